@@ -1,0 +1,119 @@
+//! Addresses, time and the small identifiers.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Bytes of a cache line, of a DRAM burst, and of what a walker's line load returns.
+pub const LINE_BYTES: u64 = 64;
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $prefix:literal, $format:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        #[repr(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, $format), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, self.0)
+            }
+        }
+    };
+}
+
+word!(
+    /// A virtual address, in bytes. Canonical form is not kept: bits above the modelled width are zero.
+    VirtAddr(u64), "va:", "{:#x}"
+);
+word!(
+    /// A physical address, in bytes.
+    PhysAddr(u64), "pa:", "{:#x}"
+);
+word!(
+    /// A point in simulated time, or a span of it, in core clock cycles.
+    Cycle(u64), "cycle:", "{}"
+);
+word!(
+    /// An address-space identifier, as the TLBs tag their entries with it.
+    Asid(u16), "asid:", "{}"
+);
+word!(
+    /// A process of the kernel model: an index that is never reused within a run.
+    ProcessId(u32), "pid:", "{}"
+);
+word!(
+    /// A simulated core, counted from zero.
+    CoreId(u8), "core:", "{}"
+);
+
+impl VirtAddr {
+    /// The 4 KiB page that holds this address.
+    #[inline(always)]
+    pub fn vpn(self) -> crate::Vpn {
+        crate::Vpn(self.0 >> crate::FRAME_SHIFT)
+    }
+
+    /// This address moved up by `bytes`.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> VirtAddr {
+        VirtAddr(self.0 + bytes)
+    }
+
+    /// The lowest address of the page of `size` that holds this address.
+    #[inline(always)]
+    #[must_use]
+    pub fn align_down(self, size: crate::PageSize) -> VirtAddr {
+        VirtAddr(self.0 & !(size.bytes() - 1))
+    }
+
+    /// The lowest page boundary of `size` that is not below this address.
+    #[inline(always)]
+    #[must_use]
+    pub fn align_up(self, size: crate::PageSize) -> VirtAddr {
+        VirtAddr((self.0 + size.bytes() - 1) & !(size.bytes() - 1))
+    }
+}
+
+impl PhysAddr {
+    /// The 4 KiB frame that holds this address.
+    #[inline(always)]
+    pub fn pfn(self) -> crate::Pfn {
+        crate::Pfn(self.0 >> crate::FRAME_SHIFT)
+    }
+
+    /// The number of the 64-byte line that holds this address.
+    #[inline(always)]
+    pub fn line(self) -> u64 {
+        self.0 / LINE_BYTES
+    }
+
+    /// This address moved up by `bytes`.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> PhysAddr {
+        PhysAddr(self.0 + bytes)
+    }
+}
+
+impl Cycle {
+    /// This point in time, `cycles` later.
+    #[inline(always)]
+    #[must_use]
+    pub fn after(self, cycles: u64) -> Cycle {
+        Cycle(self.0 + cycles)
+    }
+
+    /// Cycles from `earlier` to this point; zero if `earlier` is in fact later.
+    #[inline(always)]
+    pub fn since(self, earlier: Cycle) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}

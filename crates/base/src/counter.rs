@@ -1,0 +1,121 @@
+//! Counters that know their name, unit and meaning.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Units of counters and settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Occurrences.
+    Events,
+    /// Core clock cycles.
+    Cycles,
+    /// Bytes.
+    Bytes,
+    /// 4 KiB pages.
+    Pages,
+    /// Instructions.
+    Instructions,
+    /// A share or ratio without dimension.
+    Ratio,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Events => "events",
+            Unit::Cycles => "cycles",
+            Unit::Bytes => "bytes",
+            Unit::Pages => "pages",
+            Unit::Instructions => "instructions",
+            Unit::Ratio => "ratio",
+        })
+    }
+}
+
+/// What a counter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterDef {
+    /// Name within its group, in snake case.
+    pub name: &'static str,
+    /// Unit of its value.
+    pub unit: Unit,
+    /// One line: what is counted.
+    pub meaning: &'static str,
+}
+
+/// Receives counters with their full dotted names.
+pub trait CounterSink {
+    /// One counter: `prefix.def.name` has `value`.
+    fn counter(&mut self, prefix: &str, def: &'static CounterDef, value: u64);
+}
+
+/// A group of counters, declared with [`counters!`](crate::counters).
+pub trait Counters: Default {
+    /// What each counter is, in the order of the fields.
+    const DEFS: &'static [CounterDef];
+
+    /// Values in the order of [`Counters::DEFS`].
+    fn values(&self) -> Vec<u64>;
+
+    /// Hands every counter to `sink` under `prefix`.
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        for (def, value) in Self::DEFS.iter().zip(self.values()) {
+            sink.counter(prefix, def, value);
+        }
+    }
+
+    /// Adds another group of the same kind, counter by counter (cores of one machine).
+    fn add(&mut self, other: &Self);
+
+    /// Sets all to zero (the end of warm-up).
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Declares a struct of `u64` counters, each with a one-line meaning and a unit:
+///
+/// ```
+/// ambulator_base::counters! {
+///     /// What a TLB counts.
+///     pub struct TlbCounters {
+///         /// Look-ups that found their page.
+///         hits: Events,
+///         /// Look-ups that did not.
+///         misses: Events,
+///     }
+/// }
+/// use ambulator_base::Counters;
+/// assert_eq!(TlbCounters::DEFS[1].name, "misses");
+/// assert_eq!(TlbCounters::DEFS[1].meaning, "Look-ups that did not.");
+/// ```
+#[macro_export]
+macro_rules! counters {
+    ($(#[$doc:meta])* pub struct $name:ident { $( #[doc = $meaning:literal] $field:ident: $unit:ident ),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $( #[doc = $meaning] pub $field: u64, )*
+        }
+
+        impl $crate::Counters for $name {
+            const DEFS: &'static [$crate::CounterDef] = &[
+                $( $crate::CounterDef {
+                    name: stringify!($field),
+                    unit: $crate::Unit::$unit,
+                    meaning: $meaning.trim_ascii(),
+                } ),*
+            ];
+
+            fn values(&self) -> Vec<u64> {
+                vec![ $( self.$field ),* ]
+            }
+
+            fn add(&mut self, other: &Self) {
+                $( self.$field += other.$field; )*
+            }
+        }
+    };
+}

@@ -1,0 +1,129 @@
+//! Latency histograms: exact below 64, then 16 buckets per power of two (under 6.3% wide).
+
+/// A histogram of `u64` samples with exact count, sum, least and greatest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+const EXACT: u64 = 64;
+const PER_OCTAVE: u64 = 16;
+const BUCKETS: usize = (EXACT + (64 - 6) * PER_OCTAVE) as usize;
+
+#[inline(always)]
+fn bucket_of(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    let octave = 63 - u64::from(value.leading_zeros());
+    let within = (value >> (octave - 4)) & (PER_OCTAVE - 1);
+    (EXACT + (octave - 6) * PER_OCTAVE + within) as usize
+}
+
+fn lowest_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < EXACT {
+        return bucket;
+    }
+    let (octave, within) = ((bucket - EXACT) / PER_OCTAVE + 6, (bucket - EXACT) % PER_OCTAVE);
+    (1 << octave) + (within << (octave - 4))
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: vec![0; BUCKETS], count: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// Adds one sample.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        self.buckets[bucket_of(value)] += 1;
+        self.count += 1;
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds all samples of `other`.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sum of samples.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// Mean, or 0 without samples.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Least sample, or 0 without samples.
+    pub fn min(&self) -> u64 {
+        if self.count == 0 { 0 } else { self.min }
+    }
+
+    /// Greatest sample, or 0 without samples.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The lowest value of the bucket in which the sample of rank `share` (0 to 1) lies.
+    pub fn percentile(&self, share: f64) -> u64 {
+        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, &n) in self.buckets.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                return lowest_of(bucket);
+            }
+        }
+        self.max
+    }
+
+    /// `(lowest value, samples)` of each bucket that has any.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, &n)| (lowest_of(b), n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_its_lowest_value_and_is_narrow() {
+        for value in (0..4096).chain([1 << 20, (1 << 40) + 12345, u64::MAX]) {
+            let low = lowest_of(bucket_of(value));
+            assert!(low <= value, "{value} below its bucket {low}");
+            assert!(value - low <= value / 16, "{value} is far above its bucket's {low}");
+        }
+    }
+
+    #[test]
+    fn mean_and_percentiles() {
+        let mut h = Histogram::default();
+        (1..=100).for_each(|v| h.add(v));
+        assert_eq!((h.count(), h.sum(), h.min(), h.max()), (100, 5050, 1, 100));
+        assert_eq!(h.percentile(0.5), 50);
+        assert_eq!(h.percentile(1.0), 100);
+    }
+}

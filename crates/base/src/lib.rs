@@ -1,0 +1,20 @@
+//! The words of the house: addresses, page sizes, cycles, access records, counters.
+//!
+//! Every quantity is a newtype, so that a virtual page number cannot be handed to something that wants a physical
+//! frame, and no arithmetic crosses kinds without naming the conversion.
+
+mod address;
+mod counter;
+mod histogram;
+mod page;
+mod random;
+mod record;
+mod source;
+
+pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
+pub use counter::{CounterDef, CounterSink, Counters, Unit};
+pub use histogram::Histogram;
+pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
+pub use random::{Random, mix64};
+pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
+pub use source::{Batch, ProgramIdentity, RecordSource, SourceError};

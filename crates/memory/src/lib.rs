@@ -1,0 +1,1 @@
+//! Simulated physical memory (bytes, where translation structures live) and its frame allocators.

@@ -1,0 +1,49 @@
+//! The timed path from walkers to memory.
+
+use ambulator_base::{Cycle, PhysAddr};
+
+pub use ambulator_hardware::Served;
+
+/// What a load through a [`MemoryPort`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The little-endian 64-bit word.
+    pub value: u64,
+    /// When it arrives.
+    pub ready: Cycle,
+    /// Who served it.
+    pub served: Served,
+}
+
+/// What a line load through a [`MemoryPort`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadedLine {
+    /// The line's eight words.
+    pub words: [u64; 8],
+    /// When it arrives.
+    pub ready: Cycle,
+    /// Who served it.
+    pub served: Served,
+}
+
+/// A timed path to memory. Cycles ride along: what a load returns arrives at `ready`. Sequential loads chain their
+/// cycles; parallel loads are issued at one `now` and the walker takes the latest `ready` that it needs.
+pub trait MemoryPort {
+    /// Loads the 8-byte word at `at` (8-byte aligned).
+    fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded;
+
+    /// Loads the 64-byte line that holds `at`.
+    fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine;
+
+    /// Starts bringing the line of `at` into the caches; nobody waits. Returns when it will be there.
+    fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle;
+
+    /// Sets `bits` in the word at `at` (accessed and dirty bits, counters in PTEs): a write nobody waits for.
+    fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle);
+
+    /// The guest-physical address of the first load since the last call that the layer below could not translate
+    /// (only nested ports have one). A walk that met it is void: the hypervisor must map the page and the walk restarts.
+    fn take_host_fault(&mut self) -> Option<PhysAddr> {
+        None
+    }
+}

@@ -1,0 +1,203 @@
+//! The software half of a page table: the socket that the kernel calls.
+
+use ambulator_base::{CounterSink, Page, Pfn, Protection, VirtAddr};
+use ambulator_memory::{BuddyAllocator, PhysicalMemory};
+
+/// Architectural bits of an x86-64 page-table entry, as the kernel states them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PteFlags {
+    /// Stores are allowed.
+    pub writable: bool,
+    /// Fetches are allowed (the NX bit is clear).
+    pub executable: bool,
+    /// User mode may access it.
+    pub user: bool,
+    /// Accessed bit.
+    pub accessed: bool,
+    /// Dirty bit.
+    pub dirty: bool,
+}
+
+impl PteFlags {
+    /// The flags of a user page with those rights, neither accessed nor dirty.
+    pub fn user(protection: Protection) -> PteFlags {
+        PteFlags { writable: protection.write, executable: protection.execute, user: true, accessed: false, dirty: false }
+    }
+}
+
+/// One mapping: a page, the first of its frames, its flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The virtual page.
+    pub page: Page,
+    /// First 4 KiB frame; aligned to the page's size.
+    pub frame: Pfn,
+    /// Architectural bits.
+    pub flags: PteFlags,
+}
+
+/// Alias that reads well at look-ups: what the bytes of the table say.
+pub type Entry = Mapping;
+
+/// Why a table could not take a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// The table needed this many contiguous bytes for itself and the allocator had none.
+    NoMemory {
+        /// Bytes of the contiguous allocation that failed.
+        bytes: u64,
+    },
+    /// The page size is not one that this table can hold.
+    PageSize,
+    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of ours.
+    Occupied,
+}
+
+/// What a table takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of physical memory held now.
+    pub bytes: u64,
+    /// The most that was ever held at once.
+    pub peak_bytes: u64,
+    /// The largest contiguous allocation ever made, bytes.
+    pub largest_contiguous: u64,
+    /// Present entries (pages mapped).
+    pub entries: u64,
+}
+
+/// Why the operating system spent cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LedgerCause {
+    /// Entry, exit and book-keeping of page faults.
+    Fault = 0,
+    /// Zeroing frames.
+    Zero,
+    /// Finding frames, by contiguity and fragmentation.
+    Allocate,
+    /// Copying pages (copy-on-write, promotion, migration).
+    Copy,
+    /// Page-table upkeep: entries moved, tables resized, models trained.
+    Table,
+    /// Shootdowns: sender and receivers.
+    Shootdown,
+    /// Swap traffic.
+    Swap,
+    /// System calls.
+    Syscall,
+    /// Context switches.
+    Switch,
+}
+
+impl LedgerCause {
+    /// Every cause, in the order of their numbers.
+    pub const ALL: [LedgerCause; 9] = [
+        LedgerCause::Fault,
+        LedgerCause::Zero,
+        LedgerCause::Allocate,
+        LedgerCause::Copy,
+        LedgerCause::Table,
+        LedgerCause::Shootdown,
+        LedgerCause::Swap,
+        LedgerCause::Syscall,
+        LedgerCause::Switch,
+    ];
+}
+
+/// Cycles that operating-system actions charge to the run, by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    cycles: [u64; LedgerCause::ALL.len()],
+    since_taken: u64,
+}
+
+impl Ledger {
+    /// Charges `cycles` for `cause`.
+    #[inline]
+    pub fn charge(&mut self, cause: LedgerCause, cycles: u64) {
+        self.cycles[cause as usize] += cycles;
+        self.since_taken += cycles;
+    }
+
+    /// Total charged for `cause` since the last reset.
+    pub fn total(&self, cause: LedgerCause) -> u64 {
+        self.cycles[cause as usize]
+    }
+
+    /// What was charged since the last call: what the current action costs the core that called for it.
+    #[inline]
+    pub fn take(&mut self) -> u64 {
+        std::mem::take(&mut self.since_taken)
+    }
+
+    /// Forgets all totals (the end of warm-up).
+    pub fn reset(&mut self) {
+        *self = Ledger::default();
+    }
+}
+
+/// What the software half of a table works with.
+pub struct TableContext<'a> {
+    /// Bytes of physical memory: where the table lives.
+    pub memory: &'a mut PhysicalMemory,
+    /// Where its frames come from: the same allocator as data pages.
+    pub frames: &'a mut BuddyAllocator,
+    /// Where it charges its work.
+    pub ledger: &'a mut Ledger,
+    /// What allocations and other actions cost.
+    pub costs: &'a crate::CostTable,
+}
+
+/// The software half of a page table: one instance per process. All translation state is bytes in
+/// [`TableContext::memory`]; host-side fields may only speed the OS half up or remember its own allocations.
+pub trait PageTable: Send {
+    /// Maps a page that is not mapped.
+    ///
+    /// # Errors
+    /// [`MapError::NoMemory`] leaves the table as it was.
+    fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError>;
+
+    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits included.
+    /// `None` if no such page is mapped.
+    fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping>;
+
+    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not mapped.
+    fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool;
+
+    /// What the bytes say about `va`: the software walk.
+    fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry>;
+
+    /// Moves a mapped page to another frame, keeping its flags (migration). False if it is not mapped.
+    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
+        let Some(entry) = self.unmap(page, os) else { return false };
+        self.map(Mapping { frame, ..entry }, os).is_ok()
+    }
+
+    /// The kernel announces a VMA before its pages (ASAP reserves contiguous leaf tables; LVM learns the key space).
+    fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
+
+    /// The kernel announces that a VMA has gone; its pages are unmapped already.
+    fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
+
+    /// The words that the hardware half's registers hold for this process, in the design's own order.
+    fn registers(&self) -> Vec<u64>;
+
+    /// Changes whenever [`PageTable::registers`] does, so that cores running the process reload them.
+    fn registers_generation(&self) -> u64 {
+        0
+    }
+
+    /// What the table takes.
+    fn footprint(&self) -> Footprint;
+
+    /// Frees all frames of the table itself (process exit; its pages are unmapped already).
+    fn destroy(&mut self, os: &mut TableContext<'_>);
+
+    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache soon. Must
+    /// be cheap and may do nothing.
+    fn prefetch_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
+
+    /// Hands the software half's own counters to `sink`.
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+}
