@@ -3,8 +3,10 @@
 
 mod port;
 mod socket;
+mod spec;
 
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
+pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use socket::{
     Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Walk, WalkOutcome, Walker,
 };

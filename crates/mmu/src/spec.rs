@@ -1,0 +1,219 @@
+//! Settings of the memory-management unit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One translation look-aside buffer for one page size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlbSpec {
+    /// Entries; 0 leaves the TLB out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    pub entries: u32,
+    /// Associativity; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    pub ways: u32,
+}
+
+impl Default for TlbSpec {
+    fn default() -> Self {
+        TlbSpec { entries: 64, ways: 4 }
+    }
+}
+
+impl TlbSpec {
+    /// A TLB of `entries` and `ways` (0 ways is fully associative).
+    pub fn new(entries: u32, ways: u32) -> TlbSpec {
+        TlbSpec { entries, ways }
+    }
+
+    /// Ways after "0 is fully associative" is resolved.
+    pub(crate) fn effective_ways(&self) -> u32 {
+        if self.ways == 0 { self.entries } else { self.ways }
+    }
+
+    /// What is wrong with it, one sentence a problem; `at` is the key of this TLB.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if self.entries == 0 {
+            return wrong;
+        }
+        let ways = self.effective_ways();
+        if ways > 256 {
+            wrong.push(format!(
+                "`{at}.ways`: a set of {ways} ways is more than the 256 that are modelled; give `ways` between 1 and 256"
+            ));
+        } else if !self.entries.is_multiple_of(ways) {
+            wrong.push(format!(
+                "`{at}.entries`: {} entries do not divide into sets of {ways} ways; {} or {} would",
+                self.entries,
+                self.entries / ways * ways,
+                (self.entries / ways + 1) * ways
+            ));
+        }
+        wrong
+    }
+}
+
+/// How the second-level TLB keeps page sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum L2TlbOrganization {
+    /// 4 KiB and 2 MiB pages share `entries`; 1 GiB pages have `entries_1g`.
+    Unified,
+    /// One array a page size: `entries`, `entries_2m`, `entries_1g`.
+    Split,
+}
+
+/// The second-level TLB, shared by data and instructions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct L2TlbSpec {
+    /// Whether page sizes share one array.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 (split)"))]
+    pub organization: L2TlbOrganization,
+    /// Entries for 4 KiB pages (unified: for 4 KiB and 2 MiB pages); 0 leaves the array out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    pub entries: u32,
+    /// Associativity of that array; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    pub ways: u32,
+    /// Entries for 2 MiB pages when split.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    pub entries_2m: u32,
+    /// Associativity for 2 MiB pages; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    pub ways_2m: u32,
+    /// Entries for 1 GiB pages; 0 leaves the array out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
+    pub entries_1g: u32,
+    /// Associativity for 1 GiB pages; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
+    pub ways_1g: u32,
+    /// Cycles of a look-up, hit or miss, counted from the L1 TLB's miss.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III, Utopia Table 1 (12 cycles)"))]
+    pub latency: u64,
+}
+
+impl Default for L2TlbSpec {
+    fn default() -> Self {
+        L2TlbSpec {
+            organization: L2TlbOrganization::Split,
+            entries: 2048,
+            // LVM's Table 1 says 12 ways, which does not divide 2048; 16 is the nearest that does.
+            ways: 16,
+            entries_2m: 2048,
+            ways_2m: 16,
+            entries_1g: 16,
+            ways_1g: 4,
+            latency: 12,
+        }
+    }
+}
+
+impl L2TlbSpec {
+    /// What is wrong with it; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = TlbSpec::new(self.entries, self.ways).validate(at);
+        for (suffix, entries, ways) in [("2m", self.entries_2m, self.ways_2m), ("1g", self.entries_1g, self.ways_1g)] {
+            for sentence in TlbSpec::new(entries, ways).validate(at) {
+                wrong.push(
+                    sentence.replace(".entries`", &format!(".entries_{suffix}`")).replace(".ways`", &format!(".ways_{suffix}`")),
+                );
+            }
+        }
+        wrong
+    }
+}
+
+/// Where walk accesses enter the cache hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WalkEntry {
+    /// The L1 data cache.
+    L1,
+    /// The private L2.
+    L2,
+    /// The shared last-level cache.
+    Llc,
+}
+
+/// The memory-management unit of a core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MmuSpec {
+    /// L1 data TLB for 4 KiB pages (and for sizes below 2 MiB, a 4 KiB entry at a time).
+    #[schemars(extend("x-unit" = "group"))]
+    pub l1d_4k: TlbSpec,
+    /// L1 data TLB for 2 MiB pages.
+    #[schemars(extend("x-unit" = "group"))]
+    pub l1d_2m: TlbSpec,
+    /// L1 data TLB for 1 GiB pages.
+    #[schemars(extend("x-unit" = "group"))]
+    pub l1d_1g: TlbSpec,
+    /// L1 instruction TLB for 4 KiB pages.
+    #[schemars(extend("x-unit" = "group"))]
+    pub l1i_4k: TlbSpec,
+    /// L1 instruction TLB for 2 MiB pages.
+    #[schemars(extend("x-unit" = "group"))]
+    pub l1i_2m: TlbSpec,
+    /// Cycles of an L1 TLB look-up. One cycle of it overlaps the indexing of the L1 cache, so the usual 1 delays nothing.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
+    pub l1_latency: u64,
+    /// The second-level TLB.
+    #[schemars(extend("x-unit" = "group"))]
+    pub l2_tlb: L2TlbSpec,
+    /// Page walks that a core can have under way at once. More wait for the first to end.
+    #[schemars(extend("x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
+    pub walkers: u32,
+    /// The cache level that walk accesses enter at.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 7.2: L2, with L1 as a study"))]
+    pub walk_entry: WalkEntry,
+    /// Every translation is there at once and costs nothing: the perfect TLB that papers compare with.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 7 (P-TLB)"))]
+    pub perfect: bool,
+}
+
+impl Default for MmuSpec {
+    fn default() -> Self {
+        MmuSpec {
+            l1d_4k: TlbSpec::new(64, 4),
+            l1d_2m: TlbSpec::new(32, 4),
+            l1d_1g: TlbSpec::new(4, 0),
+            l1i_4k: TlbSpec::new(64, 4),
+            l1i_2m: TlbSpec::new(32, 4),
+            l1_latency: 1,
+            l2_tlb: L2TlbSpec::default(),
+            walkers: 4,
+            walk_entry: WalkEntry::L2,
+            perfect: false,
+        }
+    }
+}
+
+impl MmuSpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key (`mmu`).
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, tlb) in [
+            ("l1d_4k", &self.l1d_4k),
+            ("l1d_2m", &self.l1d_2m),
+            ("l1d_1g", &self.l1d_1g),
+            ("l1i_4k", &self.l1i_4k),
+            ("l1i_2m", &self.l1i_2m),
+        ] {
+            wrong.extend(tlb.validate(&format!("{at}.{name}")));
+        }
+        for name in ["l1d_4k", "l1i_4k"] {
+            let tlb = if name == "l1d_4k" { &self.l1d_4k } else { &self.l1i_4k };
+            if tlb.entries == 0 {
+                wrong.push(format!("`{at}.{name}.entries`: a core needs an L1 TLB for base pages; give at least 1 entry"));
+            }
+        }
+        wrong.extend(self.l2_tlb.validate(&format!("{at}.l2_tlb")));
+        if !(1..=64).contains(&self.walkers) {
+            wrong.push(format!("`{at}.walkers`: {} walkers; give a number between 1 and 64", self.walkers));
+        }
+        wrong
+    }
+}
