@@ -1,5 +1,12 @@
 //! Caches, prefetchers, DRAM and core timing.
 
+mod host;
+mod replacement;
+mod set_array;
+
+pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
+pub use set_array::{NO_KEY, SetArray};
+
 /// Who served an access to the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -1,0 +1,366 @@
+//! Replacement policies of set-associative arrays: which way of a full set gives way.
+//!
+//! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32), so that a
+//! look-up touches one host cache line for it. No policy costs a dynamic call: a policy is a `match`.
+
+use ambulator_base::Random;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most ways that a set of any array can have.
+pub const MAX_WAYS: usize = 256;
+
+/// A replacement policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// Least recently used, exactly.
+    #[default]
+    Lru,
+    /// Tree of one-bit nodes that point away from the last use. With a number of ways that is no power of two, the
+    /// tree is that of the next power of two and never points into the part that is not there.
+    TreePlru,
+    /// Static re-reference interval prediction with 2 bits (Jaleel et al., ISCA 2010): fills at "long", hits to "near".
+    Srrip,
+    /// Dynamic RRIP (same paper): set duelling between SRRIP and bimodal RRIP, which fills at "distant" but for one fill in 32.
+    Drrip,
+    /// A uniformly random way, from a seeded generator.
+    Random,
+}
+
+/// RRIP counters per state word (2 bits each).
+const RRPV_PER_WORD: usize = 32;
+const LOW_BITS: u64 = 0x5555_5555_5555_5555;
+/// A re-reference prediction of "distant": the next victim.
+const DISTANT: u64 = 3;
+/// A re-reference prediction of "long": where SRRIP fills.
+const LONG: u64 = 2;
+/// Leader sets of each of the two duelling policies (Qureshi et al., ISCA 2007 use 32).
+const LEADERS: usize = 32;
+/// Greatest value of the duelling counter (10 bits).
+const SELECT_MAX: u16 = 1023;
+/// BRRIP fills at "long" once in so many fills.
+const BIMODAL: u32 = 32;
+
+/// How a set's state is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nibbles of one word, most recent way lowest (up to 16 ways).
+    PackedLru,
+    /// One byte a way: its rank, 0 for the most recent.
+    ByteLru,
+    /// Bits of a binary tree.
+    Tree,
+    /// 2-bit predictions.
+    Rrip { dynamic: bool },
+    /// No state.
+    Random,
+}
+
+/// The replacement state of all sets of an array.
+#[derive(Clone, Debug)]
+pub struct ReplacementState {
+    kind: Kind,
+    ways: usize,
+    sets: usize,
+    /// State words of a set (none for random and byte LRU).
+    stride: usize,
+    words: Box<[u64]>,
+    ages: Box<[u8]>,
+    random: Random,
+    select: u16,
+    bimodal: u32,
+    /// log2 of the leaves of the tree.
+    depth: u32,
+}
+
+const NIBBLES: u64 = 0x1111_1111_1111_1111;
+
+impl ReplacementState {
+    /// The state of `sets` empty sets of `ways` ways. `seed` is used by [`Replacement::Random`] only.
+    ///
+    /// # Panics
+    /// When `ways` is 0 or above [`MAX_WAYS`]: specs are validated before anything is built.
+    pub fn new(policy: Replacement, sets: usize, ways: usize, seed: u64) -> ReplacementState {
+        assert!((1..=MAX_WAYS).contains(&ways), "an array has 1 to {MAX_WAYS} ways, not {ways}");
+        let leaves = ways.next_power_of_two();
+        let kind = match policy {
+            Replacement::Lru if ways <= 16 => Kind::PackedLru,
+            Replacement::Lru => Kind::ByteLru,
+            Replacement::TreePlru => Kind::Tree,
+            Replacement::Srrip => Kind::Rrip { dynamic: false },
+            Replacement::Drrip => Kind::Rrip { dynamic: true },
+            Replacement::Random => Kind::Random,
+        };
+        let (stride, initial) = match kind {
+            Kind::PackedLru => (1, 0xfedc_ba98_7654_3210),
+            Kind::Tree => (leaves.div_ceil(64), 0),
+            Kind::Rrip { .. } => (ways.div_ceil(RRPV_PER_WORD), u64::MAX),
+            Kind::ByteLru | Kind::Random => (0, 0),
+        };
+        let ages = match kind {
+            Kind::ByteLru => (0..sets * ways).map(|i| (i % ways) as u8).collect(),
+            _ => Box::default(),
+        };
+        ReplacementState {
+            kind,
+            ways,
+            sets,
+            stride,
+            words: vec![initial; sets * stride].into_boxed_slice(),
+            ages,
+            random: Random::for_purpose(seed, "replacement"),
+            select: SELECT_MAX / 2,
+            bimodal: 0,
+            depth: leaves.trailing_zeros(),
+        }
+    }
+
+    /// A hit on `way` of `set`.
+    #[inline(always)]
+    pub fn touch(&mut self, set: usize, way: usize) {
+        match self.kind {
+            Kind::PackedLru => {
+                let order = &mut self.words[set];
+                *order = to_front(*order, way);
+            }
+            Kind::ByteLru => self.touch_bytes(set, way),
+            Kind::Tree => self.touch_tree(set, way),
+            Kind::Rrip { .. } => {
+                let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
+                *word &= !(3 << (2 * (way % RRPV_PER_WORD)));
+            }
+            Kind::Random => {}
+        }
+    }
+
+    /// A fill of `way` of `set` after a miss.
+    #[inline(always)]
+    pub fn fill(&mut self, set: usize, way: usize) {
+        match self.kind {
+            Kind::Rrip { dynamic } => {
+                let prediction = if dynamic { self.duel(set) } else { LONG };
+                let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
+                let shift = 2 * (way % RRPV_PER_WORD);
+                *word = (*word & !(3 << shift)) | (prediction << shift);
+            }
+            _ => self.touch(set, way),
+        }
+    }
+
+    /// The way of a full `set` that a fill takes. (RRIP ages the set here.)
+    #[inline(always)]
+    pub fn victim(&mut self, set: usize) -> usize {
+        match self.kind {
+            Kind::PackedLru => (self.words[set] >> (4 * (self.ways - 1)) & 15) as usize,
+            Kind::ByteLru => {
+                let ages = &self.ages[set * self.ways..][..self.ways];
+                let oldest = (self.ways - 1) as u8;
+                ages.iter().position(|&age| age == oldest).unwrap_or(0)
+            }
+            Kind::Tree => self.victim_tree(set),
+            Kind::Rrip { .. } => self.victim_rrip(set),
+            Kind::Random => self.random.below(self.ways as u64) as usize,
+        }
+    }
+
+    /// Asks the host to bring in the state of `set`.
+    #[inline(always)]
+    pub fn prefetch_host(&self, set: usize) {
+        if self.stride > 0 {
+            crate::host::prefetch(&self.words, set * self.stride);
+        } else if self.kind == Kind::ByteLru {
+            crate::host::prefetch(&self.ages, set * self.ways);
+        }
+    }
+
+    fn touch_bytes(&mut self, set: usize, way: usize) {
+        let ages = &mut self.ages[set * self.ways..][..self.ways];
+        let age = ages[way];
+        for other in ages.iter_mut() {
+            *other += u8::from(*other < age);
+        }
+        ages[way] = 0;
+    }
+
+    fn touch_tree(&mut self, set: usize, way: usize) {
+        let words = &mut self.words[set * self.stride..][..self.stride];
+        let mut node = 1usize;
+        for level in (0..self.depth).rev() {
+            let right = way >> level & 1;
+            let (word, bit) = (node / 64, node % 64);
+            // The node points to the half that was not used.
+            words[word] = (words[word] & !(1 << bit)) | (((right ^ 1) as u64) << bit);
+            node = 2 * node + right;
+        }
+    }
+
+    fn victim_tree(&self, set: usize) -> usize {
+        let words = &self.words[set * self.stride..][..self.stride];
+        let (mut node, mut way) = (1usize, 0usize);
+        for level in (0..self.depth).rev() {
+            let mut right = (words[node / 64] >> (node % 64) & 1) as usize;
+            if way + (1 << level) >= self.ways {
+                right = 0;
+            }
+            way += right << level;
+            node = 2 * node + right;
+        }
+        way
+    }
+
+    fn victim_rrip(&mut self, set: usize) -> usize {
+        let words = &mut self.words[set * self.stride..][..self.stride];
+        loop {
+            for (i, word) in words.iter().enumerate() {
+                let ways = (self.ways - i * RRPV_PER_WORD).min(RRPV_PER_WORD);
+                let there = u64::MAX >> (64 - 2 * ways);
+                let distant = *word & (*word >> 1) & LOW_BITS & there;
+                if distant != 0 {
+                    return i * RRPV_PER_WORD + distant.trailing_zeros() as usize / 2;
+                }
+            }
+            for word in words.iter_mut() {
+                // Fields beyond the last way may be "distant" already: they stay there.
+                *word += !(*word & (*word >> 1)) & LOW_BITS;
+            }
+        }
+    }
+
+    /// The prediction with which DRRIP fills `set`, after counting its miss if it leads.
+    fn duel(&mut self, set: usize) -> u64 {
+        let period = (self.sets / LEADERS).max(2);
+        let bimodal = if self.sets < 2 {
+            false
+        } else if set.is_multiple_of(period) {
+            self.select = (self.select + 1).min(SELECT_MAX);
+            false
+        } else if set % period == period - 1 {
+            self.select = self.select.saturating_sub(1);
+            true
+        } else {
+            self.select > SELECT_MAX / 2
+        };
+        if !bimodal {
+            return LONG;
+        }
+        self.bimodal = (self.bimodal + 1) % BIMODAL;
+        if self.bimodal == 0 { LONG } else { DISTANT }
+    }
+}
+
+/// `order` with nibble `way` moved to the lowest place.
+#[inline(always)]
+fn to_front(order: u64, way: usize) -> u64 {
+    let differing = order ^ (NIBBLES * way as u64);
+    let zero = differing.wrapping_sub(NIBBLES) & !differing & (NIBBLES << 3);
+    // The lowest mark is exact: borrows run upwards only. 4 * place + 3.
+    let top = zero.trailing_zeros();
+    let moved = u64::MAX >> (63 - top);
+    (order & !moved) | (order << 4 & moved) | way as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills all ways, plays the touches, and returns the victim.
+    fn victim_after(policy: Replacement, ways: usize, touches: &[usize]) -> usize {
+        let mut state = ReplacementState::new(policy, 4, ways, 1);
+        (0..ways).for_each(|way| state.fill(2, way));
+        touches.iter().for_each(|&way| state.touch(2, way));
+        state.victim(2)
+    }
+
+    #[test]
+    fn lru_order_packed_and_in_bytes() {
+        for ways in [1, 2, 3, 8, 12, 16, 17, 31, 32, 128, 256] {
+            let mut state = ReplacementState::new(Replacement::Lru, 1, ways, 0);
+            (0..ways).for_each(|way| state.fill(0, way));
+            let order: Vec<usize> = (0..ways).map(|i| (i * 7 + 3) % ways).collect();
+            if ways % 7 != 0 {
+                order.iter().for_each(|&way| state.touch(0, way));
+                for &way in &order {
+                    assert_eq!(state.victim(0), way, "{ways} ways");
+                    state.fill(0, way);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tree_plru_points_away_from_the_last_uses() {
+        // Four ways filled in order: the root points left, the left node to way 0.
+        assert_eq!(victim_after(Replacement::TreePlru, 4, &[]), 0);
+        // 0 used: the root points right; the right node was last told "away from 3".
+        assert_eq!(victim_after(Replacement::TreePlru, 4, &[0]), 2);
+        // The classical difference from LRU: 0, 2 used, LRU would take 1; so does the tree.
+        assert_eq!(victim_after(Replacement::TreePlru, 4, &[0, 2]), 1);
+        // 0, 1, 2, 3 then 0, 3: LRU takes 1, the tree takes 1 as well; 0, 3, 0 takes 2.
+        assert_eq!(victim_after(Replacement::TreePlru, 4, &[0, 3, 0]), 2);
+        // Not LRU: 1, 2, 0, 3, 1: the right half is older by its root, node right says 2; LRU agrees on 2.
+        assert_eq!(victim_after(Replacement::TreePlru, 4, &[1, 0, 2]), 1);
+    }
+
+    #[test]
+    fn tree_plru_of_twelve_ways_uses_all_and_only_those() {
+        let mut state = ReplacementState::new(Replacement::TreePlru, 1, 12, 0);
+        let mut seen = [0; 12];
+        for _ in 0..120 {
+            let way = state.victim(0);
+            seen[way] += 1;
+            state.fill(0, way);
+        }
+        assert!(seen.iter().all(|&n| n > 0), "{seen:?}");
+    }
+
+    #[test]
+    fn srrip_evicts_what_was_not_hit() {
+        // All at "long"; 0 and 1 hit: ageing makes 2 "distant" first.
+        assert_eq!(victim_after(Replacement::Srrip, 4, &[0, 1]), 2);
+        // All hit: ageing three times, then the first.
+        assert_eq!(victim_after(Replacement::Srrip, 4, &[0, 1, 2, 3]), 0);
+        assert_eq!(victim_after(Replacement::Srrip, 40, &(0..39).collect::<Vec<_>>()), 39);
+    }
+
+    #[test]
+    fn srrip_keeps_a_hot_line_through_a_scan() {
+        let mut state = ReplacementState::new(Replacement::Srrip, 1, 8, 0);
+        (0..8).for_each(|way| state.fill(0, way));
+        state.touch(0, 5);
+        for _ in 0..7 {
+            let way = state.victim(0);
+            assert_ne!(way, 5);
+            state.fill(0, way);
+        }
+    }
+
+    #[test]
+    fn drrip_turns_to_bimodal_when_srrip_leaders_miss_more() {
+        let mut state = ReplacementState::new(Replacement::Drrip, 1024, 4, 0);
+        let follower = 5;
+        state.fill(follower, 0);
+        assert_eq!(state.words[follower] & 3, LONG);
+        for _ in 0..8 {
+            state.fill(0, 0); // leader of SRRIP
+        }
+        state.fill(follower, 0);
+        assert_eq!(state.words[follower] & 3, DISTANT);
+        for _ in 0..16 {
+            state.fill(31, 0); // leader of BRRIP
+        }
+        state.fill(follower, 0);
+        assert_eq!(state.words[follower] & 3, LONG);
+    }
+
+    #[test]
+    fn random_is_seeded_and_reaches_every_way() {
+        let draw = |seed| {
+            let mut state = ReplacementState::new(Replacement::Random, 1, 12, seed);
+            (0..200).map(|_| state.victim(0)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        assert!((0..12).all(|way| draw(7).contains(&way)));
+    }
+}
