@@ -1,0 +1,95 @@
+//! A set of small integers that finds its least member fast.
+
+/// A bitmap with summary levels, each bit of which tells that a word of the level below *may* be non-zero.
+///
+/// Summaries are cleared lazily, when a search meets a zero word: allocating and splitting in address order sets and
+/// clears the same bit over and over, and then neither pays for the levels above. Each lazy clear is paid by the set
+/// before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bitmap {
+    /// `levels[0]` is the set; the last level is one word.
+    levels: Vec<Vec<u64>>,
+    /// All words of `levels[0]` below this one are zero.
+    hint: usize,
+}
+
+impl Bitmap {
+    /// The empty set over `0..bits`.
+    pub(crate) fn new(bits: usize) -> Bitmap {
+        let mut levels = Vec::new();
+        let mut words = bits.div_ceil(64).max(1);
+        loop {
+            levels.push(vec![0; words]);
+            if words == 1 {
+                return Bitmap { levels, hint: 0 };
+            }
+            words = words.div_ceil(64);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn contains(&self, bit: usize) -> bool {
+        self.levels[0].get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, bit: usize) {
+        let mut at = bit;
+        for level in &mut self.levels {
+            let word = &mut level[at / 64];
+            let mask = 1 << (at % 64);
+            let known = *word & mask != 0;
+            *word |= mask;
+            at /= 64;
+            // A set bit's summaries are set; at the lowest level it is new in any case.
+            if known {
+                break;
+            }
+        }
+        self.hint = self.hint.min(bit / 64);
+    }
+
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, bit: usize) {
+        self.levels[0][bit / 64] &= !(1 << (bit % 64));
+    }
+
+    /// The least member.
+    #[inline(always)]
+    pub(crate) fn first(&mut self) -> Option<usize> {
+        let word = self.levels[0][self.hint];
+        if word != 0 {
+            return Some(self.hint * 64 + word.trailing_zeros() as usize);
+        }
+        self.search()
+    }
+
+    #[cold]
+    fn search(&mut self) -> Option<usize> {
+        let top = self.levels.len() - 1;
+        'from_the_top: loop {
+            let mut at = 0;
+            for level in (0..=top).rev() {
+                let word = self.levels[level][at];
+                if word == 0 {
+                    if level == top {
+                        return None;
+                    }
+                    self.levels[level + 1][at / 64] &= !(1 << (at % 64));
+                    continue 'from_the_top;
+                }
+                at = at * 64 + word.trailing_zeros() as usize;
+            }
+            self.hint = at / 64;
+            return Some(at);
+        }
+    }
+
+    /// Empties the set.
+    pub(crate) fn clear(&mut self) {
+        for level in &mut self.levels {
+            level.fill(0);
+        }
+        self.hint = 0;
+    }
+}

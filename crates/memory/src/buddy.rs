@@ -1,0 +1,464 @@
+//! The buddy allocator.
+
+use crate::Contiguity;
+use crate::bitmap::Bitmap;
+use ambulator_base::Pfn;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The buddy allocator's settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BuddySpec {
+    /// How many orders there are, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB (order 10),
+    /// 20 has blocks up to 2 GiB (order 19).
+    #[schemars(extend("x-unit" = "count", "x-source" = "Linux include/linux/mmzone.h"))]
+    pub max_order: u32,
+    /// Lowest frames that are never given to anyone (firmware, the kernel's image): 256 is the first MiB.
+    #[schemars(extend("x-unit" = "count"))]
+    pub reserve_low: u64,
+}
+
+impl Default for BuddySpec {
+    fn default() -> Self {
+        BuddySpec { max_order: 11, reserve_low: 256 }
+    }
+}
+
+/// The greatest `max_order`: blocks of 2 TiB.
+const GREATEST_MAX_ORDER: u32 = 30;
+
+impl BuddySpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !(1..=GREATEST_MAX_ORDER).contains(&self.max_order) {
+            wrong.push(format!(
+                "{at}.max_order is {}: it must be from 1 (4 KiB blocks only) to {GREATEST_MAX_ORDER}; Linux has 11",
+                self.max_order
+            ));
+        }
+        wrong
+    }
+}
+
+/// Frames that one word of the free bitmap holds, as a power of two.
+const GROUP_SHIFT: u32 = 6;
+/// Orders of blocks that lie within one word.
+const IN_WORD: u32 = GROUP_SHIFT;
+
+/// A buddy allocator over the frames `[0, total)`.
+///
+/// **State.** One bit a frame tells whether it is free; the free blocks of up to 32 frames are read off that word. For
+/// each order a bitmap finds the lowest free block: of orders 0 to 5 it names words that have such a block, of the
+/// others the blocks themselves. That is about 1.3 bits a frame, and one host cache line for most questions.
+///
+/// **Policy.** The smallest order that serves, and in it the lowest address. Linux keeps each order's list last in,
+/// first out behind per-core caches of single frames; that order depends on who freed what when, and a list costs 16
+/// bytes a frame here. Address order gives the same splits and the same indices, and more contiguity to a program
+/// that faults its pages one after another in memory that has been used.
+///
+/// **Invariant.** A block whose buddy is free too has been merged with it, up to the greatest order.
+#[derive(Clone, Debug)]
+pub struct BuddyAllocator {
+    /// Bit `f % 64` of word `f / 64`: frame `f` is free.
+    words: Vec<u64>,
+    /// By order: where its free blocks are.
+    lists: Vec<Bitmap>,
+    /// By order: how many free blocks there are.
+    counts: Vec<u64>,
+    /// Bit `i`: `counts[i]` is not zero.
+    orders: u32,
+    free: u64,
+    total: u64,
+    reserved: u64,
+    max_block: u32,
+}
+
+/// `2^order` low bits, for orders within a word.
+#[inline(always)]
+fn ones(order: u32) -> u64 {
+    debug_assert!(order < IN_WORD);
+    (1 << (1 << order)) - 1
+}
+
+/// The free aligned blocks of each order in a word, as a bit at each block's first frame: those of `order`, given those
+/// of the order below.
+const STARTS: [u64; 6] = [
+    !0,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+];
+
+impl BuddyAllocator {
+    /// All of `[spec.reserve_low, total_frames)` is free, the rest never is.
+    ///
+    /// `spec` has been validated; a `max_order` outside its range is taken as the nearest that is right.
+    pub fn new(spec: &BuddySpec, total_frames: u64) -> Self {
+        let max_block = spec.max_order.clamp(1, GREATEST_MAX_ORDER) - 1;
+        let groups = total_frames.div_ceil(64) as usize;
+        let lists = (0..=max_block)
+            .map(|order| Bitmap::new(if order < IN_WORD { groups } else { groups >> (order - IN_WORD) }))
+            .collect();
+        let reserved = spec.reserve_low.min(total_frames);
+        let mut frames = BuddyAllocator {
+            words: vec![0; groups],
+            lists,
+            counts: vec![0; max_block as usize + 1],
+            orders: 0,
+            free: 0,
+            total: total_frames,
+            reserved,
+            max_block,
+        };
+        frames.free_range(Pfn(reserved), total_frames - reserved);
+        frames
+    }
+
+    /// The lowest block of the smallest order that serves, split down to `order`; `None` when no block is that large.
+    /// The block is aligned to its size.
+    #[inline]
+    pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
+        let serving = self.orders & (!0u32).checked_shl(order)?;
+        if serving == 0 {
+            return None;
+        }
+        let from = serving.trailing_zeros();
+        let entry = self.lists[from as usize].first()?;
+        let at = if from < IN_WORD {
+            (entry as u64) << GROUP_SHIFT | u64::from(self.maximal(entry, from).trailing_zeros())
+        } else {
+            (entry as u64) << from
+        };
+        self.carve(at, order, from);
+        Some(Pfn(at))
+    }
+
+    /// Takes exactly the block of `order` at `at`, splitting what contains it, and tells whether it was wholly free.
+    ///
+    /// # Panics
+    /// When `at` is not aligned to the block's size.
+    #[inline]
+    pub fn allocate_at(&mut self, at: Pfn, order: u32) -> bool {
+        match self.containing(at.0, order) {
+            Some(from) => {
+                self.carve(at.0, order, from);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Contiguous frames for `bytes`, rounded up to a power of two of frames; `None` when no free block is that large,
+    /// and so always when it would exceed the greatest block.
+    pub fn allocate_bytes(&mut self, bytes: u64) -> Option<Pfn> {
+        self.allocate(Self::order_of_bytes(bytes))
+    }
+
+    /// The order of the block that [`BuddyAllocator::allocate_bytes`] takes for `bytes`.
+    pub fn order_of_bytes(bytes: u64) -> u32 {
+        let frames = bytes.div_ceil(ambulator_base::FRAME_BYTES).max(1);
+        frames.next_power_of_two().trailing_zeros()
+    }
+
+    /// Gives back the block of `order` at `at`: all or an aligned part of what was allocated, in any order.
+    ///
+    /// # Panics
+    /// When `at` is not aligned to the block's size, or a frame of it is free already, reserved or beyond the end.
+    #[inline]
+    pub fn free(&mut self, at: Pfn, order: u32) {
+        let at = at.0;
+        if order > self.max_block {
+            for part in 0..1 << (order - self.max_block) {
+                self.free(Pfn(at + (part << self.max_block)), self.max_block);
+            }
+            return;
+        }
+        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
+        assert!(
+            at >= self.reserved && at + (1 << order) <= self.total,
+            "frames {at:#x} of order {order} were never allocated: they are reserved or beyond the end"
+        );
+        self.free += 1 << order;
+        let group = (at >> GROUP_SHIFT) as usize;
+        let mut order = order;
+        if order < IN_WORD {
+            let mut bit = at as u32 & 63;
+            let word = self.words[group];
+            assert!(word >> bit & ones(order) == 0, "frame {at:#x} of order {order} is freed twice");
+            self.words[group] = word | ones(order) << bit;
+            while order < IN_WORD.min(self.max_block) {
+                let buddy = bit ^ (1 << order);
+                if word >> buddy & ones(order) != ones(order) {
+                    break;
+                }
+                self.uncount(order);
+                if maximal(word, order, self.max_block) & !(1 << buddy) == 0 {
+                    self.lists[order as usize].remove(group);
+                }
+                bit &= !(1 << order);
+                order += 1;
+            }
+            if order < IN_WORD {
+                self.count(order);
+                self.lists[order as usize].insert(group);
+                return;
+            }
+        } else {
+            let words = &mut self.words[group..group + (1 << (order - GROUP_SHIFT))];
+            assert!(words.iter().all(|w| *w == 0), "frame {at:#x} of order {order} is freed twice");
+            words.fill(!0);
+        }
+        let mut block = (at >> order) as usize;
+        while order < self.max_block && self.lists[order as usize].contains(block ^ 1) {
+            self.lists[order as usize].remove(block ^ 1);
+            self.uncount(order);
+            block >>= 1;
+            order += 1;
+        }
+        self.count(order);
+        self.lists[order as usize].insert(block);
+    }
+
+    /// Gives back `frames` frames from `at` on.
+    ///
+    /// # Panics
+    /// As [`BuddyAllocator::free`].
+    pub fn free_range(&mut self, at: Pfn, frames: u64) {
+        let (mut at, end) = (at.0, at.0 + frames);
+        while at < end {
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(self.max_block);
+            self.free(Pfn(at), order);
+            at += 1 << order;
+        }
+    }
+
+    /// Whether the frame is free. Frames beyond the end are not.
+    #[inline]
+    pub fn is_free(&self, at: Pfn) -> bool {
+        self.words.get((at.0 >> GROUP_SHIFT) as usize).is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
+    }
+
+    /// Whether all frames of the block of `order` at `at` are free. Orders above the greatest are never.
+    ///
+    /// # Panics
+    /// When `at` is not aligned to the block's size.
+    #[inline]
+    pub fn is_block_free(&self, at: Pfn, order: u32) -> bool {
+        self.containing(at.0, order).is_some()
+    }
+
+    /// Frames that are free.
+    #[inline]
+    pub fn free_frames(&self) -> u64 {
+        self.free
+    }
+
+    /// Frames that there are, reserved ones too.
+    pub fn total_frames(&self) -> u64 {
+        self.total
+    }
+
+    /// The greatest order of which a block is free.
+    pub fn largest_free_order(&self) -> Option<u32> {
+        self.orders.checked_ilog2()
+    }
+
+    /// How many blocks of exactly that order are free (a block within a larger free one is not counted).
+    pub fn free_blocks(&self, order: u32) -> u64 {
+        self.counts.get(order as usize).copied().unwrap_or(0)
+    }
+
+    /// The order of the greatest blocks that the allocator keeps.
+    pub fn max_block_order(&self) -> u32 {
+        self.max_block
+    }
+
+    /// The free memory fragmentation index at `order`, 0 (all free memory can serve such a request) to 1 (none can).
+    pub fn fmfi(&self, order: u32) -> f64 {
+        self.unusable_index(order)
+    }
+
+    /// The unusable free space index at `order`.
+    pub fn unusable_index(&self, order: u32) -> f64 {
+        if self.free == 0 {
+            return 1.0;
+        }
+        let usable: u64 = self.counts.iter().enumerate().skip(order as usize).map(|(i, k)| k << i).sum();
+        (self.free - usable) as f64 / self.free as f64
+    }
+
+    /// The runs of adjacent free frames, found by a scan of all frames.
+    pub fn contiguity(&self) -> Contiguity {
+        let mut runs = Contiguity::default();
+        let mut run = 0;
+        for &word in &self.words {
+            let (mut word, mut left) = (word, 64);
+            while left > 0 {
+                let taken = word.trailing_zeros().min(left);
+                if taken > 0 && run > 0 {
+                    runs.add(run);
+                    run = 0;
+                }
+                word = word.checked_shr(taken).unwrap_or(0);
+                left -= taken;
+                let free = word.trailing_ones().min(left);
+                word = word.checked_shr(free).unwrap_or(0);
+                left -= free;
+                run += u64::from(free);
+            }
+        }
+        if run > 0 {
+            runs.add(run);
+        }
+        runs
+    }
+
+    /// Lets `take` choose, for each word of 64 frames in address order, which of its free frames are taken. It gets the
+    /// first frame and the free frames, and answers with the subset to take. For changes to much of memory at once.
+    pub(crate) fn take_words(&mut self, mut take: impl FnMut(u64, u64) -> u64) {
+        for (group, word) in self.words.iter_mut().enumerate() {
+            if *word != 0 {
+                *word &= !take((group as u64) << GROUP_SHIFT, *word);
+            }
+        }
+        self.rebuild();
+    }
+
+    /// Makes lists and counts anew from the words.
+    fn rebuild(&mut self) {
+        self.lists.iter_mut().for_each(Bitmap::clear);
+        self.counts.fill(0);
+        self.orders = 0;
+        self.free = 0;
+        let words = std::mem::take(&mut self.words);
+        for (group, &word) in words.iter().enumerate() {
+            self.free += u64::from(word.count_ones());
+            if word == !0 && self.max_block >= IN_WORD {
+                self.count(IN_WORD);
+                self.lists[IN_WORD as usize].insert(group);
+                continue;
+            }
+            for order in 0..=self.max_block.min(IN_WORD - 1) {
+                let blocks = maximal(word, order, self.max_block);
+                if blocks != 0 {
+                    self.lists[order as usize].insert(group);
+                    self.counts[order as usize] += u64::from(blocks.count_ones());
+                    self.orders |= 1 << order;
+                }
+            }
+        }
+        for order in IN_WORD..self.max_block {
+            let halves = words.len() >> (order - IN_WORD);
+            for block in (0..halves.saturating_sub(1)).step_by(2) {
+                let list = &mut self.lists[order as usize];
+                if list.contains(block) && list.contains(block + 1) {
+                    list.remove(block);
+                    list.remove(block + 1);
+                    self.uncount(order);
+                    self.uncount(order);
+                    self.lists[order as usize + 1].insert(block / 2);
+                    self.count(order + 1);
+                }
+            }
+        }
+        self.words = words;
+    }
+
+    /// The order of the free block that contains the block of `order` at `at`.
+    #[inline(always)]
+    fn containing(&self, at: u64, order: u32) -> Option<u32> {
+        if order > self.max_block {
+            return None;
+        }
+        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
+        let word = *self.words.get((at >> GROUP_SHIFT) as usize)?;
+        let mut order = order;
+        if order < IN_WORD {
+            let bit = at as u32 & 63;
+            if word >> bit & ones(order) != ones(order) {
+                return None;
+            }
+            if word != !0 || self.max_block < IN_WORD {
+                while order < self.max_block.min(IN_WORD - 1) {
+                    let parent = bit & !((2 << order) - 1);
+                    if word >> parent & ones(order + 1) != ones(order + 1) {
+                        break;
+                    }
+                    order += 1;
+                }
+                return Some(order);
+            }
+            order = IN_WORD;
+        } else if word != !0 {
+            return None;
+        }
+        (order..=self.max_block).find(|&order| self.lists[order as usize].contains((at >> order) as usize))
+    }
+
+    /// The blocks of exactly `order` in a word, as a bit at each one's first frame.
+    #[inline(always)]
+    fn maximal(&self, group: usize, order: u32) -> u64 {
+        maximal(self.words[group], order, self.max_block)
+    }
+
+    /// Takes the block of `order` at `at` out of the free block of order `from` that contains it.
+    #[inline(always)]
+    fn carve(&mut self, at: u64, order: u32, from: u32) {
+        self.free -= 1 << order;
+        self.uncount(from);
+        let group = (at >> GROUP_SHIFT) as usize;
+        if from < IN_WORD {
+            let start = at as u32 & 63 & !((1 << from) - 1);
+            if self.maximal(group, from) & !(1 << start) == 0 {
+                self.lists[from as usize].remove(group);
+            }
+        } else {
+            self.lists[from as usize].remove((at >> from) as usize);
+        }
+        for half in (order..from).rev() {
+            self.count(half);
+            let entry = if half < IN_WORD { group } else { (at >> half ^ 1) as usize };
+            self.lists[half as usize].insert(entry);
+        }
+        if order < IN_WORD {
+            self.words[group] &= !(ones(order) << (at & 63));
+        } else {
+            self.words[group..group + (1 << (order - GROUP_SHIFT))].fill(0);
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, order: u32) {
+        self.counts[order as usize] += 1;
+        self.orders |= 1 << order;
+    }
+
+    #[inline(always)]
+    fn uncount(&mut self, order: u32) {
+        let count = &mut self.counts[order as usize];
+        *count -= 1;
+        if *count == 0 {
+            self.orders &= !(1 << order);
+        }
+    }
+}
+
+/// The free blocks of exactly `order` (below [`IN_WORD`]) in `word`, as a bit at each one's first frame.
+#[inline(always)]
+fn maximal(word: u64, order: u32, max_block: u32) -> u64 {
+    let mut blocks = word;
+    for i in 0..order {
+        blocks &= blocks >> (1 << i) & STARTS[i as usize + 1];
+    }
+    if order >= max_block {
+        return blocks;
+    }
+    // Those whose buddy is free too are part of a larger block. In an order-5 pair the whole word is.
+    let pairs = blocks & blocks >> (1 << order);
+    let pairs = if order + 1 < IN_WORD { pairs & STARTS[order as usize + 1] } else { pairs & 1 };
+    blocks & !(pairs | pairs << (1 << order))
+}
