@@ -1,12 +1,18 @@
 //! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets' hardware
 //! halves (traits) that designs plug into. It knows no design.
 
+mod nested;
 mod port;
 mod socket;
 mod spec;
+mod tlb;
+mod walkers;
 
+pub use nested::{HostStage, NestedCounters, NestedSpec};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
-pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use socket::{
     Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Walk, WalkOutcome, Walker,
 };
+pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
+pub use tlb::{Tlb, TlbEntry};
+pub use walkers::WalkerPool;

@@ -41,9 +41,19 @@ pub trait MemoryPort {
     /// Sets `bits` in the word at `at` (accessed and dirty bits, counters in PTEs): a write nobody waits for.
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle);
 
-    /// The guest-physical address of the first load since the last call that the layer below could not translate
-    /// (only nested ports have one). A walk that met it is void: the hypervisor must map the page and the walk restarts.
-    fn take_host_fault(&mut self) -> Option<PhysAddr> {
-        None
+    /// Loads a word of a guest's memory: the value is that of guest-physical `guest`, the time that of host-physical `at`.
+    /// Only the ports that machines are built with keep guests apart; for any other, a guest's bytes are where `at` says.
+    fn load_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
+        self.load(at, now)
+    }
+
+    /// Loads a line of a guest's memory, as [`MemoryPort::load_guest`] does a word.
+    fn load_line_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> LoadedLine {
+        self.load_line(at, now)
+    }
+
+    /// Sets bits in a word of a guest's memory, as [`MemoryPort::update`] does in the host's.
+    fn update_guest(&mut self, _guest: PhysAddr, at: PhysAddr, bits: u64, now: Cycle) {
+        self.update(at, bits, now);
     }
 }

@@ -33,6 +33,8 @@ pub enum WalkOutcome {
     Mapped(Translation),
     /// No present entry: a page fault.
     NotMapped,
+    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no host page.
+    HostFault(PhysAddr),
 }
 
 /// A finished walk.

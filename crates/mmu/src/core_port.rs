@@ -1,0 +1,107 @@
+//! A core's port into the machine: the port that machines are built with.
+
+use crate::{Loaded, LoadedLine, MemoryPort, Served};
+use ambulator_base::{Cycle, PhysAddr};
+use ambulator_hardware::{EntryLevel, Hierarchy};
+use ambulator_memory::PhysicalMemory;
+
+ambulator_base::counters! {
+    /// Where the loads of page walks were served.
+    pub struct WalkTraffic {
+        /// Walk loads served by the L1 data cache.
+        l1: Events,
+        /// Walk loads served by the L2 cache.
+        l2: Events,
+        /// Walk loads served by the last-level cache.
+        llc: Events,
+        /// Walk loads served by DRAM.
+        dram: Events,
+        /// Writes of accessed and dirty bits and counters into tables.
+        updates: Events,
+        /// Table lines fetched ahead of their use.
+        fetches: Events,
+    }
+}
+
+/// A core's port into the machine: the cache hierarchy gives the time, physical memory the bytes.
+pub struct CorePort<'a> {
+    /// All cores' caches and DRAM.
+    pub hierarchy: &'a mut Hierarchy,
+    /// The machine's bytes.
+    pub memory: &'a mut PhysicalMemory,
+    /// The guest's bytes, by guest-physical address, when nested paging is on.
+    pub guest: Option<&'a mut PhysicalMemory>,
+    /// Whose port it is.
+    pub core: usize,
+    /// Where table accesses enter the hierarchy.
+    pub entry: EntryLevel,
+    /// What passed.
+    pub traffic: &'a mut WalkTraffic,
+}
+
+impl CorePort<'_> {
+    #[inline(always)]
+    fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
+        let access = self.hierarchy.access_table(self.core, at, false, self.entry, now);
+        match access.served {
+            Served::L1 => self.traffic.l1 += 1,
+            Served::L2 => self.traffic.l2 += 1,
+            Served::Llc => self.traffic.llc += 1,
+            Served::Dram => self.traffic.dram += 1,
+        }
+        (access.ready, access.served)
+    }
+
+    /// Starts bringing a line of data in (speculation); nobody waits.
+    pub fn fetch_data(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
+        self.hierarchy.fetch(self.core, at, false, now).ready
+    }
+
+    fn guest_memory(&mut self) -> &mut PhysicalMemory {
+        match &mut self.guest {
+            Some(guest) => guest,
+            None => self.memory,
+        }
+    }
+}
+
+impl MemoryPort for CorePort<'_> {
+    #[inline]
+    fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
+        let (ready, served) = self.timed(at, now);
+        Loaded { value: self.memory.read(at), ready, served }
+    }
+
+    #[inline]
+    fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
+        let (ready, served) = self.timed(at, now);
+        LoadedLine { words: self.memory.line(at), ready, served }
+    }
+
+    fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
+        self.traffic.fetches += 1;
+        self.hierarchy.fetch(self.core, at, true, now).ready
+    }
+
+    fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
+        self.traffic.updates += 1;
+        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        self.memory.set_bits(at, bits);
+    }
+
+    fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
+        let (ready, served) = self.timed(at, now);
+        Loaded { value: self.guest_memory().read(guest), ready, served }
+    }
+
+    fn load_line_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> LoadedLine {
+        let (ready, served) = self.timed(at, now);
+        LoadedLine { words: self.guest_memory().line(guest), ready, served }
+    }
+
+    fn update_guest(&mut self, guest: PhysAddr, at: PhysAddr, bits: u64, now: Cycle) {
+        self.traffic.updates += 1;
+        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        self.guest_memory().set_bits(guest, bits);
+    }
+}

@@ -1,0 +1,236 @@
+//! Nested paging as a port: every guest-physical load is first translated by a host walker, whatever the guest's table is.
+
+use crate::{
+    Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
+    tlb::{held_as, piece},
+};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The hardware of the second stage of nested paging.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NestedSpec {
+    /// Entries of the nested TLB, which holds guest-physical to host-physical translations; 0 leaves it out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: Revelator Sec. 5.5 names no size"))]
+    pub tlb_entries: u32,
+    /// Associativity of the nested TLB; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "our choice"))]
+    pub tlb_ways: u32,
+    /// Cycles of a nested TLB look-up.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    pub tlb_latency: u64,
+}
+
+impl Default for NestedSpec {
+    fn default() -> Self {
+        NestedSpec { tlb_entries: 64, tlb_ways: 4, tlb_latency: 1 }
+    }
+}
+
+ambulator_base::counters! {
+    /// What the second stage of nested paging counts.
+    pub struct NestedCounters {
+        /// Guest-physical addresses found in the nested TLB.
+        tlb_hits: Events,
+        /// Guest-physical addresses that needed a host walk.
+        tlb_misses: Events,
+        /// Loads that host walks sent into the hierarchy.
+        host_accesses: Events,
+        /// Cycles of host walks.
+        host_walk_cycles: Cycles,
+        /// Host walks that found no page: the hypervisor was called.
+        host_faults: Events,
+    }
+}
+
+/// The second stage: the host's walker and the nested TLB.
+pub struct HostStage {
+    walker: Box<dyn Walker>,
+    tlb: Option<Tlb>,
+    latency: u64,
+    asid: Asid,
+    /// What it counted.
+    pub counters: NestedCounters,
+}
+
+const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
+
+impl HostStage {
+    /// A stage around the host table's walker.
+    pub fn new(spec: &NestedSpec, walker: Box<dyn Walker>) -> HostStage {
+        HostStage {
+            walker,
+            tlb: (spec.tlb_entries > 0).then(|| Tlb::new(spec.tlb_entries, spec.tlb_ways)),
+            latency: spec.tlb_latency,
+            asid: Asid(0),
+            counters: NestedCounters::default(),
+        }
+    }
+
+    /// The registers of the host's table for this virtual machine.
+    pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.asid = asid;
+        self.walker.load_registers(asid, registers);
+    }
+
+    /// Drops host translations.
+    pub fn invalidate(&mut self, what: Invalidation) {
+        self.walker.invalidate(what);
+        if let Some(tlb) = &mut self.tlb {
+            tlb.invalidate(what, &SIZES);
+        }
+    }
+
+    /// Hands the counters of the stage and of its walker to `sink`.
+    pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+        self.walker.report(&format!("{prefix}.walker"), sink);
+    }
+
+    /// Sets counters to zero.
+    pub fn reset_counters(&mut self) {
+        self.counters.reset();
+        self.walker.reset_counters();
+    }
+
+    /// Guest-physical to host-physical: the translation, when it is there, and the loads that it took. `None` when the
+    /// host has no page there.
+    fn translate(
+        &mut self,
+        guest: PhysAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle, u32) {
+        let va = VirtAddr(guest.0); // the host sees guest-physical memory as one address space
+        let mut now = now;
+        if let Some(tlb) = &mut self.tlb {
+            now = now.after(self.latency);
+            for size in SIZES {
+                if let Some(entry) = tlb.lookup(self.asid, va, size) {
+                    let found = entry.translation();
+                    if access != AccessKind::Store || (found.writable && found.dirty) {
+                        self.counters.tlb_hits += 1;
+                        return (Some(found), now.max(entry.ready), 0);
+                    }
+                }
+            }
+        }
+        self.counters.tlb_misses += 1;
+        let walk = self.walker.walk(va, access, now, port);
+        self.counters.host_accesses += u64::from(walk.accesses);
+        self.counters.host_walk_cycles += walk.ready.since(now);
+        let WalkOutcome::Mapped(found) = walk.outcome else {
+            self.counters.host_faults += 1;
+            return (None, walk.ready, walk.accesses);
+        };
+        if access == AccessKind::Store && !found.writable {
+            self.counters.host_faults += 1;
+            return (None, walk.ready, walk.accesses);
+        }
+        let found = piece(&found, va, held_as(found.size));
+        if let Some(tlb) = &mut self.tlb {
+            tlb.fill(self.asid, va, &found, walk.ready);
+        }
+        (Some(found), walk.ready, walk.accesses)
+    }
+
+    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by the host's,
+    /// and then the page itself is translated. Cold, with four levels each and no caches, that is 24 loads.
+    pub fn walk(
+        &mut self,
+        guest: &mut dyn Walker,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> Walk {
+        let mut nested = NestedPort { stage: self, port, fault: None, host_accesses: 0 };
+        let walk = guest.walk(va, access, now, &mut nested);
+        let NestedPort { fault, host_accesses, .. } = nested;
+        let mut accesses = walk.accesses + host_accesses;
+        if let Some(guest_physical) = fault {
+            return Walk { outcome: WalkOutcome::HostFault(guest_physical), ready: walk.ready, accesses };
+        }
+        let WalkOutcome::Mapped(in_guest) = walk.outcome else { return Walk { accesses, ..walk } };
+        // A store to a page that the guest protects faults in the guest; the host is not asked to make it writable.
+        let host_access = if access == AccessKind::Store && !in_guest.writable { AccessKind::Load } else { access };
+        let host_access = if host_access == AccessKind::Fetch { AccessKind::Load } else { host_access };
+        let guest_physical = in_guest.physical(va);
+        let (in_host, ready, more) = self.translate(guest_physical, host_access, walk.ready, port);
+        accesses += more;
+        let Some(in_host) = in_host else {
+            return Walk { outcome: WalkOutcome::HostFault(guest_physical), ready, accesses };
+        };
+        let size = held_as(in_guest.size).min(in_host.size);
+        let at = in_host.physical(VirtAddr(guest_physical.0));
+        let combined = Translation {
+            frame: PhysAddr(at.0 & !(size.bytes() - 1)).pfn(),
+            size,
+            writable: in_guest.writable && in_host.writable,
+            executable: in_guest.executable,
+            dirty: in_guest.dirty && in_host.dirty,
+        };
+        Walk { outcome: WalkOutcome::Mapped(combined), ready, accesses }
+    }
+}
+
+/// A guest walker's path to memory: guest-physical addresses in, each translated by the host before it is read.
+struct NestedPort<'a> {
+    stage: &'a mut HostStage,
+    port: &'a mut dyn MemoryPort,
+    fault: Option<PhysAddr>,
+    host_accesses: u32,
+}
+
+impl NestedPort<'_> {
+    fn host(&mut self, at: PhysAddr, access: AccessKind, now: Cycle) -> (Option<PhysAddr>, Cycle) {
+        if self.fault.is_some() {
+            return (None, now);
+        }
+        let (found, ready, accesses) = self.stage.translate(at, access, now, self.port);
+        self.host_accesses += accesses;
+        if found.is_none() {
+            self.fault = Some(at);
+        }
+        (found.map(|t| t.physical(VirtAddr(at.0))), ready)
+    }
+}
+
+impl MemoryPort for NestedPort<'_> {
+    fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
+        match self.host(at, AccessKind::Load, now) {
+            (Some(host), ready) => self.port.load_guest(at, host, ready),
+            // Zero is "not present" in every table's entries: the walk ends, and its outcome is void.
+            (None, ready) => Loaded { value: 0, ready, served: Served::L1 },
+        }
+    }
+
+    fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
+        match self.host(at, AccessKind::Load, now) {
+            (Some(host), ready) => self.port.load_line_guest(at, host, ready),
+            (None, ready) => LoadedLine { words: [0; 8], ready, served: Served::L1 },
+        }
+    }
+
+    fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
+        if self.fault.is_some() {
+            return now;
+        }
+        // Hardware drops a prefetch that the host cannot translate.
+        let (found, ready, accesses) = self.stage.translate(at, AccessKind::Load, now, self.port);
+        self.host_accesses += accesses;
+        match found {
+            Some(host) => self.port.fetch(host.physical(VirtAddr(at.0)), ready),
+            None => ready,
+        }
+    }
+
+    fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
+        if let (Some(host), ready) = self.host(at, AccessKind::Store, now) {
+            self.port.update_guest(at, host, bits, ready);
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! The translation pipeline of a core: L1 TLBs; the L2 TLB beside the lookaside; speculation; walkers. Every design goes
+//! through it and pays the same price for the same event.
+
+use crate::{
+    CorePort, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
+    TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    tlb::{TlbEntry, held_as, piece},
+};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, PageSize, PhysAddr, VirtAddr};
+
+ambulator_base::counters! {
+    /// What a core's MMU counts.
+    pub struct MmuCounters {
+        /// Translations of data accesses that the L1 data TLB held.
+        l1d_tlb_hits: Events,
+        /// Translations of data accesses that the L1 data TLB did not hold, or held only as a walk in flight.
+        l1d_tlb_misses: Events,
+        /// Translations of fetches that the L1 instruction TLB held.
+        l1i_tlb_hits: Events,
+        /// Translations of fetches that the L1 instruction TLB did not hold.
+        l1i_tlb_misses: Events,
+        /// L1 TLB misses that joined a walk or an L2 look-up already in flight for the page.
+        joined: Events,
+        /// L1 TLB misses that the L2 TLB answered.
+        l2_tlb_hits: Events,
+        /// L1 TLB misses that the L2 TLB did not hold.
+        l2_tlb_misses: Events,
+        /// L1 TLB misses that the lookaside answered.
+        lookaside_hits: Events,
+        /// Page walks started for TLB misses.
+        walks: Events,
+        /// Page walks repeated to set a dirty bit that the TLB entry did not have.
+        dirty_assists: Events,
+        /// Cycles of page walks, from their start on a walker to their answer.
+        walk_cycles: Cycles,
+        /// Cycles that TLB misses waited for a free walker.
+        walker_queue_cycles: Cycles,
+        /// Loads that page walks sent into the memory hierarchy.
+        walk_accesses: Events,
+        /// Cycles that accesses spent in the MMU, TLB look-ups included.
+        mmu_cycles: Cycles,
+        /// Translations that ended in a page fault of any kind.
+        faults: Events,
+        /// Data lines fetched by speculation.
+        speculated_data: Events,
+        /// Table lines fetched by speculation.
+        speculated_table: Events,
+        /// Invalidations received.
+        invalidations: Events,
+    }
+}
+
+/// Why a translation ended in a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultCause {
+    /// No present entry.
+    NotMapped,
+    /// The entry does not allow the access.
+    Protection,
+    /// Nested paging: the host has no page at this guest-physical address.
+    Host(PhysAddr),
+}
+
+/// What a translation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Translated {
+    /// The physical address, and when it is known.
+    Physical {
+        /// Where the data is.
+        at: PhysAddr,
+        /// When that is known.
+        ready: Cycle,
+    },
+    /// The operating system must act; then the access is tried again.
+    Fault {
+        /// Why.
+        cause: FaultCause,
+        /// When that is known.
+        at: Cycle,
+    },
+}
+
+/// The first-level TLBs for one kind of access, split by page size.
+struct FirstLevel {
+    small: Tlb,
+    large: Tlb,
+    huge: Tlb,
+    has_large: bool,
+    has_huge: bool,
+    large_held: bool,
+    huge_held: bool,
+}
+
+impl FirstLevel {
+    fn new(small: &TlbSpec, large: &TlbSpec, huge: &TlbSpec) -> FirstLevel {
+        let build = |spec: &TlbSpec| Tlb::new(spec.entries.max(1), spec.effective_ways().max(1));
+        FirstLevel {
+            small: build(small),
+            large: build(large),
+            huge: build(huge),
+            has_large: large.entries > 0,
+            has_huge: huge.entries > 0,
+            large_held: false,
+            huge_held: false,
+        }
+    }
+
+    #[inline(always)]
+    fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        if let Some(entry) = self.small.lookup(asid, va, PageSize::SIZE_4K) {
+            return Some(entry);
+        }
+        if self.large_held
+            && let Some(entry) = self.large.lookup(asid, va, PageSize::SIZE_2M)
+        {
+            return Some(entry);
+        }
+        if self.huge_held { self.huge.lookup(asid, va, PageSize::SIZE_1G) } else { None }
+    }
+
+    #[inline]
+    fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let size = held_as(found.size);
+        if size == PageSize::SIZE_1G && self.has_huge {
+            self.huge_held = true;
+            self.huge.fill(asid, va, &piece(found, va, size), ready);
+        } else if size >= PageSize::SIZE_2M && self.has_large {
+            self.large_held = true;
+            self.large.fill(asid, va, &piece(found, va, PageSize::SIZE_2M), ready);
+        } else {
+            self.small.fill(asid, va, &piece(found, va, PageSize::SIZE_4K), ready);
+        }
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        self.small.invalidate(what, &[PageSize::SIZE_4K]);
+        if self.large_held {
+            self.large.invalidate(what, &[PageSize::SIZE_2M]);
+        }
+        if self.huge_held {
+            self.huge.invalidate(what, &[PageSize::SIZE_1G]);
+        }
+    }
+}
+
+/// The second-level TLB.
+struct SecondLevel {
+    small: Option<Tlb>,
+    /// `None` when 2 MiB pages share `small`.
+    large: Option<Tlb>,
+    huge: Option<Tlb>,
+    unified: bool,
+    large_held: bool,
+    huge_held: bool,
+    latency: u64,
+}
+
+impl SecondLevel {
+    fn new(spec: &crate::L2TlbSpec) -> SecondLevel {
+        let build = |entries: u32, ways: u32| (entries > 0).then(|| Tlb::new(entries, ways));
+        let unified = spec.organization == L2TlbOrganization::Unified;
+        SecondLevel {
+            small: build(spec.entries, spec.ways),
+            large: if unified { None } else { build(spec.entries_2m, spec.ways_2m) },
+            huge: build(spec.entries_1g, spec.ways_1g),
+            unified,
+            large_held: false,
+            huge_held: false,
+            latency: spec.latency,
+        }
+    }
+
+    fn array_for(&mut self, size: PageSize) -> Option<&mut Tlb> {
+        match size {
+            PageSize::SIZE_1G => self.huge.as_mut(),
+            PageSize::SIZE_2M if !self.unified => self.large.as_mut(),
+            _ => self.small.as_mut(),
+        }
+    }
+
+    fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        if let Some(entry) = self.small.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_4K)) {
+            return Some(entry);
+        }
+        if self.large_held
+            && let Some(entry) = self.array_for(PageSize::SIZE_2M).and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_2M))
+        {
+            return Some(entry);
+        }
+        if self.huge_held { self.huge.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_1G)) } else { None }
+    }
+
+    fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let size = held_as(found.size);
+        match size {
+            PageSize::SIZE_1G => self.huge_held = true,
+            PageSize::SIZE_2M => self.large_held = true,
+            _ => {}
+        }
+        let kept = piece(found, va, size);
+        if let Some(tlb) = self.array_for(size) {
+            tlb.fill(asid, va, &kept, ready);
+        }
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        let in_small: &[PageSize] =
+            if self.unified && self.large_held { &[PageSize::SIZE_4K, PageSize::SIZE_2M] } else { &[PageSize::SIZE_4K] };
+        if let Some(tlb) = &mut self.small {
+            tlb.invalidate(what, in_small);
+        }
+        if let Some(tlb) = &mut self.large {
+            tlb.invalidate(what, &[PageSize::SIZE_2M]);
+        }
+        if let Some(tlb) = &mut self.huge {
+            tlb.invalidate(what, &[PageSize::SIZE_1G]);
+        }
+    }
+}
+
+/// A core's MMU.
+pub struct Mmu {
+    asid: Asid,
+    data: FirstLevel,
+    instructions: FirstLevel,
+    second: SecondLevel,
+    l1_latency: u64,
+    walkers: WalkerPool,
+    walker: Box<dyn Walker>,
+    host: Option<HostStage>,
+    lookaside: Option<Box<dyn Lookaside>>,
+    speculator: Option<Box<dyn Speculator>>,
+    /// What it counted.
+    pub counters: MmuCounters,
+    /// Latency of page walks, in cycles, from their start on a walker.
+    pub walk_latency: Histogram,
+    /// Loads of each page walk.
+    pub walk_loads: Histogram,
+}
+
+/// What sits in the sockets of an MMU.
+pub struct Sockets {
+    /// The page table's hardware half.
+    pub walker: Box<dyn Walker>,
+    /// The second stage, when nested paging is on.
+    pub host: Option<HostStage>,
+    /// The structure probed beside the L2 TLB.
+    pub lookaside: Option<Box<dyn Lookaside>>,
+    /// What guesses on an L2 TLB miss.
+    pub speculator: Option<Box<dyn Speculator>>,
+}
+
+fn allowed(found: &Translation, access: AccessKind) -> bool {
+    match access {
+        AccessKind::Load => true,
+        AccessKind::Store => found.writable,
+        AccessKind::Fetch => found.executable,
+    }
+}
+
+impl Mmu {
+    /// An MMU with empty TLBs.
+    pub fn new(spec: &MmuSpec, sockets: Sockets) -> Mmu {
+        Mmu {
+            asid: Asid(0),
+            data: FirstLevel::new(&spec.l1d_4k, &spec.l1d_2m, &spec.l1d_1g),
+            instructions: FirstLevel::new(&spec.l1i_4k, &spec.l1i_2m, &TlbSpec::new(0, 0)),
+            second: SecondLevel::new(&spec.l2_tlb),
+            l1_latency: spec.l1_latency,
+            walkers: WalkerPool::new(spec.walkers),
+            walker: sockets.walker,
+            host: sockets.host,
+            lookaside: sockets.lookaside,
+            speculator: sockets.speculator,
+            counters: MmuCounters::default(),
+            walk_latency: Histogram::default(),
+            walk_loads: Histogram::default(),
+        }
+    }
+
+    /// Context switch, or the OS half changed the registers of the running process.
+    pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.asid = asid;
+        self.walker.load_registers(asid, registers);
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.load_registers(asid, registers);
+        }
+        if let Some(speculator) = &mut self.speculator {
+            speculator.load_registers(asid, registers);
+        }
+    }
+
+    /// The host's registers for the virtual machine that runs on this core (nested paging).
+    pub fn load_host_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        if let Some(host) = &mut self.host {
+            host.load_registers(asid, registers);
+        }
+    }
+
+    /// Finds the physical address of `va` for an access at `now`.
+    #[inline]
+    pub fn translate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Translated {
+        let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if let Some(entry) = first.lookup(self.asid, va) {
+            let found = entry.translation();
+            if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {
+                // One cycle of the look-up runs beside the indexing of the L1 cache.
+                let answer = now.after(self.l1_latency.saturating_sub(1));
+                let ready = answer.max(entry.ready);
+                let joined = u64::from(entry.ready > answer);
+                self.counters.joined += joined;
+                self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
+                if access == AccessKind::Fetch {
+                    self.counters.l1i_tlb_hits += 1 - joined;
+                    self.counters.l1i_tlb_misses += joined;
+                } else {
+                    self.counters.l1d_tlb_hits += 1 - joined;
+                    self.counters.l1d_tlb_misses += joined;
+                }
+                return Translated::Physical { at: found.physical(va), ready };
+            }
+            if access == AccessKind::Fetch {
+                self.counters.l1i_tlb_hits += 1;
+            } else {
+                self.counters.l1d_tlb_hits += 1;
+            }
+            let now = now.after(self.l1_latency).max(entry.ready);
+            return self.restricted_hit(va, access, &found, now, port);
+        }
+        self.miss(va, access, now, port)
+    }
+
+    /// A TLB held the page, but not the right to do this at once.
+    #[cold]
+    fn restricted_hit(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        found: &Translation,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        if !allowed(found, access) {
+            self.counters.faults += 1;
+            return Translated::Fault { cause: FaultCause::Protection, at: now };
+        }
+        // A store through a clean entry: hardware walks again to set the dirty bit.
+        self.counters.dirty_assists += 1;
+        self.walk_and_fill(va, access, now, now, port)
+    }
+
+    fn miss(&mut self, va: VirtAddr, access: AccessKind, began: Cycle, port: &mut CorePort<'_>) -> Translated {
+        if access == AccessKind::Fetch {
+            self.counters.l1i_tlb_misses += 1;
+        } else {
+            self.counters.l1d_tlb_misses += 1;
+        }
+        let now = began.after(self.l1_latency);
+        let aside = self.lookaside.as_mut().map(|l| l.probe(va, access, now, port));
+        let answered = now.after(self.second.latency);
+        if let Some(entry) = self.second.lookup(self.asid, va) {
+            self.counters.l2_tlb_hits += 1;
+            let found = entry.translation();
+            self.counters.joined += u64::from(entry.ready > answered);
+            let mut ready = answered.max(entry.ready);
+            if let Some(aside) = &aside
+                && aside.found.is_some()
+            {
+                ready = ready.min(aside.ready);
+            }
+            if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+                self.counters.mmu_cycles += ready.since(began);
+                return self.restricted_hit(va, access, &found, ready, port);
+            }
+            self.counters.mmu_cycles += ready.since(began);
+            self.first(access).fill_from(va, &found, ready);
+            return Translated::Physical { at: found.physical(va), ready };
+        }
+        self.counters.l2_tlb_misses += 1;
+        let mut start = answered;
+        if let Some(aside) = aside {
+            if let Some(found) = aside.found {
+                self.counters.lookaside_hits += 1;
+                self.counters.mmu_cycles += aside.ready.since(began);
+                if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+                    return self.restricted_hit(va, access, &found, aside.ready, port);
+                }
+                self.first(access).fill_from(va, &found, aside.ready);
+                return Translated::Physical { at: found.physical(va), ready: aside.ready };
+            }
+            if aside.holds_walk {
+                start = start.max(aside.ready);
+            }
+        }
+        self.counters.walks += 1;
+        self.counters.mmu_cycles += start.since(began);
+        self.walk_and_fill(va, access, start, start, port)
+    }
+
+    fn first(&mut self, access: AccessKind) -> FirstLevelOf<'_> {
+        let level = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        FirstLevelOf { level, asid: self.asid }
+    }
+
+    fn walk_and_fill(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        began: Cycle,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        let guess = self.speculate(va, access, now, port);
+        let start = self.walkers.start(now);
+        let walk = self.page_walk(va, access, start, port);
+        self.walkers.occupy(start, walk.ready);
+        self.counters.walker_queue_cycles += start.since(now);
+        self.counters.walk_cycles += walk.ready.since(start);
+        self.counters.walk_accesses += u64::from(walk.accesses);
+        self.counters.mmu_cycles += walk.ready.since(began);
+        self.walk_latency.add(walk.ready.since(start));
+        self.walk_loads.add(u64::from(walk.accesses));
+        let cause = match walk.outcome {
+            WalkOutcome::Mapped(found) => {
+                if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
+                    speculator.learn(va, guess, &found);
+                }
+                if let Some(lookaside) = &mut self.lookaside {
+                    lookaside.refill(va, &found, walk.ready, port);
+                }
+                if allowed(&found, access) {
+                    self.second.fill(self.asid, va, &found, walk.ready);
+                    self.first(access).fill_from(va, &found, walk.ready);
+                    return Translated::Physical { at: found.physical(va), ready: walk.ready };
+                }
+                FaultCause::Protection
+            }
+            WalkOutcome::NotMapped => FaultCause::NotMapped,
+            WalkOutcome::HostFault(guest) => FaultCause::Host(guest),
+        };
+        self.counters.faults += 1;
+        Translated::Fault { cause, at: walk.ready }
+    }
+
+    fn page_walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+        match &mut self.host {
+            Some(host) => host.walk(self.walker.as_mut(), va, access, now, port),
+            None => self.walker.walk(va, access, now, port),
+        }
+    }
+
+    fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Option<Speculation> {
+        let guess = self.speculator.as_mut()?.speculate(va, access, now);
+        let issue = now.after(u64::from(guess.latency));
+        for &at in &guess.table[..usize::from(guess.table_count)] {
+            port.fetch(at, issue);
+        }
+        for &at in &guess.data[..usize::from(guess.data_count)] {
+            port.fetch_data(at, issue);
+        }
+        self.counters.speculated_table += u64::from(guess.table_count);
+        self.counters.speculated_data += u64::from(guess.data_count);
+        Some(guess)
+    }
+
+    /// A shootdown, INVLPG or flush.
+    pub fn invalidate(&mut self, what: Invalidation) {
+        self.counters.invalidations += 1;
+        self.data.invalidate(what);
+        self.instructions.invalidate(what);
+        self.second.invalidate(what);
+        self.walker.invalidate(what);
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.invalidate(what);
+        }
+        if let Some(speculator) = &mut self.speculator {
+            speculator.invalidate(what);
+        }
+    }
+
+    /// The host dropped translations: they go from the second stage, and with them everything that was combined with them.
+    pub fn invalidate_host(&mut self, what: Invalidation) {
+        if let Some(host) = &mut self.host {
+            host.invalidate(what);
+        }
+        self.data.invalidate(Invalidation::All);
+        self.instructions.invalidate(Invalidation::All);
+        self.second.invalidate(Invalidation::All);
+    }
+
+    /// Hands all counters below it to `sink`.
+    pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+        self.walker.report(&format!("{prefix}.walker"), sink);
+        if let Some(host) = &self.host {
+            host.report(&format!("{prefix}.nested"), sink);
+        }
+        if let Some(lookaside) = &self.lookaside {
+            lookaside.report(&format!("{prefix}.lookaside"), sink);
+        }
+        if let Some(speculator) = &self.speculator {
+            speculator.report(&format!("{prefix}.speculation"), sink);
+        }
+    }
+
+    /// Sets all counters to zero (the end of warm-up); contents stay.
+    pub fn reset_counters(&mut self) {
+        self.counters.reset();
+        self.walk_latency = Histogram::default();
+        self.walk_loads = Histogram::default();
+        self.walker.reset_counters();
+        if let Some(host) = &mut self.host {
+            host.reset_counters();
+        }
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.reset_counters();
+        }
+        if let Some(speculator) = &mut self.speculator {
+            speculator.reset_counters();
+        }
+    }
+}
+
+/// A first-level TLB with the address space to fill it for.
+struct FirstLevelOf<'a> {
+    level: &'a mut FirstLevel,
+    asid: Asid,
+}
+
+impl FirstLevelOf<'_> {
+    fn fill_from(self, va: VirtAddr, found: &Translation, ready: Cycle) {
+        self.level.fill(self.asid, va, found, ready);
+    }
+}

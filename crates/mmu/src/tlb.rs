@@ -1,0 +1,195 @@
+//! TLB arrays of any associativity, over the hardware room's set-associative array.
+
+use crate::{Invalidation, Translation};
+use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
+use ambulator_hardware::{Replacement, SetArray};
+
+/// What a TLB entry holds: a translation packed into a word, and when the walk that brought it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlbEntry {
+    packed: u64,
+    /// When the entry becomes usable: a look-up before that joins the walk in flight.
+    pub ready: Cycle,
+}
+
+const WRITABLE: u64 = 1 << 63;
+const EXECUTABLE: u64 = 1 << 62;
+const DIRTY: u64 = 1 << 61;
+const SHIFT_AT: u32 = 52;
+const FRAME_MASK: u64 = (1 << SHIFT_AT) - 1;
+
+impl TlbEntry {
+    /// The entry for `translation`, usable from `ready` on.
+    #[inline(always)]
+    pub fn new(translation: &Translation, ready: Cycle) -> TlbEntry {
+        let packed = translation.frame.0
+            | u64::from(translation.size.shift()) << SHIFT_AT
+            | if translation.writable { WRITABLE } else { 0 }
+            | if translation.executable { EXECUTABLE } else { 0 }
+            | if translation.dirty { DIRTY } else { 0 };
+        TlbEntry { packed, ready }
+    }
+
+    /// The translation that the entry holds.
+    #[inline(always)]
+    pub fn translation(self) -> Translation {
+        Translation {
+            frame: Pfn(self.packed & FRAME_MASK),
+            size: PageSize::from_shift(((self.packed >> SHIFT_AT) & 31) as u32),
+            writable: self.packed & WRITABLE != 0,
+            executable: self.packed & EXECUTABLE != 0,
+            dirty: self.packed & DIRTY != 0,
+        }
+    }
+}
+
+/// The x86 page size whose TLB array holds a page of `size`: the largest that is not above it. Pages of sizes in between
+/// are held a piece at a time.
+#[inline(always)]
+pub(crate) fn held_as(size: PageSize) -> PageSize {
+    if size >= PageSize::SIZE_1G {
+        PageSize::SIZE_1G
+    } else if size >= PageSize::SIZE_2M {
+        PageSize::SIZE_2M
+    } else {
+        PageSize::SIZE_4K
+    }
+}
+
+/// The piece of `translation` (of a page that holds `va`) that an array for pages of `size` keeps.
+#[inline(always)]
+pub(crate) fn piece(translation: &Translation, va: VirtAddr, size: PageSize) -> Translation {
+    let offset = (va.0 & (translation.size.bytes() - 1)) >> size.shift() << size.order();
+    Translation { frame: translation.frame.offset(offset), size, ..*translation }
+}
+
+/// A set-associative TLB whose entries may be of several page sizes, tagged by address space.
+pub struct Tlb {
+    array: SetArray<TlbEntry>,
+    sets: u64,
+}
+
+impl Tlb {
+    /// A TLB of `entries` in sets of `ways` (0: fully associative). No entries makes one that always misses.
+    pub fn new(entries: u32, ways: u32) -> Tlb {
+        let ways = if ways == 0 { entries.max(1) } else { ways };
+        let sets = u64::from(entries / ways).max(1);
+        Tlb { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets }
+    }
+
+    #[inline(always)]
+    fn set_and_key(&self, asid: Asid, va: VirtAddr, size: PageSize) -> (usize, u64) {
+        let number = va.0 >> size.shift();
+        let set = if self.sets.is_power_of_two() { number & (self.sets - 1) } else { number % self.sets };
+        // 45 bits of page number, 14 of ASID, 5 of size: no two pages share a key.
+        (set as usize, number << 19 | u64::from(asid.0 & 0x3fff) << 5 | u64::from(size.shift() & 31))
+    }
+
+    /// The entry of the page of `size` that holds `va`; it becomes the most recently used.
+    #[inline(always)]
+    pub fn lookup(&mut self, asid: Asid, va: VirtAddr, size: PageSize) -> Option<TlbEntry> {
+        let (set, key) = self.set_and_key(asid, va, size);
+        self.array.lookup(set, key).map(|entry| *entry)
+    }
+
+    /// Puts an entry in, over the least recently used of its set, or over the same page's old entry.
+    #[inline(always)]
+    pub fn fill(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
+        let (set, key) = self.set_and_key(asid, va, translation.size);
+        self.array.insert(set, key, TlbEntry::new(translation, ready));
+    }
+
+    /// Drops what `what` names.
+    pub fn invalidate(&mut self, what: Invalidation, sizes: &[PageSize]) {
+        match what {
+            Invalidation::Page { asid, page } => {
+                for &size in sizes {
+                    let pieces = page.size.bytes().max(size.bytes()) / size.bytes();
+                    if pieces <= self.sets * 2 {
+                        for i in 0..pieces {
+                            let va = page.start.align_down(size).offset(i * size.bytes());
+                            let (set, key) = self.set_and_key(asid, va, size);
+                            self.array.remove(set, key);
+                        }
+                    } else {
+                        self.array.retain(|key, _| !Self::overlaps(key, asid, page));
+                    }
+                }
+            }
+            Invalidation::Asid(asid) => {
+                self.array.retain(|key, _| Self::asid_of(key) != asid.0 & 0x3fff);
+            }
+            Invalidation::All => self.array.clear(),
+        }
+    }
+
+    #[inline]
+    fn asid_of(key: u64) -> u16 {
+        (key >> 5) as u16 & 0x3fff
+    }
+
+    fn overlaps(key: u64, asid: Asid, page: Page) -> bool {
+        let shift = (key & 31) as u32;
+        let start = (key >> 19) << shift;
+        Self::asid_of(key) == asid.0 & 0x3fff && start < page.end().0 && page.start.0 < start + (1 << shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translation(frame: u64, size: PageSize) -> Translation {
+        Translation { frame: Pfn(frame), size, writable: true, executable: false, dirty: false }
+    }
+
+    #[test]
+    fn an_entry_keeps_its_translation() {
+        for size in [PageSize::SIZE_4K, PageSize::from_shift(16), PageSize::SIZE_2M, PageSize::SIZE_1G] {
+            let t = Translation { dirty: true, ..translation(0x3_ffff_ffff, size) };
+            assert_eq!(TlbEntry::new(&t, Cycle(7)).translation(), t);
+        }
+    }
+
+    #[test]
+    fn a_piece_has_the_frames_of_its_offset() {
+        let big = translation(512, PageSize::SIZE_2M);
+        let va = VirtAddr(0x4000_5123);
+        let small = piece(&big, va, PageSize::SIZE_4K);
+        assert_eq!(small.frame, Pfn(512 + 5));
+        assert_eq!(small.physical(va), big.physical(va));
+    }
+
+    #[test]
+    fn reach_ends_where_the_entries_do_and_the_oldest_goes_first() {
+        let mut tlb = Tlb::new(64, 4); // 16 sets
+        let page = |i: u64| VirtAddr(i * 16 * 4096); // all in set 0
+        for i in 0..4 {
+            tlb.fill(Asid(1), page(i), &translation(i, PageSize::SIZE_4K), Cycle(0));
+        }
+        assert!(tlb.lookup(Asid(1), page(0), PageSize::SIZE_4K).is_some());
+        tlb.fill(Asid(1), page(4), &translation(4, PageSize::SIZE_4K), Cycle(0));
+        assert!(tlb.lookup(Asid(1), page(0), PageSize::SIZE_4K).is_some(), "just used");
+        assert!(tlb.lookup(Asid(1), page(1), PageSize::SIZE_4K).is_none(), "the least recently used was replaced");
+        assert!(tlb.lookup(Asid(2), page(0), PageSize::SIZE_4K).is_none(), "another address space");
+    }
+
+    #[test]
+    fn invalidation_takes_every_piece_and_nothing_else() {
+        let sizes = [PageSize::SIZE_4K, PageSize::SIZE_2M];
+        let mut tlb = Tlb::new(1024, 8);
+        for i in 0..600 {
+            tlb.fill(Asid(1), VirtAddr(i * 4096), &translation(i, PageSize::SIZE_4K), Cycle(0));
+        }
+        tlb.fill(Asid(1), VirtAddr(0), &translation(0, PageSize::SIZE_2M), Cycle(0));
+        tlb.invalidate(Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0), PageSize::SIZE_2M) }, &sizes);
+        for i in 0..600 {
+            let there = tlb.lookup(Asid(1), VirtAddr(i * 4096), PageSize::SIZE_4K).is_some();
+            assert_eq!(there, i >= 512, "page {i}");
+        }
+        assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none());
+        tlb.fill(Asid(1), VirtAddr(0), &translation(0, PageSize::SIZE_2M), Cycle(0));
+        tlb.invalidate(Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0x5000), PageSize::SIZE_4K) }, &sizes);
+        assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none(), "a large entry over the page goes too");
+    }
+}
