@@ -1,1 +1,14 @@
-//! placeholder
+//! Programs as streams of access records and VM events.
+//!
+//! [`open`] turns a [`ProgramRequest`] (a kernel's name or a trace file's path, and settings) into a
+//! [`RecordSource`](ambulator_base::RecordSource). Native [`kernels`] run the real algorithm on real data laid out in a
+//! modelled address space ([`layout`]); what does not depend on data needs no host memory, whatever the footprint.
+
+mod error;
+pub mod graph;
+pub mod kernels;
+pub mod layout;
+mod registry;
+
+pub use error::OpenError;
+pub use registry::{KernelInfo, ProgramRequest, ProgramSpec, kernels, open};

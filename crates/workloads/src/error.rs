@@ -1,0 +1,30 @@
+//! Why a program could not be opened.
+
+/// Why a program could not be opened. Each message says what was wrong and what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Neither a kernel nor a file has that name.
+    #[error("no program or trace file is called `{name}`{hint}; the kernels are {known}")]
+    UnknownProgram {
+        /// What was asked for.
+        name: String,
+        /// `: did you mean ...?`, or empty.
+        hint: String,
+        /// The kernels' names.
+        known: String,
+    },
+    /// The settings are not ones of that program: an unknown key, a value of the wrong type.
+    #[error("settings of `{program}`: {message}")]
+    Settings {
+        /// The program.
+        program: String,
+        /// What is wrong with which key.
+        message: String,
+    },
+    /// The settings are well-formed and make no sense.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+    /// The trace file cannot be read.
+    #[error("{0}")]
+    Trace(String),
+}

@@ -1,0 +1,54 @@
+//! Native kernels: the real algorithm on real data, laid out in a modelled address space.
+//!
+//! Each kernel states which program it stands for, its layout, its order of first touch, and the compiled inner loop
+//! (gcc 12 -O2, x86-64) that its gaps, access sizes and dependences were read from. An instruction that both reads and
+//! writes memory travels as two records; the gap before one of them is shortened so that the count of instructions stays
+//! the compiled one. Where a loop's own branch is predictable it is counted in a gap; branches that depend on data are
+//! records.
+
+mod gups;
+mod source;
+
+pub use gups::{GupsIndex, GupsSpec};
+pub(crate) use source::{Kernel, KernelSource, identity};
+
+use ambulator_base::{Record, RecordKind, VirtAddr};
+
+/// Least and greatest footprint that a kernel takes, bytes: smaller is all overhead, larger has no address space left.
+pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<String>) {
+    if !FOOTPRINTS.contains(&footprint) {
+        problems.push(format!(
+            "{at}.footprint is {footprint} bytes; it must be between 1 MiB and 16 TiB (64 MiB to 128 GiB is what the kernels are made for)"
+        ));
+    }
+}
+
+/// A load; `dep1` as in [`Record`].
+#[inline(always)]
+pub(crate) fn load(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
+    Record {
+        pc: VirtAddr(pc),
+        va,
+        gap,
+        dep1,
+        dep2: 0,
+        size,
+        kind: RecordKind::Load,
+    }
+}
+
+/// A store; `dep1` as in [`Record`].
+#[inline(always)]
+pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
+    Record {
+        pc: VirtAddr(pc),
+        va,
+        gap,
+        dep1,
+        dep2: 0,
+        size,
+        kind: RecordKind::Store,
+    }
+}

@@ -1,0 +1,93 @@
+//! A kernel as a record source: its set-up events, the region of interest, its end.
+
+use ambulator_base::{Batch, ProgramIdentity, Record, RecordSource, SourceError, VmEvent};
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The region of interest of a program.
+pub(crate) trait Kernel: Send {
+    /// Appends the next records, about [`Batch::TARGET_RECORDS`]; none when the program has ended.
+    fn run(&mut self, records: &mut Vec<Record>);
+}
+
+/// Set-up events handed over at a time.
+const SETUP_EVENTS: usize = 1 << 14;
+
+/// What comes before the region of interest, one event after the other.
+pub(crate) type Setup = Box<dyn Iterator<Item = VmEvent> + Send>;
+
+pub(crate) struct KernelSource<K> {
+    identity: ProgramIdentity,
+    setup: Option<Setup>,
+    kernel: K,
+    ended: bool,
+}
+
+impl<K: Kernel + 'static> KernelSource<K> {
+    pub(crate) fn boxed(
+        identity: ProgramIdentity,
+        setup: Setup,
+        kernel: K,
+    ) -> Box<dyn RecordSource> {
+        Box::new(KernelSource {
+            identity,
+            setup: Some(setup),
+            kernel,
+            ended: false,
+        })
+    }
+}
+
+impl<K: Kernel> RecordSource for KernelSource<K> {
+    fn identity(&self) -> ProgramIdentity {
+        self.identity.clone()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        if let Some(setup) = &mut self.setup {
+            batch
+                .events
+                .extend(setup.take(SETUP_EVENTS).map(|event| (0, event)));
+            if batch.events.len() < SETUP_EVENTS {
+                batch.push_event(VmEvent::RegionBegin);
+                self.setup = None;
+            }
+            return Ok(true);
+        }
+        if self.ended {
+            return Ok(false);
+        }
+        batch.records.reserve(Batch::TARGET_RECORDS);
+        self.kernel.run(&mut batch.records);
+        if batch.records.is_empty() {
+            self.ended = true;
+            batch.push_event(VmEvent::RegionEnd);
+        }
+        Ok(true)
+    }
+}
+
+/// Who a kernel with these settings is. `facts` are what follows from them: sizes as they came out.
+pub(crate) fn identity(
+    name: &str,
+    spec: &impl Serialize,
+    facts: &str,
+    footprint: u64,
+) -> ProgramIdentity {
+    let settings = serde_json::to_value(spec).unwrap_or_default();
+    let mut detail: Vec<String> = settings
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    detail.push(facts.to_string());
+    let digest = xxh3_64(format!("{name} {settings}").as_bytes());
+    ProgramIdentity {
+        name: name.into(),
+        detail: detail.join(", "),
+        footprint,
+        digest,
+    }
+}

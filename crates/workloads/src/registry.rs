@@ -1,0 +1,143 @@
+//! A program by name: the kernels that there are, and how a request becomes a stream.
+
+use crate::OpenError;
+use crate::kernels::GupsSpec;
+use ambulator_base::RecordSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A program with all of its settings: `program = "gups"` and the keys of that program's own spec.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "program", rename_all = "kebab-case")]
+pub enum ProgramSpec {
+    /// HPC Challenge RandomAccess.
+    Gups(GupsSpec),
+}
+
+/// What is asked of [`open`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramRequest {
+    /// A kernel's name (see [`kernels`]) or the path of a trace file.
+    pub name: String,
+    /// Settings that differ from the program's defaults, by key. Sizes are plain numbers of bytes.
+    pub settings: Map<String, Value>,
+    /// Bytes of data that the program works on; wins over `settings`. `None` leaves it to them, or to the default.
+    pub footprint: Option<u64>,
+    /// Seed of everything random in the program, unless `settings` has one of its own.
+    pub seed: u64,
+}
+
+/// What a kernel is, for lists and help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Name by which it is asked for.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub about: &'static str,
+    /// The program or class of programs that it stands for.
+    pub stands_for: &'static str,
+    /// Bytes of data when none are asked for.
+    pub default_footprint: u64,
+}
+
+/// Every native kernel, in the order of their names.
+pub fn kernels() -> &'static [KernelInfo] {
+    const KERNELS: &[KernelInfo] = &[KernelInfo {
+        name: "gups",
+        about: "read-modify-writes of random words of one table",
+        stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
+        default_footprint: 8 << 30,
+    }];
+    KERNELS
+}
+
+impl ProgramSpec {
+    /// The spec of a kernel with its defaults, overridden by what the request says.
+    ///
+    /// # Errors
+    /// [`OpenError::UnknownProgram`] when no kernel has that name, [`OpenError::Settings`] for an unknown key or a value
+    /// of the wrong type.
+    pub fn from_request(request: &ProgramRequest) -> Result<ProgramSpec, OpenError> {
+        if !kernels().iter().any(|k| k.name == request.name) {
+            return Err(unknown(&request.name));
+        }
+        let mut settings = request.settings.clone();
+        settings.insert("program".into(), Value::from(request.name.clone()));
+        if let Some(footprint) = request.footprint {
+            settings.insert("footprint".into(), Value::from(footprint));
+        }
+        settings.entry("seed").or_insert(Value::from(request.seed));
+        serde_json::from_value(Value::Object(settings)).map_err(|e| OpenError::Settings {
+            program: request.name.clone(),
+            message: with_nearest_key(&e.to_string()),
+        })
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ProgramSpec::Gups(_) => "gups",
+        }
+    }
+
+    /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        match self {
+            ProgramSpec::Gups(spec) => spec.validate(at),
+        }
+    }
+
+    /// The program as a stream.
+    ///
+    /// # Errors
+    /// [`OpenError::Invalid`] with what [`ProgramSpec::validate`] says.
+    pub fn open(&self) -> Result<Box<dyn RecordSource>, OpenError> {
+        let problems = self.validate(self.name());
+        if !problems.is_empty() {
+            return Err(OpenError::Invalid(problems));
+        }
+        Ok(match self {
+            ProgramSpec::Gups(spec) => spec.source(),
+        })
+    }
+}
+
+/// Opens a kernel by name, or a trace file by path.
+///
+/// # Errors
+/// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
+pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
+    ProgramSpec::from_request(request)?.open()
+}
+
+fn unknown(name: &str) -> OpenError {
+    let known: Vec<&str> = kernels().iter().map(|k| k.name).collect();
+    OpenError::UnknownProgram {
+        name: name.into(),
+        hint: nearest(name, known.iter().copied())
+            .map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
+        known: known.join(", "),
+    }
+}
+
+/// The candidate most like `name`, if any is like it at all.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|c| (strsim::jaro_winkler(name, c), c))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, c)| c)
+}
+
+/// Adds the nearest right key to serde's "unknown field `x`, expected one of `a`, `b`".
+fn with_nearest_key(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if message.starts_with("unknown field")
+        && let Some(wrong) = quoted.next()
+        && let Some(right) = nearest(wrong, quoted)
+    {
+        return format!("{message}; did you mean `{right}`?");
+    }
+    message.to_string()
+}
