@@ -1,11 +1,23 @@
 //! Caches, prefetchers, DRAM and core timing.
 
+mod branch;
+mod core_spec;
+mod dram_spec;
+mod hierarchy;
 mod host;
 mod replacement;
 mod set_array;
+mod spec;
+mod window;
 
+pub use branch::BranchPredictor;
+pub use core_spec::{CoreSpec, PredictorKind};
+pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
+pub use hierarchy::{Access, EntryLevel, Hierarchy};
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
+pub use spec::{CacheSpec, HierarchySpec, PrefetcherKind};
+pub use window::{CoreCounters, CoreWindow};
 
 /// Who served an access to the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,241 @@
+//! Settings of the cache hierarchy: [`HierarchySpec`] and [`CacheSpec`].
+
+use crate::{DramSpec, Replacement};
+use ambulator_base::LINE_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most ways of a cache.
+const MAX_CACHE_WAYS: u32 = 32;
+/// Most cycles that a latency setting can have; above it, it is a mistake.
+pub(crate) const MAX_LATENCY: u64 = 10_000;
+/// A tag is 32 bits, one value of which marks an empty way; physical addresses must fit beside it.
+const TAG_BITS: u32 = 32;
+
+/// A prefetcher that sits beside a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetcherKind {
+    /// No prefetcher.
+    #[default]
+    None,
+    /// A stride for each load instruction, known by its address (Baer and Chen, SC 1991).
+    IpStride,
+    /// Ascending or descending runs of lines within a 4 KiB page.
+    Stream,
+}
+
+/// One cache. Lines have 64 bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheSpec {
+    /// Capacity. For the last-level cache this is the share of one core: cores times this is the whole.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
+    pub bytes: u64,
+    /// Associativity, 1 to 32; need not be a power of two, but the number of sets must be.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    pub ways: u32,
+    /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the value there, the look-ups
+    /// of the levels above included. A DRAM access costs the last level's round trip plus DRAM's own time.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    pub latency: u64,
+    /// Misses that can be outstanding (for the last level: for each core's share of it). Further ones wait.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
+    pub mshrs: u32,
+    /// Which line of a full set gives way.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; no paper states it"))]
+    pub replacement: Replacement,
+    /// The prefetcher that learns from this cache's accesses and fills it.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 names none"))]
+    pub prefetcher: PrefetcherKind,
+    /// Most prefetches that one access triggers.
+    #[schemars(extend("x-unit" = "count"))]
+    pub prefetch_degree: u32,
+    /// How far ahead of the access prefetches reach: in strides (ip-stride) or lines (stream).
+    #[schemars(extend("x-unit" = "count"))]
+    pub prefetch_distance: u32,
+    /// Instructions (ip-stride, a power of two) or runs (stream) that the prefetcher follows at a time.
+    #[schemars(extend("x-unit" = "entries"))]
+    pub prefetch_entries: u32,
+}
+
+impl Default for CacheSpec {
+    fn default() -> Self {
+        CacheSpec::of(32 << 10, 8, 1, 16)
+    }
+}
+
+impl CacheSpec {
+    /// An LRU cache without prefetcher.
+    pub fn of(bytes: u64, ways: u32, latency: u64, mshrs: u32) -> CacheSpec {
+        CacheSpec {
+            bytes,
+            ways,
+            latency,
+            mshrs,
+            replacement: Replacement::Lru,
+            prefetcher: PrefetcherKind::None,
+            prefetch_degree: 2,
+            prefetch_distance: 8,
+            prefetch_entries: 64,
+        }
+    }
+
+    /// Sets of the cache when it is built for `shares` cores.
+    pub(crate) fn sets(&self, shares: u64) -> u64 {
+        self.bytes * shares / (u64::from(self.ways) * LINE_BYTES)
+    }
+
+    /// What is wrong with it, one sentence a problem; `at` is the key of this cache.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if self.ways == 0 || self.ways > MAX_CACHE_WAYS {
+            wrong.push(format!("`{at}.ways` is {}, which is outside 1 to {MAX_CACHE_WAYS}", self.ways));
+        } else {
+            let way_bytes = u64::from(self.ways) * LINE_BYTES;
+            let sets = self.bytes / way_bytes;
+            if self.bytes > 1 << 40 {
+                wrong.push(format!("`{at}.bytes` is {}, more than a cache can have; give at most 1 TiB", self.bytes));
+            } else if self.bytes % way_bytes != 0 || !sets.is_power_of_two() {
+                let below = if sets == 0 { 1 } else { 1 << sets.ilog2() };
+                wrong.push(format!(
+                    "`{at}.bytes`: {} bytes in {} ways of {LINE_BYTES}-byte lines make {:.2} sets, and the number of sets must \
+                     be a power of two: {} or {} bytes would do",
+                    self.bytes,
+                    self.ways,
+                    self.bytes as f64 / way_bytes as f64,
+                    below * way_bytes,
+                    2 * below * way_bytes
+                ));
+            }
+        }
+        if self.latency == 0 || self.latency > MAX_LATENCY {
+            wrong.push(format!("`{at}.latency` is {} cycles; it must be 1 to {MAX_LATENCY}", self.latency));
+        }
+        if self.mshrs == 0 || self.mshrs > 1024 {
+            wrong.push(format!("`{at}.mshrs` is {}; a cache needs 1 to 1024 of them", self.mshrs));
+        }
+        if self.prefetcher != PrefetcherKind::None {
+            for (key, value, most) in
+                [("prefetch_degree", self.prefetch_degree, 64), ("prefetch_distance", self.prefetch_distance, 64)]
+            {
+                if value == 0 || value > most {
+                    wrong.push(format!("`{at}.{key}` is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"));
+                }
+            }
+            let entries = self.prefetch_entries;
+            if entries == 0 || entries > 65536 || !entries.is_power_of_two() {
+                wrong.push(format!("`{at}.prefetch_entries` is {entries}; it must be a power of two from 1 to 65536"));
+            }
+        }
+        wrong
+    }
+}
+
+/// The memory hierarchy of the machine: private L1I, L1D and L2 of each core, one LLC and DRAM for all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HierarchySpec {
+    /// First-level instruction cache of each core.
+    pub l1i: CacheSpec,
+    /// First-level data cache of each core.
+    pub l1d: CacheSpec,
+    /// Second-level cache of each core.
+    pub l2: CacheSpec,
+    /// Last-level cache, shared by all cores; `bytes` and `mshrs` are for each core.
+    pub llc: CacheSpec,
+    /// Main memory.
+    pub dram: DramSpec,
+}
+
+impl Default for HierarchySpec {
+    fn default() -> Self {
+        HierarchySpec {
+            l1i: CacheSpec::of(32 << 10, 8, 1, 8),
+            l1d: CacheSpec::of(32 << 10, 8, 1, 16),
+            l2: CacheSpec::of(1 << 20, 8, 20, 32),
+            llc: CacheSpec::of(2 << 20, 16, 56, 64),
+            dram: DramSpec::default(),
+        }
+    }
+}
+
+impl HierarchySpec {
+    /// What is wrong with it, one sentence a problem; `at` is the key of the hierarchy.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, cache) in self.caches() {
+            wrong.extend(cache.validate(&format!("{at}.{name}")));
+        }
+        for (upper, lower) in [(("l1d", &self.l1d), ("l2", &self.l2)), (("l2", &self.l2), ("llc", &self.llc))] {
+            if upper.1.latency > lower.1.latency {
+                wrong.push(format!(
+                    "`{at}.{}.latency` ({} cycles) is below that of `{at}.{}` ({}): a latency is the whole round trip from the core, \
+                     so it grows from level to level",
+                    lower.0, lower.1.latency, upper.0, upper.1.latency
+                ));
+            }
+        }
+        wrong.extend(self.dram.validate(&format!("{at}.dram")));
+        wrong
+    }
+
+    /// What is wrong with it on a machine of `cores` cores and `physical_bytes` of memory, beyond [`HierarchySpec::validate`].
+    pub fn validate_machine(&self, at: &str, cores: usize, physical_bytes: u64) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !cores.is_power_of_two() && self.llc.ways > 0 && self.llc.sets(cores as u64).count_ones() != 1 {
+            wrong.push(format!(
+                "`{at}.llc.bytes`: {} bytes for each of {cores} cores make {} sets, and the number of sets must be a power of \
+                 two; use a power of two of cores, or ways that divide out the rest",
+                self.llc.bytes,
+                self.llc.sets(cores as u64)
+            ));
+        }
+        for (name, cache) in self.caches() {
+            let sets = if cache.ways == 0 { 0 } else { cache.sets(1) };
+            if sets > 0 && physical_bytes / LINE_BYTES / sets >= (1 << TAG_BITS) - 1 {
+                wrong.push(format!(
+                    "`{at}.{name}`: {physical_bytes} bytes of memory over {sets} sets need tags of more than {TAG_BITS} bits; \
+                     at most {} bytes of memory would fit, or more sets (fewer ways)",
+                    (((1u64 << TAG_BITS) - 2) * LINE_BYTES).saturating_mul(sets)
+                ));
+            }
+        }
+        wrong
+    }
+
+    fn caches(&self) -> [(&'static str, &CacheSpec); 4] {
+        [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2), ("llc", &self.llc)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_sound() {
+        assert_eq!(HierarchySpec::default().validate("hierarchy"), Vec::<String>::new());
+        assert_eq!(HierarchySpec::default().validate_machine("hierarchy", 16, 128 << 30), Vec::<String>::new());
+    }
+
+    #[test]
+    fn absurd_caches_are_refused_with_what_would_do() {
+        let wrong = CacheSpec { ways: 0, ..CacheSpec::default() }.validate("l1d");
+        assert!(wrong[0].contains("`l1d.ways` is 0"), "{wrong:?}");
+        let wrong = CacheSpec { bytes: 48 << 10, ways: 8, ..CacheSpec::default() }.validate("l1d");
+        assert!(wrong[0].contains("32768 or 65536 bytes would do"), "{wrong:?}");
+        assert!(CacheSpec { bytes: 48 << 10, ways: 12, ..CacheSpec::default() }.validate("l1d").is_empty());
+        assert_eq!(CacheSpec { bytes: 0, ..CacheSpec::default() }.validate("l1d").len(), 1);
+        assert_eq!(CacheSpec { latency: 0, mshrs: 0, ..CacheSpec::default() }.validate("l1d").len(), 2);
+        let with = CacheSpec { prefetcher: PrefetcherKind::Stream, prefetch_degree: 0, ..CacheSpec::default() };
+        assert_eq!(with.validate("l2").len(), 1);
+    }
+
+    #[test]
+    fn memory_beyond_the_tags_is_refused() {
+        let spec = HierarchySpec::default();
+        assert!(spec.validate_machine("h", 1, 16 << 40)[0].contains("32 bits"));
+        assert!(spec.validate_machine("h", 3, 1 << 30)[0].contains("power of two"));
+    }
+}

@@ -1,0 +1,406 @@
+//! The window of one out-of-order core.
+//!
+//! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store queues have
+//! room; they complete out of order and commit in order, at most `width` a cycle. There is no cycle loop: the times of each
+//! record are worked out once, from those of the records before it. Time within the window is counted in *slots*, `width`
+//! of which make a cycle, so that "the third instruction of this cycle" is a number.
+//!
+//! What is left out: the scheduler's size and the functional units (an instruction that waits for nothing starts when it
+//! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
+//! time, but fetches nothing). Within a gap, dispatch stalls are attributed to its end.
+
+use crate::{BranchPredictor, CoreSpec};
+use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
+
+counters! {
+    /// What a core's window counts.
+    pub struct CoreCounters {
+        /// Instructions dispatched.
+        instructions: Instructions,
+        /// Cycles until everything so far has committed.
+        cycles: Cycles,
+        /// Loads completed.
+        loads: Events,
+        /// Stores completed.
+        stores: Events,
+        /// Loads that took their value from the store queue.
+        forwards: Events,
+        /// Branches resolved.
+        branches: Events,
+        /// Branches whose direction was predicted wrongly.
+        mispredictions: Events,
+        /// Cycles in which dispatch waited for room in the reorder buffer.
+        stall_rob: Cycles,
+        /// Cycles in which dispatch waited for room in the load queue.
+        stall_load_queue: Cycles,
+        /// Cycles in which dispatch waited for room in the store queue.
+        stall_store_queue: Cycles,
+        /// Cycles in which dispatch waited for the right path after a misprediction.
+        stall_branch: Cycles,
+        /// Cycles in which dispatch waited for instruction fetch or its translation.
+        stall_front: Cycles,
+        /// Cycles in which dispatch waited for serialising events (faults, system calls, context switches), their length included.
+        stall_serialize: Cycles,
+        /// Cycles that dispatched loads, stores and branches waited for the loads that they depend on (these overlap).
+        wait_dependences: Cycles,
+        /// Serialising events.
+        serializations: Events,
+    }
+}
+
+/// What the reorder buffer knows of one record: where its gap and it itself commit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Retirement {
+    /// Index of the record's instruction, counted from 1.
+    index: u64,
+    /// The `k`-th instruction of the gap commits at slot `gap_base + k`.
+    gap_base: u64,
+    /// Index of the last instruction before the gap.
+    before: u64,
+    /// Slot in which the record itself commits.
+    commit: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Forward {
+    word: u64,
+    /// The cycle from which the store's data are there.
+    data: u64,
+    /// The cycle in which the store leaves the store queue.
+    drained: u64,
+}
+
+/// Stores that forwarding can find, direct-mapped by their 8-byte word.
+const FORWARDS: usize = 128;
+
+/// One out-of-order core's window.
+#[derive(Clone, Debug)]
+pub struct CoreWindow {
+    width: u64,
+    rob: u64,
+    penalty: u64,
+    forward_latency: u64,
+    /// Slot in which the last instruction dispatched.
+    dispatched: u64,
+    /// Slot in which the last instruction committed.
+    committed: u64,
+    /// Slot before which nothing dispatches, and why.
+    front: u64,
+    front_branch: bool,
+    index: u64,
+    /// The record that was dispatched last, until it is completed.
+    pending: Retirement,
+    retirements: Box<[Retirement]>,
+    /// Next place to write, and the oldest that may still matter.
+    head: usize,
+    tail: usize,
+    /// Cycle in which each past record's value is there.
+    values: Box<[u64]>,
+    position: u64,
+    /// Slots in which the last loads left the load queue, and stores the store queue.
+    loads: Ring,
+    stores: Ring,
+    drained: u64,
+    forwards: Box<[Forward]>,
+    predictor: BranchPredictor,
+    counters: CoreCounters,
+    /// Stall counters in slots, for they are less than cycles.
+    stalls: [u64; 6],
+    counted_from: u64,
+}
+
+const ROB: usize = 0;
+const LOAD_QUEUE: usize = 1;
+const STORE_QUEUE: usize = 2;
+const BRANCH: usize = 3;
+const FRONT: usize = 4;
+const SERIALIZE: usize = 5;
+
+/// The last so many release times, the oldest of which frees the place for the next.
+#[derive(Clone, Debug)]
+struct Ring {
+    released: Box<[u64]>,
+    next: usize,
+}
+
+impl Ring {
+    fn new(entries: usize) -> Ring {
+        Ring { released: vec![0; entries.max(1)].into_boxed_slice(), next: 0 }
+    }
+
+    #[inline(always)]
+    fn oldest(&self) -> u64 {
+        self.released[self.next]
+    }
+
+    #[inline(always)]
+    fn push(&mut self, released: u64) {
+        self.released[self.next] = released;
+        self.next = if self.next + 1 == self.released.len() { 0 } else { self.next + 1 };
+    }
+}
+
+impl CoreWindow {
+    /// The window of an idle core at cycle 0.
+    pub fn new(spec: &CoreSpec) -> Self {
+        let places = (spec.rob as usize + 2).next_power_of_two();
+        CoreWindow {
+            width: u64::from(spec.width.max(1)),
+            rob: u64::from(spec.rob.max(1)),
+            penalty: spec.mispredict_penalty,
+            forward_latency: spec.forward_latency,
+            dispatched: 0,
+            committed: 0,
+            front: 0,
+            front_branch: false,
+            index: 0,
+            pending: Retirement::default(),
+            retirements: vec![Retirement::default(); places].into_boxed_slice(),
+            head: 0,
+            tail: 0,
+            // A producer further back than the reorder buffer is long has committed; explicit fetches take room too.
+            values: vec![0; 4 * places].into_boxed_slice(),
+            position: 0,
+            loads: Ring::new(spec.load_queue as usize),
+            stores: Ring::new(spec.store_queue as usize),
+            drained: 0,
+            forwards: vec![Forward::default(); FORWARDS].into_boxed_slice(),
+            predictor: BranchPredictor::new(spec),
+            counters: CoreCounters::default(),
+            stalls: [0; 6],
+            counted_from: 0,
+        }
+    }
+
+    /// Dispatches the record's gap instructions and the record itself; returns the earliest cycle in which its address is
+    /// known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
+    #[inline]
+    pub fn dispatch(&mut self, record: &Record) -> Cycle {
+        let instructions = u64::from(record.gap) + 1;
+        let before = self.index;
+        self.index += instructions;
+        let free_running = self.dispatched + instructions;
+        let mut slot = free_running;
+        if self.front > self.dispatched {
+            let resumed = self.front + instructions - 1;
+            if resumed > slot {
+                self.stalls[if self.front_branch { BRANCH } else { FRONT }] += resumed - slot;
+                slot = resumed;
+            }
+        }
+        // The instruction `rob` before this one must have committed.
+        if self.index > self.rob {
+            let freed = self.commit_of(self.index - self.rob, before);
+            if freed > slot {
+                self.stalls[ROB] += freed - slot;
+                slot = freed;
+            }
+        }
+        match record.kind {
+            RecordKind::Load => {
+                let freed = self.loads.oldest();
+                if freed > slot {
+                    self.stalls[LOAD_QUEUE] += freed - slot;
+                    slot = freed;
+                }
+            }
+            RecordKind::Store => {
+                let freed = self.stores.oldest();
+                if freed > slot {
+                    self.stalls[STORE_QUEUE] += freed - slot;
+                    slot = freed;
+                }
+            }
+            _ => {}
+        }
+        self.pending = Retirement {
+            index: self.index,
+            before,
+            gap_base: self.committed.max(slot - instructions + self.width),
+            commit: 0,
+        };
+        self.dispatched = slot;
+        self.counters.instructions += instructions;
+        let cycle = slot / self.width;
+        let known = self.value(record.dep1).max(self.value(record.dep2));
+        self.counters.wait_dependences += known.saturating_sub(cycle);
+        Cycle(cycle.max(known))
+    }
+
+    /// The slot in which instruction `index` (before the one being dispatched) commits.
+    #[inline(always)]
+    fn commit_of(&mut self, index: u64, before: u64) -> u64 {
+        if index > before {
+            // Within the gap that is being dispatched: it flows at full width behind the last commit.
+            return self.committed + (index - before);
+        }
+        let mask = self.retirements.len() - 1;
+        while self.tail != self.head && self.retirements[self.tail & mask].index < index {
+            self.tail += 1;
+        }
+        if self.tail == self.head {
+            return self.committed;
+        }
+        let entry = &self.retirements[self.tail & mask];
+        if index == entry.index {
+            entry.commit
+        } else {
+            (entry.gap_base + index.saturating_sub(entry.before)).min(entry.commit)
+        }
+    }
+
+    #[inline(always)]
+    fn value(&self, distance: u16) -> u64 {
+        let distance = u64::from(distance);
+        let mask = self.values.len() as u64 - 1;
+        if distance == 0 || distance > mask { 0 } else { self.values[(self.position.wrapping_sub(distance) & mask) as usize] }
+    }
+
+    /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued at `issued`
+    /// (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which the value is there, which
+    /// is earlier than `ready` when an older store forwards it.
+    #[inline]
+    pub fn complete(&mut self, record: &Record, issued: Cycle, ready: Cycle) -> Cycle {
+        let word = record.va.0 / 8;
+        let place = (word % FORWARDS as u64) as usize;
+        let mut value = ready.0;
+        if record.kind == RecordKind::Load {
+            self.counters.loads += 1;
+            let forward = self.forwards[place];
+            if forward.word == word && forward.drained > issued.0 {
+                let forwarded = issued.0.max(forward.data) + self.forward_latency;
+                if forwarded < value {
+                    self.counters.forwards += 1;
+                    value = forwarded;
+                }
+            }
+            self.retire(value);
+            self.loads.push(self.committed);
+        } else {
+            self.counters.stores += 1;
+            // The store commits once address and data are there; its line may come later.
+            let data = issued.0;
+            self.retire(data + 1);
+            let drained = (self.committed / self.width + 1).max(ready.0).max(self.drained + 1);
+            self.drained = drained;
+            self.stores.push(drained * self.width);
+            self.forwards[place] = Forward { word, data, drained };
+            value = data;
+        }
+        self.push_value(value);
+        Cycle(value)
+    }
+
+    /// A branch record: dispatches it, predicts it, and makes the front end wait if the prediction was wrong.
+    #[inline]
+    pub fn branch(&mut self, record: &Record) {
+        let issue = self.dispatch(record);
+        let resolved = issue.0 + 1;
+        self.counters.branches += 1;
+        if !self.predictor.resolve(record.pc, record.kind == RecordKind::BranchTaken) {
+            self.counters.mispredictions += 1;
+            self.front = (resolved + self.penalty) * self.width;
+            self.front_branch = true;
+        }
+        self.retire(resolved);
+        self.push_value(resolved);
+    }
+
+    /// A record that is no instruction (an explicit fetch): it counts for dependence distances only.
+    #[inline]
+    pub fn skip_record(&mut self) {
+        self.push_value(0);
+    }
+
+    /// Functional mode: counts the record's instructions and nothing else.
+    #[inline(always)]
+    pub fn count(&mut self, record: &Record) {
+        self.counters.instructions += record.instructions();
+    }
+
+    #[inline(always)]
+    fn push_value(&mut self, value: u64) {
+        let mask = self.values.len() as u64 - 1;
+        self.values[(self.position & mask) as usize] = value;
+        self.position += 1;
+    }
+
+    /// Commits the pending record, whose value is there at `cycle`.
+    #[inline(always)]
+    fn retire(&mut self, cycle: u64) {
+        let mut entry = self.pending;
+        let gap_end = entry.gap_base + (entry.index - entry.before - 1);
+        entry.commit = (cycle * self.width).max(gap_end.max(self.committed) + 1);
+        self.committed = entry.commit;
+        let mask = self.retirements.len() - 1;
+        self.retirements[self.head & mask] = entry;
+        self.head += 1;
+        // Older ones than the ring holds have left the reorder buffer.
+        self.tail = self.tail.max(self.head.saturating_sub(mask + 1));
+    }
+
+    /// Everything stops until `cycles` after all in flight has committed (page faults, system calls, context switches).
+    pub fn serialize(&mut self, cycles: u64) {
+        // Whole cycles: what follows begins a new one.
+        let end = (self.committed.max(self.dispatched).div_ceil(self.width) + cycles) * self.width;
+        self.stalls[SERIALIZE] += end - self.dispatched;
+        self.dispatched = end;
+        self.committed = self.committed.max(end);
+        self.counters.serializations += 1;
+    }
+
+    /// The front end delivers nothing before `at` (an L1 I-TLB or L1I miss).
+    #[inline(always)]
+    pub fn stall_front(&mut self, at: Cycle) {
+        let slot = at.0 * self.width;
+        if slot > self.front {
+            self.front = slot;
+            self.front_branch = false;
+        }
+    }
+
+    /// The cycle of dispatch, by which cores interleave.
+    #[inline(always)]
+    pub fn now(&self) -> Cycle {
+        Cycle(self.dispatched.max(self.front) / self.width)
+    }
+
+    /// The cycle in which everything dispatched so far has committed: the run's length.
+    #[inline(always)]
+    pub fn retired_cycle(&self) -> Cycle {
+        Cycle(self.committed.div_ceil(self.width))
+    }
+
+    /// Instructions dispatched since the counters were last reset.
+    #[inline(always)]
+    pub fn instructions(&self) -> u64 {
+        self.counters.instructions
+    }
+
+    /// The counters so far.
+    pub fn counters(&self) -> CoreCounters {
+        let cycles = |cause: usize| self.stalls[cause] / self.width;
+        CoreCounters {
+            cycles: self.retired_cycle().0 - self.counted_from,
+            stall_rob: cycles(ROB),
+            stall_load_queue: cycles(LOAD_QUEUE),
+            stall_store_queue: cycles(STORE_QUEUE),
+            stall_branch: cycles(BRANCH),
+            stall_front: cycles(FRONT),
+            stall_serialize: cycles(SERIALIZE),
+            ..self.counters.clone()
+        }
+    }
+
+    /// Hands the counters to `sink` under `prefix`.
+    pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters().report(prefix, sink);
+    }
+
+    /// Sets the counters to zero (the end of warm-up); time goes on.
+    pub fn reset_counters(&mut self) {
+        self.counters.reset();
+        self.stalls = [0; 6];
+        self.counted_from = self.retired_cycle().0;
+    }
+}
