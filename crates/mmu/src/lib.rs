@@ -1,14 +1,18 @@
 //! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets' hardware
 //! halves (traits) that designs plug into. It knows no design.
 
+mod core_port;
 mod nested;
+mod pipeline;
 mod port;
 mod socket;
 mod spec;
 mod tlb;
 mod walkers;
 
+pub use core_port::{CorePort, WalkTraffic};
 pub use nested::{HostStage, NestedCounters, NestedSpec};
+pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use socket::{
     Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Walk, WalkOutcome, Walker,
