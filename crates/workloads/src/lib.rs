@@ -9,6 +9,7 @@ pub mod graph;
 pub mod kernels;
 pub mod layout;
 mod registry;
+pub mod trace;
 
 pub use error::OpenError;
 pub use registry::{KernelInfo, ProgramRequest, ProgramSpec, kernels, open};

@@ -20,7 +20,15 @@ const EVENT_BYTES: usize = 41 + 5;
 const MAX_REFERENCE: usize = 15;
 
 /// Columns of a block, in file order.
-const COLUMNS: [&str; 7] = ["sites", "order", "address", "gap", "dependence 1", "dependence 2", "event"];
+const COLUMNS: [&str; 7] = [
+    "sites",
+    "order",
+    "address",
+    "gap",
+    "dependence 1",
+    "dependence 2",
+    "event",
+];
 const SITES: usize = 0;
 const ORDER: usize = 1;
 const ADDRESS: usize = 2;
@@ -139,20 +147,21 @@ impl Encoder {
             *place += 1;
         }
         let mut rest = by_site.as_slice();
-        let mut first_va = 0;
         for site in &sites {
             let (mine, others) = rest.split_at(site.records as usize);
             rest = others;
-            let mut last_va = first_va;
-            first_va = records[mine[0] as usize].va.0;
+            let mut last_va = None;
             for &i in mine {
                 let record = &records[i as usize];
                 let base = match site.reference {
-                    0 => last_va,
+                    0 => last_va.unwrap_or_else(|| earlier_va(records, i as usize, 1)),
                     back => earlier_va(records, i as usize, usize::from(back)),
                 };
-                last_va = record.va.0;
-                varint::put(&mut columns[ADDRESS], varint::zigzag(record.va.0.wrapping_sub(base) as i64));
+                last_va = Some(record.va.0);
+                varint::put(
+                    &mut columns[ADDRESS],
+                    varint::zigzag(record.va.0.wrapping_sub(base) as i64),
+                );
                 varint::put(&mut columns[GAP], u64::from(record.gap));
                 varint::put(&mut columns[DEP1], u64::from(record.dep1));
                 varint::put(&mut columns[DEP2], u64::from(record.dep2));
@@ -166,10 +175,19 @@ impl Encoder {
         let mut sites: Vec<Site> = Vec::new();
         let mut order = Vec::with_capacity(records.len());
         for record in records {
-            let number = *self.numbers.entry((record.pc.0, record.kind as u8, record.size)).or_insert_with(|| {
-                sites.push(Site { pc: record.pc.0, kind: record.kind, size: record.size, records: 0, reference: 0 });
-                sites.len() as u32 - 1
-            });
+            let number = *self
+                .numbers
+                .entry((record.pc.0, record.kind as u8, record.size))
+                .or_insert_with(|| {
+                    sites.push(Site {
+                        pc: record.pc.0,
+                        kind: record.kind,
+                        size: record.size,
+                        records: 0,
+                        reference: 0,
+                    });
+                    sites.len() as u32 - 1
+                });
             sites[number as usize].records += 1;
             order.push(number as u16);
         }
@@ -180,7 +198,9 @@ impl Encoder {
         for (new, &old) in sorted.iter().enumerate() {
             rank[usize::from(old)] = new as u16;
         }
-        order.iter_mut().for_each(|site| *site = rank[usize::from(*site)]);
+        order
+            .iter_mut()
+            .for_each(|site| *site = rank[usize::from(*site)]);
         sites.sort_unstable_by_key(key);
         (sites, order)
     }
@@ -206,9 +226,15 @@ fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
         }
     }
     for (site, cost) in sites.iter_mut().zip(&cost) {
-        let best = (0..=MAX_REFERENCE).min_by_key(|&back| cost[back]).unwrap_or(0);
+        let best = (0..=MAX_REFERENCE)
+            .min_by_key(|&back| cost[back])
+            .unwrap_or(0);
         // Constant strides vanish in the compressor; another reference must be clearly better.
-        site.reference = if cost[best] + site.records / 4 < cost[0] { best as u8 } else { 0 };
+        site.reference = if cost[best] + site.records / 4 < cost[0] {
+            best as u8
+        } else {
+            0
+        };
     }
 }
 
@@ -229,6 +255,9 @@ struct Fields {
     dep1: u16,
     dep2: u16,
 }
+
+/// Above every virtual address: a site that has not run yet in this block.
+const UNSEEN: u64 = u64::MAX;
 
 /// What a site needs while records are put together.
 #[derive(Clone, Copy)]
@@ -278,7 +307,14 @@ impl Decoder {
         self.read_fields(records)?;
         let before = batch.records.len();
         self.assemble(records, va_limit, &mut batch.records)?;
-        take_events(&self.columns[EVENTS], events, records, before as u32, va_limit, &mut batch.events)
+        take_events(
+            &self.columns[EVENTS],
+            events,
+            records,
+            before as u32,
+            va_limit,
+            &mut batch.events,
+        )
     }
 
     /// Only the block's events, as if all of them happened at once after the records in `batch`.
@@ -292,12 +328,27 @@ impl Decoder {
     ) -> Result<(), String> {
         self.unpack(payload, records, events, true)?;
         let (first, at) = (batch.events.len(), batch.records.len() as u32);
-        take_events(&self.columns[EVENTS], events, records, 0, va_limit, &mut batch.events)?;
-        batch.events[first..].iter_mut().for_each(|event| event.0 = at);
+        take_events(
+            &self.columns[EVENTS],
+            events,
+            records,
+            0,
+            va_limit,
+            &mut batch.events,
+        )?;
+        batch.events[first..]
+            .iter_mut()
+            .for_each(|event| event.0 = at);
         Ok(())
     }
 
-    fn unpack(&mut self, payload: &[u8], records: usize, events: usize, only_events: bool) -> Result<(), String> {
+    fn unpack(
+        &mut self,
+        payload: &[u8],
+        records: usize,
+        events: usize,
+        only_events: bool,
+    ) -> Result<(), String> {
         let mut cursor = Cursor::new(payload);
         for (number, column) in self.columns.iter_mut().enumerate() {
             let name = COLUMNS[number];
@@ -307,9 +358,14 @@ impl Decoder {
             let stored_len = cursor.value().ok_or_else(short)?;
             let limit = column_limit(number, records, events);
             if raw_len > limit as u64 {
-                return Err(format!("the {name} column claims {raw_len} bytes where {limit} are the most"));
+                return Err(format!(
+                    "the {name} column claims {raw_len} bytes where {limit} are the most"
+                ));
             }
-            let stored = usize::try_from(stored_len).ok().and_then(|n| cursor.take(n)).ok_or_else(short)?;
+            let stored = usize::try_from(stored_len)
+                .ok()
+                .and_then(|n| cursor.take(n))
+                .ok_or_else(short)?;
             column.clear();
             if only_events && number != EVENTS {
                 continue;
@@ -322,14 +378,24 @@ impl Decoder {
                         .decompress_to_buffer(stored, column)
                         .map_err(|e| format!("the {name} column does not decompress ({e})"))?;
                 }
-                other => return Err(format!("the {name} column has packing {other}, which is neither 0 nor 1")),
+                other => {
+                    return Err(format!(
+                        "the {name} column has packing {other}, which is neither 0 nor 1"
+                    ));
+                }
             }
             if column.len() as u64 != raw_len {
-                return Err(format!("the {name} column has {} bytes and claims {raw_len}", column.len()));
+                return Err(format!(
+                    "the {name} column has {} bytes and claims {raw_len}",
+                    column.len()
+                ));
             }
         }
         if cursor.remaining() != 0 {
-            return Err(format!("{} bytes follow the last column", cursor.remaining()));
+            return Err(format!(
+                "{} bytes follow the last column",
+                cursor.remaining()
+            ));
         }
         Ok(())
     }
@@ -346,10 +412,18 @@ impl Decoder {
                 let kind = kind_of(flags & 7)?;
                 let size = cursor.byte()?;
                 let its_records = cursor.value().filter(|&n| n >= 1 && n <= records as u64)?;
-                if matches!(kind, RecordKind::Load | RecordKind::Store) && !(1..=64).contains(&size) {
+                if matches!(kind, RecordKind::Load | RecordKind::Store) && !(1..=64).contains(&size)
+                {
                     return None;
                 }
-                self.sites.push(Running { pc, last_va: 0, next: next as u32, kind, size, reference: flags >> 3 });
+                self.sites.push(Running {
+                    pc,
+                    last_va: UNSEEN,
+                    next: next as u32,
+                    kind,
+                    size,
+                    reference: flags >> 3,
+                });
                 next += its_records;
                 if next > records as u64 {
                     return None;
@@ -358,14 +432,21 @@ impl Decoder {
             (next == records as u64 && cursor.remaining() == 0).then_some(())
         };
         let found = read();
-        if found.is_none() || self.sites.iter().any(|site| usize::from(site.reference) > MAX_REFERENCE) {
+        if found.is_none()
+            || self
+                .sites
+                .iter()
+                .any(|site| usize::from(site.reference) > MAX_REFERENCE)
+        {
             return Err("the sites column lists something that is no instruction site, or not as many records as the block has".into());
         }
         Ok(())
     }
 
     fn read_order(&mut self, records: usize) -> Result<(), String> {
-        let wrong = || "the order column names a site that does not exist, or not as many records as the block has".to_string();
+        let wrong = || {
+            "the order column names a site that does not exist, or not as many records as the block has".to_string()
+        };
         let mut cursor = Cursor::new(&self.columns[ORDER]);
         self.order.clear();
         self.successor.clear();
@@ -382,17 +463,29 @@ impl Decoder {
                 last = usize::from(site);
             }
             if self.order.len() < records {
-                let site = cursor.value().filter(|&site| site < self.sites.len() as u64).ok_or_else(wrong)?;
+                let site = cursor
+                    .value()
+                    .filter(|&site| site < self.sites.len() as u64)
+                    .ok_or_else(wrong)?;
                 self.successor[last] = site as u16;
                 self.order.push(site as u16);
                 last = site as usize;
             }
         }
-        if cursor.remaining() != 0 { Err(wrong()) } else { Ok(()) }
+        if cursor.remaining() != 0 {
+            Err(wrong())
+        } else {
+            Ok(())
+        }
     }
 
     fn read_fields(&mut self, records: usize) -> Result<(), String> {
-        let short = |column: usize| format!("the {} column does not hold one value for each record", COLUMNS[column]);
+        let short = |column: usize| {
+            format!(
+                "the {} column does not hold one value for each record",
+                COLUMNS[column]
+            )
+        };
         self.fields.clear();
         self.fields.resize(records, Fields::default());
         let mut cursor = Cursor::new(&self.columns[ADDRESS]);
@@ -402,42 +495,67 @@ impl Decoder {
         let mut left = cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[GAP]);
         for field in &mut self.fields {
-            field.gap = cursor.value().and_then(|v| u32::try_from(v).ok()).ok_or_else(|| short(GAP))?;
+            field.gap = cursor
+                .value()
+                .and_then(|v| u32::try_from(v).ok())
+                .ok_or_else(|| short(GAP))?;
         }
         left += cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[DEP1]);
         for field in &mut self.fields {
-            field.dep1 = cursor.value().and_then(|v| u16::try_from(v).ok()).ok_or_else(|| short(DEP1))?;
+            field.dep1 = cursor
+                .value()
+                .and_then(|v| u16::try_from(v).ok())
+                .ok_or_else(|| short(DEP1))?;
         }
         left += cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[DEP2]);
         for field in &mut self.fields {
-            field.dep2 = cursor.value().and_then(|v| u16::try_from(v).ok()).ok_or_else(|| short(DEP2))?;
+            field.dep2 = cursor
+                .value()
+                .and_then(|v| u16::try_from(v).ok())
+                .ok_or_else(|| short(DEP2))?;
         }
         left += cursor.remaining();
-        if left > 0 { Err(format!("{left} bytes too many in the address, gap or dependence columns")) } else { Ok(()) }
+        if left > 0 {
+            Err(format!(
+                "{left} bytes too many in the address, gap or dependence columns"
+            ))
+        } else {
+            Ok(())
+        }
     }
 
-    fn assemble(&mut self, records: usize, va_limit: u64, out: &mut Vec<Record>) -> Result<(), String> {
+    fn assemble(
+        &mut self,
+        records: usize,
+        va_limit: u64,
+        out: &mut Vec<Record>,
+    ) -> Result<(), String> {
         let begin = out.len();
         out.reserve(records);
-        // A site's first own-reference delta is against the first address of the site before it, which may come
-        // later in program order: so first addresses of such sites are told here, site by site.
-        self.resolve_first_addresses()?;
-        let mut counted = self.sites.iter().skip(1).map(|s| s.next).collect::<Vec<_>>();
+        let mut counted = self
+            .sites
+            .iter()
+            .skip(1)
+            .map(|s| s.next)
+            .collect::<Vec<_>>();
         counted.push(records as u32);
         let mut all = 0u64;
         for (i, &number) in self.order.iter().enumerate() {
             let site = &mut self.sites[usize::from(number)];
             if site.next >= counted[usize::from(number)] {
-                return Err("the order column runs a site more often than the sites column says".into());
+                return Err(
+                    "the order column runs a site more often than the sites column says".into(),
+                );
             }
             let field = self.fields[site.next as usize];
             site.next += 1;
             let back = usize::from(site.reference);
-            let base = if back == 0 {
+            let base = if back == 0 && site.last_va != UNSEEN {
                 site.last_va
-            } else if i >= back {
+            } else if i >= back.max(1) {
+                let back = back.max(1);
                 out[begin + i - back].va.0
             } else {
                 0
@@ -456,8 +574,47 @@ impl Decoder {
             });
         }
         if all >= va_limit {
-            return Err(format!("an address has bits above the {} bits that the header states", va_limit.ilog2()));
+            return Err(format!(
+                "an address has bits above the {} bits that the header states",
+                va_limit.ilog2()
+            ));
         }
+        Ok(())
+    }
+}
+
+fn take_events(
+    column: &[u8],
+    events: usize,
+    records: usize,
+    before: u32,
+    va_limit: u64,
+    out: &mut Vec<(u32, VmEvent)>,
+) -> Result<(), String> {
+    let mut cursor = Cursor::new(column);
+    let mut at = 0u64;
+    for number in 0..events {
+        let wrong = || format!("event {number} of the block is not an event of this format");
+        at = cursor
+            .value()
+            .and_then(|d| at.checked_add(d))
+            .filter(|&at| at <= records as u64)
+            .ok_or_else(wrong)?;
+        let event = event_codec::take(&mut cursor).ok_or_else(wrong)?;
+        if event_codec::ranges_of(&event)
+            .iter()
+            .any(|(start, len)| start + len > va_limit)
+        {
+            return Err(format!(
+                "event {number} of the block names addresses above the {} bits that the header states",
+                va_limit.ilog2()
+            ));
+        }
+        out.push((before + at as u32, event));
+    }
+    if cursor.remaining() != 0 {
+        Err("bytes follow the last event".into())
+    } else {
         Ok(())
     }
 }

@@ -1,0 +1,318 @@
+//! Our trace format (`.amb`), version 1: exact enough for another implementation.
+//!
+//! All fixed-width integers are little-endian. A *varint* has seven bits a byte, least significant first, the top bit
+//! set on all bytes but the last, at most 64 bits. *Zigzag* maps a signed `x` to `(x << 1) ^ (x >> 63)`. A *text* is a
+//! varint of its bytes, then UTF-8. Checksums are xxh3-64 with seed 0.
+//!
+//! ```text
+//! file     := header block* [footer]
+//!
+//! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of all before it
+//! body     := u8 log2 of the page size (12)
+//!             u8 width of virtual addresses in bits (32 to 57): no address has a bit at or above it
+//!             text name   text detail   varint footprint in bytes (0: unknown)
+//!             varint records + 1   varint instructions + 1     (0: not known when the file was begun)
+//!             varint events  event*                            the address space at the start: before record 0
+//!
+//! block    := "ABLK"  u32 payload bytes  u32 records (0 to 32768)  u32 events (0 to 65536)
+//!             u64 instructions  u64 number of the block's first record in the file
+//!             u64 checksum of the 32 bytes before it followed by the payload     payload
+//! payload  := column{7}: sites, order, address, gap, dependence 1, dependence 2, event
+//! column   := u8 packing (0: as it is, 1: one zstd frame)  varint unpacked bytes  varint stored bytes  stored
+//!
+//! footer   := "AIDX"  u32 blocks  entry*  u64 checksum of all of the footer before it
+//!             u64 offset of the footer in the file  "AMBINDEX"
+//! entry    := u64 offset of the block  u32 records  u32 events  u64 instructions  u64 the block's checksum
+//! ```
+//!
+//! A record is `pc, va, gap, dep1, dep2, size, kind`, as `ambulator_base::Record` describes them. Columns of a block:
+//!
+//! - **sites**: a varint of their number, then for each, in ascending order of (pc, kind, size): varint pc minus the pc
+//!   of the site before (the first: minus 0); u8 `kind | reference << 3`; u8 size; varint how many of the block's records
+//!   it has (1 or more). Kinds: 0 load, 1 store, 2 fetch, 3 branch not taken, 4 branch taken.
+//! - **order**: which site each record is of. A table holds for each site the one that followed it last, at first
+//!   site 0; the site before the first record is taken to be 0. Then alternately: a varint of how many records in a row
+//!   are what the table foretells, and, unless that completes the block, the varint number of the next record's site, which
+//!   then becomes its predecessor's entry.
+//! - **address**, **gap**, **dependence 1**, **dependence 2**: one varint a record, ordered by site and within a site by
+//!   program order. The address is zigzag of `va - base`, modulo 2^64, where `base` is, for a site with reference 0, the
+//!   `va` of the same site's record before (for its first: of the record just before in program order), and for reference
+//!   `r` from 1 to 15, of the record `r` places earlier in program order; 0 where the block has no such record.
+//! - **event**: for each a varint of its position (the number of the block's records before it) minus the position
+//!   of the event before, then the event.
+//!
+//! An event is a u8 tag and varints: 0 map (start, bytes, rights, kind), 1 unmap (start, bytes), 2 protect (start,
+//! bytes, rights), 3 remap (old start, old bytes, new start, new bytes), 4 advise (start, bytes, advice), 5 brk (end), 6
+//! fork (child), 7 exit (process), 8 switch (process, thread), 9 touch (start, bytes, write 0/1), 10 region of interest
+//! begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds: 0 anonymous, 1 file, 2 heap, 3 stack. Advice:
+//! 0 huge, 1 no-huge, 2 don't-need, 3 free.
+//!
+//! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer; it is read up
+//! to its last whole block, which the blocks' own headers tell. Readers refuse versions that they do not know.
+
+use super::event_codec;
+use super::varint::{self, Cursor};
+use ambulator_base::{ProgramIdentity, VmEvent};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// The first eight bytes of a file.
+pub const MAGIC: [u8; 8] = *b"AMBTRACE";
+/// The version that this writes, and the only one that it reads.
+pub const VERSION: u16 = 1;
+/// The file name extension.
+pub const EXTENSION: &str = "amb";
+
+pub(super) const BLOCK_MAGIC: [u8; 4] = *b"ABLK";
+pub(super) const BLOCK_HEADER_BYTES: usize = 40;
+pub(super) const FOOTER_MAGIC: [u8; 4] = *b"AIDX";
+pub(super) const TRAILER_MAGIC: [u8; 8] = *b"AMBINDEX";
+/// The footer's offset and the trailer's magic.
+pub(super) const TRAILER_BYTES: usize = 16;
+pub(super) const ENTRY_BYTES: usize = 32;
+/// Bytes of the header before its body.
+pub(super) const HEADER_PREFIX_BYTES: usize = 16;
+/// A header's body is never larger than this.
+pub(super) const MAX_HEADER_BODY: u32 = 16 << 20;
+/// A block's payload is never larger than this.
+pub(super) const MAX_PAYLOAD: u32 = 16 << 20;
+
+/// What a file says about itself at its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceHeader {
+    /// The program: name, how the trace was made, footprint. Its `digest` is not stored but computed from the blocks'
+    /// checksums.
+    pub identity: ProgramIdentity,
+    /// log2 of the base page's bytes: 12.
+    pub page_shift: u8,
+    /// Bits of a virtual address, 32 to 57.
+    pub va_bits: u8,
+    /// Records in the file, if known when it was begun.
+    pub records: Option<u64>,
+    /// Instructions in the file, if known when it was begun.
+    pub instructions: Option<u64>,
+    /// The address space at the start: events before the first record.
+    pub start: Vec<VmEvent>,
+}
+
+impl Default for TraceHeader {
+    fn default() -> Self {
+        TraceHeader {
+            identity: ProgramIdentity::default(),
+            page_shift: 12,
+            va_bits: 57,
+            records: None,
+            instructions: None,
+            start: Vec::new(),
+        }
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    varint::put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take_text(cursor: &mut Cursor<'_>) -> Option<String> {
+    let len = usize::try_from(cursor.value()?).ok()?;
+    Some(std::str::from_utf8(cursor.take(len)?).ok()?.to_owned())
+}
+
+impl TraceHeader {
+    /// The header as bytes, checksum included.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut body = vec![self.page_shift, self.va_bits];
+        put_text(&mut body, &self.identity.name);
+        put_text(&mut body, &self.identity.detail);
+        varint::put(&mut body, self.identity.footprint);
+        varint::put(&mut body, self.records.map_or(0, |n| n + 1));
+        varint::put(&mut body, self.instructions.map_or(0, |n| n + 1));
+        varint::put(&mut body, self.start.len() as u64);
+        self.start
+            .iter()
+            .for_each(|event| event_codec::put(&mut body, event));
+        let mut out = Vec::with_capacity(body.len() + 24);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0, 0]);
+        out.extend((body.len() as u32).to_le_bytes());
+        out.extend(body);
+        out.extend(xxh3_64(&out).to_le_bytes());
+        out
+    }
+
+    /// Reads a body whose checksum has been verified; `None` when it is malformed all the same.
+    pub(super) fn decode_body(body: &[u8]) -> Option<TraceHeader> {
+        let mut cursor = Cursor::new(body);
+        let page_shift = cursor.byte().filter(|&shift| shift == 12)?;
+        let va_bits = cursor.byte().filter(|bits| (32..=57).contains(bits))?;
+        let (name, detail) = (take_text(&mut cursor)?, take_text(&mut cursor)?);
+        let footprint = cursor.value()?;
+        let (records, instructions) = (
+            cursor.value()?.checked_sub(1),
+            cursor.value()?.checked_sub(1),
+        );
+        let count = cursor.value()?;
+        let mut start = Vec::new();
+        for _ in 0..count {
+            let event = event_codec::take(&mut cursor)?;
+            if event_codec::ranges_of(&event)
+                .iter()
+                .any(|(from, len)| from + len > 1 << va_bits)
+            {
+                return None;
+            }
+            start.push(event);
+        }
+        let identity = ProgramIdentity {
+            name,
+            detail,
+            footprint,
+            digest: 0,
+        };
+        (cursor.remaining() == 0).then_some(TraceHeader {
+            identity,
+            page_shift,
+            va_bits,
+            records,
+            instructions,
+            start,
+        })
+    }
+}
+
+/// What the footer and a block's own header say about a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockEntry {
+    pub(super) offset: u64,
+    pub(super) records: u32,
+    pub(super) events: u32,
+    pub(super) instructions: u64,
+    pub(super) checksum: u64,
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 8)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u64::from_le_bytes)
+}
+
+/// A block's header as it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockHeader {
+    pub(super) payload_bytes: u32,
+    pub(super) records: u32,
+    pub(super) events: u32,
+    pub(super) instructions: u64,
+    pub(super) first_record: u64,
+    pub(super) checksum: u64,
+}
+
+impl BlockHeader {
+    /// The 40 bytes, with the checksum over `payload`.
+    pub(super) fn encode(&self, payload: &[u8]) -> ([u8; BLOCK_HEADER_BYTES], u64) {
+        let mut out = [0; BLOCK_HEADER_BYTES];
+        out[..4].copy_from_slice(&BLOCK_MAGIC);
+        out[4..8].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        out[8..12].copy_from_slice(&self.records.to_le_bytes());
+        out[12..16].copy_from_slice(&self.events.to_le_bytes());
+        out[16..24].copy_from_slice(&self.instructions.to_le_bytes());
+        out[24..32].copy_from_slice(&self.first_record.to_le_bytes());
+        let sum = checksum(&out[..32], payload);
+        out[32..].copy_from_slice(&sum.to_le_bytes());
+        (out, sum)
+    }
+
+    /// Reads the 40 bytes; the error says what is wrong with them.
+    pub(super) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<BlockHeader, String> {
+        if bytes[..4] != BLOCK_MAGIC {
+            return Err(format!(
+                "there is no block (it begins with {:02x?} instead of \"ABLK\")",
+                &bytes[..4]
+            ));
+        }
+        let header = BlockHeader {
+            payload_bytes: u32_at(bytes, 4),
+            records: u32_at(bytes, 8),
+            events: u32_at(bytes, 12),
+            instructions: u64_at(bytes, 16),
+            first_record: u64_at(bytes, 24),
+            checksum: u64_at(bytes, 32),
+        };
+        if header.payload_bytes > MAX_PAYLOAD
+            || header.records as usize > super::block::MAX_RECORDS
+            || header.events as usize > super::block::MAX_EVENTS
+        {
+            return Err(format!(
+                "its header claims {} payload bytes, {} records and {} events, more than a block can have",
+                header.payload_bytes, header.records, header.events
+            ));
+        }
+        Ok(header)
+    }
+}
+
+/// xxh3-64 over the two parts, one after the other.
+pub(super) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(head);
+    hasher.update(payload);
+    hasher.digest()
+}
+
+/// The footer as bytes, trailer included, when it stands at `offset`.
+pub(super) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + entries.len() * ENTRY_BYTES + TRAILER_BYTES);
+    out.extend(FOOTER_MAGIC);
+    out.extend((entries.len() as u32).to_le_bytes());
+    for entry in entries {
+        out.extend(entry.offset.to_le_bytes());
+        out.extend(entry.records.to_le_bytes());
+        out.extend(entry.events.to_le_bytes());
+        out.extend(entry.instructions.to_le_bytes());
+        out.extend(entry.checksum.to_le_bytes());
+    }
+    out.extend(xxh3_64(&out).to_le_bytes());
+    out.extend(offset.to_le_bytes());
+    out.extend(TRAILER_MAGIC);
+    out
+}
+
+/// Reads a footer without its trailer; `None` when it is damaged.
+pub(super) fn decode_footer(
+    bytes: &[u8],
+    offset: u64,
+    first_block: u64,
+) -> Option<Vec<BlockEntry>> {
+    let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
+    if content.len() < 8 || content[..4] != FOOTER_MAGIC || xxh3_64(content) != u64_at(sum, 0) {
+        return None;
+    }
+    let (count, entries) = (u32_at(content, 4) as usize, &content[8..]);
+    if entries.len() != count.checked_mul(ENTRY_BYTES)? {
+        return None;
+    }
+    let mut least = first_block;
+    entries
+        .chunks_exact(ENTRY_BYTES)
+        .map(|entry| {
+            let entry = BlockEntry {
+                offset: u64_at(entry, 0),
+                records: u32_at(entry, 8),
+                events: u32_at(entry, 12),
+                instructions: u64_at(entry, 16),
+                checksum: u64_at(entry, 24),
+            };
+            let good = entry.offset >= least && entry.offset < offset;
+            least = entry.offset + BLOCK_HEADER_BYTES as u64;
+            good.then_some(entry)
+        })
+        .collect()
+}

@@ -1,0 +1,375 @@
+//! Reading our format.
+
+use super::block::Decoder;
+use super::format::{
+    BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY,
+    TRAILER_BYTES, TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,
+};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use std::io::{Read, Seek, SeekFrom};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// What is known of a file of our format without decoding it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceInfo {
+    /// What the file says about itself.
+    pub header: TraceHeader,
+    /// Records in its whole blocks.
+    pub records: u64,
+    /// VM events in its whole blocks and its header.
+    pub events: u64,
+    /// Instructions in its whole blocks.
+    pub instructions: u64,
+    /// Whole blocks.
+    pub blocks: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// A sentence, when the file has no footer (its writer was killed) and is read up to its last whole block.
+    pub recovered: Option<String>,
+}
+
+/// A trace file of our format as a stream. It can be positioned at any record.
+pub struct TraceReader<R> {
+    name: String,
+    source: R,
+    info: TraceInfo,
+    entries: Vec<BlockEntry>,
+    /// Number of each block's first record.
+    first_records: Vec<u64>,
+    next_block: usize,
+    start_given: bool,
+    /// Records of the coming block that are left out after a seek.
+    leave_out: u32,
+    /// Blocks of which only the VM events are given, up to this number.
+    events_only_before: usize,
+    decoder: Decoder,
+    payload: Vec<u8>,
+}
+
+impl<R: Read + Seek> TraceReader<R> {
+    /// Opens a trace; `name` is how errors call the file.
+    ///
+    /// # Errors
+    /// When it is no trace of ours, of another version, its header is damaged, or it cannot be read.
+    pub fn new(mut source: R, name: &str) -> Result<TraceReader<R>, SourceError> {
+        let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
+        let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
+        source.seek(SeekFrom::Start(0)).map_err(io)?;
+        let (header, head_bytes, mut digest) = read_header(&mut source, name, bytes)?;
+        let (entries, recovered) = match read_footer(&mut source, head_bytes, bytes).map_err(io)? {
+            Some(entries) => (entries, None),
+            None => scan(&mut source, name, head_bytes, bytes)?,
+        };
+        let mut first_records = Vec::with_capacity(entries.len());
+        let mut before = 0u64;
+        for entry in &entries {
+            first_records.push(before);
+            before += u64::from(entry.records);
+            digest.update(&entry.checksum.to_le_bytes());
+        }
+        let sum = |of: fn(&BlockEntry) -> u64| {
+            entries
+                .iter()
+                .fold(0u64, |all, entry| all.saturating_add(of(entry)))
+        };
+        let mut info = TraceInfo {
+            records: sum(|e| u64::from(e.records)),
+            events: sum(|e| u64::from(e.events)) + header.start.len() as u64,
+            instructions: sum(|e| e.instructions),
+            blocks: entries.len() as u64,
+            bytes,
+            recovered,
+            header,
+        };
+        info.header.identity.digest = digest.digest();
+        Ok(TraceReader {
+            name: name.to_owned(),
+            source,
+            info,
+            entries,
+            first_records,
+            next_block: 0,
+            start_given: false,
+            leave_out: 0,
+            events_only_before: 0,
+            decoder: Decoder::new().map_err(io)?,
+            payload: Vec::new(),
+        })
+    }
+
+    /// What is known of the file.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// Goes on with record number `record` of the file (or at the end, if it has fewer). The VM events before it are still
+    /// given, so that the address space is right; what the records before it touched is not.
+    pub fn seek_record(&mut self, record: u64) {
+        let mut before = 0;
+        let mut block = 0;
+        while let Some(entry) = self.entries.get(block) {
+            if before + u64::from(entry.records) > record {
+                break;
+            }
+            before += u64::from(entry.records);
+            block += 1;
+        }
+        self.next_block = 0;
+        self.start_given = false;
+        self.events_only_before = block;
+        self.leave_out = if block < self.entries.len() {
+            (record - before) as u32
+        } else {
+            0
+        };
+    }
+
+    fn damaged(&self, block: usize, offset: u64, what: &str) -> SourceError {
+        let good = self.first_records[block];
+        SourceError::new(format!(
+            "{}: block {block} at byte {offset} is damaged: {what}. The {good} records before it are good; get another copy of \
+             the file, or keep those with a conversion of that range",
+            self.name
+        ))
+    }
+
+    /// Reads the payload of a block and verifies its checksum.
+    fn load(&mut self, block: usize) -> Result<BlockHeader, SourceError> {
+        let offset = self.entries[block].offset;
+        let io = |e: std::io::Error, name: &str| {
+            SourceError::new(format!(
+                "{name}: block {block} at byte {offset} cannot be read: {e}"
+            ))
+        };
+        self.source
+            .seek(SeekFrom::Start(offset))
+            .map_err(|e| io(e, &self.name))?;
+        let mut head = [0; BLOCK_HEADER_BYTES];
+        self.source
+            .read_exact(&mut head)
+            .map_err(|e| io(e, &self.name))?;
+        let header =
+            BlockHeader::decode(&head).map_err(|what| self.damaged(block, offset, &what))?;
+        let end = offset + BLOCK_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+        if end > self.info.bytes {
+            let what = format!(
+                "it claims to end at byte {end}, and the file ends at byte {}",
+                self.info.bytes
+            );
+            return Err(self.damaged(block, offset, &what));
+        }
+        self.payload.resize(header.payload_bytes as usize, 0);
+        self.source
+            .read_exact(&mut self.payload)
+            .map_err(|e| io(e, &self.name))?;
+        let sum = checksum(&head[..32], &self.payload);
+        let entry = &self.entries[block];
+        if sum != header.checksum {
+            let what = format!(
+                "its checksum is {sum:016x} where {:016x} was written",
+                header.checksum
+            );
+            return Err(self.damaged(block, offset, &what));
+        }
+        if (entry.checksum, entry.records, entry.events) != (sum, header.records, header.events)
+            || header.first_record != self.first_records[block]
+        {
+            return Err(self.damaged(
+                block,
+                offset,
+                "it is not the block that the footer lists here",
+            ));
+        }
+        Ok(header)
+    }
+}
+
+fn read_header<R: Read>(
+    source: &mut R,
+    name: &str,
+    bytes: u64,
+) -> Result<(TraceHeader, u64, Xxh3), SourceError> {
+    let fail = |what: String| Err(SourceError::new(format!("{name}: {what}")));
+    let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
+    if bytes < (HEADER_PREFIX_BYTES + 8) as u64 {
+        return fail(format!(
+            "the trace is cut short: it has {bytes} bytes, less than a header"
+        ));
+    }
+    let mut head = vec![0; HEADER_PREFIX_BYTES];
+    source.read_exact(&mut head).map_err(io)?;
+    if head[..8] != MAGIC {
+        return fail("it is no Ambulator trace: it does not begin with \"AMBTRACE\"".into());
+    }
+    let version = u16::from_le_bytes([head[8], head[9]]);
+    if version != VERSION {
+        return fail(format!(
+            "it is an Ambulator trace of version {version}; this program reads version {VERSION}"
+        ));
+    }
+    let body_bytes = u32_at(&head, 12);
+    let all = HEADER_PREFIX_BYTES as u64 + u64::from(body_bytes) + 8;
+    if body_bytes > MAX_HEADER_BODY || all > bytes {
+        return fail(format!(
+            "the header is damaged or cut short: it claims to end at byte {all}, and the file has {bytes}"
+        ));
+    }
+    head.resize(all as usize, 0);
+    source
+        .read_exact(&mut head[HEADER_PREFIX_BYTES..])
+        .map_err(io)?;
+    let (content, sum) = head.split_at(all as usize - 8);
+    if xxh3_64(content) != u64_at(sum, 0) {
+        return fail(format!(
+            "the header (bytes 0 to {}) is damaged: its checksum does not fit",
+            all - 1
+        ));
+    }
+    let Some(header) = TraceHeader::decode_body(&content[HEADER_PREFIX_BYTES..]) else {
+        return fail("the header is not what version 1 of the format has: was it written by another program?".into());
+    };
+    let mut digest = Xxh3::new();
+    digest.update(content);
+    Ok((header, all, digest))
+}
+
+/// The index, or `None` when the file does not end in a sound one.
+fn read_footer<R: Read + Seek>(
+    source: &mut R,
+    head: u64,
+    bytes: u64,
+) -> std::io::Result<Option<Vec<BlockEntry>>> {
+    if bytes < head + TRAILER_BYTES as u64 {
+        return Ok(None);
+    }
+    let end = bytes - TRAILER_BYTES as u64;
+    source.seek(SeekFrom::Start(end))?;
+    let mut trailer = [0; TRAILER_BYTES];
+    source.read_exact(&mut trailer)?;
+    let offset = u64_at(&trailer, 0);
+    if trailer[8..] != TRAILER_MAGIC || offset < head || offset > end {
+        return Ok(None);
+    }
+    source.seek(SeekFrom::Start(offset))?;
+    let mut footer = Vec::new();
+    source.take(end - offset).read_to_end(&mut footer)?;
+    Ok(decode_footer(&footer, offset, head))
+}
+
+type Scanned = (Vec<BlockEntry>, Option<String>);
+
+/// Finds the whole blocks of a file without a footer.
+fn scan<R: Read + Seek>(
+    source: &mut R,
+    name: &str,
+    head: u64,
+    bytes: u64,
+) -> Result<Scanned, SourceError> {
+    let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
+    let mut entries: Vec<BlockEntry> = Vec::new();
+    let (mut offset, mut first_record) = (head, 0);
+    while offset + BLOCK_HEADER_BYTES as u64 <= bytes {
+        source.seek(SeekFrom::Start(offset)).map_err(io)?;
+        let mut block = [0; BLOCK_HEADER_BYTES];
+        source.read_exact(&mut block).map_err(io)?;
+        let Ok(header) = BlockHeader::decode(&block) else {
+            break;
+        };
+        let end = offset + BLOCK_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+        if end > bytes || header.first_record != first_record {
+            break;
+        }
+        entries.push(BlockEntry {
+            offset,
+            records: header.records,
+            events: header.events,
+            instructions: header.instructions,
+            checksum: header.checksum,
+        });
+        first_record += u64::from(header.records);
+        offset = end;
+    }
+    // What a crash of the machine left may have the right length and the wrong bytes: the last block is verified now.
+    if let Some(last) = entries.last() {
+        source.seek(SeekFrom::Start(last.offset)).map_err(io)?;
+        let mut bytes = vec![0; (offset - last.offset) as usize];
+        source.read_exact(&mut bytes).map_err(io)?;
+        if checksum(&bytes[..32], &bytes[BLOCK_HEADER_BYTES..]) != last.checksum {
+            offset = last.offset;
+            entries.pop();
+        }
+    }
+    let records: u64 = entries.iter().map(|e| u64::from(e.records)).sum();
+    let note = format!(
+        "{name}: the file has no sound footer (its writer was stopped, or its end is damaged or missing); it is read up to its \
+         last whole block: {} blocks, {records} records, {offset} of {bytes} bytes",
+        entries.len()
+    );
+    Ok((entries, Some(note)))
+}
+
+impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
+    fn identity(&self) -> ProgramIdentity {
+        let mut identity = self.info.header.identity.clone();
+        if let Some(note) = &self.info.recovered {
+            identity.detail = format!("{} [{note}]", identity.detail);
+        }
+        identity
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        if !self.start_given {
+            self.start_given = true;
+            self.info
+                .header
+                .start
+                .iter()
+                .for_each(|event| batch.push_event(event.clone()));
+        }
+        let va_limit = 1 << self.info.header.va_bits;
+        while self.next_block < self.entries.len() {
+            let block = self.next_block;
+            let header = self.load(block)?;
+            let (records, events) = (header.records as usize, header.events as usize);
+            let only_events = block < self.events_only_before;
+            let decode = if only_events {
+                Decoder::decode_events
+            } else {
+                Decoder::decode
+            };
+            if let Err(what) = decode(
+                &mut self.decoder,
+                &self.payload,
+                records,
+                events,
+                va_limit,
+                batch,
+            ) {
+                batch.clear();
+                return Err(self.damaged(block, self.entries[block].offset, &what));
+            }
+            self.next_block += 1;
+            if only_events {
+                continue;
+            }
+            let out = std::mem::take(&mut self.leave_out);
+            batch.records.drain(..out as usize);
+            batch
+                .events
+                .iter_mut()
+                .for_each(|event| event.0 = event.0.saturating_sub(out));
+            return Ok(true);
+        }
+        Ok(!batch.is_empty())
+    }
+
+    fn progress(&self) -> Option<f64> {
+        let all = self.entries.len().max(1) as f64;
+        Some(if self.entries.is_empty() {
+            1.0
+        } else {
+            self.next_block as f64 / all
+        })
+    }
+}

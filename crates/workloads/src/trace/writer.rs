@@ -1,0 +1,241 @@
+//! Writing our format.
+
+use super::RecordSink;
+use super::block::{Encoder, MAX_EVENTS, MAX_RECORDS};
+use super::event_codec;
+use super::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
+use ambulator_base::{Batch, Record, SourceError, VmEvent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+
+/// How our trace format is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TraceWriterSpec {
+    /// zstd level of the blocks, 1 (fast) to 22 (small). Decoding is as fast at every level.
+    #[schemars(extend("x-unit" = "count"))]
+    pub level: i32,
+    /// Width of virtual addresses in bits, 32 to 57: the writer refuses addresses beyond it.
+    #[schemars(extend("x-unit" = "bits"))]
+    pub va_bits: u8,
+}
+
+impl Default for TraceWriterSpec {
+    fn default() -> Self {
+        TraceWriterSpec {
+            level: 9,
+            va_bits: 57,
+        }
+    }
+}
+
+impl TraceWriterSpec {
+    /// What is wrong with the settings, as sentences that name the key under `at`.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !(1..=22).contains(&self.level) {
+            wrong.push(format!(
+                "{at}.level is {}: zstd has levels 1 to 22",
+                self.level
+            ));
+        }
+        if !(32..=57).contains(&self.va_bits) {
+            wrong.push(format!(
+                "{at}.va_bits is {}: virtual addresses have 32 to 57 bits",
+                self.va_bits
+            ));
+        }
+        wrong
+    }
+}
+
+/// Writes a trace in our format. Whole blocks are written as they fill, so that a killed writer leaves a file that can be
+/// read up to its last whole block; [`TraceWriter::finish`] adds the rest and the footer.
+pub struct TraceWriter<W: Write> {
+    out: W,
+    offset: u64,
+    va_limit: u64,
+    encoder: Encoder,
+    batch: Batch,
+    instructions: u64,
+    records_before: u64,
+    entries: Vec<BlockEntry>,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a trace with that header; the spec's `va_bits` goes into it.
+    ///
+    /// # Errors
+    /// When the settings are invalid, or the header cannot be written.
+    pub fn new(
+        mut out: W,
+        mut header: TraceHeader,
+        spec: &TraceWriterSpec,
+    ) -> Result<TraceWriter<W>, SourceError> {
+        if let Some(wrong) = spec.validate("trace").into_iter().next() {
+            return Err(SourceError::new(wrong));
+        }
+        header.va_bits = spec.va_bits;
+        let va_limit = 1 << spec.va_bits;
+        header
+            .start
+            .iter()
+            .try_for_each(|event| check_event(event, va_limit))?;
+        let bytes = header.encode();
+        if bytes.len() as u64 > u64::from(super::format::MAX_HEADER_BODY) {
+            return Err(SourceError::new(format!(
+                "the trace header would have {} bytes, more than 16 MiB: give the events at the start as ordinary events",
+                bytes.len()
+            )));
+        }
+        out.write_all(&bytes).map_err(cannot_write)?;
+        Ok(TraceWriter {
+            out,
+            offset: bytes.len() as u64,
+            va_limit,
+            encoder: Encoder::new(spec.level).map_err(cannot_write)?,
+            batch: Batch::default(),
+            instructions: 0,
+            records_before: 0,
+            entries: Vec::new(),
+        })
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// When an address is wider than the header says, a data access does not have 1 to 64 bytes, or writing fails.
+    #[inline]
+    pub fn push(&mut self, record: &Record) -> Result<(), SourceError> {
+        if record.va.0 | record.pc.0 >= self.va_limit
+            || (record.is_data() && !(1..=64).contains(&record.size))
+        {
+            return Err(self.refusal(record));
+        }
+        self.instructions += record.instructions();
+        self.batch.records.push(*record);
+        if self.batch.records.len() == MAX_RECORDS {
+            self.write_block()
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, record: &Record) -> SourceError {
+        SourceError::new(format!(
+            "record {} cannot be written: pc {}, address {}, {} bytes; addresses must be below {:#x} and data accesses have 1 \
+             to 64 bytes",
+            self.records(),
+            record.pc,
+            record.va,
+            record.size,
+            self.va_limit
+        ))
+    }
+
+    /// Appends a VM event after the records so far.
+    ///
+    /// # Errors
+    /// When it names addresses wider than the header says, or writing fails.
+    pub fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
+        check_event(&event, self.va_limit)?;
+        self.batch.push_event(event);
+        if self.batch.events.len() == MAX_EVENTS {
+            self.write_block()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Records so far.
+    pub fn records(&self) -> u64 {
+        self.records_before + self.batch.records.len() as u64
+    }
+
+    /// Bytes written so far; the block being filled is not among them.
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    fn write_block(&mut self) -> Result<(), SourceError> {
+        let payload = self.encoder.encode(&self.batch).map_err(cannot_write)?;
+        let header = BlockHeader {
+            payload_bytes: payload.len() as u32,
+            records: self.batch.records.len() as u32,
+            events: self.batch.events.len() as u32,
+            instructions: self.instructions,
+            first_record: self.records_before,
+            checksum: 0,
+        };
+        let (head, checksum) = header.encode(&payload);
+        self.out
+            .write_all(&head)
+            .and_then(|()| self.out.write_all(&payload))
+            .map_err(cannot_write)?;
+        self.entries.push(BlockEntry {
+            offset: self.offset,
+            records: header.records,
+            events: header.events,
+            instructions: header.instructions,
+            checksum,
+        });
+        self.offset += (BLOCK_HEADER_BYTES + payload.len()) as u64;
+        self.records_before += u64::from(header.records);
+        self.instructions = 0;
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Writes the last block and the footer, flushes, and hands the output back.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W, SourceError> {
+        self.end()?;
+        Ok(self.out)
+    }
+
+    fn end(&mut self) -> Result<(), SourceError> {
+        if !self.batch.is_empty() {
+            self.write_block()?;
+        }
+        let footer = encode_footer(&self.entries, self.offset);
+        self.out
+            .write_all(&footer)
+            .and_then(|()| self.out.flush())
+            .map_err(cannot_write)?;
+        self.offset += footer.len() as u64;
+        Ok(())
+    }
+}
+
+impl<W: Write> RecordSink for TraceWriter<W> {
+    fn push(&mut self, record: &Record) -> Result<(), SourceError> {
+        TraceWriter::push(self, record)
+    }
+
+    fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
+        TraceWriter::event(self, event)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), SourceError> {
+        self.end()
+    }
+}
+
+fn check_event(event: &VmEvent, va_limit: u64) -> Result<(), SourceError> {
+    let outside =
+        |&(start, len): &(u64, u64)| start.checked_add(len).is_none_or(|end| end > va_limit);
+    if event_codec::ranges_of(event).iter().any(outside) {
+        return Err(SourceError::new(format!(
+            "a VM event cannot be written: {event:?} reaches beyond the address width of the trace ({va_limit:#x})"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn cannot_write(error: std::io::Error) -> SourceError {
+    SourceError::new(format!("the trace cannot be written: {error}"))
+}
