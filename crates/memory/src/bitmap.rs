@@ -29,7 +29,9 @@ impl Bitmap {
 
     #[inline(always)]
     pub(crate) fn contains(&self, bit: usize) -> bool {
-        self.levels[0].get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
+        self.levels[0]
+            .get(bit / 64)
+            .is_some_and(|word| word >> (bit % 64) & 1 != 0)
     }
 
     #[inline(always)]

@@ -1,6 +1,5 @@
 //! The buddy allocator.
 
-use crate::Contiguity;
 use crate::bitmap::Bitmap;
 use ambulator_base::Pfn;
 use schemars::JsonSchema;
@@ -21,7 +20,10 @@ pub struct BuddySpec {
 
 impl Default for BuddySpec {
     fn default() -> Self {
-        BuddySpec { max_order: 11, reserve_low: 256 }
+        BuddySpec {
+            max_order: 11,
+            reserve_low: 256,
+        }
     }
 }
 
@@ -82,8 +84,7 @@ fn ones(order: u32) -> u64 {
     (1 << (1 << order)) - 1
 }
 
-/// The free aligned blocks of each order in a word, as a bit at each block's first frame: those of `order`, given those
-/// of the order below.
+/// By order: the bits of a word at which a block of it may start.
 const STARTS: [u64; 6] = [
     !0,
     0x5555_5555_5555_5555,
@@ -101,7 +102,13 @@ impl BuddyAllocator {
         let max_block = spec.max_order.clamp(1, GREATEST_MAX_ORDER) - 1;
         let groups = total_frames.div_ceil(64) as usize;
         let lists = (0..=max_block)
-            .map(|order| Bitmap::new(if order < IN_WORD { groups } else { groups >> (order - IN_WORD) }))
+            .map(|order| {
+                Bitmap::new(if order < IN_WORD {
+                    groups
+                } else {
+                    groups >> (order - IN_WORD)
+                })
+            })
             .collect();
         let reserved = spec.reserve_low.min(total_frames);
         let mut frames = BuddyAllocator {
@@ -177,7 +184,10 @@ impl BuddyAllocator {
             }
             return;
         }
-        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
+        assert!(
+            at.is_multiple_of(1 << order),
+            "frame {at:#x} is not aligned to order {order}"
+        );
         assert!(
             at >= self.reserved && at + (1 << order) <= self.total,
             "frames {at:#x} of order {order} were never allocated: they are reserved or beyond the end"
@@ -188,7 +198,10 @@ impl BuddyAllocator {
         if order < IN_WORD {
             let mut bit = at as u32 & 63;
             let word = self.words[group];
-            assert!(word >> bit & ones(order) == 0, "frame {at:#x} of order {order} is freed twice");
+            assert!(
+                word >> bit & ones(order) == 0,
+                "frame {at:#x} of order {order} is freed twice"
+            );
             self.words[group] = word | ones(order) << bit;
             while order < IN_WORD.min(self.max_block) {
                 let buddy = bit ^ (1 << order);
@@ -209,7 +222,10 @@ impl BuddyAllocator {
             }
         } else {
             let words = &mut self.words[group..group + (1 << (order - GROUP_SHIFT))];
-            assert!(words.iter().all(|w| *w == 0), "frame {at:#x} of order {order} is freed twice");
+            assert!(
+                words.iter().all(|w| *w == 0),
+                "frame {at:#x} of order {order} is freed twice"
+            );
             words.fill(!0);
         }
         let mut block = (at >> order) as usize;
@@ -230,7 +246,10 @@ impl BuddyAllocator {
     pub fn free_range(&mut self, at: Pfn, frames: u64) {
         let (mut at, end) = (at.0, at.0 + frames);
         while at < end {
-            let order = at.trailing_zeros().min((end - at).ilog2()).min(self.max_block);
+            let order = at
+                .trailing_zeros()
+                .min((end - at).ilog2())
+                .min(self.max_block);
             self.free(Pfn(at), order);
             at += 1 << order;
         }
@@ -239,7 +258,9 @@ impl BuddyAllocator {
     /// Whether the frame is free. Frames beyond the end are not.
     #[inline]
     pub fn is_free(&self, at: Pfn) -> bool {
-        self.words.get((at.0 >> GROUP_SHIFT) as usize).is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
+        self.words
+            .get((at.0 >> GROUP_SHIFT) as usize)
+            .is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
     }
 
     /// Whether all frames of the block of `order` at `at` are free. Orders above the greatest are never.
@@ -277,54 +298,70 @@ impl BuddyAllocator {
         self.max_block
     }
 
-    /// The free memory fragmentation index at `order`, 0 (all free memory can serve such a request) to 1 (none can).
+    /// The free memory fragmentation index (FMFI) at `order`: the share of free memory that cannot serve a request of
+    /// that order, 0 (all of it can) to 1 (none can). It is [`BuddyAllocator::unusable_index`].
+    ///
+    /// The papers that state an FMFI (ME-HPT sections III and VI: 0.7; LVM section 7.3: 0.8 to 0.9) cite Gorman and
+    /// Whitcroft and Ingens (OSDI 2016) for it. What these use is the unusable free space index: it is defined whether
+    /// or not a request would succeed, runs from unfragmented at 0 to fragmented at 1, and says at 0.7 that 30% of free
+    /// memory still comes in blocks of that order, which fits ME-HPT's remark that beyond 0.7 its 64 MiB requests fail.
+    /// Linux's other index ([`BuddyAllocator::fragmentation_index`]) is undefined as long as one block is left, so that
+    /// memory could not be brought to "0.7" by it without failing every request.
     pub fn fmfi(&self, order: u32) -> f64 {
         self.unusable_index(order)
     }
 
-    /// The unusable free space index at `order`.
+    /// The unusable free space index at `order`:
+    ///
+    /// `F(j) = (TotalFree - sum over i >= j of 2^i * k_i) / TotalFree`, with `k_i` free blocks of order `i`
+    ///
+    /// (M. Gorman and A. Whitcroft, "The What, The Why and the Where To of Anti-Fragmentation", Ottawa Linux Symposium
+    /// 2006; Linux's `/sys/kernel/debug/extfrag/unusable_index`). As in Linux it is 1 when nothing is free, and above
+    /// the allocator's greatest order.
     pub fn unusable_index(&self, order: u32) -> f64 {
         if self.free == 0 {
             return 1.0;
         }
-        let usable: u64 = self.counts.iter().enumerate().skip(order as usize).map(|(i, k)| k << i).sum();
+        let usable: u64 = self
+            .counts
+            .iter()
+            .enumerate()
+            .skip(order as usize)
+            .map(|(i, k)| k << i)
+            .sum();
         (self.free - usable) as f64 / self.free as f64
     }
 
-    /// The runs of adjacent free frames, found by a scan of all frames.
-    pub fn contiguity(&self) -> Contiguity {
-        let mut runs = Contiguity::default();
-        let mut run = 0;
-        for &word in &self.words {
-            let (mut word, mut left) = (word, 64);
-            while left > 0 {
-                let taken = word.trailing_zeros().min(left);
-                if taken > 0 && run > 0 {
-                    runs.add(run);
-                    run = 0;
-                }
-                word = word.checked_shr(taken).unwrap_or(0);
-                left -= taken;
-                let free = word.trailing_ones().min(left);
-                word = word.checked_shr(free).unwrap_or(0);
-                left -= free;
-                run += u64::from(free);
-            }
+    /// Linux's fragmentation index at `order`, by which it decides whether to compact: `None` while a block is large
+    /// enough (Linux prints -1.000); else near 0 when the request fails for lack of memory, near 1 when it fails for
+    /// fragmentation:
+    ///
+    /// `1 - (1 + TotalFree / 2^j) / sum over all i of k_i`
+    ///
+    /// (`/sys/kernel/debug/extfrag/extfrag_index`; Linux computes it in thousandths). 0 when nothing is free.
+    pub fn fragmentation_index(&self, order: u32) -> Option<f64> {
+        let suitable = self.orders.checked_shr(order).unwrap_or(0) != 0;
+        if suitable {
+            return None;
         }
-        if run > 0 {
-            runs.add(run);
+        let blocks: u64 = self.counts.iter().sum();
+        if blocks == 0 {
+            return Some(0.0);
         }
-        runs
+        let requests = self.free as f64 / 2f64.powi(order as i32);
+        Some(1.0 - (1.0 + requests) / blocks as f64)
     }
 
-    /// Lets `take` choose, for each word of 64 frames in address order, which of its free frames are taken. It gets the
-    /// first frame and the free frames, and answers with the subset to take. For changes to much of memory at once.
-    pub(crate) fn take_words(&mut self, mut take: impl FnMut(u64, u64) -> u64) {
-        for (group, word) in self.words.iter_mut().enumerate() {
-            if *word != 0 {
-                *word &= !take((group as u64) << GROUP_SHIFT, *word);
-            }
-        }
+    /// The free bitmap: bit `f % 64` of word `f / 64` is frame `f`. Bits beyond the last frame are clear.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then makes everything
+    /// else anew: for changes to much of memory at once.
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut [u64])) {
+        change(&mut self.words);
         self.rebuild();
     }
 
@@ -374,7 +411,10 @@ impl BuddyAllocator {
         if order > self.max_block {
             return None;
         }
-        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
+        assert!(
+            at.is_multiple_of(1 << order),
+            "frame {at:#x} is not aligned to order {order}"
+        );
         let word = *self.words.get((at >> GROUP_SHIFT) as usize)?;
         let mut order = order;
         if order < IN_WORD {
@@ -396,7 +436,8 @@ impl BuddyAllocator {
         } else if word != !0 {
             return None;
         }
-        (order..=self.max_block).find(|&order| self.lists[order as usize].contains((at >> order) as usize))
+        (order..=self.max_block)
+            .find(|&order| self.lists[order as usize].contains((at >> order) as usize))
     }
 
     /// The blocks of exactly `order` in a word, as a bit at each one's first frame.
@@ -421,7 +462,11 @@ impl BuddyAllocator {
         }
         for half in (order..from).rev() {
             self.count(half);
-            let entry = if half < IN_WORD { group } else { (at >> half ^ 1) as usize };
+            let entry = if half < IN_WORD {
+                group
+            } else {
+                (at >> half ^ 1) as usize
+            };
             self.lists[half as usize].insert(entry);
         }
         if order < IN_WORD {
@@ -459,6 +504,10 @@ fn maximal(word: u64, order: u32, max_block: u32) -> u64 {
     }
     // Those whose buddy is free too are part of a larger block. In an order-5 pair the whole word is.
     let pairs = blocks & blocks >> (1 << order);
-    let pairs = if order + 1 < IN_WORD { pairs & STARTS[order as usize + 1] } else { pairs & 1 };
+    let pairs = if order + 1 < IN_WORD {
+        pairs & STARTS[order as usize + 1]
+    } else {
+        pairs & 1
+    };
     blocks & !(pairs | pairs << (1 << order))
 }

@@ -1,5 +1,7 @@
-//! How free memory hangs together.
+//! How free memory hangs together, and what needs more of it in one piece than a block.
 
+use crate::BuddyAllocator;
+use ambulator_base::Pfn;
 use serde::{Deserialize, Serialize};
 
 /// The runs of adjacent free frames, whatever blocks the allocator keeps them in.
@@ -30,6 +32,85 @@ impl Contiguity {
     pub fn share_from(&self, order: u32) -> f64 {
         let all: u64 = self.frames.iter().sum();
         let long: u64 = self.frames.iter().skip(order as usize).sum();
-        if all == 0 { 0.0 } else { long as f64 / all as f64 }
+        if all == 0 {
+            0.0
+        } else {
+            long as f64 / all as f64
+        }
+    }
+}
+
+impl BuddyAllocator {
+    /// The first run of free frames that ends above `from`, without its part below `from`: its first frame and the
+    /// one behind its last.
+    fn run_from(&self, from: u64) -> Option<(u64, u64)> {
+        let words = self.words();
+        let next = |from: u64, flip: u64| {
+            let mut at = (from / 64) as usize;
+            let mut word = (words.get(at)? ^ flip) & (!0 << (from % 64));
+            while word == 0 {
+                at += 1;
+                word = words.get(at)? ^ flip;
+            }
+            Some(at as u64 * 64 + u64::from(word.trailing_zeros()))
+        };
+        let start = next(from, 0)?;
+        Some((start, next(start, !0).unwrap_or(words.len() as u64 * 64)))
+    }
+
+    /// The runs of adjacent free frames, found by a scan of all frames (some 25 ms for 128 GiB in pieces).
+    pub fn contiguity(&self) -> Contiguity {
+        let mut runs = Contiguity::default();
+        let mut from = 0;
+        while let Some((start, end)) = self.run_from(from) {
+            runs.add(end - start);
+            from = end;
+        }
+        runs
+    }
+
+    /// Whether all of `frames` frames from `at` on are free.
+    pub fn is_range_free(&self, at: Pfn, frames: u64) -> bool {
+        frames == 0
+            || self
+                .run_from(at.0)
+                .is_some_and(|(start, end)| start == at.0 && end - start >= frames)
+    }
+
+    /// Takes exactly the `frames` frames from `at` on, across blocks, and tells whether they were all free.
+    /// [`BuddyAllocator::free_range`] gives them back.
+    pub fn allocate_range(&mut self, at: Pfn, frames: u64) -> bool {
+        if !self.is_range_free(at, frames) {
+            return false;
+        }
+        let (mut at, end) = (at.0, at.0 + frames);
+        while at < end {
+            let order = at
+                .trailing_zeros()
+                .min((end - at).ilog2())
+                .min(self.max_block_order());
+            let taken = self.allocate_at(Pfn(at), order);
+            debug_assert!(taken, "frame {at:#x} of a free range is not free");
+            at += 1 << order;
+        }
+        true
+    }
+
+    /// Takes the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames, also where
+    /// that is more than the greatest block: a segment reserved when the machine starts, or what Linux's
+    /// `alloc_contig_range` finds without migration. A scan of all frames in the worst case.
+    pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
+        let align = 1u64.checked_shl(align_order)?;
+        let mut from = 0;
+        while let Some((start, end)) = self.run_from(from) {
+            let at = start.next_multiple_of(align);
+            if end.checked_sub(at).is_some_and(|room| room >= frames) {
+                let taken = self.allocate_range(Pfn(at), frames);
+                debug_assert!(taken, "frame {at:#x} begins no free run");
+                return Some(Pfn(at));
+            }
+            from = end;
+        }
+        None
     }
 }

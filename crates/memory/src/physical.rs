@@ -1,19 +1,25 @@
 //! The simulated machine's bytes.
 
-use ambulator_base::{FRAME_BYTES, PhysAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr};
 use memmap2::{MmapMut, MmapOptions};
 
 /// The most bytes that a simulated machine may have: 16 TiB.
 pub const MAX_BYTES: u64 = 16 << 40;
 
-/// Ranges from this size on are given back to the host when they are zeroed, rather than filled: 2 MiB.
-const GIVE_BACK_BYTES: u64 = 2 << 20;
+/// Bytes of a slot number in the index.
+const ENTRY: usize = 4;
+/// Bytes of a frame and of a slot.
+const FRAME: usize = FRAME_BYTES as usize;
+/// The slot of all frames that were never written: it stays zero.
+const UNTOUCHED: u32 = 0;
 
 /// Why a physical memory cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The size is not one that a machine can have.
-    #[error("a physical memory of {bytes} bytes cannot be: it must be a positive multiple of 4096 bytes, at most 16 TiB")]
+    #[error(
+        "a physical memory of {bytes} bytes cannot be: it must be a positive multiple of 4096 bytes, at most 16 TiB"
+    )]
     Size {
         /// The size asked for.
         bytes: u64,
@@ -31,13 +37,42 @@ pub enum MemoryError {
     },
 }
 
-/// Simulated physical memory: `bytes` zero bytes, of which only frames that are written cost the host memory.
+/// Simulated physical memory: `bytes` bytes that begin as zero, of which only frames that were written cost the host
+/// memory: 4 KiB each, and 4 bytes in an index (both grow by what the host hands out at once, 2 MiB where it has huge
+/// pages).
 ///
-/// Only translation structures live here; the data of the simulated program has addresses but no bytes. Addresses
-/// beyond the end are a broken invariant of the caller and panic.
+/// Only translation structures live here; the data of the simulated program has addresses but no bytes.
+///
+/// Written frames lie densely in slots, in the order of their first write, and an index by frame tells each one's slot.
+/// Table frames lie scattered among data frames, typically one in 512, so that bytes at their own offset in one sparse
+/// map cost the host a TLB miss, a page-table page and a line of it for each; slots pack into the host's huge pages.
+/// Measured on 32,768 written frames spread over 64 GiB (`examples/frames_bench.rs`): a dependent random read takes
+/// 150 ns in slots, 240 to 270 ns in a sparse map.
+///
+/// Addresses beyond the end are a broken invariant of the caller and panic.
 #[derive(Debug)]
 pub struct PhysicalMemory {
-    map: MmapMut,
+    /// By frame: its slot, a little-endian `u32`, or [`UNTOUCHED`].
+    index: MmapMut,
+    /// By slot: its 4096 bytes.
+    slots: MmapMut,
+    /// The first slot that was never used.
+    fresh: u32,
+    /// Slots that were given back. Their bytes are stale.
+    spare: Vec<u32>,
+}
+
+fn reserve(bytes: u64, len: u64) -> Result<MmapMut, MemoryError> {
+    let len = usize::try_from(len).map_err(|_| MemoryError::Size { bytes })?;
+    let map = MmapOptions::new()
+        .len(len)
+        .no_reserve_swap()
+        .map_anon()
+        .map_err(|cause| MemoryError::Host { bytes, cause })?;
+    // Only a hint: a host without huge pages is slower, not wrong.
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::HugePage);
+    Ok(map)
 }
 
 impl PhysicalMemory {
@@ -49,75 +84,313 @@ impl PhysicalMemory {
         if bytes == 0 || !bytes.is_multiple_of(FRAME_BYTES) || bytes > MAX_BYTES {
             return Err(MemoryError::Size { bytes });
         }
-        let len = usize::try_from(bytes).map_err(|_| MemoryError::Size { bytes })?;
-        let map = MmapOptions::new()
-            .len(len)
-            .no_reserve_swap()
-            .map_anon()
-            .map_err(|cause| MemoryError::Host { bytes, cause })?;
-        // One table frame among 511 data frames is the usual case: a host huge page would back it with 2 MiB.
-        #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::NoHugePage);
-        Ok(PhysicalMemory { map })
+        let index = reserve(bytes, bytes / FRAME_BYTES * ENTRY as u64)?;
+        let slots = reserve(bytes, bytes + FRAME_BYTES)?;
+        Ok(PhysicalMemory {
+            index,
+            slots,
+            fresh: UNTOUCHED + 1,
+            spare: Vec::new(),
+        })
     }
 
     /// The size in bytes.
     pub fn bytes(&self) -> u64 {
-        self.map.len() as u64
+        (self.index.len() / ENTRY) as u64 * FRAME_BYTES
+    }
+
+    /// Bytes of host memory that hold frames now: 4 KiB for each frame that was written and not zeroed whole since.
+    pub fn touched_bytes(&self) -> u64 {
+        u64::from(self.fresh - 1 - self.spare.len() as u32) * FRAME_BYTES
     }
 
     #[inline(always)]
-    fn slice(&self, at: PhysAddr) -> &[u8; 8] {
-        debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
-        let at = at.0 as usize;
-        match self.map[at..at + 8].try_into() {
-            Ok(word) => word,
-            Err(_) => unreachable!("a slice of 8 bytes is 8 bytes"),
-        }
+    fn slot(&self, frame: usize) -> u32 {
+        let entry = &self.index[frame * ENTRY..frame * ENTRY + ENTRY];
+        u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]])
+    }
+
+    fn set_slot(&mut self, frame: usize, slot: u32) {
+        self.index[frame * ENTRY..frame * ENTRY + ENTRY].copy_from_slice(&slot.to_le_bytes());
+    }
+
+    /// Where the bytes of `at` lie in the slots, for reading.
+    #[inline(always)]
+    fn place(&self, at: PhysAddr) -> usize {
+        self.slot(at.pfn().0 as usize) as usize * FRAME + at.0 as usize % FRAME
+    }
+
+    /// Where the bytes of `at` lie in the slots, for writing: its frame gets a slot of its own.
+    #[inline(always)]
+    fn place_to_write(&mut self, at: PhysAddr) -> usize {
+        let frame = at.pfn().0 as usize;
+        let slot = self.slot(frame);
+        let slot = if slot == UNTOUCHED {
+            self.touch(frame)
+        } else {
+            slot
+        };
+        slot as usize * FRAME + at.0 as usize % FRAME
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn touch(&mut self, frame: usize) -> u32 {
+        let slot = match self.spare.pop() {
+            Some(slot) => {
+                self.slots[slot as usize * FRAME..][..FRAME].fill(0);
+                slot
+            }
+            None => {
+                let slot = self.fresh;
+                // 2^32 slots are 16 TiB of host memory.
+                self.fresh = slot
+                    .checked_add(1)
+                    .unwrap_or_else(|| unreachable!("more slots than the host can hold"));
+                slot
+            }
+        };
+        self.set_slot(frame, slot);
+        slot
     }
 
     /// The little-endian word at `at`, which is aligned to 8 bytes.
     #[inline(always)]
     pub fn read(&self, at: PhysAddr) -> u64 {
-        u64::from_le_bytes(*self.slice(at))
+        debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
+        let place = self.place(at);
+        self.word(place)
+    }
+
+    #[inline(always)]
+    fn word(&self, place: usize) -> u64 {
+        let b = &self.slots[place..place + 8];
+        u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])
     }
 
     /// Writes the little-endian word at `at`, which is aligned to 8 bytes.
     #[inline(always)]
     pub fn write(&mut self, at: PhysAddr, value: u64) {
         debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
-        let at = at.0 as usize;
-        self.map[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let place = self.place_to_write(at);
+        self.slots[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Sets `bits` in the word at `at` (accessed and dirty bits).
+    /// Sets `bits` in the word at `at`, which is aligned to 8 bytes (accessed and dirty bits).
     #[inline(always)]
     pub fn set_bits(&mut self, at: PhysAddr, bits: u64) {
-        let old = self.read(at);
-        self.write(at, old | bits);
+        debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
+        let place = self.place_to_write(at);
+        let value = self.word(place) | bits;
+        self.slots[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }
 
     /// The eight words of the 64-byte line that holds `at`.
     #[inline]
     pub fn line(&self, at: PhysAddr) -> [u64; 8] {
-        let start = at.0 & !63;
-        std::array::from_fn(|i| self.read(PhysAddr(start + 8 * i as u64)))
+        let place = self.place(PhysAddr(at.0 & !(LINE_BYTES - 1)));
+        let line = &self.slots[place..place + LINE_BYTES as usize];
+        let (words, _) = line.as_chunks::<8>();
+        std::array::from_fn(|i| u64::from_le_bytes(words[i]))
     }
 
-    /// Zeroes `[from, from + bytes)`.
+    /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never written.
     pub fn zero(&mut self, from: PhysAddr, bytes: u64) {
-        let _ = GIVE_BACK_BYTES;
-        self.map[from.0 as usize..(from.0 + bytes) as usize].fill(0);
+        let (mut at, end) = (from.0, from.0 + bytes);
+        assert!(
+            end <= self.bytes(),
+            "zeroing {from:?} to {end:#x} goes beyond the memory's {:#x} bytes",
+            self.bytes()
+        );
+        while at < end {
+            let within = (at % FRAME_BYTES) as usize;
+            let part = (end - at).min((FRAME - within) as u64) as usize;
+            let frame = PhysAddr(at).pfn().0 as usize;
+            let slot = self.slot(frame);
+            if slot != UNTOUCHED {
+                if part == FRAME {
+                    self.set_slot(frame, UNTOUCHED);
+                    self.spare.push(slot);
+                } else {
+                    self.slots[slot as usize * FRAME + within..][..part].fill(0);
+                }
+            }
+            at += part as u64;
+        }
     }
 
-    /// Copies `bytes` bytes from `from` to `to`; the ranges may overlap.
+    /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap: what arrives is what was there before.
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64) {
-        self.map.copy_within(from.0 as usize..(from.0 + bytes) as usize, to.0 as usize);
+        let ends = from.0.max(to.0) + bytes;
+        assert!(
+            ends <= self.bytes(),
+            "copying {bytes} bytes from {from:?} to {to:?} goes beyond the memory"
+        );
+        let mut done = 0;
+        while done < bytes {
+            let left = bytes - done;
+            // Pieces within one frame on either side; from the end backwards where the ranges may overlap upwards.
+            let (offset, part) = if to <= from {
+                let room = |at: u64| FRAME_BYTES - at % FRAME_BYTES;
+                (done, left.min(room(from.0 + done)).min(room(to.0 + done)))
+            } else {
+                let room = |end: u64| (end - 1) % FRAME_BYTES + 1;
+                let part = left.min(room(from.0 + left)).min(room(to.0 + left));
+                (left - part, part)
+            };
+            self.copy_piece(from.offset(offset), to.offset(offset), part as usize);
+            done += part;
+        }
+    }
+
+    fn copy_piece(&mut self, from: PhysAddr, to: PhysAddr, part: usize) {
+        if self.slot(from.pfn().0 as usize) == UNTOUCHED {
+            self.zero(to, part as u64);
+            return;
+        }
+        let (from, to) = (self.place(from), self.place_to_write(to));
+        self.slots.copy_within(from..from + part, to);
     }
 
     /// Tells the host's cache that the word at `at` will be read soon.
     #[inline(always)]
     pub fn prefetch(&self, at: PhysAddr) {
-        let _ = at;
+        let word = &self.slots[self.place(at)];
+        prefetch_host(word);
+    }
+}
+
+/// Starts the load of the host line that holds `byte`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+// Safe code has no prefetch, and a batch of walks is bound by the latency of these loads.
+#[allow(unsafe_code)]
+fn prefetch_host(byte: &u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch reads and writes nothing that the program can see and cannot fault, whatever the address;
+    // this one is moreover that of a live reference. SSE is part of x86-64.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn prefetch_host(_byte: &u8) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused_with_a_sentence() {
+        for bytes in [0, 1, 4095, 4097, MAX_BYTES + 4096, u64::MAX] {
+            let said = PhysicalMemory::new(bytes)
+                .map(|_| ())
+                .unwrap_err()
+                .to_string();
+            assert!(
+                said.contains(&bytes.to_string()) && said.contains("4096"),
+                "{said}"
+            );
+        }
+        assert_eq!(PhysicalMemory::new(4096).unwrap().bytes(), 4096);
+        assert_eq!(PhysicalMemory::new(MAX_BYTES).unwrap().bytes(), MAX_BYTES);
+    }
+
+    #[test]
+    fn untouched_memory_reads_zero_and_costs_nothing() {
+        let mut memory = PhysicalMemory::new(1 << 40).unwrap();
+        assert_eq!(memory.read(PhysAddr((1 << 40) - 8)), 0);
+        assert_eq!(memory.line(PhysAddr(1 << 39)), [0; 8]);
+        memory.zero(PhysAddr(0), 1 << 30);
+        memory.copy(PhysAddr(0), PhysAddr(1 << 35), 1 << 20);
+        assert_eq!(memory.touched_bytes(), 0);
+        memory.write(PhysAddr((1 << 40) - 8), 7);
+        memory.prefetch(PhysAddr((1 << 40) - 8));
+        assert_eq!(
+            (memory.read(PhysAddr((1 << 40) - 8)), memory.touched_bytes()),
+            (7, 4096)
+        );
+    }
+
+    #[test]
+    fn zeroing_gives_host_memory_back_and_what_comes_next_is_clean() {
+        let mut memory = PhysicalMemory::new(64 << 20).unwrap();
+        for frame in 0..1024 {
+            memory.write(PhysAddr(frame * 4096 + 8), !0);
+        }
+        memory.zero(PhysAddr(4096), 1022 * 4096);
+        assert_eq!(memory.touched_bytes(), 2 * 4096);
+        memory.write(PhysAddr(40 << 20), 5);
+        assert_eq!(
+            memory.read(PhysAddr((40 << 20) + 8)),
+            0,
+            "a slot was handed on with its old bytes"
+        );
+        assert_eq!(memory.read(PhysAddr(8)), !0);
+    }
+
+    #[test]
+    #[should_panic]
+    fn reading_beyond_the_end_is_our_own_mistake() {
+        PhysicalMemory::new(8192).unwrap().read(PhysAddr(8192));
+    }
+
+    /// Bytes of the memory under test: few frames, so that operations meet.
+    const SMALL: u64 = 8 * 4096;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Write(u64, u64),
+        SetBits(u64, u64),
+        Zero(u64, u64),
+        Copy(u64, u64, u64),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let word = 0..SMALL / 8;
+        prop_oneof![
+            (word.clone(), any::<u64>()).prop_map(|(at, value)| Op::Write(at, value)),
+            (word.clone(), any::<u64>()).prop_map(|(at, value)| Op::SetBits(at, value)),
+            (word.clone(), word.clone()).prop_map(|(a, b)| Op::Zero(a.min(b), a.max(b) - a.min(b))),
+            (word.clone(), word.clone(), word).prop_map(|(a, b, n)| Op::Copy(
+                a,
+                b,
+                n.min(SMALL / 8 - a.max(b))
+            )),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn behaves_as_an_array_of_words(ops in prop::collection::vec(op(), 1..60)) {
+            let mut memory = PhysicalMemory::new(SMALL).unwrap();
+            let mut model = vec![0u64; (SMALL / 8) as usize];
+            for op in ops {
+                match op {
+                    Op::Write(at, value) => {
+                        memory.write(PhysAddr(at * 8), value);
+                        model[at as usize] = value;
+                    }
+                    Op::SetBits(at, bits) => {
+                        memory.set_bits(PhysAddr(at * 8), bits);
+                        model[at as usize] |= bits;
+                    }
+                    Op::Zero(at, n) => {
+                        memory.zero(PhysAddr(at * 8), n * 8);
+                        model[at as usize..(at + n) as usize].fill(0);
+                    }
+                    Op::Copy(from, to, n) => {
+                        memory.copy(PhysAddr(from * 8), PhysAddr(to * 8), n * 8);
+                        model.copy_within(from as usize..(from + n) as usize, to as usize);
+                    }
+                }
+                for (i, line) in model.chunks(8).enumerate() {
+                    prop_assert_eq!(&memory.line(PhysAddr(i as u64 * 64 + 24))[..], line);
+                    prop_assert_eq!(memory.read(PhysAddr(i as u64 * 64 + 40)), line[5]);
+                }
+            }
+        }
     }
 }

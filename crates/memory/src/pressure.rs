@@ -1,6 +1,7 @@
 //! Memory pressure: a share of the frames is somebody else's.
 
 use crate::BuddyAllocator;
+use crate::fragment::Selection;
 use ambulator_base::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PressureSpec {
-    /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free.
+    /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free when it begins.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator §4"))]
     pub pressure: f64,
 }
@@ -17,7 +18,9 @@ pub struct PressureSpec {
 impl PressureSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
     pub fn validate(&self, at: &str) -> Vec<String> {
-        crate::fragment::share(at, "pressure", self.pressure).into_iter().collect()
+        crate::fragment::not_a_share(at, "pressure", self.pressure)
+            .into_iter()
+            .collect()
     }
 }
 
@@ -31,27 +34,83 @@ pub struct PressureReport {
 }
 
 /// Takes `spec.pressure` of all frames at random (all that is free, if that is less) and never gives them back.
-pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Random) -> PressureReport {
-    let wanted = (spec.pressure.clamp(0.0, 1.0) * frames.total_frames() as f64).round() as u64;
-    let mut taken = wanted.min(frames.free_frames());
-    let report_taken = taken;
-    let mut left = frames.free_frames();
-    frames.take_words(|_, word| {
-        let mut take = 0;
-        let mut rest = word;
-        while rest != 0 && taken > 0 {
-            // Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): every set of that size is equally likely.
-            if random.below(left) < taken {
-                take |= rest & rest.wrapping_neg();
-                taken -= 1;
+pub fn press(
+    frames: &mut BuddyAllocator,
+    spec: &PressureSpec,
+    random: &mut Random,
+) -> PressureReport {
+    let (free, total) = (frames.free_frames(), frames.total_frames());
+    let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;
+    let taken = wanted.min(free);
+    let mut selection = Selection::new(free, taken);
+    frames.edit(|words| {
+        for word in words {
+            let mut rest = *word;
+            while rest != 0 {
+                let frame = rest & rest.wrapping_neg();
+                if selection.next(1, random) == 1 {
+                    *word &= !frame;
+                }
+                rest &= !frame;
             }
-            left -= 1;
-            rest &= rest - 1;
         }
-        take
     });
     PressureReport {
-        taken: report_taken,
-        free_share: frames.free_frames() as f64 / frames.total_frames() as f64,
+        taken,
+        free_share: frames.free_frames() as f64 / total.max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BuddySpec;
+    use ambulator_base::Pfn;
+
+    #[test]
+    fn takes_the_stated_share_evenly() {
+        let total = 1 << 18;
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), total);
+        let report = press(
+            &mut frames,
+            &PressureSpec { pressure: 0.4 },
+            &mut Random::new(5),
+        );
+        assert_eq!(report.taken, (0.4 * total as f64) as u64 + 1);
+        assert_eq!(frames.free_frames(), total - 256 - report.taken);
+        let in_quarter = |q: u64| {
+            (q * total / 4..(q + 1) * total / 4)
+                .filter(|f| !frames.is_free(Pfn(*f)))
+                .count()
+        };
+        for quarter in 0..4 {
+            let share = in_quarter(quarter) as f64 / (total / 4) as f64;
+            assert!(
+                (share - 0.4).abs() < 0.01,
+                "quarter {quarter} is taken by {share}"
+            );
+        }
+    }
+
+    #[test]
+    fn takes_no_more_than_there_is() {
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1024);
+        let report = press(
+            &mut frames,
+            &PressureSpec { pressure: 1.0 },
+            &mut Random::new(5),
+        );
+        assert_eq!(
+            (report.taken, report.free_share, frames.allocate(0)),
+            (768, 0.0, None)
+        );
+    }
+
+    #[test]
+    fn wrong_specs_are_told_by_key() {
+        assert!(
+            PressureSpec { pressure: -0.1 }.validate("os.pressure")[0]
+                .starts_with("os.pressure.pressure is -0.1")
+        );
     }
 }
