@@ -15,7 +15,7 @@ pub const MMAP_HEADER: u64 = 16;
 
 /// First address behind the main thread's stack.
 const STACK_END: u64 = 0x7fff_ffff_f000;
-/// Where the heap begins: behind the program's image.
+/// Where the bss, or the heap of a program without one, begins: behind the program's image.
 const HEAP_START: u64 = 0x5555_5555_9000;
 /// Lowest address that the shared objects take; anonymous mappings grow down from here.
 const MMAP_END: u64 = 0x7fff_f7dd_2000;
@@ -100,6 +100,7 @@ pub struct AddressSpace {
     lowest: u64,
     /// Unmapped ranges above `lowest`: first address to bytes.
     holes: BTreeMap<u64, u64>,
+    heap_start: u64,
     heap_end: u64,
 }
 
@@ -151,8 +152,37 @@ impl AddressSpace {
             events,
             lowest: MMAP_END,
             holes: BTreeMap::new(),
+            heap_start: HEAP_START,
             heap_end: HEAP_START,
         }
+    }
+
+    /// A process whose program has static arrays of those element sizes and lengths: one behind the other in its bss,
+    /// each aligned to 32 bytes, behind the image and below the heap.
+    pub fn with_static_arrays<const N: usize>(
+        arrays: [(u64, u64); N],
+    ) -> (AddressSpace, [Array; N]) {
+        let mut space = AddressSpace::new();
+        let mut end = HEAP_START;
+        let arrays = arrays.map(|(element, len)| {
+            let array = Array {
+                base: end,
+                element,
+                len,
+            };
+            end = (end + array.bytes()).next_multiple_of(32);
+            array
+        });
+        let len = (end - HEAP_START).next_multiple_of(FRAME_BYTES);
+        space.events.push(VmEvent::Map {
+            start: VirtAddr(HEAP_START),
+            len,
+            protection: WRITE,
+            kind: MapKind::Anonymous,
+        });
+        space.heap_start = HEAP_START + len;
+        space.heap_end = space.heap_start;
+        (space, arrays)
     }
 
     /// `mmap` of anonymous memory: the highest hole that fits, else below everything. Lengths that are a multiple of 2 MiB
@@ -234,7 +264,7 @@ impl AddressSpace {
     pub fn grow_heap(&mut self, bytes: u64) -> VirtAddr {
         let old = self.heap_end;
         self.heap_end += bytes;
-        self.events.push(if old == HEAP_START {
+        self.events.push(if old == self.heap_start {
             VmEvent::Map {
                 start: VirtAddr(old),
                 len: bytes,

@@ -8,8 +8,10 @@ mod error;
 pub mod graph;
 pub mod kernels;
 pub mod layout;
+mod permutation;
 mod registry;
 pub mod trace;
 
 pub use error::OpenError;
+pub use permutation::Permutation;
 pub use registry::{KernelInfo, ProgramRequest, ProgramSpec, kernels, open};

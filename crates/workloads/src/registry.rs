@@ -1,7 +1,7 @@
 //! A program by name: the kernels that there are, and how a request becomes a stream.
 
 use crate::OpenError;
-use crate::kernels::GupsSpec;
+use crate::kernels::{GupsSpec, PointerChaseSpec, StreamSpec};
 use ambulator_base::RecordSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,10 @@ use serde_json::{Map, Value};
 pub enum ProgramSpec {
     /// HPC Challenge RandomAccess.
     Gups(GupsSpec),
+    /// `p = *p` along a random cycle.
+    PointerChase(PointerChaseSpec),
+    /// STREAM's four loops.
+    Stream(StreamSpec),
 }
 
 /// What is asked of [`open`].
@@ -41,14 +45,29 @@ pub struct KernelInfo {
     pub default_footprint: u64,
 }
 
-/// Every native kernel, in the order of their names.
-pub fn kernels() -> &'static [KernelInfo] {
-    const KERNELS: &[KernelInfo] = &[KernelInfo {
+const KERNELS: &[KernelInfo] = &[
+    KernelInfo {
         name: "gups",
         about: "read-modify-writes of random words of one table",
         stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
         default_footprint: 8 << 30,
-    }];
+    },
+    KernelInfo {
+        name: "pointer-chase",
+        about: "loads along one random cycle, each address loaded by the one before",
+        stands_for: "linked lists, trees, hash chains: latency that nothing hides",
+        default_footprint: 8 << 30,
+    },
+    KernelInfo {
+        name: "stream",
+        about: "copy, scale, add and triad over three arrays of doubles",
+        stands_for: "STREAM; dense loops that are bound by bandwidth",
+        default_footprint: 8 << 30,
+    },
+];
+
+/// Every native kernel, in the order of their names.
+pub fn kernels() -> &'static [KernelInfo] {
     KERNELS
 }
 
@@ -78,6 +97,8 @@ impl ProgramSpec {
     pub fn name(&self) -> &'static str {
         match self {
             ProgramSpec::Gups(_) => "gups",
+            ProgramSpec::PointerChase(_) => "pointer-chase",
+            ProgramSpec::Stream(_) => "stream",
         }
     }
 
@@ -85,6 +106,8 @@ impl ProgramSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         match self {
             ProgramSpec::Gups(spec) => spec.validate(at),
+            ProgramSpec::PointerChase(spec) => spec.validate(at),
+            ProgramSpec::Stream(spec) => spec.validate(at),
         }
     }
 
@@ -99,6 +122,8 @@ impl ProgramSpec {
         }
         Ok(match self {
             ProgramSpec::Gups(spec) => spec.source(),
+            ProgramSpec::PointerChase(spec) => spec.source(),
+            ProgramSpec::Stream(spec) => spec.source(),
         })
     }
 }

@@ -7,10 +7,14 @@
 //! records.
 
 mod gups;
+mod pointer_chase;
 mod source;
+mod stream;
 
 pub use gups::{GupsIndex, GupsSpec};
+pub use pointer_chase::PointerChaseSpec;
 pub(crate) use source::{Kernel, KernelSource, identity};
+pub use stream::{StreamOperation, StreamSpec};
 
 use ambulator_base::{Record, RecordKind, VirtAddr};
 
