@@ -95,3 +95,44 @@ impl Bitmap {
         self.hint = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_base::Random;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn agrees_with_an_ordered_set() {
+        for (bits, seed) in [(1, 1), (64, 2), (65, 3), (5000, 4), (300_000, 5)] {
+            let mut random = Random::new(seed);
+            let (mut map, mut set) = (Bitmap::new(bits), BTreeSet::new());
+            for step in 0..20_000 {
+                // Phases of growth and of emptying from the front, so that summaries go stale.
+                let grows = step / 2000 % 2 == 0;
+                if random.chance(if grows { 0.9 } else { 0.1 }) {
+                    let bit = random.below(bits as u64) as usize;
+                    map.insert(bit);
+                    set.insert(bit);
+                } else {
+                    let bit = if random.chance(0.1) {
+                        random.below(bits as u64) as usize
+                    } else {
+                        set.first().copied().unwrap_or(0)
+                    };
+                    map.remove(bit);
+                    set.remove(&bit);
+                }
+                let probe = random.below(bits as u64) as usize;
+                assert_eq!(map.contains(probe), set.contains(&probe));
+                assert_eq!(
+                    map.first(),
+                    set.first().copied(),
+                    "{bits} bits, step {step}"
+                );
+            }
+            map.clear();
+            assert_eq!(map.first(), None);
+        }
+    }
+}

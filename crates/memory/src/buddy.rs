@@ -298,60 +298,6 @@ impl BuddyAllocator {
         self.max_block
     }
 
-    /// The free memory fragmentation index (FMFI) at `order`: the share of free memory that cannot serve a request of
-    /// that order, 0 (all of it can) to 1 (none can). It is [`BuddyAllocator::unusable_index`].
-    ///
-    /// The papers that state an FMFI (ME-HPT sections III and VI: 0.7; LVM section 7.3: 0.8 to 0.9) cite Gorman and
-    /// Whitcroft and Ingens (OSDI 2016) for it. What these use is the unusable free space index: it is defined whether
-    /// or not a request would succeed, runs from unfragmented at 0 to fragmented at 1, and says at 0.7 that 30% of free
-    /// memory still comes in blocks of that order, which fits ME-HPT's remark that beyond 0.7 its 64 MiB requests fail.
-    /// Linux's other index ([`BuddyAllocator::fragmentation_index`]) is undefined as long as one block is left, so that
-    /// memory could not be brought to "0.7" by it without failing every request.
-    pub fn fmfi(&self, order: u32) -> f64 {
-        self.unusable_index(order)
-    }
-
-    /// The unusable free space index at `order`:
-    ///
-    /// `F(j) = (TotalFree - sum over i >= j of 2^i * k_i) / TotalFree`, with `k_i` free blocks of order `i`
-    ///
-    /// (M. Gorman and A. Whitcroft, "The What, The Why and the Where To of Anti-Fragmentation", Ottawa Linux Symposium
-    /// 2006; Linux's `/sys/kernel/debug/extfrag/unusable_index`). As in Linux it is 1 when nothing is free, and above
-    /// the allocator's greatest order.
-    pub fn unusable_index(&self, order: u32) -> f64 {
-        if self.free == 0 {
-            return 1.0;
-        }
-        let usable: u64 = self
-            .counts
-            .iter()
-            .enumerate()
-            .skip(order as usize)
-            .map(|(i, k)| k << i)
-            .sum();
-        (self.free - usable) as f64 / self.free as f64
-    }
-
-    /// Linux's fragmentation index at `order`, by which it decides whether to compact: `None` while a block is large
-    /// enough (Linux prints -1.000); else near 0 when the request fails for lack of memory, near 1 when it fails for
-    /// fragmentation:
-    ///
-    /// `1 - (1 + TotalFree / 2^j) / sum over all i of k_i`
-    ///
-    /// (`/sys/kernel/debug/extfrag/extfrag_index`; Linux computes it in thousandths). 0 when nothing is free.
-    pub fn fragmentation_index(&self, order: u32) -> Option<f64> {
-        let suitable = self.orders.checked_shr(order).unwrap_or(0) != 0;
-        if suitable {
-            return None;
-        }
-        let blocks: u64 = self.counts.iter().sum();
-        if blocks == 0 {
-            return Some(0.0);
-        }
-        let requests = self.free as f64 / 2f64.powi(order as i32);
-        Some(1.0 - (1.0 + requests) / blocks as f64)
-    }
-
     /// The free bitmap: bit `f % 64` of word `f / 64` is frame `f`. Bits beyond the last frame are clear.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[u64] {

@@ -8,6 +8,7 @@
 mod bitmap;
 mod buddy;
 mod contiguity;
+mod fmfi;
 mod fragment;
 mod physical;
 mod pressure;
