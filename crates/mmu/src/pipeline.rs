@@ -463,6 +463,11 @@ impl Mmu {
         Some(guess)
     }
 
+    /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they are.
+    pub fn walk_untimed(&mut self, va: VirtAddr, port: &mut dyn MemoryPort) -> Walk {
+        self.walker.walk(va, AccessKind::Load, Cycle(0), port)
+    }
+
     /// A shootdown, INVLPG or flush.
     pub fn invalidate(&mut self, what: Invalidation) {
         self.counters.invalidations += 1;

@@ -1,0 +1,280 @@
+//! Several designs over one decoding of the input, in parallel on the host's cores.
+
+use crate::error::{SimError, Stop};
+use crate::machine::{Machine, Phase};
+use crate::result::{CounterMeaning, RunResult, Status};
+use crate::spec::Spec;
+use crate::stream::SharedStream;
+use ambulator_base::RecordSource;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Records that a machine runs before another gets its turn on the host's core: long enough that the host's caches are
+/// not refilled for nothing, short enough that the batches between the fastest and the slowest machine stay few.
+const TURN_RECORDS: usize = 1 << 17;
+
+/// One design on one machine.
+pub struct Job {
+    /// The name that the result goes by.
+    pub design: String,
+    /// Everything about the machine.
+    pub spec: Spec,
+}
+
+/// Hears how runs go on; called from several threads.
+pub trait Progress: Send + Sync {
+    /// A run has come this far in its phase: instructions done, and how many there are, where that is known.
+    fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>);
+    /// A run has ended.
+    fn finished(&self, job: usize, result: &RunResult);
+}
+
+/// Hears nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn advanced(&self, _job: usize, _phase: Phase, _instructions: u64, _of: Option<u64>) {}
+    fn finished(&self, _job: usize, _result: &RunResult) {}
+}
+
+/// What to compare.
+pub struct Comparison {
+    /// The designs. The first is what speed-ups are relative to.
+    pub jobs: Vec<Job>,
+    /// One program a core (all jobs have as many cores), already opened.
+    pub programs: Vec<Box<dyn RecordSource>>,
+    /// Host threads; 0 takes as many as the host has cores.
+    pub threads: usize,
+    /// Set to end all runs early, keeping what they have.
+    pub stop: Arc<AtomicBool>,
+    /// Who hears how it goes.
+    pub progress: Arc<dyn Progress>,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One result a job, in their order.
+    pub runs: Vec<RunResult>,
+    /// Unit and meaning of every counter that any run has.
+    pub schema: BTreeMap<String, CounterMeaning>,
+}
+
+struct Seat {
+    job: usize,
+    machine: Option<Machine>,
+    turns: u64,
+    busy: Duration,
+    setup: Duration,
+}
+
+struct Table {
+    /// Machines that wait for a turn.
+    waiting: Vec<Seat>,
+    /// Machines that have not ended.
+    open: usize,
+    runs: Vec<Option<RunResult>>,
+    schema: BTreeMap<String, CounterMeaning>,
+}
+
+/// Runs all jobs over one decoding of the programs.
+///
+/// # Errors
+/// A spec that is wrong. What goes wrong while a job runs is that job's result, and the others go on.
+pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
+    let Comparison { jobs, programs, threads, stop, progress } = comparison;
+    if jobs.is_empty() {
+        return Err(SimError::Spec(vec!["nothing to compare: name at least one design".into()]));
+    }
+    for job in &jobs {
+        let problems = job.spec.validate();
+        if !problems.is_empty() {
+            return Err(SimError::Spec(problems.into_iter().map(|p| format!("design `{}`: {p}", job.design)).collect()));
+        }
+        if job.spec.machine.cores as usize != programs.len() {
+            return Err(SimError::Spec(vec![format!(
+                "design `{}` has {} cores, but there are {} programs: one program runs on each core",
+                job.design,
+                job.spec.machine.cores,
+                programs.len()
+            )]));
+        }
+    }
+    let streams: Vec<_> = programs.into_iter().map(|source| SharedStream::new(source, jobs.len())).collect();
+    let seats = (0..jobs.len()).rev().map(|job| Seat {
+        job,
+        machine: None,
+        turns: 0,
+        busy: Duration::ZERO,
+        setup: Duration::ZERO,
+    });
+    let table = Mutex::new(Table {
+        waiting: seats.collect(),
+        open: jobs.len(),
+        runs: jobs.iter().map(|_| None).collect(),
+        schema: BTreeMap::new(),
+    });
+    let changed = Condvar::new();
+    let threads = if threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { threads };
+
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let Some(seat) = take_seat(&table, &changed) else { return };
+                    turn(seat, &jobs, &streams, &stop, progress.as_ref(), &table, &changed);
+                }
+            });
+        }
+    });
+
+    let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut runs: Vec<RunResult> = table.runs.into_iter().flatten().collect();
+    let base = runs.first().map_or(0.0, |run| run.ipc);
+    for run in &mut runs {
+        run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
+    }
+    Ok(Outcome { runs, schema: table.schema })
+}
+
+/// The waiting machine that is least far, or `None` when all have ended.
+fn take_seat(table: &Mutex<Table>, changed: &Condvar) -> Option<Seat> {
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if table.open == 0 {
+            return None;
+        }
+        let least = table.waiting.iter().enumerate().min_by_key(|(_, seat)| (seat.turns, seat.job)).map(|(at, _)| at);
+        match least {
+            Some(at) => return Some(table.waiting.swap_remove(at)),
+            None => table = changed.wait(table).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// Gives a machine its turn, then puts it back or writes its result down.
+fn turn(
+    mut seat: Seat,
+    jobs: &[Job],
+    streams: &[Arc<SharedStream>],
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+    table: &Mutex<Table>,
+    changed: &Condvar,
+) {
+    let job = &jobs[seat.job];
+    let began = Instant::now();
+    let ended = catch_unwind(AssertUnwindSafe(|| run_turn(&mut seat, job, streams, stop)));
+    let took = began.elapsed();
+    seat.busy += took;
+    if let Some(machine) = &seat.machine
+        && matches!(machine.phase(), Phase::Setup | Phase::Warmup)
+    {
+        seat.setup += took;
+    }
+    seat.turns += 1;
+    let ended = ended.unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Some(Err(Stop::Failed(format!(
+            "an invariant of Ambulator's own was broken: {}",
+            what.unwrap_or_else(|| "no message".into())
+        ))))
+    });
+    let Some(ended) = ended else {
+        if let Some(machine) = &seat.machine {
+            let (done, of) = machine.progress();
+            progress.advanced(seat.job, machine.phase(), done, of);
+        }
+        table.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(seat);
+        changed.notify_one();
+        return;
+    };
+    for stream in streams {
+        stream.leave(seat.job);
+    }
+    let (mut result, schema) = match &seat.machine {
+        Some(machine) => {
+            let (result, gathered) = machine.result(&job.design, &job.spec);
+            (result, gathered.meanings)
+        }
+        None => (empty_result(job, streams), BTreeMap::new()),
+    };
+    match ended {
+        Ok(()) if result.status == Status::Interrupted => {
+            result.outcome = Some("interrupted before its end: what is there is of the part that ran".into());
+        }
+        Ok(()) if result.simulated_instructions == 0 => {
+            result.status = Status::Failed;
+            result.outcome = Some("the program has no instructions in its region of interest: nothing was simulated".into());
+        }
+        Ok(()) => {}
+        Err(Stop::Outcome(message)) => {
+            result.status = Status::Outcome;
+            result.outcome = Some(message);
+        }
+        Err(Stop::Failed(message)) => {
+            result.status = Status::Failed;
+            result.outcome = Some(message);
+        }
+    }
+    result.host_seconds = seat.busy.as_secs_f64();
+    result.host_setup_seconds = seat.setup.as_secs_f64();
+    progress.finished(seat.job, &result);
+    drop(seat.machine.take());
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    table.runs[seat.job] = Some(result);
+    table.schema.extend(schema);
+    table.open -= 1;
+    changed.notify_all();
+}
+
+/// `None` while the machine has more to do.
+fn run_turn(seat: &mut Seat, job: &Job, streams: &[Arc<SharedStream>], stop: &AtomicBool) -> Option<Result<(), Stop>> {
+    if stop.load(Ordering::Relaxed) {
+        return Some(Ok(()));
+    }
+    let machine = match &mut seat.machine {
+        Some(machine) => machine,
+        None => {
+            let programs = streams.iter().map(|stream| (Arc::clone(stream), seat.job)).collect();
+            match Machine::new(&job.spec, programs) {
+                Ok(machine) => seat.machine.insert(machine),
+                Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
+            }
+        }
+    };
+    match machine.advance(TURN_RECORDS) {
+        Ok(true) => None,
+        Ok(false) => Some(Ok(())),
+        Err(stop) => Some(Err(stop)),
+    }
+}
+
+/// The result of a run whose machine was never built.
+fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
+    let identity = streams[0].identity().clone();
+    RunResult {
+        design: job.design.clone(),
+        program: identity.name.clone(),
+        status: Status::Interrupted,
+        outcome: None,
+        simulated_instructions: 0,
+        simulated_accesses: 0,
+        cycles: 0,
+        ipc: 0.0,
+        speedup: 0.0,
+        checked_translations: 0,
+        host_seconds: 0.0,
+        host_setup_seconds: 0.0,
+        measures: BTreeMap::new(),
+        counters: BTreeMap::new(),
+        histograms: BTreeMap::new(),
+        spec: serde_json::to_value(&job.spec).unwrap_or_default(),
+        identity,
+        seed: job.spec.run.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}

@@ -1,0 +1,93 @@
+//! One simulated core: its window, its MMU, and where it is in its program.
+
+use crate::stream::SharedStream;
+use ambulator_base::{Batch, ProcessId};
+use ambulator_hardware::CoreWindow;
+use ambulator_mmu::{Mmu, WalkTraffic};
+use std::sync::Arc;
+
+ambulator_base::counters! {
+    /// What the run loop counts on each core.
+    pub struct CoreRunCounters {
+        /// Instructions executed.
+        instructions: Instructions,
+        /// Loads executed.
+        loads: Events,
+        /// Stores executed.
+        stores: Events,
+        /// Branches executed.
+        branches: Events,
+        /// Instruction lines fetched: one at each change of line.
+        fetches: Events,
+        /// Loads and stores that cross a cache line: two accesses.
+        split_lines: Events,
+        /// Loads and stores that cross a page: two translations.
+        split_pages: Events,
+        /// Of accesses that walked: translation from DRAM, data from DRAM.
+        dram_translation_dram_data: Events,
+        /// Of accesses that walked: translation from DRAM, data from a cache.
+        dram_translation_cached_data: Events,
+        /// Of accesses that walked: translation from caches, data from DRAM.
+        cached_translation_dram_data: Events,
+        /// Of accesses that walked: translation from caches, data from a cache.
+        cached_translation_cached_data: Events,
+        /// Data accesses served by DRAM.
+        data_from_dram: Events,
+        /// Page faults taken.
+        page_faults: Events,
+        /// Cycles of the core that the operating system took.
+        os_cycles: Cycles,
+        /// Switches to another process.
+        context_switches: Events,
+    }
+}
+
+/// How far a core has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CorePhase {
+    /// Before the region of interest.
+    Setup,
+    /// In the region, before its instruction budget is spent.
+    Region,
+    /// The program ended, or the budget is spent.
+    Finished,
+}
+
+pub(crate) struct Core {
+    pub window: CoreWindow,
+    pub mmu: Mmu,
+    pub traffic: WalkTraffic,
+    /// The process that runs, as the kernel numbers it.
+    pub process: ProcessId,
+    /// `(number in the stream, number in the kernel)` of the stream's processes.
+    pub processes: Vec<(ProcessId, ProcessId)>,
+    /// Generation of the table registers that the MMU has.
+    pub generation: u64,
+    pub host_generation: u64,
+    pub stream: Arc<SharedStream>,
+    pub reader: usize,
+    pub batch: Arc<Batch>,
+    /// Next record of the batch.
+    pub at: usize,
+    /// Next event of the batch.
+    pub event_at: usize,
+    pub phase: CorePhase,
+    /// Line of the last instruction fetched.
+    pub fetch_line: u64,
+    pub counters: CoreRunCounters,
+    /// Instructions in all, never reset.
+    pub executed: u64,
+    /// `executed` at which the core is finished.
+    pub budget_end: u64,
+    /// Cycle at which the measured region began on this core.
+    pub measured_from: u64,
+    /// Cycle at which the core finished.
+    pub finished_at: u64,
+}
+
+impl Core {
+    /// The kernel's number of a process that the stream names.
+    pub fn kernel_process(&self, in_stream: ProcessId) -> Option<ProcessId> {
+        self.processes.iter().find(|(stream, _)| *stream == in_stream).map(|(_, kernel)| *kernel)
+    }
+}

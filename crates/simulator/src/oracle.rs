@@ -1,0 +1,69 @@
+//! The oracle: each translation that hardware produces is compared with the kernel's truth.
+
+use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
+use ambulator_memory::PhysicalMemory;
+use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, Walk};
+use ambulator_os::Truth;
+use std::fmt::Write as _;
+
+/// Whether `at` is where the kernel has put `va`, with the right to do `access`.
+#[inline(always)]
+pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
+    truth.present()
+        && truth.frame().start().0 | (va.0 & 0xfff) == at.0
+        && match access {
+            AccessKind::Load => true,
+            AccessKind::Store => truth.writable(),
+            AccessKind::Fetch => truth.executable(),
+        }
+}
+
+/// A port that notes what a walk read and changes nothing: for telling the steps of a walk that went wrong.
+pub(crate) struct Recorder<'a> {
+    pub memory: &'a PhysicalMemory,
+    pub steps: Vec<(PhysAddr, u64)>,
+}
+
+impl MemoryPort for Recorder<'_> {
+    fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
+        let value = self.memory.read(at);
+        self.steps.push((at, value));
+        Loaded { value, ready: now, served: Served::L1 }
+    }
+
+    fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
+        let words = self.memory.line(at);
+        self.steps.push((at, words[(at.0 as usize / 8) % 8]));
+        LoadedLine { words, ready: now, served: Served::L1 }
+    }
+
+    fn fetch(&mut self, _at: PhysAddr, now: Cycle) -> Cycle {
+        now
+    }
+
+    fn update(&mut self, _at: PhysAddr, _bits: u64, _now: Cycle) {}
+}
+
+/// What the kernel's truth says, for a person.
+pub(crate) fn describe(truth: Truth) -> String {
+    if !truth.present() {
+        return "the kernel has no page there".into();
+    }
+    format!(
+        "the kernel has frame {:#x} there, part of a {} page, {}{}",
+        truth.frame().0,
+        truth.size(),
+        if truth.writable() { "writable" } else { "read-only" },
+        if truth.executable() { ", executable" } else { "" }
+    )
+}
+
+/// The steps of a walk, one a line.
+pub(crate) fn tell_steps(walk: &Walk, steps: &[(PhysAddr, u64)]) -> String {
+    let mut text = String::new();
+    for (at, value) in steps {
+        let _ = writeln!(text, "    read {value:#018x} at {at}");
+    }
+    let _ = write!(text, "    and came to {:?}", walk.outcome);
+    text
+}

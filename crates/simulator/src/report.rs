@@ -1,0 +1,130 @@
+//! From a machine that has run to its result.
+
+use crate::machine::{Machine, Phase};
+use crate::result::{Gathered, HistogramResult, RunResult, Status};
+use crate::spec::Spec;
+use ambulator_base::{Counters, Histogram};
+use std::collections::BTreeMap;
+
+impl Machine {
+    /// Every counter of the machine, cores added up.
+    pub fn gather(&self) -> Gathered {
+        let mut all = Gathered::default();
+        for core in &self.cores {
+            core.counters.report("core", &mut all);
+            core.window.report("core", &mut all);
+            core.mmu.report("mmu", &mut all);
+            core.traffic.report("mmu.walk_served", &mut all);
+        }
+        self.hierarchy.report("", &mut all);
+        self.kernel.report("kernel", &mut all);
+        if let Some(host) = &self.host {
+            host.kernel.report("hypervisor", &mut all);
+        }
+        all
+    }
+
+    fn histogram(&self, of: impl Fn(&crate::core::Core) -> &Histogram) -> Histogram {
+        let mut sum = Histogram::default();
+        for core in &self.cores {
+            sum.merge(of(core));
+        }
+        sum
+    }
+
+    /// The result so far. `design` and `spec` say what ran; the host's times are the caller's to fill in.
+    pub fn result(&self, design: &str, spec: &Spec) -> (RunResult, Gathered) {
+        let all = self.gather();
+        let identity = self.cores[0].stream.identity().clone();
+        let instructions = all.get("core.instructions");
+        let accesses = all.get("core.loads") + all.get("core.stores");
+        let cycles = if self.timing {
+            let end = |core: &crate::core::Core| {
+                if core.finished_at > 0 { core.finished_at } else { core.window.retired_cycle().0 }
+            };
+            self.cores.iter().map(|core| end(core).saturating_sub(core.measured_from)).max().unwrap_or(0)
+        } else {
+            0
+        };
+        let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
+        let share = |a: u64, b: u64| ratio(a as f64, b as f64);
+        let mpki = |n: u64| 1000.0 * share(n, instructions);
+        let walk_latency = self.histogram(|core| &core.mmu.walk_latency);
+        let walk_loads = self.histogram(|core| &core.mmu.walk_loads);
+        let served: [u64; 4] = ["l1", "l2", "llc", "dram"].map(|level| all.get(&format!("mmu.walk_served.{level}")));
+        let served_sum: u64 = served.iter().sum();
+        let walked: u64 = JOINT.iter().map(|name| all.get(&format!("core.{name}"))).sum();
+        let footprint = self.kernel.total_table_footprint();
+        let rows: [u64; 3] = ["row_hits", "row_misses", "row_conflicts"].map(|kind| {
+            all.get(&format!("dram.{kind}_data")) + all.get(&format!("dram.{kind}_translation"))
+        });
+        let epochs = self.epochs.samples as f64;
+
+        let mut measures: BTreeMap<String, f64> = BTreeMap::new();
+        let mut put = |name: &str, value: f64| {
+            measures.insert(name.to_owned(), value);
+        };
+        put("walk_latency_mean", walk_latency.mean());
+        put("walk_accesses_mean", walk_loads.mean());
+        for (level, n) in ["l1", "l2", "llc", "dram"].iter().zip(served) {
+            put(&format!("walk_served_{level}"), share(n, served_sum));
+        }
+        let translated = accesses + all.get("core.fetches");
+        put("mmu_cycles_per_access", share(all.get("mmu.mmu_cycles"), translated));
+        put("l1_tlb_mpki", mpki(all.get("mmu.l1d_tlb_misses")));
+        put("l2_tlb_mpki", mpki(all.get("mmu.l2_tlb_misses")));
+        let l2_lookups = all.get("mmu.l2_tlb_hits") + all.get("mmu.l2_tlb_misses");
+        put("l2_tlb_miss_ratio", share(all.get("mmu.l2_tlb_misses"), l2_lookups));
+        put("l2_cache_mpki", mpki(all.get("l2.misses_data") + all.get("l2.misses_translation")));
+        put("llc_mpki", mpki(all.get("llc.misses_data") + all.get("llc.misses_translation")));
+        put("l2_translation_share", ratio(self.epochs.l2, epochs));
+        put("llc_translation_share", ratio(self.epochs.llc, epochs));
+        put("table_bytes", footprint.bytes as f64);
+        put("table_peak_bytes", footprint.peak_bytes as f64);
+        put("table_largest_contiguous", footprint.largest_contiguous as f64);
+        put("pages_mapped", footprint.entries as f64);
+        put("page_faults", all.get("core.page_faults") as f64);
+        put("setup_page_faults", self.setup_faults as f64);
+        put("os_cycles_share", share(all.get("core.os_cycles"), cycles * self.cores.len() as u64));
+        for name in JOINT {
+            put(name, share(all.get(&format!("core.{name}")), walked));
+        }
+        put("dram_row_hit_ratio", share(rows[0], rows.iter().sum()));
+        put("dram_row_conflicts", rows[2] as f64);
+
+        let result = RunResult {
+            design: design.to_owned(),
+            program: identity.name.clone(),
+            status: if self.phase == Phase::Done { Status::Done } else { Status::Interrupted },
+            outcome: None,
+            simulated_instructions: instructions,
+            simulated_accesses: accesses,
+            cycles,
+            ipc: share(instructions, cycles),
+            speedup: 1.0,
+            checked_translations: self.checked,
+            host_seconds: 0.0,
+            host_setup_seconds: 0.0,
+            measures,
+            counters: all.values.clone(),
+            histograms: [
+                ("walk_latency".to_owned(), HistogramResult::from(&walk_latency)),
+                ("walk_loads".to_owned(), HistogramResult::from(&walk_loads)),
+            ]
+            .into(),
+            spec: serde_json::to_value(spec).unwrap_or_default(),
+            identity,
+            seed: spec.run.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        (result, all)
+    }
+}
+
+/// Counters and measures that tell where an access that walked got its translation and its data.
+const JOINT: [&str; 4] = [
+    "dram_translation_dram_data",
+    "dram_translation_cached_data",
+    "cached_translation_dram_data",
+    "cached_translation_cached_data",
+];

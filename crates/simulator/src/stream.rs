@@ -1,0 +1,144 @@
+//! One decoding of a program's stream for several machines: batches are made once, shared, and dropped when the slowest
+//! machine has passed them.
+
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A program's stream, shared by machines that each read it from the start at their own pace.
+pub struct SharedStream {
+    identity: ProgramIdentity,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    source: Box<dyn RecordSource>,
+    /// Batches `first..first + window.len()`.
+    window: VecDeque<Arc<Batch>>,
+    first: usize,
+    ended: bool,
+    /// The next batch that each reader will ask for; `usize::MAX` for readers that have gone.
+    readers: Vec<usize>,
+    failed: Option<String>,
+}
+
+impl SharedStream {
+    /// A stream for `readers` machines, numbered from 0. A stream with more than one reader keeps the batches between its
+    /// slowest and its fastest.
+    pub fn new(source: Box<dyn RecordSource>, readers: usize) -> Arc<SharedStream> {
+        Arc::new(SharedStream {
+            identity: source.identity(),
+            inner: Mutex::new(Inner {
+                source,
+                window: VecDeque::new(),
+                first: 0,
+                ended: false,
+                readers: vec![0; readers],
+                failed: None,
+            }),
+        })
+    }
+
+    /// Who the program is.
+    pub fn identity(&self) -> &ProgramIdentity {
+        &self.identity
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere leaves the window whole: batches are only ever added and dropped.
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The next batch for `reader`, or `None` at the stream's end.
+    ///
+    /// # Errors
+    /// What the source said, to every reader that comes as far as the damaged place.
+    pub fn next(&self, reader: usize) -> Result<Option<Arc<Batch>>, SourceError> {
+        let mut inner = self.lock();
+        let wanted = inner.readers[reader];
+        let at = wanted - inner.first;
+        while inner.window.len() <= at {
+            if inner.ended {
+                return Ok(None);
+            }
+            if let Some(message) = &inner.failed {
+                return Err(SourceError::new(message.clone()));
+            }
+            let mut batch = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS + 64), events: Vec::new() };
+            match inner.source.fill(&mut batch) {
+                Ok(true) => inner.window.push_back(Arc::new(batch)),
+                Ok(false) => inner.ended = true,
+                Err(error) => inner.failed = Some(error.message),
+            }
+        }
+        let batch = Arc::clone(&inner.window[at]);
+        inner.readers[reader] = wanted + 1;
+        inner.drop_passed();
+        Ok(Some(batch))
+    }
+
+    /// `reader` will ask for no more.
+    pub fn leave(&self, reader: usize) {
+        let mut inner = self.lock();
+        inner.readers[reader] = usize::MAX;
+        inner.drop_passed();
+    }
+
+    /// How much of the source has been read, where it knows.
+    pub fn progress(&self) -> Option<f64> {
+        self.lock().source.progress()
+    }
+}
+
+impl Inner {
+    fn drop_passed(&mut self) {
+        let slowest = self.readers.iter().copied().min().unwrap_or(usize::MAX);
+        while self.first < slowest && self.window.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_base::{Record, VirtAddr};
+
+    struct Counting(u64, u64);
+
+    impl RecordSource for Counting {
+        fn identity(&self) -> ProgramIdentity {
+            ProgramIdentity::default()
+        }
+
+        fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+            batch.clear();
+            if self.0 == self.1 {
+                return Err(SourceError::new("damaged"));
+            }
+            batch.records.push(Record { va: VirtAddr(self.0), ..Record::default() });
+            self.0 += 1;
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn every_reader_sees_every_batch_once_and_passed_ones_are_dropped() {
+        let stream = SharedStream::new(Box::new(Counting(0, 10)), 2);
+        for i in 0..6 {
+            assert_eq!(stream.next(0).unwrap().unwrap().records[0].va, VirtAddr(i));
+        }
+        assert_eq!(stream.lock().window.len(), 6);
+        for i in 0..4 {
+            assert_eq!(stream.next(1).unwrap().unwrap().records[0].va, VirtAddr(i));
+        }
+        assert_eq!(stream.lock().window.len(), 2);
+        stream.leave(1);
+        assert_eq!(stream.lock().window.len(), 0);
+        for i in 6..10 {
+            assert_eq!(stream.next(0).unwrap().unwrap().records[0].va, VirtAddr(i));
+        }
+        assert_eq!(stream.next(0).unwrap_err().message, "damaged");
+        assert_eq!(stream.next(0).unwrap_err().message, "damaged", "and again when asked again");
+    }
+}
