@@ -1,6 +1,6 @@
 //! The fragmenter: brings free memory to a stated fragmentation and a stated share.
 
-use crate::BuddyAllocator;
+use crate::{BuddyAllocator, BuddySpec};
 use ambulator_base::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,22 @@ impl FragmentSpec {
             wrong.push(format!(
                 "{at}.grain is {}: it must be below {at}.order, which is {}, for a block to be broken by it",
                 self.grain, self.order
+            ));
+        }
+        wrong
+    }
+}
+
+impl FragmentSpec {
+    /// As [`FragmentSpec::validate`], and what is wrong with the order for an allocator of `buddy`.
+    pub fn validate_for(&self, buddy: &BuddySpec, at: &str) -> Vec<String> {
+        let mut wrong = self.validate(at);
+        if self.order >= buddy.max_order {
+            wrong.push(format!(
+                "{at}.order is {}: the allocator has orders 0 to {}; name one of those, or raise its max_order to {}",
+                self.order,
+                buddy.max_order.saturating_sub(1),
+                self.order.saturating_add(1)
             ));
         }
         wrong
@@ -144,7 +160,7 @@ impl Stock {
 /// at random, and what else must go is taken from all broken blocks alike, grain by grain. The frames are gone for
 /// good: they stand for pages of others that do not move.
 ///
-/// `spec` has been validated. Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
+/// `spec` has been validated ([`FragmentSpec::validate_for`]). Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
 /// order is fragmented instead.
 pub fn fragment(
     frames: &mut BuddyAllocator,
@@ -321,7 +337,6 @@ fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BuddySpec;
 
     fn memory(frames: u64, max_order: u32) -> BuddyAllocator {
         BuddyAllocator::new(
@@ -492,5 +507,22 @@ mod tests {
             );
         }
         assert!(FragmentSpec::default().validate("x").is_empty());
+        let chunk = FragmentSpec {
+            order: 14,
+            ..FragmentSpec::default()
+        };
+        assert!(
+            chunk
+                .validate_for(
+                    &BuddySpec {
+                        max_order: 20,
+                        ..BuddySpec::default()
+                    },
+                    "x"
+                )
+                .is_empty()
+        );
+        let wrong = chunk.validate_for(&BuddySpec::default(), "x");
+        assert!(wrong[0].contains("raise its max_order to 15"), "{wrong:?}");
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct PressureSpec {
     /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free when it begins.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator §4"))]
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator section 5.1: p = M / P"))]
     pub pressure: f64,
 }
 
