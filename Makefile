@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+.PHONY: demo test bench doc lint ci setup clean
+
+CARGO ?= cargo
+AMBULATOR := target/release/ambulator
+DEMO_DESIGNS := radix,thp,flattened,asap,l2tlb-128k,ideal,perfect-tlb
+
+# Compares translation designs on a captured real program and on a kernel, and says why they differ.
+demo: setup $(AMBULATOR)
+	@mkdir -p out
+	$(AMBULATOR) compare traces/mummer.amb --designs $(DEMO_DESIGNS) --json out/demo-mummer.json
+	$(AMBULATOR) compare gups --footprint 8GiB --designs $(DEMO_DESIGNS) --instructions 20M --seed 1 --json out/demo-gups.json
+
+# The tests of every crate, in a profile that is optimised where it simulates.
+test: setup
+	$(CARGO) test --workspace --locked
+
+# Host speed and memory of everything that has a goal.
+bench: setup $(AMBULATOR)
+	./scripts/bench.sh
+
+# The book, in docs/book/index.html.
+doc: setup $(AMBULATOR)
+	./scripts/doc.sh
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# Rust, a C compiler for the compression libraries, and nothing else.
+setup:
+	@./scripts/setup.sh
+
+.PHONY: FORCE
+$(AMBULATOR): FORCE
+	$(CARGO) build --release --locked -p ambulator
+
+ci:
+	./.ci/run
+
+clean:
+	$(CARGO) clean
+	rm -rf out docs/book
