@@ -1,5 +1,6 @@
 //! The fragmenter: brings free memory to a stated fragmentation and a stated share.
 
+use crate::selection::Selection;
 use crate::{BuddyAllocator, BuddySpec};
 use ambulator_base::Random;
 use schemars::JsonSchema;
@@ -252,33 +253,6 @@ fn mask(order: u32) -> u64 {
     (1 << (1 << order)) - 1
 }
 
-/// Draws from a known number of candidates so that exactly a known number is kept and every set is equally likely
-/// (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
-pub(crate) struct Selection {
-    candidates: u64,
-    keep: u64,
-}
-
-impl Selection {
-    pub(crate) fn new(candidates: u64, keep: u64) -> Selection {
-        debug_assert!(keep <= candidates);
-        Selection { candidates, keep }
-    }
-
-    /// How many of the next `n` candidates are kept: all or none, but for the last ones that make the number exact.
-    #[inline(always)]
-    pub(crate) fn next(&mut self, n: u64, random: &mut Random) -> u64 {
-        let kept = if random.below(self.candidates) < self.keep {
-            n.min(self.keep)
-        } else {
-            self.keep.saturating_sub(self.candidates - n)
-        };
-        self.candidates -= n;
-        self.keep -= kept;
-        kept
-    }
-}
-
 fn take(
     mut map: FrameMap<'_>,
     total: u64,
@@ -444,28 +418,6 @@ mod tests {
         // One block of 256 KiB is broken so that the share is exact.
         assert!(report.fmfi[6] < 0.001, "{report:?}");
         assert_eq!(report.fmfi[7], 1.0, "a run of 512 KiB is left");
-    }
-
-    #[test]
-    fn a_selection_keeps_the_exact_number() {
-        for seed in 0..200 {
-            let mut random = Random::new(seed);
-            let lots: Vec<u64> = (0..1 + random.below(20))
-                .map(|_| 1 + random.below(64))
-                .collect();
-            let all: u64 = lots.iter().sum();
-            let keep = random.below(all + 1);
-            let mut selection = Selection::new(all, keep);
-            let kept: Vec<u64> = lots
-                .iter()
-                .map(|n| selection.next(*n, &mut random))
-                .collect();
-            assert_eq!(kept.iter().sum::<u64>(), keep, "of {lots:?}: {kept:?}");
-            assert!(
-                kept.iter().zip(&lots).all(|(kept, lot)| kept <= lot),
-                "of {lots:?}: {kept:?}"
-            );
-        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod fmfi;
 mod fragment;
 mod physical;
 mod pressure;
+mod selection;
 
 pub use buddy::{BuddyAllocator, BuddySpec};
 pub use contiguity::Contiguity;

@@ -1,7 +1,7 @@
 //! Memory pressure: a share of the frames is somebody else's.
 
 use crate::BuddyAllocator;
-use crate::fragment::Selection;
+use crate::selection::Selection;
 use ambulator_base::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
