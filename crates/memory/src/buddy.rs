@@ -53,7 +53,7 @@ const IN_WORD: u32 = GROUP_SHIFT;
 ///
 /// **State.** One bit a frame tells whether it is free; the free blocks of up to 32 frames are read off that word. For
 /// each order a bitmap finds the lowest free block: of orders 0 to 5 it names words that have such a block, of the
-/// others the blocks themselves. That is about 1.3 bits a frame, and one host cache line for most questions.
+/// others the blocks themselves. That is under 1.2 bits a frame, and one host cache line for most questions.
 ///
 /// **Policy.** The smallest order that serves, and in it the lowest address. Linux keeps each order's list last in,
 /// first out behind per-core caches of single frames; that order depends on who freed what when, and a list costs 16
