@@ -1,7 +1,14 @@
 //! The memory hierarchy: private L1I, L1D and L2 of each core, one LLC, DRAM.
+//!
+//! Every level is filled on a miss and none is inclusive: a line that leaves a lower level may stay in an upper one. Dirty
+//! victims go to the level below, where they are put in if they are not there, and from the last one to DRAM. They occupy
+//! DRAM but nobody waits for them. There is no coherence traffic between cores: a line written by one core and read by
+//! another is found in the other's own caches or below, at the usual price.
 
-use crate::{HierarchySpec, Served};
-use ambulator_base::{AccessKind, CounterSink, Cycle, PhysAddr, VirtAddr};
+use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
+use crate::prefetch::{Prefetcher, Suggestion};
+use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
+use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Access {
     /// When the value is there (for a store: when the line is owned).
     pub ready: Cycle,
-    /// Where the line was found.
+    /// Where the line was found. A line still in flight counts as found where it is on its way to.
     pub served: Served,
 }
 
@@ -27,47 +34,369 @@ pub enum EntryLevel {
     Llc,
 }
 
+/// The counters of a hierarchy, each level summed over cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HierarchyCounters {
+    /// First-level instruction caches.
+    pub l1i: CacheCounters,
+    /// First-level data caches.
+    pub l1d: CacheCounters,
+    /// Second-level caches.
+    pub l2: CacheCounters,
+    /// The last-level cache.
+    pub llc: CacheCounters,
+    /// Main memory.
+    pub dram: DramCounters,
+}
+
 /// The caches of all cores and main memory.
+///
+/// Times need not ascend from call to call: an access that depends on an earlier one may be carried out long before, in the
+/// order of calls, a younger one that issues sooner. What follows for contention is told in `ledger.rs` and `dram.rs`; tags
+/// and replacement follow the order of calls, which is program order.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    latency: u64,
+    cores: Box<[Private]>,
+    shared: Shared,
+}
+
+/// What a core has for itself.
+#[derive(Clone, Debug)]
+struct Private {
+    l1i: FirstLevel,
+    l1d: FirstLevel,
+    second: SecondLevel,
+}
+
+#[derive(Clone, Debug)]
+struct FirstLevel {
+    cache: Cache,
+    prefetcher: Prefetcher,
+}
+
+#[derive(Clone, Debug)]
+struct SecondLevel {
+    cache: Cache,
+    prefetcher: Prefetcher,
+}
+
+#[derive(Clone, Debug)]
+struct Shared {
+    llc: Cache,
+    dram: Dram,
+}
+
+/// One access on its way down.
+#[derive(Clone, Copy)]
+struct Request {
+    line: u64,
+    class: Class,
+    /// What the line is marked with wherever it is put.
+    flags: u8,
+    pc: u64,
+}
+
+impl Shared {
+    fn access(&mut self, request: Request, add: u8, now: u64) -> (u64, Served) {
+        let Request { line, class, flags, .. } = request;
+        if let Some(place) = self.llc.find(line) {
+            return (self.llc.hit(place, class, (flags & TABLE) | add, now), Served::Llc);
+        }
+        self.llc.missed(class);
+        let admitted = self.llc.admit(now);
+        let ready = self.dram.read(line, flags & TABLE != 0, admitted + self.llc.latency);
+        if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
+            self.evicted(victim, ready);
+        }
+        (ready, Served::Dram)
+    }
+
+    /// A line left the last level.
+    #[inline(always)]
+    fn evicted(&mut self, victim: Victim, now: u64) {
+        if victim.flags & DIRTY != 0 {
+            self.dram.write(victim.line, victim.flags & TABLE != 0, now);
+        }
+    }
+
+    /// A dirty line comes from a second level.
+    fn write_back(&mut self, victim: Victim, now: u64) {
+        if let Some(next) = self.llc.write_back(victim, now) {
+            self.evicted(next, now);
+        }
+    }
+}
+
+impl SecondLevel {
+    /// `add` are flags for this level only.
+    #[inline]
+    fn access(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
+        let Request { line, class, flags, pc } = request;
+        let result = match self.cache.find(line) {
+            Some(place) => (self.cache.hit(place, class, (flags & TABLE) | (add & DIRTY), now), Served::L2),
+            None => {
+                self.cache.missed(class);
+                let admitted = self.cache.admit(now);
+                self.fetch(shared, request, add, now, admitted)
+            }
+        };
+        if self.prefetcher.is_some() && matches!(class, Class::Demand | Class::Table) {
+            let suggestion = self.prefetcher.learn(pc, line * LINE_BYTES);
+            if suggestion.count > 0 {
+                self.prefetch(shared, suggestion, now);
+            }
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn fetch(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64, admitted: u64) -> (u64, Served) {
+        let (ready, served) = shared.access(request, 0, admitted);
+        if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready) {
+            self.evicted(shared, victim, ready);
+        }
+        (ready, served)
+    }
+
+    #[inline(always)]
+    fn evicted(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
+        if victim.flags & DIRTY != 0 {
+            shared.write_back(victim, now);
+        }
+    }
+
+    /// A dirty line comes from a first level.
+    fn write_back(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
+        if let Some(next) = self.cache.write_back(victim, now) {
+            self.evicted(shared, next, now);
+        }
+    }
+
+    #[cold]
+    fn prefetch(&mut self, shared: &mut Shared, suggestion: Suggestion, now: u64) {
+        for line in suggestion.lines() {
+            if self.cache.find(line).is_some() {
+                continue;
+            }
+            if !self.cache.mshrs.has_room(now) {
+                self.cache.counters.prefetches_dropped += 1;
+                continue;
+            }
+            self.cache.counters.prefetches += 1;
+            let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
+            self.fetch(shared, request, PREFETCHED, now, now);
+        }
+    }
+}
+
+impl FirstLevel {
+    #[inline(never)]
+    fn miss(&mut self, second: &mut SecondLevel, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
+        self.cache.missed(request.class);
+        let admitted = self.cache.admit(now);
+        self.fetch(second, shared, request, add, now, admitted)
+    }
+
+    #[inline(always)]
+    fn fetch(
+        &mut self,
+        second: &mut SecondLevel,
+        shared: &mut Shared,
+        request: Request,
+        add: u8,
+        now: u64,
+        admitted: u64,
+    ) -> (u64, Served) {
+        let (ready, served) = second.access(shared, request, 0, admitted);
+        if let Some(victim) = self.cache.fill(request.line, (request.flags & TABLE) | add, now, admitted, ready)
+            && victim.flags & DIRTY != 0
+        {
+            second.write_back(shared, victim, ready);
+        }
+        (ready, served)
+    }
+
+    #[inline(always)]
+    fn access(
+        &mut self,
+        second: &mut SecondLevel,
+        shared: &mut Shared,
+        request: Request,
+        add: u8,
+        at: PhysAddr,
+        now: u64,
+    ) -> Access {
+        let (ready, served) = match self.cache.find(request.line) {
+            Some(place) => (self.cache.hit(place, request.class, (request.flags & TABLE) | add, now), Served::L1),
+            None => self.miss(second, shared, request, add, now),
+        };
+        if self.prefetcher.is_some() {
+            let suggestion = self.prefetcher.learn(request.pc, at.0);
+            if suggestion.count > 0 {
+                self.prefetch(second, shared, suggestion, now);
+            }
+        }
+        Access { ready: Cycle(ready), served }
+    }
+
+    #[cold]
+    fn prefetch(&mut self, second: &mut SecondLevel, shared: &mut Shared, suggestion: Suggestion, now: u64) {
+        for line in suggestion.lines() {
+            if self.cache.find(line).is_some() {
+                continue;
+            }
+            if !self.cache.mshrs.has_room(now) {
+                self.cache.counters.prefetches_dropped += 1;
+                continue;
+            }
+            self.cache.counters.prefetches += 1;
+            let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
+            self.fetch(second, shared, request, PREFETCHED, now, now);
+        }
+    }
 }
 
 impl Hierarchy {
-    /// An empty hierarchy.
-    pub fn new(spec: &HierarchySpec, _cores: usize, _clock_mhz: u64, _physical_bytes: u64, _timing: bool) -> Hierarchy {
-        Hierarchy { latency: spec.l1d.latency }
+    /// Empty caches of `cores` cores at `clock_mhz` over `physical_bytes` of memory. With `timing` false, times mean nothing:
+    /// hits, misses, evictions and write-backs are as with it, but for what depends on time (prefetches dropped for want of an
+    /// MSHR, merges, DRAM rows).
+    ///
+    /// The spec must have passed [`HierarchySpec::validate`] and [`HierarchySpec::validate_machine`].
+    ///
+    /// # Panics
+    /// When it has not.
+    pub fn new(spec: &HierarchySpec, cores: usize, clock_mhz: u64, physical_bytes: u64, timing: bool) -> Hierarchy {
+        let wrong = spec.validate_machine("hierarchy", cores, physical_bytes);
+        assert!(wrong.is_empty(), "a hierarchy was built from a spec that was not validated: {wrong:?}");
+        // Seeds differ from cache to cache, but only by where the cache is.
+        let cache = |spec, level: u64, core: usize| Cache::new(spec, 1, timing, (core as u64) << 8 | level);
+        let private = |core| Private {
+            l1i: FirstLevel { cache: cache(&spec.l1i, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
+            l1d: FirstLevel { cache: cache(&spec.l1d, 1, core), prefetcher: Prefetcher::new(&spec.l1d) },
+            second: SecondLevel { cache: cache(&spec.l2, 2, core), prefetcher: Prefetcher::new(&spec.l2) },
+        };
+        Hierarchy {
+            cores: (0..cores).map(private).collect(),
+            shared: Shared {
+                llc: Cache::new(&spec.llc, cores, timing, 3),
+                dram: Dram::new(&spec.dram, clock_mhz, timing),
+            },
+        }
     }
 
-    /// A demand data access of a core.
-    pub fn access(&mut self, _core: usize, _at: PhysAddr, _kind: AccessKind, _pc: VirtAddr, now: Cycle) -> Access {
-        Access { ready: now.after(self.latency), served: Served::L1 }
+    /// A demand access of a core: data, or code ([`AccessKind::Fetch`]). `pc` feeds the prefetchers.
+    #[inline]
+    pub fn access(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {
+        let Private { l1i, l1d, second } = &mut self.cores[core];
+        let first = if kind == AccessKind::Fetch { l1i } else { l1d };
+        let add = if kind == AccessKind::Store { DIRTY } else { 0 };
+        let request = Request { line: at.line(), class: Class::Demand, flags: 0, pc: pc.0 };
+        first.access(second, &mut self.shared, request, add, at, now.0)
     }
 
-    /// A walker's access, which enters at `entry`.
-    pub fn access_table(&mut self, _core: usize, _at: PhysAddr, _write: bool, _entry: EntryLevel, now: Cycle) -> Access {
-        Access { ready: now.after(self.latency), served: Served::L2 }
+    /// A walker's access, which enters at `entry` and marks the line there and below as holding translations. It pays the
+    /// round trip of the level that serves it; entering below L1 does not make the levels below nearer.
+    #[inline]
+    pub fn access_table(&mut self, core: usize, at: PhysAddr, write: bool, entry: EntryLevel, now: Cycle) -> Access {
+        let Private { l1d, second, .. } = &mut self.cores[core];
+        let shared = &mut self.shared;
+        let add = if write { DIRTY } else { 0 };
+        let request = Request { line: at.line(), class: Class::Table, flags: TABLE, pc: 0 };
+        let (ready, served) = match entry {
+            EntryLevel::L1 => match l1d.cache.find(request.line) {
+                Some(place) => (l1d.cache.hit(place, Class::Table, TABLE | add, now.0), Served::L1),
+                None => l1d.miss(second, shared, request, add, now.0),
+            },
+            EntryLevel::L2 => second.access(shared, request, add, now.0),
+            EntryLevel::Llc => shared.access(request, add, now.0),
+        };
+        Access { ready: Cycle(ready), served }
     }
 
-    /// A speculative or background fetch into the core's L2 for which nobody waits.
-    pub fn fetch(&mut self, _core: usize, _at: PhysAddr, _is_table: bool, now: Cycle) -> Access {
-        Access { ready: now.after(self.latency), served: Served::L2 }
+    /// A speculative or background fetch into the core's L2 for which nobody waits; it is counted apart. Unlike a prefetch it
+    /// is never dropped: without a free MSHR it waits for one.
+    #[inline]
+    pub fn fetch(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) -> Access {
+        let flags = if is_table { TABLE } else { 0 };
+        let request = Request { line: at.line(), class: Class::Speculative, flags, pc: 0 };
+        let (ready, served) = self.cores[core].second.access(&mut self.shared, request, SPECULATIVE, now.0);
+        Access { ready: Cycle(ready), served }
     }
 
     /// Asks the host to bring in what an access to `at` reads. Changes nothing but speed.
-    pub fn prefetch_host(&self, _core: usize, _at: PhysAddr) {}
-
-    /// Shares of the lines in use that hold translations: of all L2s, and of the LLC.
-    pub fn translation_share(&self) -> (f64, f64) {
-        (0.0, 0.0)
+    #[inline]
+    pub fn prefetch_host(&self, core: usize, at: PhysAddr) {
+        let line = at.line();
+        self.cores[core].second.cache.prefetch_host(line);
+        self.shared.llc.prefetch_host(line);
+        self.shared.dram.prefetch_host(line);
     }
 
-    /// Empties the private caches of a core; dirty lines are written back.
-    pub fn flush_core(&mut self, _core: usize, _now: Cycle) {}
+    /// Shares of the valid lines that hold translations now: of all cores' L2s together, and of the LLC. 0 while empty.
+    pub fn translation_share(&self) -> (f64, f64) {
+        let share = |(tables, valid): (usize, usize)| if valid == 0 { 0.0 } else { tables as f64 / valid as f64 };
+        let seconds = self.cores.iter().map(|core| core.second.cache.table_lines());
+        (share(seconds.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1))), share(self.shared.llc.table_lines()))
+    }
 
-    /// Hands every counter to `sink` under `prefix`.
-    pub fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+    /// Empties the private caches of a core; what is dirty is written back.
+    pub fn flush_core(&mut self, core: usize, now: Cycle) {
+        let Private { l1i, l1d, second } = &mut self.cores[core];
+        for victim in l1i.cache.drain().into_iter().chain(l1d.cache.drain()) {
+            second.write_back(&mut self.shared, victim, now.0);
+        }
+        for victim in second.cache.drain() {
+            self.shared.write_back(victim, now.0);
+        }
+    }
+
+    /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that is filled anew
+    /// from outside).
+    pub fn invalidate(&mut self, start: PhysAddr, bytes: u64) {
+        for line in start.line()..(start.0 + bytes).div_ceil(LINE_BYTES) {
+            for core in &mut self.cores {
+                core.l1i.cache.remove(line);
+                core.l1d.cache.remove(line);
+                core.second.cache.remove(line);
+            }
+            self.shared.llc.remove(line);
+        }
+    }
+
+    /// The counters so far, each level summed over cores.
+    pub fn counters(&self) -> HierarchyCounters {
+        let mut sum = HierarchyCounters {
+            llc: self.shared.llc.counters(),
+            dram: self.shared.dram.counters(),
+            ..HierarchyCounters::default()
+        };
+        for core in &self.cores {
+            sum.l1i.add(&core.l1i.cache.counters());
+            sum.l1d.add(&core.l1d.cache.counters());
+            sum.l2.add(&core.second.cache.counters());
+        }
+        sum
+    }
+
+    /// Hands every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc` and `.dram`.
+    pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        let counters = self.counters();
+        for (name, cache) in
+            [("l1i", &counters.l1i), ("l1d", &counters.l1d), ("l2", &counters.l2), ("llc", &counters.llc)]
+        {
+            cache.report(&format!("{prefix}.{name}"), sink);
+        }
+        counters.dram.report(&format!("{prefix}.dram"), sink);
+    }
 
     /// Sets the counters to zero (the end of warm-up); contents and time stay.
-    pub fn reset_counters(&mut self) {}
+    pub fn reset_counters(&mut self) {
+        for core in &mut self.cores {
+            core.l1i.cache.reset_counters();
+            core.l1d.cache.reset_counters();
+            core.second.cache.reset_counters();
+        }
+        self.shared.llc.reset_counters();
+        self.shared.dram.reset_counters();
+    }
 }

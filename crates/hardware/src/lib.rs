@@ -1,19 +1,25 @@
 //! Caches, prefetchers, DRAM and core timing.
 
 mod branch;
+mod cache;
 mod core_spec;
+mod dram;
 mod dram_spec;
 mod hierarchy;
 mod host;
+mod ledger;
+mod prefetch;
 mod replacement;
 mod set_array;
 mod spec;
 mod window;
 
 pub use branch::BranchPredictor;
+pub use cache::CacheCounters;
 pub use core_spec::{CoreSpec, PredictorKind};
+pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
-pub use hierarchy::{Access, EntryLevel, Hierarchy};
+pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use spec::{CacheSpec, HierarchySpec, PrefetcherKind};

@@ -7,7 +7,7 @@
 //!
 //! What is left out: the scheduler's size and the functional units (an instruction that waits for nothing starts when it
 //! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
-//! time, but fetches nothing). Within a gap, dispatch stalls are attributed to its end.
+//! time, but fetches nothing). A dispatch stall within a gap is put at the gap's beginning.
 
 use crate::{BranchPredictor, CoreSpec};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
@@ -88,6 +88,8 @@ pub struct CoreWindow {
     front: u64,
     front_branch: bool,
     index: u64,
+    /// Instructions of the gaps of skipped records, which dispatch with the next record.
+    carried: u64,
     /// The record that was dispatched last, until it is completed.
     pending: Retirement,
     retirements: Box<[Retirement]>,
@@ -154,6 +156,7 @@ impl CoreWindow {
             front: 0,
             front_branch: false,
             index: 0,
+            carried: 0,
             pending: Retirement::default(),
             retirements: vec![Retirement::default(); places].into_boxed_slice(),
             head: 0,
@@ -176,7 +179,7 @@ impl CoreWindow {
     /// known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
     #[inline]
     pub fn dispatch(&mut self, record: &Record) -> Cycle {
-        let instructions = u64::from(record.gap) + 1;
+        let instructions = u64::from(record.gap) + 1 + std::mem::take(&mut self.carried);
         let before = self.index;
         self.index += instructions;
         let free_running = self.dispatched + instructions;
@@ -299,14 +302,25 @@ impl CoreWindow {
         self.counters.branches += 1;
         if !self.predictor.resolve(record.pc, record.kind == RecordKind::BranchTaken) {
             self.counters.mispredictions += 1;
-            self.front = (resolved + self.penalty) * self.width;
-            self.front_branch = true;
+            let resumes = (resolved + self.penalty) * self.width;
+            if resumes > self.front {
+                self.front = resumes;
+                self.front_branch = true;
+            }
         }
         self.retire(resolved);
         self.push_value(resolved);
     }
 
-    /// A record that is no instruction (an explicit fetch): it counts for dependence distances only.
+    /// An explicit fetch record: it is no instruction, but its gap's instructions are (they dispatch with the next record),
+    /// and it counts for dependence distances.
+    #[inline]
+    pub fn skip_fetch(&mut self, record: &Record) {
+        self.carried += u64::from(record.gap);
+        self.skip_record();
+    }
+
+    /// A record that is no instruction and has no gap: it counts for dependence distances only.
     #[inline]
     pub fn skip_record(&mut self) {
         self.push_value(0);

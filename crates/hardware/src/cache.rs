@@ -1,0 +1,436 @@
+//! One cache: tags, flags, in-flight stamps, MSHRs.
+//!
+//! The arrays are apart from each other, so that a miss reads one host cache line of tags (16 ways) and a hit little more.
+//! Tags are 32 bits. A line's stamp tells when it was asked for and how long it took: whoever finds it in flight waits for
+//! the rest and no longer.
+
+use crate::ledger::Occupancy;
+use crate::{CacheSpec, ReplacementState, host};
+use ambulator_base::{Counters, counters};
+
+counters! {
+    /// What a cache counts. Demand accesses are those of the core; translation accesses those of walkers; speculative ones
+    /// are fetches that designs ask for; prefetches are those of the cache's own prefetcher and of the level above.
+    pub struct CacheCounters {
+        /// Demand accesses that found their line.
+        demand_hits: Events,
+        /// Demand accesses that did not.
+        demand_misses: Events,
+        /// Translation accesses that found their line.
+        table_hits: Events,
+        /// Translation accesses that did not.
+        table_misses: Events,
+        /// Speculative fetches that found their line.
+        speculative_hits: Events,
+        /// Speculative fetches that did not.
+        speculative_misses: Events,
+        /// Prefetches that found their line.
+        prefetch_hits: Events,
+        /// Prefetches that did not.
+        prefetch_misses: Events,
+        /// Hits on lines still in flight (merged with the miss that fetches them).
+        merges: Events,
+        /// Cycles that such hits waited beyond a hit's latency.
+        merge_cycles: Cycles,
+        /// Misses that waited for a free MSHR.
+        mshr_stalls: Events,
+        /// Cycles that they waited.
+        mshr_stall_cycles: Cycles,
+        /// Lines that gave way to others.
+        evictions: Events,
+        /// Dirty lines written back to the level below.
+        writebacks: Events,
+        /// Prefetches sent by this cache's prefetcher.
+        prefetches: Events,
+        /// Prefetches not sent, for there was no MSHR free.
+        prefetches_dropped: Events,
+        /// Prefetched lines that a demand or translation access used.
+        prefetches_useful: Events,
+        /// Useful ones that were still in flight when they were used.
+        prefetches_late: Events,
+        /// Prefetched lines that gave way unused.
+        prefetches_useless: Events,
+        /// Speculatively fetched lines that a demand or translation access used.
+        speculations_useful: Events,
+        /// Speculatively fetched lines that gave way unused.
+        speculations_useless: Events,
+    }
+}
+
+/// The line has been written.
+pub(crate) const DIRTY: u8 = 1;
+/// The line holds translations.
+pub(crate) const TABLE: u8 = 2;
+/// The line was prefetched and not used yet.
+pub(crate) const PREFETCHED: u8 = 4;
+/// The line was fetched speculatively and not used yet.
+pub(crate) const SPECULATIVE: u8 = 8;
+
+/// Who makes an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Class {
+    /// The core.
+    Demand = 0,
+    /// A walker.
+    Table = 1,
+    /// A design's fetch for which nobody waits.
+    Speculative = 2,
+    /// A prefetcher.
+    Prefetch = 3,
+}
+
+impl Class {
+    /// Whether the access uses what it finds (and does not only bring it near).
+    #[inline(always)]
+    fn uses(self) -> bool {
+        matches!(self, Class::Demand | Class::Table)
+    }
+}
+
+/// A line that gave way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub line: u64,
+    pub flags: u8,
+}
+
+const NO_TAG: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
+struct Four([u32; 4]);
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Eight([u32; 8]);
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Sixteen([u32; 16]);
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct ThirtyTwo([u32; 32]);
+
+/// The tags of all sets, each set aligned within host cache lines; places beyond the ways hold no tag, ever.
+#[derive(Clone, Debug)]
+enum Tags {
+    Four(Box<[Four]>),
+    Eight(Box<[Eight]>),
+    Sixteen(Box<[Sixteen]>),
+    ThirtyTwo(Box<[ThirtyTwo]>),
+}
+
+/// Bit `i` is set when `tags[i] == tag`.
+#[inline(always)]
+fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
+    let mut mask = 0;
+    for (i, &t) in tags.iter().enumerate() {
+        mask |= u32::from(t == tag) << i;
+    }
+    mask
+}
+
+impl Tags {
+    fn new(sets: usize, ways: usize) -> Tags {
+        match ways {
+            0..=4 => Tags::Four(vec![Four([NO_TAG; 4]); sets].into()),
+            5..=8 => Tags::Eight(vec![Eight([NO_TAG; 8]); sets].into()),
+            9..=16 => Tags::Sixteen(vec![Sixteen([NO_TAG; 16]); sets].into()),
+            _ => Tags::ThirtyTwo(vec![ThirtyTwo([NO_TAG; 32]); sets].into()),
+        }
+    }
+
+    #[inline(always)]
+    fn matches(&self, set: usize, tag: u32) -> u32 {
+        match self {
+            Tags::Eight(sets) => matches(&sets[set].0, tag),
+            Tags::Sixteen(sets) => matches(&sets[set].0, tag),
+            Tags::Four(sets) => matches(&sets[set].0, tag),
+            Tags::ThirtyTwo(sets) => matches(&sets[set].0, tag),
+        }
+    }
+
+    #[inline(always)]
+    fn way(&mut self, set: usize, way: usize) -> &mut u32 {
+        match self {
+            Tags::Eight(sets) => &mut sets[set].0[way],
+            Tags::Sixteen(sets) => &mut sets[set].0[way],
+            Tags::Four(sets) => &mut sets[set].0[way],
+            Tags::ThirtyTwo(sets) => &mut sets[set].0[way],
+        }
+    }
+
+    fn prefetch_host(&self, set: usize) {
+        match self {
+            Tags::Eight(sets) => host::prefetch(sets, set),
+            Tags::Sixteen(sets) => host::prefetch(sets, set),
+            Tags::Four(sets) => host::prefetch(sets, set),
+            Tags::ThirtyTwo(sets) => host::prefetch(sets, set),
+        }
+    }
+}
+
+/// Bits of a stamp that hold the duration; above them is the cycle at which the line was asked for.
+const DURATION_BITS: u32 = 16;
+const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
+
+/// Where a line lies within a cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    set: u32,
+    way: u32,
+}
+
+/// One cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    tags: Tags,
+    flags: Box<[u8]>,
+    /// Empty in functional mode.
+    stamps: Box<[u64]>,
+    state: ReplacementState,
+    pub mshrs: Occupancy,
+    pub latency: u64,
+    set_bits: u32,
+    set_mask: u64,
+    ways: usize,
+    valid: usize,
+    /// Valid lines that hold translations.
+    tables: usize,
+    /// Hits and misses of each class.
+    hits: [u64; 4],
+    misses: [u64; 4],
+    pub counters: CacheCounters,
+}
+
+impl Cache {
+    /// An empty cache of `shares` times the spec's size. The spec must have passed [`CacheSpec::validate`].
+    pub fn new(spec: &CacheSpec, shares: usize, timing: bool, seed: u64) -> Cache {
+        let sets = spec.sets(shares as u64) as usize;
+        let ways = spec.ways as usize;
+        assert!(sets.is_power_of_two(), "a cache has a power of two of sets, not {sets}: its spec was not validated");
+        Cache {
+            tags: Tags::new(sets, ways),
+            flags: vec![0; sets * ways].into(),
+            stamps: vec![0; if timing { sets * ways } else { 0 }].into(),
+            state: ReplacementState::new(spec.replacement, sets, ways, seed),
+            mshrs: Occupancy::new(spec.mshrs * shares as u32),
+            latency: spec.latency,
+            set_bits: sets.trailing_zeros(),
+            set_mask: sets as u64 - 1,
+            ways,
+            valid: 0,
+            tables: 0,
+            hits: [0; 4],
+            misses: [0; 4],
+            counters: CacheCounters::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn split(&self, line: u64) -> (usize, u32) {
+        ((line & self.set_mask) as usize, (line >> self.set_bits) as u32)
+    }
+
+    /// Looks a line up without any trace.
+    #[inline(always)]
+    pub fn find(&self, line: u64) -> Option<Place> {
+        let (set, tag) = self.split(line);
+        let mask = self.tags.matches(set, tag);
+        (mask != 0).then(|| Place { set: set as u32, way: mask.trailing_zeros() })
+    }
+
+    /// Counts a miss.
+    #[inline(always)]
+    pub fn missed(&mut self, class: Class) {
+        self.misses[class as usize] += 1;
+    }
+
+    /// A hit: replacement, flags, counters. Returns when the line is there.
+    #[inline(always)]
+    pub fn hit(&mut self, place: Place, class: Class, add: u8, now: u64) -> u64 {
+        self.hits[class as usize] += 1;
+        self.state.touch(place.set as usize, place.way as usize);
+        let at = place.set as usize * self.ways + place.way as usize;
+        let flags = self.flags[at];
+        if flags & (PREFETCHED | SPECULATIVE) != 0 && class.uses() {
+            self.first_use(at, flags, now);
+        }
+        if flags & add != add {
+            self.tables += usize::from(add & TABLE & !flags != 0);
+            self.flags[at] |= add;
+        }
+        let ready = now + self.latency;
+        match self.stamps.get(at) {
+            Some(&stamp) if (stamp >> DURATION_BITS) + (stamp & DURATION_MAX) > ready => self.merge(at, stamp, now),
+            _ => ready,
+        }
+    }
+
+    #[cold]
+    fn first_use(&mut self, at: usize, flags: u8, now: u64) {
+        if flags & PREFETCHED != 0 {
+            self.counters.prefetches_useful += 1;
+            let late = self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
+            self.counters.prefetches_late += u64::from(late);
+        } else {
+            self.counters.speculations_useful += 1;
+        }
+        self.flags[at] &= !(PREFETCHED | SPECULATIVE);
+    }
+
+    /// A hit on a line in flight.
+    #[inline(never)]
+    fn merge(&mut self, at: usize, stamp: u64, now: u64) -> u64 {
+        let (asked, duration) = (stamp >> DURATION_BITS, stamp & DURATION_MAX);
+        self.counters.merges += 1;
+        let ready = if asked <= now {
+            asked + duration
+        } else {
+            // Later in the program but earlier in time than the access that asked for the line: it would have been the one
+            // to fetch it, and the other the one to merge.
+            self.stamps[at] = now << DURATION_BITS | duration;
+            (now + duration).max(now + self.latency)
+        };
+        self.counters.merge_cycles += ready - now - self.latency;
+        ready
+    }
+
+    /// Waits for a free MSHR from `now` on; returns the cycle in which it is had.
+    #[inline(always)]
+    pub fn admit(&mut self, now: u64) -> u64 {
+        if self.stamps.is_empty() {
+            return now;
+        }
+        let start = self.mshrs.admit(now);
+        if start > now {
+            self.counters.mshr_stalls += 1;
+            self.counters.mshr_stall_cycles += start - now;
+        }
+        start
+    }
+
+    /// Fills a line asked for at `asked` (its MSHR had at `admitted`) which arrives at `ready`; returns what gave way.
+    #[inline(always)]
+    pub fn fill(&mut self, line: u64, flags: u8, asked: u64, admitted: u64, ready: u64) -> Option<Victim> {
+        if !self.stamps.is_empty() {
+            self.mshrs.take(admitted, ready);
+        }
+        self.place(line, flags, asked, ready)
+    }
+
+    /// Puts a line in, which must not be there.
+    #[inline(always)]
+    fn place(&mut self, line: u64, flags: u8, asked: u64, ready: u64) -> Option<Victim> {
+        let (set, tag) = self.split(line);
+        let mut empty = 0;
+        if self.valid < self.flags.len() {
+            empty = self.tags.matches(set, NO_TAG) & (u32::MAX >> (32 - self.ways));
+        }
+        let way = if empty != 0 {
+            self.valid += 1;
+            empty.trailing_zeros() as usize
+        } else {
+            self.state.victim(set)
+        };
+        let at = set * self.ways + way;
+        let place = self.tags.way(set, way);
+        let old_tag = std::mem::replace(place, tag);
+        let old_flags = std::mem::replace(&mut self.flags[at], flags);
+        self.state.fill(set, way);
+        if let Some(stamp) = self.stamps.get_mut(at) {
+            *stamp = asked << DURATION_BITS | (ready - asked).min(DURATION_MAX);
+        }
+        self.tables += usize::from(flags & TABLE != 0);
+        if empty != 0 {
+            return None;
+        }
+        self.tables -= usize::from(old_flags & TABLE != 0);
+        self.counters.evictions += 1;
+        self.counters.writebacks += u64::from(old_flags & DIRTY != 0);
+        if old_flags & (PREFETCHED | SPECULATIVE) != 0 {
+            self.counters.prefetches_useless += u64::from(old_flags & PREFETCHED != 0);
+            self.counters.speculations_useless += u64::from(old_flags & SPECULATIVE != 0);
+        }
+        Some(Victim { line: u64::from(old_tag) << self.set_bits | set as u64, flags: old_flags })
+    }
+
+    /// Takes a dirty line from the level above (it is no use of the line); returns what gave way if it was not here.
+    #[inline]
+    pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
+        match self.find(victim.line) {
+            Some(place) => {
+                let at = place.set as usize * self.ways + place.way as usize;
+                self.flags[at] |= DIRTY;
+                None
+            }
+            None => self.place(victim.line, victim.flags & (DIRTY | TABLE), now, now),
+        }
+    }
+
+    /// Takes a line out; returns its flags if it was there.
+    pub fn remove(&mut self, line: u64) -> Option<u8> {
+        let place = self.find(line)?;
+        let at = place.set as usize * self.ways + place.way as usize;
+        *self.tags.way(place.set as usize, place.way as usize) = NO_TAG;
+        let flags = std::mem::take(&mut self.flags[at]);
+        self.valid -= 1;
+        self.tables -= usize::from(flags & TABLE != 0);
+        Some(flags)
+    }
+
+    /// Empties the cache; returns the dirty lines.
+    pub fn drain(&mut self) -> Vec<Victim> {
+        let mut dirty = Vec::new();
+        for set in 0..=self.set_mask as usize {
+            for way in 0..self.ways {
+                let tag = std::mem::replace(self.tags.way(set, way), NO_TAG);
+                let flags = std::mem::take(&mut self.flags[set * self.ways + way]);
+                if tag != NO_TAG && flags & DIRTY != 0 {
+                    dirty.push(Victim { line: u64::from(tag) << self.set_bits | set as u64, flags });
+                }
+            }
+        }
+        self.counters.writebacks += dirty.len() as u64;
+        self.valid = 0;
+        self.tables = 0;
+        dirty
+    }
+
+    /// Lines that hold translations, and lines in use.
+    pub fn table_lines(&self) -> (usize, usize) {
+        (self.tables, self.valid)
+    }
+
+    /// Asks the host to bring in what a miss in the set of `line` touches.
+    #[inline(always)]
+    pub fn prefetch_host(&self, line: u64) {
+        let set = (line & self.set_mask) as usize;
+        self.tags.prefetch_host(set);
+        self.state.prefetch_host(set);
+        host::prefetch(&self.flags, set * self.ways);
+    }
+
+    /// The counters so far.
+    pub fn counters(&self) -> CacheCounters {
+        let [demand_hits, table_hits, speculative_hits, prefetch_hits] = self.hits;
+        let [demand_misses, table_misses, speculative_misses, prefetch_misses] = self.misses;
+        CacheCounters {
+            demand_hits,
+            table_hits,
+            speculative_hits,
+            prefetch_hits,
+            demand_misses,
+            table_misses,
+            speculative_misses,
+            prefetch_misses,
+            ..self.counters.clone()
+        }
+    }
+
+    /// Sets the counters to zero.
+    pub fn reset_counters(&mut self) {
+        self.hits = [0; 4];
+        self.misses = [0; 4];
+        self.counters.reset();
+    }
+}

@@ -1,0 +1,401 @@
+//! DRAM: channels, ranks, bank groups, banks, rows, buses and refresh.
+//!
+//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last eight accesses in order of time; a request
+//! finds the access before it, which tells which row is open and from when on the bank can take a command, and is put between
+//! it and the access after it if it is done before that one begins, else behind. Column commands of a bank group, activations of a
+//! rank and data on a channel's bus take slots of time in ledgers. So requests that come out of order
+//! of their times meet the contention of their own time.
+//!
+//! Approximations: a request that is put between two others does not change what the later one was told (its row may
+//! have been open before); first come, first served within a bank; reads and writes turn the bus around at no cost; writes are
+//! served where they come, not gathered in batches; a refresh does not wait for a request that runs into it; bus and command slots
+//! are aligned (see `ledger.rs`).
+
+use crate::ledger::{SlotLedger, divide};
+use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
+use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
+
+counters! {
+    /// What DRAM counts. "Translation" is what walkers, and fetches of table lines, read, and lines of tables written back.
+    pub struct DramCounters {
+        /// Lines read for data and code.
+        data_reads: Events,
+        /// Lines read for translation.
+        table_reads: Events,
+        /// Lines written back, of data.
+        data_writes: Events,
+        /// Lines written back, of translation tables.
+        table_writes: Events,
+        /// Data accesses (reads and writes) whose row was open.
+        data_row_hits: Events,
+        /// Data accesses whose bank had no row open.
+        data_row_misses: Events,
+        /// Data accesses whose bank had another row open.
+        data_row_conflicts: Events,
+        /// Translation accesses whose row was open.
+        table_row_hits: Events,
+        /// Translation accesses whose bank had no row open.
+        table_row_misses: Events,
+        /// Translation accesses whose bank had another row open.
+        table_row_conflicts: Events,
+        /// Cycles from request to data, summed over data reads.
+        data_read_cycles: Cycles,
+        /// Cycles from request to data, summed over translation reads.
+        table_read_cycles: Cycles,
+        /// Rows activated (for energy).
+        activates: Events,
+        /// Refreshes of a rank (for energy).
+        refreshes: Events,
+        /// Requests that came during a refresh and waited for its end.
+        refresh_waits: Events,
+        /// Cycles that data were on the buses, summed over channels.
+        bus_busy: Cycles,
+    }
+}
+
+/// Accesses that a bank remembers.
+const KEPT: usize = 8;
+const TICK_SHIFT: u32 = 6;
+const NO_ROW: u32 = u32::MAX;
+/// Bytes of the data bus.
+const BUS_BYTES: u64 = 8;
+
+/// One access as a bank remembers it.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    /// Tick of its first command.
+    begin: u64,
+    /// Tick of its column command.
+    column: u64,
+    /// With a row left open: when it can be precharged. Without: when another can be activated.
+    free: u64,
+    /// The row that it left open.
+    row: u32,
+    /// The refresh interval in which that was: a later one has closed the row.
+    interval: u32,
+}
+
+/// Last accesses, oldest first.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Bank([Served; KEPT]);
+
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    cl: u64,
+    cwl: u64,
+    rcd: u64,
+    rp: u64,
+    ras: u64,
+    ccd_l: u64,
+    rtp: u64,
+    wr: u64,
+    burst: u64,
+    refi: u64,
+    rfc: u64,
+    controller: u64,
+    fixed: u64,
+}
+
+/// Where a line lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    channel: usize,
+    /// Rank over all channels.
+    rank: usize,
+    /// Bank group over all ranks.
+    group: usize,
+    /// Bank over all ranks.
+    bank: usize,
+    row: u32,
+}
+
+/// Shift and mask of each field of a line number.
+#[derive(Clone, Copy, Debug)]
+struct Fields {
+    channel: (u32, u64),
+    rank: (u32, u64),
+    bank: (u32, u64),
+    row: u32,
+    xor: bool,
+}
+
+impl Fields {
+    fn new(spec: &DramSpec) -> Fields {
+        let bits = |n: u64| n.trailing_zeros();
+        let channel = bits(u64::from(spec.channels));
+        let rank = bits(u64::from(spec.ranks));
+        let bank = bits(u64::from(spec.bank_groups) * u64::from(spec.banks));
+        let column = bits(spec.row_bytes / LINE_BYTES);
+        let mask = |width: u32| (1u64 << width) - 1;
+        let (c, r, b, row) = match spec.mapping {
+            AddressMapping::RoBaRaCoCh | AddressMapping::XorBank => {
+                (0, channel + column, channel + column + rank, channel + column + rank + bank)
+            }
+            AddressMapping::RoRaBaChCo => {
+                (column, column + channel + bank, column + channel, column + channel + bank + rank)
+            }
+            AddressMapping::RoCoRaBaCh => (0, channel + bank, channel, channel + bank + rank + column),
+        };
+        Fields {
+            channel: (c, mask(channel)),
+            rank: (r, mask(rank)),
+            bank: (b, mask(bank)),
+            row,
+            xor: spec.mapping == AddressMapping::XorBank,
+        }
+    }
+}
+
+/// Main memory.
+#[derive(Clone, Debug)]
+pub struct Dram {
+    fixed: bool,
+    closed: bool,
+    timing: bool,
+    ticks: Ticks,
+    refi_reciprocal: u64,
+    fields: Fields,
+    ranks: usize,
+    banks_of_rank: usize,
+    groups_of_rank: usize,
+    banks: Box<[Bank]>,
+    bus: Box<[SlotLedger]>,
+    columns: Box<[SlotLedger]>,
+    activations: Box<[SlotLedger]>,
+    /// Of each rank: by how much its refreshes come before the multiples of tREFI.
+    refresh_offset: Box<[u64]>,
+    counters: DramCounters,
+    busy_ticks: u64,
+    latest: u64,
+    counted_from: u64,
+}
+
+impl Dram {
+    /// Memory with all rows closed. `timing` false: only counts accesses, and latency is 0.
+    ///
+    /// The spec must have passed [`DramSpec::validate`].
+    pub fn new(spec: &DramSpec, clock_mhz: u64, timing: bool) -> Dram {
+        let of_ns = |ns: f64| (ns * clock_mhz as f64 / 1000.0 * (1u64 << TICK_SHIFT) as f64).round() as u64;
+        let clock_ns = 2000.0 / spec.data_rate as f64;
+        let of_clocks = |clocks: u32| of_ns(f64::from(clocks) * clock_ns);
+        let burst_clocks = (LINE_BYTES / BUS_BYTES / 2) as u32;
+        let ticks = Ticks {
+            cl: of_clocks(spec.t_cl),
+            cwl: of_clocks(spec.t_cwl),
+            rcd: of_clocks(spec.t_rcd),
+            rp: of_clocks(spec.t_rp),
+            ras: of_clocks(spec.t_ras),
+            ccd_l: of_clocks(spec.t_ccd_l.max(burst_clocks)),
+            rtp: of_clocks(spec.t_rtp),
+            wr: of_clocks(spec.t_wr),
+            burst: of_clocks(burst_clocks),
+            refi: of_ns(spec.t_refi_ns),
+            rfc: of_ns(spec.t_rfc_ns),
+            controller: of_ns(spec.controller_ns),
+            fixed: of_ns(spec.fixed_ns),
+        };
+        let channels = spec.channels as usize;
+        let ranks = channels * spec.ranks as usize;
+        let groups_of_rank = spec.bank_groups as usize;
+        let banks_of_rank = groups_of_rank * spec.banks as usize;
+        let idle = Served { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
+        // Ranks refresh one after another, evenly spread.
+        let spread = ticks.refi.saturating_sub(2 * ticks.rfc) / ranks as u64;
+        Dram {
+            fixed: spec.model == DramModel::Fixed,
+            closed: spec.page_policy == PagePolicy::Closed,
+            timing,
+            refi_reciprocal: if ticks.refi == 0 { 0 } else { u64::MAX / ticks.refi + 1 },
+            fields: Fields::new(spec),
+            ranks: spec.ranks as usize,
+            banks_of_rank,
+            groups_of_rank,
+            banks: vec![Bank([idle; KEPT]); ranks * banks_of_rank].into(),
+            bus: vec![SlotLedger::new(ticks.burst); channels].into(),
+            columns: vec![SlotLedger::new(ticks.ccd_l); ranks * groups_of_rank].into(),
+            activations: vec![SlotLedger::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
+            refresh_offset: (0..ranks as u64).map(|rank| ticks.rfc + rank * spread).collect(),
+            counters: DramCounters::default(),
+            busy_ticks: 0,
+            latest: 0,
+            counted_from: 0,
+            ticks,
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, line: u64) -> Place {
+        let field = |(shift, mask): (u32, u64)| (line >> shift & mask) as usize;
+        let channel = field(self.fields.channel);
+        let rank = channel * self.ranks + field(self.fields.rank);
+        let row = line >> self.fields.row;
+        let mut bank = field(self.fields.bank);
+        if self.fields.xor {
+            bank ^= (row & self.fields.bank.1) as usize;
+        }
+        // The lowest bits of a bank's number are its group: neighbours alternate between groups.
+        let group = rank * self.groups_of_rank + (bank & (self.groups_of_rank - 1));
+        Place { channel, rank, group, bank: rank * self.banks_of_rank + bank, row: row as u32 }
+    }
+
+    /// Asks the host to bring in the bank of `line`.
+    #[inline(always)]
+    pub fn prefetch_host(&self, line: u64) {
+        let place = self.place(line);
+        crate::host::prefetch(&self.banks, place.bank);
+    }
+
+    /// Reads the 64-byte line number `line`, asked for at cycle `now`; returns the cycle of its arrival.
+    #[inline]
+    pub fn read(&mut self, line: u64, table: bool, now: u64) -> u64 {
+        if table {
+            self.counters.table_reads += 1;
+        } else {
+            self.counters.data_reads += 1;
+        }
+        if !self.timing {
+            return now;
+        }
+        let at = now << TICK_SHIFT;
+        let done = if self.fixed { at + self.ticks.fixed } else { self.serve(line, table, false, at + self.ticks.controller) };
+        let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
+        if table {
+            self.counters.table_read_cycles += ready - now;
+        } else {
+            self.counters.data_read_cycles += ready - now;
+        }
+        ready
+    }
+
+    /// Writes a line back at cycle `now`. Nobody waits, but bank and bus are occupied.
+    #[inline]
+    pub fn write(&mut self, line: u64, table: bool, now: u64) {
+        if table {
+            self.counters.table_writes += 1;
+        } else {
+            self.counters.data_writes += 1;
+        }
+        if self.timing && !self.fixed {
+            self.serve(line, table, true, (now << TICK_SHIFT) + self.ticks.controller);
+        }
+    }
+
+    /// Serves a request from tick `at` on; returns the tick at which the last of its data have passed.
+    fn serve(&mut self, line: u64, table: bool, write: bool, mut at: u64) -> u64 {
+        let place = self.place(line);
+        let ticks = &self.ticks;
+        self.latest = self.latest.max(at);
+        let mut interval = 0;
+        if ticks.refi > 0 {
+            let shifted = at + self.refresh_offset[place.rank];
+            let count = divide(shifted, self.refi_reciprocal);
+            let since = shifted - count * ticks.refi;
+            if since < ticks.rfc {
+                at += ticks.rfc - since;
+                self.counters.refresh_waits += 1;
+            }
+            interval = count as u32;
+        }
+        let bank = &mut self.banks[place.bank].0;
+        let latency = if write { ticks.cwl } else { ticks.cl };
+        let recovery = if write { ticks.cwl + ticks.burst + ticks.wr } else { ticks.rtp };
+        // The access after which this one comes; `before == 0` is before all that are remembered.
+        let mut before = KEPT;
+        while before > 0 && bank[before - 1].begin > at {
+            before -= 1;
+        }
+        // Older than all that are remembered: perhaps there is a queue of more than those, and it goes behind; but what
+        // lies further ahead than such a queue would reach does not hold it up.
+        if before == 0 && bank[0].begin - at < KEPT as u64 * (ticks.ras + ticks.rp) {
+            before = 1;
+        }
+        let (begin, mut activate, outcome) = loop {
+            let (begin, activate, outcome) = match before.checked_sub(1).map(|last| bank[last]) {
+                None => (at, at, Outcome::Miss),
+                Some(last) if last.interval != interval => (at, at, Outcome::Miss),
+                Some(last) if last.row == place.row => (at.max(last.column), 0, Outcome::Hit),
+                Some(last) if last.row == NO_ROW => {
+                    let activate = at.max(last.free);
+                    (activate, activate, Outcome::Miss)
+                }
+                Some(last) => {
+                    let precharge = at.max(last.free);
+                    (precharge, precharge + ticks.rp, Outcome::Conflict)
+                }
+            };
+            let Some(next) = bank.get(before) else { break (begin, activate, outcome) };
+            let column = if activate == 0 { begin } else { activate + ticks.rcd };
+            let free = (column + recovery).max(activate + ticks.ras);
+            if free <= next.begin || (next.row == place.row && column <= next.column) {
+                break (begin, activate, outcome);
+            }
+            before += 1;
+        };
+        let mut column = begin;
+        if outcome != Outcome::Hit {
+            activate = self.activations[place.rank].reserve(activate);
+            column = activate + ticks.rcd;
+            self.counters.activates += 1;
+        }
+        column = self.columns[place.group].reserve(column);
+        let data = self.bus[place.channel].reserve(column + latency);
+        column = data - latency;
+        let done = data + ticks.burst;
+        self.busy_ticks += ticks.burst;
+        let free = (column + recovery).max(if outcome == Outcome::Hit { 0 } else { activate + ticks.ras });
+        // A hit cannot be precharged earlier than what opened its row allows.
+        let free = match before.checked_sub(1) {
+            Some(last) if outcome == Outcome::Hit => free.max(bank[last].free),
+            _ => free,
+        };
+        let served = if self.closed {
+            Served { begin, column, free: free + ticks.rp, row: NO_ROW, interval }
+        } else {
+            Served { begin, column, free, row: place.row, interval }
+        };
+        // Keep the latest; an access older than all of them is forgotten at once.
+        if before > 0 {
+            bank.copy_within(1..before, 0);
+            bank[before - 1] = served;
+        }
+        let counter = match (outcome, table) {
+            (Outcome::Hit, false) => &mut self.counters.data_row_hits,
+            (Outcome::Miss, false) => &mut self.counters.data_row_misses,
+            (Outcome::Conflict, false) => &mut self.counters.data_row_conflicts,
+            (Outcome::Hit, true) => &mut self.counters.table_row_hits,
+            (Outcome::Miss, true) => &mut self.counters.table_row_misses,
+            (Outcome::Conflict, true) => &mut self.counters.table_row_conflicts,
+        };
+        *counter += 1;
+        done
+    }
+
+    /// The counters so far.
+    pub fn counters(&self) -> DramCounters {
+        let refreshes = match self.ticks.refi {
+            0 => 0,
+            refi => (self.latest - self.counted_from) / refi * self.activations.len() as u64,
+        };
+        DramCounters { refreshes, bus_busy: self.busy_ticks >> TICK_SHIFT, ..self.counters.clone() }
+    }
+
+    /// Hands the counters to `sink` under `prefix`.
+    pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters().report(prefix, sink);
+    }
+
+    /// Sets the counters to zero; open rows stay open.
+    pub fn reset_counters(&mut self) {
+        self.counters.reset();
+        self.busy_ticks = 0;
+        self.counted_from = self.latest;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Hit,
+    Miss,
+    Conflict,
+}
