@@ -138,7 +138,7 @@ impl Machine {
                 walker: new_walker(number),
                 host: new_host_walker
                     .as_mut()
-                    .map(|new_walker| HostStage::new(&spec.virtualization.stage, new_walker(number))),
+                    .map(|new_walker| HostStage::new(&spec.virtualization.nested, new_walker(number))),
                 lookaside: new_lookaside(number),
                 speculator: new_speculator(number),
             };
@@ -165,7 +165,7 @@ impl Machine {
             });
         }
         let mut machine = Machine {
-            hierarchy: Hierarchy::new(&spec.caches, cores.len(), spec.machine.clock_mhz, physical_bytes, timing),
+            hierarchy: Hierarchy::new(&spec.hierarchy(), cores.len(), spec.machine.clock_mhz, physical_bytes, timing),
             kernel,
             host,
             cores,
@@ -204,7 +204,7 @@ impl Machine {
         let each = match self.phase {
             Phase::Setup => None,
             Phase::Warmup => Some(self.warmup),
-            Phase::Measure | Phase::Done => (self.instructions > 0).then_some(self.instructions),
+            Phase::Measure | Phase::Done => Some(self.instructions),
         };
         (done, each.map(|each| each * self.cores.len() as u64))
     }
@@ -268,7 +268,7 @@ impl Machine {
                 self.start_counting();
             }
             for core in &mut self.cores {
-                core.budget_end = if self.instructions == 0 { u64::MAX } else { core.executed + self.instructions };
+                core.budget_end = core.executed.saturating_add(self.instructions);
             }
         }
     }
@@ -831,7 +831,7 @@ fn prepare_frames(spec: &Spec, bytes: u64, seed: u64) -> (BuddyAllocator, Option
     let fragmentation = (spec.memory.fragmentation.fmfi > 0.0).then(|| {
         ambulator_memory::fragment(&mut frames, &spec.memory.fragmentation, &mut Random::for_purpose(seed, "fragmentation"))
     });
-    let pressure = (spec.memory.pressure.share > 0.0)
+    let pressure = (spec.memory.pressure.pressure > 0.0)
         .then(|| ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure")));
     (frames, fragmentation, pressure)
 }

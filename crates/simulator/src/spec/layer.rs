@@ -1,0 +1,348 @@
+//! Layers of settings: texts are checked key by key against the settings' tree, later ones override earlier ones, and
+//! the sum becomes a spec.
+
+use super::problem::{OPTION, Place, Problem, Source, SpecError};
+use super::quantity::Suffixes;
+use super::schema::{Kind, Setting};
+use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Where each setting that some layer wrote was written last.
+pub type Origins = BTreeMap<String, Place>;
+
+/// What a spec file says about itself, beside its settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Header {
+    /// One line: what it is.
+    pub(crate) about: String,
+    /// The paper and the table or section that it follows.
+    pub(crate) paper: String,
+    /// Presets (or files) that it builds on.
+    pub(crate) base: Vec<(String, Place)>,
+}
+
+const HEADER_KEYS: [&str; 3] = ["about", "paper", "base"];
+
+/// The layers so far.
+pub(crate) struct Layers<'s> {
+    schema: &'s Setting,
+    values: BTreeMap<String, (Value, Place)>,
+    problems: Vec<Problem>,
+}
+
+impl<'s> Layers<'s> {
+    /// No layer yet: the built-in defaults of `schema`.
+    pub(crate) fn new(schema: &'s Setting) -> Layers<'s> {
+        Layers { schema, values: BTreeMap::new(), problems: Vec::new() }
+    }
+
+    /// Adds a problem that was found outside.
+    pub(crate) fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// The header of a TOML text, without its settings; mistakes are left to [`Layers::add_toml`].
+    pub(crate) fn header(schema: &'s Setting, source: &Arc<Source>) -> Header {
+        Layers::new(schema).add_toml(source)
+    }
+
+    /// The keys that the layers have written so far, with their values.
+    pub(crate) fn written(self) -> impl Iterator<Item = (String, Value)> {
+        self.values.into_iter().map(|(key, (value, _))| (key, value))
+    }
+
+    /// Puts a TOML text on top.
+    pub(crate) fn add_toml(&mut self, source: &Arc<Source>) -> Header {
+        let mut header = Header::default();
+        let table = match DeTable::parse(&source.text) {
+            Ok(table) => table.into_inner(),
+            Err(error) => {
+                let title = format!("`{}` is not TOML: {}", source.name, error.message().trim().replace('\n', "; "));
+                self.problems.push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
+                return header;
+            }
+        };
+        let mut reader = Reader { layers: self, source: source.clone(), offset: 0 };
+        for (key, value) in in_order(&table) {
+            if HEADER_KEYS.contains(&key.get_ref().as_ref()) {
+                reader.header(key.get_ref(), value, &mut header);
+            } else {
+                reader.child(reader.layers.schema, key, value);
+            }
+        }
+        header
+    }
+
+    /// Puts a `key=value` option on top.
+    pub(crate) fn add_option(&mut self, option: &str) {
+        let source = Arc::new(Source { name: OPTION.into(), text: option.into() });
+        let Some((key, _)) = option.split_once('=') else {
+            let title = format!("`{OPTION} {option}` has no `=`");
+            let help = format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
+            self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
+            return;
+        };
+        let schema = self.schema;
+        let mut reader = Reader { layers: self, source, offset: 0 };
+        let mut setting = schema;
+        let mut start = 0;
+        for part in key.split('.') {
+            let span = trimmed(option, start..start + part.len());
+            start += part.len() + 1;
+            match setting.child(&option[span.clone()]) {
+                Some(child) => setting = child,
+                None => return reader.unknown(setting, &option[span.clone()], span),
+            }
+        }
+        let key_span = trimmed(option, 0..key.len());
+        let value_span = trimmed(option, key.len() + 1..option.len());
+        let text_value = &option[value_span.clone()];
+        let quoted = text_value.starts_with(['"', '\'']);
+        let bare = || DeValue::String(Cow::Borrowed(text_value));
+        let value = match DeValue::parse(text_value) {
+            // A name or a text may look like a number or a flag, and is none.
+            Ok(_) if matches!(setting.kind, Kind::Choice(_) | Kind::Text) && !quoted => bare(),
+            Ok(value) => value.into_inner(),
+            Err(_) if !quoted && !matches!(setting.kind, Kind::Group(_) | Kind::List(_)) => bare(),
+            Err(error) => {
+                let title = format!("the value of `{OPTION} {option}` is not TOML: {}", error.message().trim().replace('\n', "; "));
+                reader.offset = value_span.start;
+                return reader.push(Problem::new(title), error.span().unwrap_or(0..text_value.len()));
+            }
+        };
+        reader.offset = value_span.start;
+        // Spans inside the value count from its start, those of the option from its own.
+        let end = value_span.len();
+        reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
+    }
+
+    /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
+    pub(crate) fn finish<T: DeserializeOwned>(
+        mut self,
+        validate: impl FnOnce(&T) -> Vec<String>,
+    ) -> Result<(T, Origins), SpecError> {
+        if !self.problems.is_empty() {
+            return Err(SpecError { problems: self.problems });
+        }
+        let mut json = self.schema.default.clone();
+        let mut origins = Origins::new();
+        for (key, (value, place)) in std::mem::take(&mut self.values) {
+            if let Some(slot) = json.pointer_mut(&format!("/{}", key.replace('.', "/"))) {
+                *slot = value;
+            }
+            origins.insert(key, place);
+        }
+        let spec: T = serde_json::from_value(json)
+            .map_err(|error| Problem::new(format!("the settings do not make a spec together: {error}")))?;
+        for sentence in validate(&spec) {
+            let mut problem = Problem::new(sentence);
+            if let Some((key, place)) = self.written_key_in(&problem.title, &origins) {
+                problem.label = format!("`{key}` is set here");
+                problem.place = Some(place);
+            }
+            self.problems.push(problem);
+        }
+        if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
+    }
+
+    /// The first key that a sentence names and that a layer wrote, or one below the group that it names.
+    fn written_key_in(&self, sentence: &str, origins: &Origins) -> Option<(String, Place)> {
+        let words = sentence.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+        let keys: Vec<&str> = words.map(|word| word.trim_matches('.')).filter(|word| word.contains('.')).collect();
+        let exact = keys.iter().find_map(|key| Some((key.to_string(), origins.get(*key)?.clone())));
+        exact.or_else(|| {
+            let group = keys.iter().find(|key| self.schema.find(key).is_some_and(|setting| !setting.children().is_empty()))?;
+            let (key, place) = origins.iter().find(|(key, _)| key.starts_with(&format!("{group}.")))?;
+            Some((key.clone(), place.clone()))
+        })
+    }
+}
+
+/// A table's entries in the order of the text.
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// The span without the white space at its ends.
+fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
+    let part = &text[span.clone()];
+    let start = span.start + (part.len() - part.trim_start().len());
+    start..start + part.trim().len()
+}
+
+/// Reads one source into the layers.
+struct Reader<'l, 's> {
+    layers: &'l mut Layers<'s>,
+    source: Arc<Source>,
+    /// What is added to spans.
+    offset: usize,
+}
+
+impl<'s> Reader<'_, 's> {
+    fn place(&self, span: Range<usize>) -> Place {
+        Place::new(&self.source, span.start + self.offset..span.end + self.offset)
+    }
+
+    fn push(&mut self, problem: Problem, span: Range<usize>) {
+        let place = self.place(span);
+        self.layers.problems.push(Problem { place: Some(place), ..problem });
+    }
+
+    fn header(&mut self, key: &str, value: &Spanned<DeValue<'_>>, header: &mut Header) {
+        let bases: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+            DeValue::Array(array) if key == "base" => array.iter().collect(),
+            _ => vec![value],
+        };
+        for of in bases {
+            let Some(text) = of.get_ref().as_str() else {
+                let wanted = if key == "base" { "the name of a preset, the path of a file, or a list of them" } else { "text" };
+                self.push(Problem::new(format!("`{key}` takes {wanted}, not {}", found(of.get_ref()))), of.span());
+                continue;
+            };
+            match key {
+                "about" => header.about = text.to_string(),
+                "paper" => header.paper = text.to_string(),
+                _ => header.base.push((text.to_string(), self.place(of.span()))),
+            }
+        }
+    }
+
+    fn child(&mut self, parent: &'s Setting, key: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+        match parent.child(key.get_ref()) {
+            Some(setting) => {
+                let key_place = self.place(key.span());
+                self.value(setting, value.get_ref(), value.span(), key_place);
+            }
+            None => self.unknown(parent, key.get_ref(), key.span()),
+        }
+    }
+
+    fn unknown(&mut self, parent: &Setting, name: &str, span: Range<usize>) {
+        let whole = if parent.key.is_empty() { name.to_string() } else { format!("{}.{name}", parent.key) };
+        let title = format!("there is no setting `{whole}`");
+        let help = match parent.nearest(name, self.layers.schema) {
+            Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
+            None if parent.children().is_empty() => format!("`{}` takes a value, {}, and has nothing below it", parent.key, parent.kind.name()),
+            None => {
+                let names: Vec<&str> = parent.children().iter().map(Setting::name).collect();
+                let at = if parent.key.is_empty() { "a spec".to_string() } else { format!("`{}`", parent.key) };
+                format!("{at} has: {}", names.join(", "))
+            }
+        };
+        self.push(Problem::new(title).label("unknown setting").help(help), span);
+    }
+
+    fn value(&mut self, setting: &'s Setting, value: &DeValue<'_>, span: Range<usize>, key: Place) {
+        if let Kind::Group(children) = &setting.kind {
+            if let DeValue::Table(table) = value {
+                for (key, value) in in_order(table) {
+                    self.child(setting, key, value);
+                }
+                return;
+            }
+            let names: Vec<&str> = children.iter().map(Setting::name).collect();
+            let problem = Problem::new(format!("`{}` is a group of settings, not {}", setting.key, found(value)))
+                .label("a group is expected")
+                .help(format!("set one of those below it: {}", names.join(", ")));
+            return self.push(problem, span);
+        }
+        match convert(&setting.kind, &setting.unit, value) {
+            Ok(value) => {
+                self.layers.values.insert(setting.key.clone(), (value, key));
+            }
+            Err(Mistake { what, label, help }) => {
+                let problem = Problem { help, ..Problem::new(format!("`{}` {what}", setting.key)).label(label) };
+                self.push(problem, span);
+            }
+        }
+    }
+}
+
+/// Why a value does not fit its setting.
+struct Mistake {
+    what: String,
+    label: String,
+    help: Option<String>,
+}
+
+impl Mistake {
+    fn new(what: String, label: &str) -> Mistake {
+        Mistake { what, label: label.into(), help: None }
+    }
+}
+
+/// What a value is, for the reader.
+fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text \"{text}\""),
+        DeValue::Integer(number) => format!("the integer {number}"),
+        DeValue::Float(number) => format!("the number {number}"),
+        DeValue::Boolean(flag) => format!("`{flag}`"),
+        DeValue::Datetime(date) => format!("the date {date}"),
+        DeValue::Array(_) => "a list".into(),
+        DeValue::Table(_) => "a table".into(),
+    }
+}
+
+fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Value, Mistake> {
+    let wrong_type = || {
+        let with_unit = if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
+            String::new()
+        } else {
+            format!(" ({unit})")
+        };
+        let article = if matches!(kind, Kind::Integer { .. }) { "an " } else if matches!(kind, Kind::Float | Kind::List(_)) { "a " } else { "" };
+        let what = format!("takes {article}{}{with_unit}, not {}", kind.name(), found(value));
+        Mistake::new(what, "wrong type")
+    };
+    match (kind, value) {
+        (Kind::Integer { least, greatest }, DeValue::Integer(number)) => {
+            let parsed = i128::from_str_radix(number.as_str(), number.radix());
+            in_range(parsed.unwrap_or(i128::MAX), &number.to_string(), *least, *greatest)
+        }
+        (Kind::Integer { least, greatest }, DeValue::String(text)) => match Suffixes::of_unit(unit).parse(text) {
+            Ok(number) => in_range(i128::from(number), text, *least, *greatest),
+            Err(sentence) => Err(Mistake { help: Some(sentence), ..Mistake::new(format!("takes an integer ({unit}), and \"{text}\" is none"), "not a number that is understood") }),
+        },
+        (Kind::Float, DeValue::Float(number)) => real(number.as_str()).ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite")),
+        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => real(number.as_str()).ok_or_else(wrong_type),
+        (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Bool(*flag)),
+        (Kind::Text, DeValue::String(text)) => Ok(Value::String(text.to_string())),
+        (Kind::Choice(choices), DeValue::String(text)) => {
+            if choices.iter().any(|choice| choice.name == *text) {
+                return Ok(Value::String(text.to_string()));
+            }
+            let nearest = choices
+                .iter()
+                .map(|choice| (strsim::damerau_levenshtein(text, &choice.name), choice))
+                .filter(|(distance, choice)| *distance <= (choice.name.len() / 3).max(1))
+                .min_by_key(|(distance, _)| *distance);
+            let help = nearest.map(|(_, choice)| format!("did you mean \"{}\"?", choice.name));
+            Err(Mistake { help, ..Mistake::new(format!("is \"{text}\", and it must be {}", kind.name()), "not one of the choices") })
+        }
+        (Kind::List(of), DeValue::Array(items)) => {
+            items.iter().map(|item| convert(of, unit, item.get_ref())).collect::<Result<Vec<Value>, Mistake>>().map(Value::Array)
+        }
+        _ => Err(wrong_type()),
+    }
+}
+
+fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
+    let out = || Mistake::new(format!("is {shown}, and it must be from {least} to {greatest}"), "out of range");
+    if !(least..=greatest).contains(&number) {
+        return Err(out());
+    }
+    Number::from_i128(number).map(Value::Number).ok_or_else(out)
+}
+
+fn real(text: &str) -> Option<Value> {
+    Number::from_f64(text.parse().ok()?).map(Value::Number)
+}

@@ -1,0 +1,39 @@
+//! Specs: how TOML becomes a machine, a design and a run.
+//!
+//! The types of [`Spec`] and of its parts say everything once: a field's doc comment is its meaning, `x-unit` and
+//! `x-source` its unit and origin, `Default` its built-in value. From them [`Setting::tree`] makes a tree of all keys, and
+//! everything else reads that tree: [`load`] checks each key of presets, files and `--set` options against it, [`explain`] and
+//! [`reference_markdown`] print it, [`show_spec`] annotates a spec with it.
+//!
+//! Layers, each over those before it: built-in defaults, a machine preset, a design preset, spec files, `--set` options.
+//!
+//! - `quantity`: sizes and counts with suffixes.
+//! - `schema`: the tree of settings.
+//! - `problem`: what is wrong, and where, with a caret.
+//! - `layer`: one text checked against the tree; the sum of layers.
+//! - `settings`: [`Spec`] and the parts that belong to no component.
+//! - `preset`: the presets in the binary.
+//! - `load`: presets, files and options in their order.
+//! - `explain`, `show`: what people read.
+
+mod explain;
+mod layer;
+mod load;
+mod preset;
+mod problem;
+mod quantity;
+mod schema;
+mod settings;
+mod show;
+#[cfg(test)]
+mod tests;
+
+pub use explain::{CounterInfo, Explanation, PresetValue, explain, preset_values};
+pub use layer::Origins;
+pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
+pub use preset::{Preset, PresetKind, preset, presets};
+pub use problem::{Place, Problem, Source, SpecError};
+pub use quantity::{parse_count, parse_size};
+pub use schema::{Choice, Kind, Setting};
+pub use settings::{MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree};
+pub use show::{reference_markdown, show_spec};

@@ -1,0 +1,77 @@
+//! The presets that come with Ambulator.
+
+use super::layer::{Header, Layers};
+use super::problem::Source;
+use super::settings;
+use std::sync::{Arc, OnceLock};
+
+/// What a preset describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresetKind {
+    /// A paper's machine.
+    Machine,
+    /// A translation design.
+    Design,
+}
+
+impl PresetKind {
+    /// "machine" or "design".
+    pub fn name(self) -> &'static str {
+        match self {
+            PresetKind::Machine => "machine",
+            PresetKind::Design => "design",
+        }
+    }
+}
+
+/// A preset file as it is in the binary.
+struct Embedded {
+    kind: PresetKind,
+    name: &'static str,
+    path: &'static str,
+    text: &'static str,
+}
+
+const EMBEDDED: &[Embedded] = &include!(concat!(env!("OUT_DIR"), "/presets.rs"));
+
+/// A preset that comes with Ambulator.
+#[derive(Debug)]
+pub struct Preset {
+    /// What it describes.
+    pub kind: PresetKind,
+    /// The name that commands take.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub about: String,
+    /// The paper and the table or section that it follows; empty if none.
+    pub paper: String,
+    /// The presets that it builds on.
+    pub base: Vec<String>,
+    pub(crate) source: Arc<Source>,
+}
+
+impl Preset {
+    /// Its TOML text.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+}
+
+/// All presets: machines, then designs, each by name.
+pub fn presets() -> &'static [Preset] {
+    static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
+    PRESETS.get_or_init(|| {
+        let read = |of: &Embedded| {
+            let source = Arc::new(Source { name: of.path.into(), text: of.text.into() });
+            let Header { about, paper, base } = Layers::header(settings::tree(), &source);
+            let base = base.into_iter().map(|(name, _)| name).collect();
+            Preset { kind: of.kind, name: of.name, about, paper, base, source }
+        };
+        EMBEDDED.iter().map(read).collect()
+    })
+}
+
+/// The preset of this kind and name.
+pub fn preset(kind: PresetKind, name: &str) -> Option<&'static Preset> {
+    presets().iter().find(|preset| preset.kind == kind && preset.name == name)
+}

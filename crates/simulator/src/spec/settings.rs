@@ -1,0 +1,278 @@
+//! What a spec holds: the machine, its operating system, the design, the run.
+
+use super::schema::Setting;
+use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
+use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
+use ambulator_mmu::{MmuSpec, NestedSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// Everything that a run is made of, beside its program. The defaults are LVM's Table 1 machine with a radix table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// The machine as a whole.
+    pub machine: MachineSpec,
+    /// Each core.
+    pub core: CoreSpec,
+    /// First-level instruction cache of each core.
+    pub l1i: CacheSpec,
+    /// First-level data cache of each core.
+    pub l1d: CacheSpec,
+    /// Second-level cache of each core.
+    pub l2: CacheSpec,
+    /// Last-level cache, shared by all cores; `bytes` and `mshrs` are for each core.
+    pub llc: CacheSpec,
+    /// Main memory's channels, banks and timings.
+    pub dram: DramSpec,
+    /// TLBs and page walkers of each core.
+    pub mmu: MmuSpec,
+    /// Main memory's size and state as the operating system sees it.
+    pub memory: MemorySpec,
+    /// Virtual machines.
+    pub virtualization: VirtualizationSpec,
+    /// The run.
+    pub run: RunSpec,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        let HierarchySpec { l1i, l1d, l2, llc, dram } = HierarchySpec::default();
+        Spec {
+            machine: MachineSpec::default(),
+            core: CoreSpec::default(),
+            l1i,
+            l1d,
+            l2,
+            llc,
+            dram,
+            mmu: MmuSpec::default(),
+            memory: MemorySpec::default(),
+            virtualization: VirtualizationSpec::default(),
+            run: RunSpec::default(),
+        }
+    }
+}
+
+impl Spec {
+    /// The caches and DRAM, as the hierarchy takes them.
+    pub fn hierarchy(&self) -> HierarchySpec {
+        HierarchySpec {
+            l1i: self.l1i.clone(),
+            l1d: self.l1d.clone(),
+            l2: self.l2.clone(),
+            llc: self.llc.clone(),
+            dram: self.dram.clone(),
+        }
+    }
+
+    /// What is wrong with it, one sentence a problem, each naming its key; none when a machine can be built from it.
+    pub fn validate(&self) -> Vec<String> {
+        let mut wrong = self.machine.validate("machine");
+        wrong.extend(self.core.validate("core"));
+        let cores = self.machine.cores as usize;
+        let hierarchy = self.hierarchy();
+        let mut caches = hierarchy.validate("");
+        // Sets and tags can be reasoned about only when the parts are sound.
+        if caches.is_empty() && wrong.is_empty() {
+            caches.extend(hierarchy.validate_machine("", cores, self.memory.bytes));
+        }
+        // The caches are at the top level of a spec, so their keys have no group before them.
+        wrong.extend(caches.into_iter().map(|sentence| sentence.replace("`.", "`")));
+        wrong.extend(self.mmu.validate("mmu"));
+        wrong.extend(self.memory.validate("memory"));
+        wrong.extend(self.virtualization.validate("virtualization"));
+        wrong.extend(self.run.validate("run"));
+        wrong
+    }
+
+    /// What is wrong with running programs of `footprint` bytes altogether on this machine: a sentence, or none.
+    pub fn validate_footprint(&self, footprint: u64) -> Vec<String> {
+        let usable = (self.memory.bytes as f64 * self.memory.fragmentation.free_share * (1.0 - self.memory.pressure.pressure)) as u64;
+        if footprint <= usable {
+            return Vec::new();
+        }
+        vec![format!(
+            "a footprint of {} does not fit: `memory.bytes` is {}, of which about {} are free for programs; give a smaller footprint or more memory",
+            super::quantity::show_size(footprint),
+            super::quantity::show_size(self.memory.bytes),
+            if usable == self.memory.bytes { "all".to_string() } else { format!("{} MiB", usable >> 20) }
+        )]
+    }
+}
+
+/// The machine as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MachineSpec {
+    /// The clock of the cores and caches.
+    #[schemars(extend("x-unit" = "MHz", "x-source" = "LVM Table 1 (2 GHz)"))]
+    pub clock_mhz: u64,
+    /// Cores, each with its own L1 and L2 caches, TLBs and walkers; 1 to 16.
+    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: one program on one core"))]
+    pub cores: u32,
+}
+
+impl Default for MachineSpec {
+    fn default() -> Self {
+        MachineSpec { clock_mhz: 2000, cores: 1 }
+    }
+}
+
+/// Most cores of a machine.
+const MOST_CORES: u32 = 16;
+
+impl MachineSpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !(100..=10_000).contains(&self.clock_mhz) {
+            wrong.push(format!("`{at}.clock_mhz` is {}; it must be 100 to 10000 MHz", self.clock_mhz));
+        }
+        if !(1..=MOST_CORES).contains(&self.cores) {
+            wrong.push(format!("`{at}.cores` is {}; a machine has 1 to {MOST_CORES} cores", self.cores));
+        }
+        wrong
+    }
+}
+
+/// Main memory as the operating system sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemorySpec {
+    /// Physical memory, for data and translation structures alike.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1 (128 GB)"))]
+    pub bytes: u64,
+    /// The buddy allocator.
+    pub buddy: BuddySpec,
+    /// How fragmented memory is before programs start.
+    pub fragmentation: FragmentSpec,
+    /// How much of memory others hold before programs start.
+    pub pressure: PressureSpec,
+}
+
+impl Default for MemorySpec {
+    fn default() -> Self {
+        MemorySpec {
+            bytes: 128 << 30,
+            buddy: BuddySpec::default(),
+            fragmentation: FragmentSpec::default(),
+            pressure: PressureSpec::default(),
+        }
+    }
+}
+
+/// Least and greatest physical memory, in bytes: below it no program runs, above it the simulated bytes find no address space.
+const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
+
+impl MemorySpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !MEMORY_RANGE.contains(&self.bytes) {
+            wrong.push(format!("`{at}.bytes` is {}; memory can be 16 MiB to 16 TiB", super::quantity::show_size(self.bytes)));
+        } else if !self.bytes.is_multiple_of(2 << 20) {
+            wrong.push(format!(
+                "`{at}.bytes` is {}, which is no multiple of 2 MiB; {} or {} MiB would be",
+                self.bytes,
+                self.bytes >> 21 << 1,
+                (self.bytes >> 21 << 1) + 2
+            ));
+        }
+        wrong.extend(self.buddy.validate(&format!("{at}.buddy")));
+        wrong.extend(self.fragmentation.validate(&format!("{at}.fragmentation")));
+        wrong.extend(self.pressure.validate(&format!("{at}.pressure")));
+        wrong
+    }
+}
+
+/// Whether programs run in a virtual machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VirtualizationMode {
+    /// On the machine itself.
+    #[default]
+    None,
+    /// Nested paging: each guest-physical address of a walk, and of the data, is translated by the host's table.
+    Nested,
+    /// Shadow paging whose upkeep is free: one table from guest-virtual to host-physical addresses.
+    IdealShadow,
+}
+
+/// Virtual machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VirtualizationSpec {
+    /// Whether programs run in a virtual machine, and how its memory is translated.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.5"))]
+    pub mode: VirtualizationMode,
+    /// The hardware of the second stage, with `mode = "nested"`.
+    pub nested: NestedSpec,
+}
+
+impl VirtualizationSpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
+        let sentences = tlb.validate(&format!("{at}.nested"));
+        sentences
+            .into_iter()
+            .map(|sentence| sentence.replace(".entries`", ".tlb_entries`").replace(".ways`", ".tlb_ways`"))
+            .collect()
+    }
+}
+
+/// Whether time is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunMode {
+    /// Cycles, and everything that has a latency.
+    #[default]
+    Timing,
+    /// No time: every count that does not need it.
+    Functional,
+}
+
+/// The run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSpec {
+    /// The seed of everything that is random: the program's data, fragmentation, hash functions, replacement.
+    #[schemars(extend("x-unit" = "seed"))]
+    pub seed: u64,
+    /// Instructions that are measured, on each core, after warm-up; a program that ends earlier ends the run.
+    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
+    pub instructions: u64,
+    /// Instructions that each core runs, from the program's region of interest on, before anything is counted.
+    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice"))]
+    pub warmup: u64,
+    /// Whether time is simulated.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub mode: RunMode,
+    /// Whether every translation is compared with what the kernel knows.
+    #[schemars(extend("x-unit" = "flag"))]
+    pub oracle: bool,
+}
+
+impl Default for RunSpec {
+    fn default() -> Self {
+        RunSpec { seed: 1, instructions: 20_000_000, warmup: 2_000_000, mode: RunMode::Timing, oracle: true }
+    }
+}
+
+impl RunSpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        if self.instructions == 0 {
+            return vec![format!("`{at}.instructions` is 0: a run must simulate something; give at least 1")];
+        }
+        Vec::new()
+    }
+}
+
+/// The settings of [`Spec`] as a tree.
+pub fn tree() -> &'static Setting {
+    static TREE: OnceLock<Setting> = OnceLock::new();
+    TREE.get_or_init(Setting::tree::<Spec>)
+}

@@ -1,0 +1,103 @@
+//! A spec as annotated TOML, and the reference of all settings.
+
+use super::explain::show_value;
+use super::schema::{Kind, Setting};
+use super::settings::{Spec, tree};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// The spec as TOML in which each setting says its unit and meaning. Read as a spec file, it gives the same spec.
+pub fn show_spec(spec: &Spec) -> String {
+    show(tree(), &serde_json::to_value(spec).unwrap_or_default())
+}
+
+/// Any value of the tree's type as annotated TOML.
+pub(crate) fn show(setting: &Setting, value: &Value) -> String {
+    let mut text = String::new();
+    show_group(&mut text, setting, value);
+    text
+}
+
+fn show_group(text: &mut String, group: &Setting, value: &Value) {
+    let below = |child: &Setting| value.get(child.name()).cloned().unwrap_or_default();
+    let (groups, values): (Vec<&Setting>, Vec<&Setting>) =
+        group.children().iter().partition(|child| matches!(child.kind, Kind::Group(_)));
+    if !group.key.is_empty() && !values.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        comment(text, &group.meaning);
+        let _ = writeln!(text, "[{}]", group.key);
+    }
+    for child in values {
+        let unit = match child.unit.as_str() {
+            "" | "flag" | "choice" | "text" => String::new(),
+            unit => format!(" ({unit})"),
+        };
+        comment(text, &format!("{}{unit}", child.meaning));
+        let child_value = below(child);
+        // What is unset has no value in TOML.
+        let off = if child_value.is_null() { "# " } else { "" };
+        let _ = writeln!(text, "{off}{} = {}", child.name(), show_value(child, &child_value));
+    }
+    for child in groups {
+        show_group(text, child, &below(child));
+    }
+}
+
+/// Comment lines of at most 100 characters.
+fn comment(text: &mut String, sentence: &str) {
+    let mut line = String::from("#");
+    for word in sentence.split_whitespace() {
+        if line.len() + 1 + word.len() > 100 {
+            let _ = writeln!(text, "{line}");
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    if line.len() > 1 {
+        let _ = writeln!(text, "{line}");
+    }
+}
+
+/// Every setting as Markdown: a section for each group, a table row for each setting.
+pub fn reference_markdown() -> String {
+    let mut text = String::from(
+        "# Settings\n\nEvery setting of a spec, made from the types that read it. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; counts, instructions \
+         and cycles take `K`, `M`, `G` (powers of 1000) and `Ki`, `Mi`, `Gi` (powers of 1024); entries take the latter only.\n",
+    );
+    tree().visit(&mut |group| {
+        let values: Vec<&Setting> =
+            group.children().iter().filter(|child| !matches!(child.kind, Kind::Group(_))).collect();
+        let Kind::Group(_) = group.kind else { return };
+        if group.key.is_empty() {
+            return;
+        }
+        let level = if group.key.contains('.') { "###" } else { "##" };
+        let _ = writeln!(text, "\n{level} `{}`\n\n{}", group.key, cell(&group.meaning));
+        if values.is_empty() {
+            return;
+        }
+        text.push_str("\n| setting | type | unit | default | meaning | source |\n|---|---|---|---|---|---|\n");
+        for setting in values {
+            let mut meaning = setting.meaning.clone();
+            if let Kind::Choice(choices) = &setting.kind {
+                for choice in choices.iter().filter(|choice| !choice.meaning.is_empty()) {
+                    let _ = write!(meaning, "<br>`{}`: {}", choice.name, choice.meaning);
+                }
+            }
+            let kind = if matches!(setting.kind, Kind::Choice(_)) { "choice".into() } else { setting.kind.name() };
+            let default = show_value(setting, &setting.default);
+            let source = setting.source.clone().unwrap_or_default();
+            let cells = [kind, setting.unit.clone(), format!("`{default}`"), meaning, source];
+            let _ = writeln!(text, "| `{}` | {} |", setting.key, cells.map(|text| cell(&text)).join(" | "));
+        }
+    });
+    text
+}
+
+/// Text that does not end a table cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
