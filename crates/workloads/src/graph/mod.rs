@@ -1,1 +1,11 @@
-//! Generated graphs.
+//! Generated graphs: Kronecker edges, compressed sparse rows in host memory, and the property-graph layout.
+
+mod csr;
+mod heap;
+mod kronecker;
+mod property;
+
+pub use csr::{Graph, host_bytes};
+pub use heap::Heap;
+pub use kronecker::{KroneckerSpec, MAX_VERTICES, for_each_edge};
+pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};

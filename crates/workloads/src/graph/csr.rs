@@ -1,0 +1,256 @@
+//! A graph in compressed sparse rows, in host memory: 4 bytes a neighbour, 4 a vertex.
+
+use super::kronecker::{KroneckerSpec, for_each_edge};
+use ambulator_base::FRAME_BYTES;
+use std::sync::{Arc, Mutex, Weak};
+
+/// A graph: vertex `u`'s neighbours are `neighbours[offsets[u]..offsets[u + 1]]`, in the order in which the edges came.
+#[derive(Debug, PartialEq)]
+pub struct Graph {
+    /// First neighbour of each vertex, and the end of the last one's.
+    pub offsets: Vec<u32>,
+    /// Ends of the stored edges: each undirected edge is here twice.
+    pub neighbours: Vec<u32>,
+    /// Pages of a neighbour array of 4-byte ids that begins [`crate::layout::MMAP_HEADER`] bytes into a page, in the
+    /// order in which the counting sort first writes to them.
+    pub first_touches: Vec<u32>,
+}
+
+/// Host bytes that a graph takes.
+pub fn host_bytes(vertices: u64, edge_factor: u32) -> u64 {
+    vertices * 4 + vertices * u64::from(edge_factor) * 2 * 4
+}
+
+/// One end of an edge on its way to its vertex.
+#[derive(Clone, Copy, Default)]
+struct Half {
+    /// Its place in the input: twice the edge's number, plus one for the second end.
+    sequence: u32,
+    from: u32,
+    to: u32,
+}
+
+/// Told of placed edges: place in the input, vertex, and how many edges the vertex had before.
+pub(crate) type Placed = (u32, u32, u32);
+
+/// Host bytes of all buckets together while a graph is generated.
+const BUCKET_BYTES: usize = 64 << 20;
+/// Vertices whose neighbours are placed together: their part of the arrays stays in the host's cache.
+const BUCKET_VERTICES: u64 = 1 << 13;
+/// More buckets than this would not find their own ends in the host's cache.
+const MAX_BUCKETS: u64 = 1 << 10;
+
+/// Sorts halves of edges by vertex range, keeping their order within each, and hands full buckets on. Without it each
+/// placement is a cache miss and a TLB miss of the host, some ten times the time.
+struct Buckets {
+    shift: u32,
+    capacity: usize,
+    halves: Vec<Half>,
+    used: Vec<u32>,
+}
+
+impl Buckets {
+    fn new(vertices: u64) -> Buckets {
+        let window = BUCKET_VERTICES.max(vertices.div_ceil(MAX_BUCKETS).next_power_of_two());
+        let buckets = vertices.div_ceil(window) as usize;
+        let capacity = BUCKET_BYTES / size_of::<Half>() / buckets.max(16);
+        Buckets {
+            shift: window.ilog2(),
+            capacity,
+            halves: vec![Half::default(); capacity * buckets],
+            used: vec![0; buckets],
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, half: Half, mut full: impl FnMut(&[Half])) {
+        let bucket = (half.from >> self.shift) as usize;
+        let start = bucket * self.capacity;
+        let used = &mut self.used[bucket];
+        self.halves[start + *used as usize] = half;
+        *used += 1;
+        if *used as usize == self.capacity {
+            *used = 0;
+            full(&self.halves[start..start + self.capacity]);
+        }
+    }
+
+    fn finish(&mut self, mut rest: impl FnMut(&[Half])) {
+        for (bucket, used) in self.used.iter_mut().enumerate() {
+            let start = bucket * self.capacity;
+            rest(&self.halves[start..start + std::mem::take(used) as usize]);
+        }
+    }
+}
+
+/// Hands every half of every edge to `place`, in the order of the input for each vertex.
+fn for_each_half(spec: &KroneckerSpec, vertices: u64, seed: u64, mut place: impl FnMut(&[Half])) {
+    let mut buckets = Buckets::new(vertices);
+    let mut sequence = 0u32;
+    for_each_edge(spec, vertices, seed, |u, v| {
+        buckets.push(Half { sequence, from: u, to: v }, &mut place);
+        buckets.push(Half { sequence: sequence + 1, from: v, to: u }, &mut place);
+        sequence = sequence.wrapping_add(2);
+    });
+    buckets.finish(place);
+}
+
+impl Graph {
+    /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is stored.
+    ///
+    /// `vertices * edge_factor * 2` must be below 2^32 (specs are checked for it).
+    pub fn generate(spec: &KroneckerSpec, vertices: u64, seed: u64) -> Graph {
+        let n = vertices as usize;
+        let mut offsets = vec![0u32; n + 1];
+        for_each_half(spec, vertices, seed, |halves| {
+            for half in halves {
+                offsets[half.from as usize] += 1;
+            }
+        });
+        let mut sum = 0;
+        for offset in &mut offsets {
+            sum += std::mem::replace(offset, sum);
+        }
+        let mut neighbours = vec![0u32; sum as usize];
+        let mut touched = PageOrder::new(neighbours.len());
+        // Each offset moves to the next one's start while its neighbours are placed; shifting by one restores them.
+        for_each_half(spec, vertices, seed, |halves| {
+            for half in halves {
+                let place = &mut offsets[half.from as usize];
+                neighbours[*place as usize] = half.to;
+                touched.write(*place, half.sequence);
+                *place += 1;
+            }
+        });
+        offsets.copy_within(..n, 1);
+        offsets[0] = 0;
+        Graph { offsets, neighbours, first_touches: touched.order() }
+    }
+
+    /// The edges that `wanted` picks by how many their vertex had before, in the order of the input.
+    pub(crate) fn placed_when(
+        spec: &KroneckerSpec,
+        vertices: u64,
+        seed: u64,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Vec<Placed> {
+        let mut degrees = vec![0u32; vertices as usize];
+        let mut placed = Vec::new();
+        for_each_half(spec, vertices, seed, |halves| {
+            for half in halves {
+                let degree = &mut degrees[half.from as usize];
+                if wanted(*degree) {
+                    placed.push((half.sequence, half.from, *degree));
+                }
+                *degree += 1;
+            }
+        });
+        placed.sort_unstable_by_key(|p| p.0);
+        placed
+    }
+
+    /// The graph of these settings: the one that is there already, if anybody holds it.
+    pub fn shared(spec: &KroneckerSpec, vertices: u64, seed: u64) -> Arc<Graph> {
+        type Known = (KroneckerSpec, u64, u64, Weak<Graph>);
+        static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.retain(|(.., graph)| graph.strong_count() > 0);
+        let same = known.iter().find(|(s, n, x, _)| (s, *n, *x) == (spec, vertices, seed));
+        if let Some(graph) = same.and_then(|(.., graph)| graph.upgrade()) {
+            return graph;
+        }
+        let graph = Arc::new(Graph::generate(spec, vertices, seed));
+        known.push((spec.clone(), vertices, seed, Arc::downgrade(&graph)));
+        graph
+    }
+
+    /// Number of vertices.
+    pub fn vertices(&self) -> u64 {
+        self.offsets.len() as u64 - 1
+    }
+
+    /// Stored edges: two for each undirected one.
+    pub fn edges(&self) -> u64 {
+        self.neighbours.len() as u64
+    }
+
+    /// Edges stored at vertex `u`.
+    #[inline(always)]
+    pub fn degree(&self, u: u32) -> u32 {
+        self.offsets[u as usize + 1] - self.offsets[u as usize]
+    }
+
+    /// Vertex `u`'s neighbours.
+    #[inline(always)]
+    pub fn neighbours_of(&self, u: u32) -> &[u32] {
+        &self.neighbours[self.offsets[u as usize] as usize..self.offsets[u as usize + 1] as usize]
+    }
+}
+
+/// Remembers in which order pages of the neighbour array are first written.
+struct PageOrder(Vec<(u32, u32)>);
+
+impl PageOrder {
+    fn new(neighbours: usize) -> PageOrder {
+        let bytes = neighbours as u64 * 4 + crate::layout::MMAP_HEADER;
+        PageOrder((0..bytes.div_ceil(FRAME_BYTES) as u32).map(|page| (u32::MAX, page)).collect())
+    }
+
+    #[inline(always)]
+    fn write(&mut self, index: u32, sequence: u32) {
+        let page = (u64::from(index) * 4 + crate::layout::MMAP_HEADER) / FRAME_BYTES;
+        let first = &mut self.0[page as usize].0;
+        *first = sequence.min(*first);
+    }
+
+    fn order(mut self) -> Vec<u32> {
+        self.0.sort_unstable();
+        self.0.into_iter().map(|(_, page)| page).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_edge_is_stored_in_both_directions_in_the_generators_order() {
+        for vertices in [1u64 << 10, 1500] {
+            let spec = KroneckerSpec::default();
+            let graph = Graph::generate(&spec, vertices, 5);
+            let mut lists = vec![Vec::new(); vertices as usize];
+            for_each_edge(&spec, vertices, 5, |u, v| {
+                lists[u as usize].push(v);
+                lists[v as usize].push(u);
+            });
+            assert_eq!(graph.edges(), vertices * 32);
+            for u in 0..vertices as u32 {
+                assert_eq!(graph.neighbours_of(u), lists[u as usize]);
+            }
+            let mut pages = graph.first_touches.clone();
+            pages.sort_unstable();
+            assert!(pages.iter().enumerate().all(|(i, &page)| i as u32 == page), "each page is first written once");
+            assert_ne!(pages, graph.first_touches, "a counting sort does not write in ascending order");
+        }
+    }
+
+    #[test]
+    fn degrees_are_skewed_and_hubs_are_anywhere() {
+        let graph = Graph::generate(&KroneckerSpec::default(), 1 << 14, 1);
+        let isolated = (0..1 << 14).filter(|&u| graph.degree(u) == 0).count();
+        assert!((1000..8000).contains(&isolated), "{isolated} isolated vertices");
+        let mut by_degree: Vec<u32> = (0..1 << 14).collect();
+        by_degree.sort_by_key(|&u| std::cmp::Reverse(graph.degree(u)));
+        assert!(graph.degree(by_degree[0]) > 1000, "the greatest hub has {}", graph.degree(by_degree[0]));
+        let low = by_degree[..100].iter().filter(|&&u| u < 1 << 13).count();
+        assert!((25..75).contains(&low), "{low} of 100 hubs are in the lower half of the labels");
+    }
+
+    #[test]
+    fn a_graph_in_use_is_shared_and_others_are_their_own() {
+        let spec = KroneckerSpec::default();
+        let graph = Graph::shared(&spec, 1 << 10, 77);
+        assert!(Arc::ptr_eq(&graph, &Graph::shared(&spec, 1 << 10, 77)));
+        assert_ne!(*graph, *Graph::shared(&spec, 1 << 10, 78));
+    }
+}
