@@ -119,16 +119,6 @@ enum Tags {
     ThirtyTwo(Box<[ThirtyTwo]>),
 }
 
-/// Bit `i` is set when `tags[i] == tag`.
-#[inline(always)]
-fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
-    let mut mask = 0;
-    for (i, &t) in tags.iter().enumerate() {
-        mask |= u32::from(t == tag) << i;
-    }
-    mask
-}
-
 impl Tags {
     fn new(sets: usize, ways: usize) -> Tags {
         match ways {
@@ -142,10 +132,10 @@ impl Tags {
     #[inline(always)]
     fn matches(&self, set: usize, tag: u32) -> u32 {
         match self {
-            Tags::Eight(sets) => matches(&sets[set].0, tag),
-            Tags::Sixteen(sets) => matches(&sets[set].0, tag),
-            Tags::Four(sets) => matches(&sets[set].0, tag),
-            Tags::ThirtyTwo(sets) => matches(&sets[set].0, tag),
+            Tags::Eight(sets) => host::matches(&sets[set].0, tag),
+            Tags::Sixteen(sets) => host::matches(&sets[set].0, tag),
+            Tags::Four(sets) => host::matches(&sets[set].0, tag),
+            Tags::ThirtyTwo(sets) => host::matches(&sets[set].0, tag),
         }
     }
 
