@@ -219,10 +219,11 @@ fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
     for (i, (&site, record)) in order.iter().zip(records).enumerate() {
         let site = usize::from(site);
         let bytes = |base: u64| varint::len(varint::zigzag(record.va.0.wrapping_sub(base) as i64));
-        cost[site][0] += bytes(last_va[site]);
+        let (own, others) = cost[site].split_at_mut(1);
+        own[0] += bytes(last_va[site]);
         last_va[site] = record.va.0;
-        for back in 1..=MAX_REFERENCE {
-            cost[site][back] += bytes(earlier_va(records, i, back));
+        for (before, cost) in others.iter_mut().enumerate() {
+            *cost += bytes(earlier_va(records, i, before + 1));
         }
     }
     for (site, cost) in sites.iter_mut().zip(&cost) {

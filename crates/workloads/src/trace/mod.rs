@@ -4,14 +4,31 @@
 //! the byte or line, what was wrong and what would be right.
 
 mod block;
+mod champsim;
+mod compressed;
+mod convert;
 mod event_codec;
+mod first_touch;
 pub mod format;
+mod fuzz;
+mod implicit_maps;
+mod lackey;
+mod mappings;
+mod open;
 mod reader;
+mod summary;
 mod varint;
 mod writer;
 
+pub use champsim::ChampSimWriter;
+pub use compressed::Compression;
+pub use convert::{Conversion, ConversionReport, convert};
+pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
+pub use fuzz::{fuzz_champsim, fuzz_lackey, fuzz_open, fuzz_trace};
+pub use open::{TraceFormat, TraceOptions, open_trace};
 pub use reader::{TraceInfo, TraceReader};
+pub use summary::{HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec};
 
 use ambulator_base::{Record, SourceError, VmEvent};

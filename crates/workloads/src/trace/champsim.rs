@@ -1,0 +1,350 @@
+//! ChampSim's traces: 64-byte `input_instr` records, raw or compressed, read and written.
+//!
+//! ```text
+//! u64 ip   u8 is_branch   u8 branch_taken   u8 destination_registers[2]   u8 source_registers[4]
+//! u64 destination_memory[2]   u64 source_memory[4]          (little-endian; 0 is none)
+//! ```
+//!
+//! Source: `inc/trace_instruction.h` of ChampSim. What the format leaves open is settled here:
+//!
+//! - It has no access sizes. An access is taken to have [`ACCESS_BYTES`] bytes, fewer where those would cross a line, so that no
+//!   line crossing is made up.
+//! - Dependences come from registers: a record depends on the two latest loads that its instruction's source registers come
+//!   from, through any instructions between. The format does not tell address registers from data registers, so a store also waits for its
+//!   data. The stack pointer (6) and the instruction pointer (26) carry no dependence: they would chain every push and call.
+//! - A branch's target is the next instruction's `ip` if it was taken; for one not taken it is unknown and given as 0.
+//! - An instruction with several accesses gives several records; gaps after it are shorter by the surplus, so that
+//!   instructions add up.
+//!
+//! Written traces: a record is one instruction, its gap that many instructions without operands before it, explicit fetches and VM
+//! events are left out (the format has none). Each load writes the next of a ring of registers, so a dependence survives if fewer
+//! than [`RING`] loads lie between.
+
+use super::RecordSink;
+use super::compressed::{Compression, Finish, Unpacked, packing};
+use super::implicit_maps::ImplicitMaps;
+use super::writer::cannot_write;
+use ambulator_base::{
+    Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
+    VmEvent,
+};
+use std::io::Write;
+
+/// Bytes of an instruction in the file.
+pub const INSTRUCTION_BYTES: usize = 64;
+/// Bytes that an access is taken to have.
+pub const ACCESS_BYTES: u64 = 8;
+/// ChampSim's number of the stack pointer.
+const STACK_POINTER: u8 = 6;
+/// ChampSim's number of the flags.
+const FLAGS: u8 = 25;
+/// ChampSim's number of the instruction pointer.
+const INSTRUCTION_POINTER: u8 = 26;
+/// Registers that written loads take turns in: all but 0 (none) and ChampSim's three special ones.
+pub const RING: usize = 252;
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    super::format::u64_at(bytes, at)
+}
+
+/// Whether 64 bytes may be an instruction: flags are 0 or 1, only branches are taken, there is an ip.
+pub(super) fn plausible(bytes: &[u8]) -> bool {
+    let canonical = |address: u64| matches!(address >> 56, 0 | 1 | 0xff);
+    bytes.len() >= INSTRUCTION_BYTES
+        && bytes[8] <= 1
+        && bytes[9] <= bytes[8]
+        && word(bytes, 0) != 0
+        && (0..7).all(|i| canonical(word(bytes, if i == 0 { 0 } else { 8 + i * 8 })))
+}
+
+/// A ChampSim trace as a stream.
+pub(super) struct ChampSimReader {
+    input: Unpacked,
+    identity: ProgramIdentity,
+    maps: Option<ImplicitMaps>,
+    va_mask: u64,
+    /// For each register the numbers (from 1) of the two latest loads that its value comes from.
+    producers: [[u64; 2]; 256],
+    records: u64,
+    gap: u64,
+    debt: u64,
+    /// A taken branch whose target is the next instruction's ip.
+    branch: Option<Record>,
+}
+
+fn merge(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    let (high, low) = if a[0] >= b[0] { (a, b) } else { (b, a) };
+    let second = if low[0] == high[0] { low[1] } else { low[0] };
+    [high[0], high[1].max(second)]
+}
+
+impl ChampSimReader {
+    pub(super) fn new(
+        input: Unpacked,
+        identity: ProgramIdentity,
+        maps: Option<ImplicitMaps>,
+        va_bits: u8,
+    ) -> Self {
+        ChampSimReader {
+            input,
+            identity,
+            maps,
+            va_mask: (1 << va_bits) - 1,
+            producers: [[0; 2]; 256],
+            records: 0,
+            gap: 0,
+            debt: 0,
+            branch: None,
+        }
+    }
+
+    fn emit(&mut self, record: Record, batch: &mut Batch) {
+        match &mut self.maps {
+            Some(maps) => maps.push(record, batch),
+            None => batch.records.push(record),
+        }
+    }
+
+    fn instruction(&mut self, bytes: &[u8; INSTRUCTION_BYTES], batch: &mut Batch) {
+        let ip = word(bytes, 0) & self.va_mask;
+        if let Some(mut branch) = self.branch.take() {
+            branch.va = VirtAddr(ip);
+            self.emit(branch, batch);
+        }
+        let carried = |r: &&u8| !matches!(**r, 0 | STACK_POINTER | INSTRUCTION_POINTER);
+        let sources = bytes[12..16]
+            .iter()
+            .filter(carried)
+            .fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]));
+        let before = self.records;
+        let mut value = sources;
+        let is_branch = bytes[8] != 0;
+        // Loads come before stores, as in an instruction that changes memory.
+        for (at, kind) in [32, 40, 48, 56]
+            .map(|at| (at, RecordKind::Load))
+            .into_iter()
+            .chain([(16, RecordKind::Store), (24, RecordKind::Store)])
+        {
+            let va = word(bytes, at) & self.va_mask;
+            if va != 0 {
+                let size = ACCESS_BYTES.min(LINE_BYTES - va % LINE_BYTES) as u8;
+                let record = self.record(ip, va, size, kind, sources, before);
+                self.emit(record, batch);
+                if kind == RecordKind::Load {
+                    value = merge(value, [self.records, 0]);
+                }
+            }
+        }
+        if is_branch {
+            let taken = bytes[9] != 0;
+            let kind = if taken {
+                RecordKind::BranchTaken
+            } else {
+                RecordKind::BranchNotTaken
+            };
+            let record = self.record(ip, 0, 0, kind, value, before);
+            if taken {
+                self.branch = Some(record);
+            } else {
+                self.emit(record, batch);
+            }
+        }
+        for register in bytes[10..12].iter().filter(carried) {
+            self.producers[usize::from(*register)] = value;
+        }
+        if self.records == before {
+            self.gap += 1;
+        } else {
+            self.debt += self.records - before - 1;
+        }
+    }
+
+    fn record(
+        &mut self,
+        pc: u64,
+        va: u64,
+        size: u8,
+        kind: RecordKind,
+        producers: [u64; 2],
+        before: u64,
+    ) -> Record {
+        self.records += 1;
+        let mut gap = 0;
+        if self.records == before + 1 {
+            let paid = self.debt.min(self.gap);
+            gap = self.gap - paid;
+            self.debt -= paid;
+            self.gap = 0;
+        }
+        let distance = |producer: u64| match producer {
+            0 => 0,
+            p => u16::try_from(self.records - p).unwrap_or(0),
+        };
+        Record {
+            pc: VirtAddr(pc),
+            va: VirtAddr(va),
+            gap: u32::try_from(gap).unwrap_or(u32::MAX),
+            dep1: distance(producers[0]),
+            dep2: distance(producers[1]),
+            size,
+            kind,
+        }
+    }
+}
+
+impl RecordSource for ChampSimReader {
+    fn identity(&self) -> ProgramIdentity {
+        self.identity.clone()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.records.len() < Batch::TARGET_RECORDS {
+            let offset = self.input.offset;
+            let bytes = self
+                .input
+                .peek(INSTRUCTION_BYTES)
+                .map_err(SourceError::new)?;
+            let Some(bytes) = bytes.first_chunk::<INSTRUCTION_BYTES>() else {
+                let left = bytes.len();
+                if left > 0 {
+                    return Err(SourceError::new(format!(
+                        "{}: the ChampSim trace is cut short: {left} bytes at byte {offset}, where an instruction has \
+                         {INSTRUCTION_BYTES}",
+                        self.input.name()
+                    )));
+                }
+                if let Some(branch) = self.branch.take() {
+                    self.emit(branch, batch);
+                }
+                break;
+            };
+            let bytes = *bytes;
+            if bytes[8] > 1 || bytes[9] > 1 {
+                return Err(SourceError::new(format!(
+                    "{}: instruction {} at byte {offset} is no ChampSim instruction: is_branch is {} and branch_taken {}, where \
+                     both are 0 or 1; is it another kind of trace, or damaged?",
+                    self.input.name(),
+                    offset / INSTRUCTION_BYTES as u64,
+                    bytes[8],
+                    bytes[9]
+                )));
+            }
+            self.input.consume(INSTRUCTION_BYTES);
+            self.instruction(&bytes, batch);
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// Writes a ChampSim trace.
+pub struct ChampSimWriter {
+    out: Box<dyn Finish>,
+    /// Which of the ring's registers each of the last records wrote, by record number modulo the length.
+    written: Vec<u8>,
+    ring: [u8; RING],
+    /// The record (numbered from 1) whose value each register of the ring holds.
+    owners: [u64; RING],
+    records: u64,
+    loads: usize,
+    /// Instructions owed for explicit fetches, which the format does not have.
+    gap: u64,
+    /// VM events and explicit fetches that were left out.
+    pub left_out: u64,
+}
+
+impl ChampSimWriter {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// When the compressor cannot be set up.
+    pub fn new<W: Write + 'static>(
+        out: W,
+        compression: Compression,
+    ) -> Result<ChampSimWriter, SourceError> {
+        let mut ring = [0; RING];
+        let usable =
+            (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
+        ring.iter_mut()
+            .zip(usable)
+            .for_each(|(slot, register)| *slot = register);
+        Ok(ChampSimWriter {
+            out: packing(out, compression).map_err(cannot_write)?,
+            written: vec![0; 1 << 16],
+            ring,
+            owners: [0; RING],
+            records: 0,
+            loads: 0,
+            gap: 0,
+            left_out: 0,
+        })
+    }
+
+    /// The register that the load `distance` records back wrote, if it still holds that load's value.
+    fn source(&self, distance: u16) -> u8 {
+        let Some(producer) = self
+            .records
+            .checked_sub(u64::from(distance))
+            .filter(|_| distance > 0)
+        else {
+            return 0;
+        };
+        let place = usize::from(self.written[producer as usize % self.written.len()]);
+        if self.owners[place] == producer + 1 {
+            self.ring[place]
+        } else {
+            0
+        }
+    }
+}
+
+impl RecordSink for ChampSimWriter {
+    fn push(&mut self, record: &Record) -> Result<(), SourceError> {
+        let mut instruction = [0; INSTRUCTION_BYTES];
+        self.gap += u64::from(record.gap);
+        if record.kind == RecordKind::Fetch {
+            self.records += 1;
+            self.left_out += 1;
+            return Ok(());
+        }
+        for left in (1..=std::mem::take(&mut self.gap)).rev() {
+            let mut filler = [0; INSTRUCTION_BYTES];
+            let ip = record.pc.0.saturating_sub(4 * left.min(16)).max(1);
+            filler[..8].copy_from_slice(&ip.to_le_bytes());
+            self.out.write_all(&filler).map_err(cannot_write)?;
+        }
+        instruction[..8].copy_from_slice(&record.pc.0.max(1).to_le_bytes());
+        instruction[12] = self.source(record.dep1);
+        instruction[13] = self.source(record.dep2);
+        match record.kind {
+            RecordKind::Load => {
+                let (slot, place) = (
+                    self.records as usize % self.written.len(),
+                    self.loads % RING,
+                );
+                self.loads += 1;
+                self.written[slot] = place as u8;
+                self.owners[place] = self.records + 1;
+                instruction[10] = self.ring[place];
+                instruction[32..40].copy_from_slice(&record.va.0.to_le_bytes());
+            }
+            RecordKind::Store => instruction[16..24].copy_from_slice(&record.va.0.to_le_bytes()),
+            _ => {
+                instruction[8] = 1;
+                instruction[9] = u8::from(record.kind == RecordKind::BranchTaken);
+                instruction[11] = INSTRUCTION_POINTER;
+            }
+        }
+        self.records += 1;
+        self.out.write_all(&instruction).map_err(cannot_write)
+    }
+
+    fn event(&mut self, _event: VmEvent) -> Result<(), SourceError> {
+        self.left_out += 1;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SourceError> {
+        self.out.finish().map_err(cannot_write)
+    }
+}

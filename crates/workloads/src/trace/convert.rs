@@ -1,0 +1,208 @@
+//! From one trace file to another: format, compression, range.
+
+use super::RecordSink;
+use super::champsim::ChampSimWriter;
+use super::compressed::Compression;
+use super::first_touch::FirstTouches;
+use super::format::TraceHeader;
+use super::open::{TraceFormat, TraceOptions, open_trace};
+use super::writer::{TraceWriter, TraceWriterSpec};
+use ambulator_base::{Batch, Record, SourceError, VmEvent};
+use std::fs::File;
+use std::io::BufWriter;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What a conversion shall make.
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// The format written: ours or ChampSim's.
+    pub format: TraceFormat,
+    /// Compression of a ChampSim trace (ours has its own).
+    pub compression: Compression,
+    /// Records to keep, by number. VM events before it are kept too, and pages touched before it become `Touch` events, so that
+    /// the address space and the order of first touch stay the program's.
+    pub range: Range<u64>,
+    /// How ours is written.
+    pub writer: TraceWriterSpec,
+    /// How the input is read.
+    pub reader: TraceOptions,
+}
+
+impl Default for Conversion {
+    fn default() -> Self {
+        Conversion {
+            format: TraceFormat::Ambulator,
+            compression: Compression::None,
+            range: 0..u64::MAX,
+            writer: TraceWriterSpec::default(),
+            reader: TraceOptions::default(),
+        }
+    }
+}
+
+/// What a conversion made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConversionReport {
+    /// Records written.
+    pub records: u64,
+    /// VM events written.
+    pub events: u64,
+    /// VM events and explicit fetches that the format written cannot hold.
+    pub left_out: u64,
+    /// Bytes of the new file.
+    pub bytes: u64,
+}
+
+/// A sink that counts what a ChampSim trace cannot hold.
+struct Counted {
+    sink: Box<dyn RecordSink>,
+    report: ConversionReport,
+    champsim: bool,
+}
+
+impl Counted {
+    fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
+        if self.champsim {
+            self.report.left_out += 1;
+            return Ok(());
+        }
+        self.report.events += 1;
+        self.sink.event(event)
+    }
+
+    fn push(&mut self, mut record: Record) -> Result<(), SourceError> {
+        // What a record depends on may have been cut off.
+        let there = |distance: u16| {
+            if u64::from(distance) > self.report.records {
+                0
+            } else {
+                distance
+            }
+        };
+        (record.dep1, record.dep2) = (there(record.dep1), there(record.dep2));
+        self.report.records += 1;
+        self.report.left_out +=
+            u64::from(self.champsim && record.kind == ambulator_base::RecordKind::Fetch);
+        self.sink.push(&record)
+    }
+}
+
+/// Writes `from` anew as `to`. The new file appears under its name only when it is complete.
+///
+/// # Errors
+/// When the input cannot be read or is damaged within the range, the output cannot be written, both are the same file, or the format is
+/// one that is only read.
+pub fn convert(
+    from: &Path,
+    to: &Path,
+    conversion: &Conversion,
+) -> Result<ConversionReport, SourceError> {
+    if std::fs::canonicalize(from)
+        .is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to))
+    {
+        return Err(SourceError::new(format!(
+            "{}: a trace cannot be converted onto itself; name another file",
+            to.display()
+        )));
+    }
+    let mut part = to.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let made = write(from, to, &part, conversion);
+    if made.is_err() {
+        // The half-written file is of no use, and its removal may fail for the same reason as its writing.
+        let _ = std::fs::remove_file(&part);
+    }
+    made
+}
+
+fn write(
+    from: &Path,
+    to: &Path,
+    part: &Path,
+    conversion: &Conversion,
+) -> Result<ConversionReport, SourceError> {
+    let mut source = open_trace(from, &conversion.reader)?;
+    let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
+    let file =
+        File::create(part).map_err(|e| at_output(&format!("the trace cannot be created: {e}")))?;
+    let sink: Box<dyn RecordSink> = match conversion.format {
+        TraceFormat::Ambulator => {
+            let header = TraceHeader {
+                identity: source.identity(),
+                ..TraceHeader::default()
+            };
+            Box::new(
+                TraceWriter::new(BufWriter::new(file), header, &conversion.writer)
+                    .map_err(|e| at_output(&e))?,
+            )
+        }
+        TraceFormat::ChampSim => {
+            Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?)
+        }
+        TraceFormat::Lackey => {
+            return Err(SourceError::new(
+                "traces are written as ambulator or champsim; lackey's text is only read",
+            ));
+        }
+    };
+    let champsim = conversion.format == TraceFormat::ChampSim;
+    let mut out = Counted {
+        sink,
+        report: ConversionReport::default(),
+        champsim,
+    };
+    let (mut batch, mut touches, mut number) = (Batch::default(), FirstTouches::default(), 0u64);
+    let range = &conversion.range;
+    while number < range.end && source.fill(&mut batch)? {
+        let mut events = batch.events.drain(..).peekable();
+        for (at, record) in batch.records.iter().enumerate() {
+            if number >= range.end {
+                break;
+            }
+            while let Some((_, event)) = events.next_if(|(position, _)| *position as usize <= at) {
+                if number < range.start
+                    && let Some(run) = touches.event(&event)
+                {
+                    out.event(run).map_err(|e| at_output(&e))?;
+                }
+                out.event(event).map_err(|e| at_output(&e))?;
+            }
+            let run = if number < range.start {
+                let write = record.kind == ambulator_base::RecordKind::Store;
+                let fetched = touches.touch(record.pc, 1, false);
+                if let Some(run) = fetched {
+                    out.event(run).map_err(|e| at_output(&e))?;
+                }
+                if record.is_data() {
+                    touches.touch(record.va, u64::from(record.size), write)
+                } else {
+                    None
+                }
+            } else if number == range.start {
+                touches.take_run()
+            } else {
+                None
+            };
+            if let Some(run) = run {
+                out.event(run).map_err(|e| at_output(&e))?;
+            }
+            if number >= range.start {
+                out.push(*record).map_err(|e| at_output(&e))?;
+            }
+            number += 1;
+        }
+        if number < range.end {
+            for (_, event) in events {
+                out.event(event).map_err(|e| at_output(&e))?;
+            }
+        }
+    }
+    let mut report = out.report;
+    out.sink.finish().map_err(|e| at_output(&e))?;
+    std::fs::rename(part, to)
+        .map_err(|e| at_output(&format!("the trace cannot be put in place: {e}")))?;
+    report.bytes = std::fs::metadata(to).map_or(0, |meta| meta.len());
+    Ok(report)
+}

@@ -1,0 +1,178 @@
+//! Valgrind lackey's text (`valgrind --tool=lackey --trace-mem=yes`), plain or compressed.
+//!
+//! ```text
+//! I  04000870,3      an instruction of 3 bytes
+//!  L 1ffeffe7e0,8    it loads   (S: stores, M: loads and stores the same place)
+//! ```
+//!
+//! Lines that begin with `==` or `--` are Valgrind's own words and are skipped. There are no dependences and no branches in it:
+//! without dependences a timing model overlaps everything, so use such a trace for counts rather than cycles. An
+//! instruction with several accesses gives several records; gaps after it are shorter by the surplus.
+
+use super::compressed::Unpacked;
+use super::implicit_maps::ImplicitMaps;
+use ambulator_base::{
+    Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
+};
+
+/// Longest line that is looked at.
+const LONGEST_LINE: usize = 4096;
+/// Largest access that an instruction makes (`xsave`).
+const LARGEST_ACCESS: u64 = 1 << 16;
+
+/// Whether text may be lackey's.
+pub(super) fn plausible(head: &[u8]) -> bool {
+    let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
+    line.starts_with(b"==")
+        || line.starts_with(b"--")
+        || matches!(parse(line), Some(Line::Access(..)))
+}
+
+enum Line {
+    Access(u8, u64, u64),
+    Skipped,
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.is_empty() || line.starts_with(b"==") || line.starts_with(b"--") {
+        return Some(Line::Skipped);
+    }
+    let (kind, rest) = match line {
+        [b'I', b' ', b' ', rest @ ..] => (b'I', rest),
+        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => (*kind, rest),
+        _ => return None,
+    };
+    let (address, size) = std::str::from_utf8(rest).ok()?.trim_end().split_once(',')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    let size = size
+        .parse()
+        .ok()
+        .filter(|size| (1..=LARGEST_ACCESS).contains(size))?;
+    Some(Line::Access(kind, address, size))
+}
+
+/// A lackey trace as a stream.
+pub(super) struct LackeyReader {
+    input: Unpacked,
+    identity: ProgramIdentity,
+    maps: Option<ImplicitMaps>,
+    va_mask: u64,
+    line: u64,
+    pc: u64,
+    /// The current instruction has a record already, or there is no current instruction.
+    recorded: bool,
+    gap: u64,
+    debt: u64,
+}
+
+impl LackeyReader {
+    pub(super) fn new(
+        input: Unpacked,
+        identity: ProgramIdentity,
+        maps: Option<ImplicitMaps>,
+        va_bits: u8,
+    ) -> Self {
+        let va_mask = (1 << va_bits) - 1;
+        LackeyReader {
+            input,
+            identity,
+            maps,
+            va_mask,
+            line: 0,
+            pc: 0,
+            recorded: true,
+            gap: 0,
+            debt: 0,
+        }
+    }
+
+    fn access(&mut self, kind: RecordKind, address: u64, size: u64, batch: &mut Batch) {
+        for piece in (0..size).step_by(64) {
+            let mut gap = 0;
+            if self.recorded {
+                self.debt += 1;
+            } else {
+                let paid = self.debt.min(self.gap);
+                gap = self.gap - paid;
+                self.debt -= paid;
+                self.gap = 0;
+            }
+            self.recorded = true;
+            let record = Record {
+                pc: VirtAddr(self.pc),
+                va: VirtAddr(address.wrapping_add(piece) & self.va_mask),
+                gap: u32::try_from(gap).unwrap_or(u32::MAX),
+                dep1: 0,
+                dep2: 0,
+                size: (size - piece).min(64) as u8,
+                kind,
+            };
+            match &mut self.maps {
+                Some(maps) => maps.push(record, batch),
+                None => batch.records.push(record),
+            }
+        }
+    }
+
+    /// The next line with its end, or nothing at the end of the file.
+    fn next_line(&mut self) -> Result<Option<(Line, usize)>, SourceError> {
+        let (number, offset) = (self.line + 1, self.input.offset);
+        let name = self.input.name().to_owned();
+        let text = self.input.peek(LONGEST_LINE).map_err(SourceError::new)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let text = &text[..text.len().min(LONGEST_LINE)];
+        let line = text.split(|&b| b == b'\n').next().unwrap_or_default();
+        match parse(line) {
+            Some(parsed) if line.len() < LONGEST_LINE => Ok(Some((
+                parsed,
+                line.len() + usize::from(line.len() < text.len()),
+            ))),
+            _ => {
+                let shown: String = String::from_utf8_lossy(&line[..line.len().min(60)])
+                    .escape_debug()
+                    .collect();
+                Err(SourceError::new(format!(
+                    "{name}: line {number} (byte {offset}) is \"{shown}\", which is no line of lackey: those are \"I  ADDRESS,SIZE\", \
+                     \" L \", \" S \" or \" M ADDRESS,SIZE\" with a hexadecimal address, or begin with \"==\""
+                )))
+            }
+        }
+    }
+}
+
+impl RecordSource for LackeyReader {
+    fn identity(&self) -> ProgramIdentity {
+        self.identity.clone()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.records.len() < Batch::TARGET_RECORDS {
+            let Some((line, bytes)) = self.next_line()? else {
+                break;
+            };
+            self.input.consume(bytes);
+            self.line += 1;
+            match line {
+                Line::Skipped => {}
+                Line::Access(b'I', address, _) => {
+                    self.gap += u64::from(!self.recorded);
+                    self.pc = address & self.va_mask;
+                    self.recorded = false;
+                }
+                Line::Access(kind, address, size) => {
+                    if kind != b'S' {
+                        self.access(RecordKind::Load, address, size, batch);
+                    }
+                    if kind != b'L' {
+                        self.access(RecordKind::Store, address, size, batch);
+                    }
+                }
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+}

@@ -1,0 +1,231 @@
+//! Opening a trace file of any known format.
+
+use super::champsim::{self, ChampSimReader};
+use super::compressed::{self, Compression, Unpacked};
+use super::implicit_maps::ImplicitMaps;
+use super::lackey::{self, LackeyReader};
+use super::reader::TraceReader;
+use ambulator_base::{ProgramIdentity, RecordSource, SourceError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
+
+/// A trace file's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceFormat {
+    /// Our own (`.amb`).
+    Ambulator,
+    /// ChampSim's 64-byte instructions.
+    ChampSim,
+    /// Valgrind lackey's text.
+    Lackey,
+}
+
+impl std::fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TraceFormat::Ambulator => "ambulator",
+            TraceFormat::ChampSim => "champsim",
+            TraceFormat::Lackey => "lackey",
+        })
+    }
+}
+
+/// How traces are read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TraceOptions {
+    /// Make up mappings for formats that have none (ChampSim, lackey): the aligned neighbourhood of what is touched is mapped just
+    /// before its first touch.
+    #[schemars(extend("x-unit" = "flag"))]
+    pub implicit_maps: bool,
+    /// Bytes of that neighbourhood, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and with them where huge pages are possible.
+    #[schemars(extend("x-unit" = "bytes"))]
+    pub map_granularity: u64,
+    /// Bits of virtual addresses kept from formats that do not state a width (kernel addresses have all upper bits set), 32 to 57.
+    #[schemars(extend("x-unit" = "bits"))]
+    pub va_bits: u8,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        TraceOptions {
+            implicit_maps: true,
+            map_granularity: 2 << 20,
+            va_bits: 48,
+        }
+    }
+}
+
+impl TraceOptions {
+    /// What is wrong with the settings, as sentences that name the key under `at`.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !self.map_granularity.is_power_of_two()
+            || !(1 << 12..=1 << 30).contains(&self.map_granularity)
+        {
+            wrong.push(format!(
+                "{at}.map_granularity is {} bytes: it must be a power of two from 4 KiB to 1 GiB",
+                self.map_granularity
+            ));
+        }
+        if !(32..=57).contains(&self.va_bits) {
+            wrong.push(format!(
+                "{at}.va_bits is {}: virtual addresses have 32 to 57 bits",
+                self.va_bits
+            ));
+        }
+        wrong
+    }
+
+    fn maps(&self) -> Option<ImplicitMaps> {
+        self.implicit_maps
+            .then(|| ImplicitMaps::new(self.map_granularity))
+    }
+}
+
+/// A trace of a known format, still as what it is.
+pub(super) enum Opened {
+    Ours(Box<TraceReader<File>>),
+    Foreign {
+        format: TraceFormat,
+        compression: Compression,
+        source: Box<dyn RecordSource>,
+    },
+}
+
+/// Opens a trace file; the format is told by its contents.
+///
+/// # Errors
+/// When the file is missing, a directory or another thing that is no file, empty, of no known format, or its beginning is damaged.
+pub fn open_trace(
+    path: &Path,
+    options: &TraceOptions,
+) -> Result<Box<dyn RecordSource>, SourceError> {
+    Ok(match open(path, options)? {
+        Opened::Ours(reader) => reader,
+        Opened::Foreign { source, .. } => source,
+    })
+}
+
+pub(super) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, SourceError> {
+    let name = path.display().to_string();
+    let fail = |what: String| SourceError::new(format!("{name}: {what}"));
+    if let Some(wrong) = options.validate("trace").into_iter().next() {
+        return Err(SourceError::new(wrong));
+    }
+    let kind =
+        std::fs::metadata(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
+    if kind.is_dir() {
+        return Err(fail("is a directory; a trace is a file".into()));
+    }
+    if !kind.is_file() {
+        return Err(fail(
+            "is no ordinary file; a trace is read from a file on disk, so write it there first"
+                .into(),
+        ));
+    }
+    if kind.len() == 0 {
+        return Err(fail("the trace is empty (0 bytes)".into()));
+    }
+    let mut file =
+        File::open(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
+    let mut head = [0; 8];
+    let got = file
+        .read(&mut head)
+        .map_err(|e| fail(format!("cannot be read: {e}")))?;
+    if compressed::is_ours(&head[..got]) {
+        return TraceReader::new(file, &name).map(|reader| Opened::Ours(Box::new(reader)));
+    }
+    let digest = digest(&mut file).map_err(|e| fail(format!("cannot be read: {e}")))?;
+    foreign(file, path, &name, digest, options)
+}
+
+/// xxh3-64 of the whole file; rewinds it.
+fn digest(file: &mut File) -> std::io::Result<u64> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut hasher = Xxh3::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let got = file.read(&mut buffer)?;
+        if got == 0 {
+            break;
+        }
+        hasher.update(&buffer[..got]);
+    }
+    file.seek(SeekFrom::Start(0))?;
+    Ok(hasher.digest())
+}
+
+/// A trace of somebody else's format from any stream of bytes.
+pub(super) fn foreign(
+    bytes: impl Read + Send + 'static,
+    path: &Path,
+    name: &str,
+    digest: u64,
+    options: &TraceOptions,
+) -> Result<Opened, SourceError> {
+    let mut input = Unpacked::new(bytes, name).map_err(SourceError::new)?;
+    let compression = input.compression;
+    let head = input.peek(4096).map_err(SourceError::new)?;
+    let fail = |what: &str| SourceError::new(format!("{name}: {what}"));
+    let format = if compressed::is_ours(head) {
+        return Err(fail(
+            "is an Ambulator trace inside another compression; unpack it once (its blocks are compressed already)",
+        ));
+    } else if lackey::plausible(head) {
+        TraceFormat::Lackey
+    } else if champsim::plausible(head) {
+        TraceFormat::ChampSim
+    } else if head.is_empty() {
+        return Err(fail("the trace unpacks to nothing"));
+    } else {
+        let shown: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        return Err(fail(&format!(
+            "is no trace of a known format: it begins with the bytes {}; known are Ambulator traces (\"AMBTRACE\"), ChampSim's 64-byte \
+             instructions and lackey's text, the last two also in gzip, xz or zstd",
+            shown.join(" ")
+        )));
+    };
+    let identity = ProgramIdentity {
+        name: path.file_stem().map_or_else(
+            || name.to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        ),
+        detail: format!(
+            "{format} trace{}",
+            match options.implicit_maps {
+                true => format!(
+                    ", mappings made up in neighbourhoods of {} bytes",
+                    options.map_granularity
+                ),
+                false => ", without mappings".into(),
+            }
+        ),
+        footprint: 0,
+        digest,
+    };
+    let source: Box<dyn RecordSource> = match format {
+        TraceFormat::Lackey => Box::new(LackeyReader::new(
+            input,
+            identity,
+            options.maps(),
+            options.va_bits,
+        )),
+        _ => Box::new(ChampSimReader::new(
+            input,
+            identity,
+            options.maps(),
+            options.va_bits,
+        )),
+    };
+    Ok(Opened::Foreign {
+        format,
+        compression,
+        source,
+    })
+}

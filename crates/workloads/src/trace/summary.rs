@@ -1,0 +1,328 @@
+//! What is in a trace: the numbers behind `trace info`, and the lines of `trace head`.
+
+use super::compressed::Compression;
+use super::mappings::Mappings;
+use super::open::{Opened, TraceFormat, TraceOptions, open};
+use ambulator_base::{
+    Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
+};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// What is in a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceSummary {
+    /// Its format.
+    pub format: TraceFormat,
+    /// How the whole file is compressed, if it is.
+    pub compression: Option<&'static str>,
+    /// Who the program is.
+    pub program: ProgramIdentity,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Records.
+    pub records: u64,
+    /// Loads among them.
+    pub loads: u64,
+    /// Stores among them.
+    pub stores: u64,
+    /// Explicit fetches among them.
+    pub fetches: u64,
+    /// Branches among them.
+    pub branches: u64,
+    /// Branches that were taken.
+    pub taken: u64,
+    /// Records whose address or outcome depends on an earlier load.
+    pub dependent: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Instructions within the region of interest; all of them where none is marked.
+    pub region_instructions: u64,
+    /// 4 KiB pages that loads and stores touch.
+    pub touched_pages: u64,
+    /// Bytes of those pages.
+    pub footprint: u64,
+    /// 4 KiB pages that `Touch` events name.
+    pub prepared_pages: u64,
+    /// VM events by kind, those made up for formats without mappings included.
+    pub events: Vec<(&'static str, u64)>,
+    /// Loads and stores, and `Touch` events, outside what the trace's own events map: a trace that is right has none.
+    pub outside_mappings: u64,
+    /// Bytes of the file for each load and store.
+    pub bytes_per_access: f64,
+    /// Whole blocks, for our format.
+    pub blocks: Option<u64>,
+    /// Blocks that were read and whose checksums fit, for our format.
+    pub blocks_good: Option<u64>,
+    /// Why reading ended early, if it did: everything else is then of what came before.
+    pub damage: Option<String>,
+    /// What else should be known, such as a missing footer.
+    pub notes: Vec<String>,
+}
+
+fn event_name(event: &VmEvent) -> &'static str {
+    match event {
+        VmEvent::Map { .. } => "map",
+        VmEvent::Unmap { .. } => "unmap",
+        VmEvent::Protect { .. } => "protect",
+        VmEvent::Remap { .. } => "remap",
+        VmEvent::Advise { .. } => "advise",
+        VmEvent::Brk { .. } => "brk",
+        VmEvent::Fork { .. } => "fork",
+        VmEvent::Exit { .. } => "exit",
+        VmEvent::Switch { .. } => "switch",
+        VmEvent::Touch { .. } => "touch",
+        VmEvent::RegionBegin => "region-begin",
+        VmEvent::RegionEnd => "region-end",
+    }
+}
+
+/// Counts of pages in bitmaps of 256 KiB of address space each.
+#[derive(Default)]
+struct Pages {
+    words: FxHashMap<u64, u64>,
+    last: u64,
+}
+
+impl Pages {
+    #[inline]
+    fn touch(&mut self, va: u64, bytes: u64) {
+        for page in va >> FRAME_SHIFT..=(va + bytes.max(1) - 1) >> FRAME_SHIFT {
+            if page + 1 != self.last {
+                self.last = page + 1;
+                *self.words.entry(page / 64).or_default() |= 1 << (page % 64);
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.words
+            .values()
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
+    }
+}
+
+/// Reads a whole trace and tells what is in it. Damage in the middle is not an error here: it is told in the summary.
+///
+/// # Errors
+/// When the trace cannot be opened at all.
+pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
+    let opened = open(path, options)?;
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let mut notes = Vec::new();
+    let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
+        Opened::Ours(reader) => {
+            notes.extend(reader.info().recovered.clone());
+            (
+                TraceFormat::Ambulator,
+                Compression::None,
+                Some(reader.info().blocks),
+                reader,
+            )
+        }
+        Opened::Foreign {
+            format,
+            compression,
+            source,
+        } => (format, compression, None, source),
+    };
+    let mut all = TraceSummary {
+        format,
+        compression: match compression {
+            Compression::None => None,
+            Compression::Gzip => Some("gzip"),
+            Compression::Xz => Some("xz"),
+            Compression::Zstd => Some("zstd"),
+        },
+        program: source.identity(),
+        bytes,
+        records: 0,
+        loads: 0,
+        stores: 0,
+        fetches: 0,
+        branches: 0,
+        taken: 0,
+        dependent: 0,
+        instructions: 0,
+        region_instructions: 0,
+        touched_pages: 0,
+        footprint: 0,
+        prepared_pages: 0,
+        events: Vec::new(),
+        outside_mappings: 0,
+        bytes_per_access: 0.0,
+        blocks,
+        blocks_good: blocks.map(|_| 0),
+        damage: None,
+        notes,
+    };
+    let (mut pages, mut mappings, mut batch) =
+        (Pages::default(), Mappings::default(), Batch::default());
+    let (mut mapped, mut region, mut regions) = (false, false, false);
+    loop {
+        match source.fill(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                all.damage = Some(error.message);
+                break;
+            }
+        }
+        all.blocks_good = all.blocks_good.map(|n| n + 1);
+        let mut events = batch.events.iter().peekable();
+        for at in 0..=batch.records.len() {
+            while let Some((_, event)) = events.next_if(|(position, _)| *position as usize == at) {
+                let name = event_name(event);
+                match all.events.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, count)) => *count += 1,
+                    None => all.events.push((name, 1)),
+                }
+                all.outside_mappings += u64::from(!mappings.event(event));
+                match event {
+                    VmEvent::Map { .. } => mapped = true,
+                    VmEvent::RegionBegin => (region, regions) = (true, true),
+                    VmEvent::RegionEnd => region = false,
+                    VmEvent::Touch { len, .. } => {
+                        all.prepared_pages = all
+                            .prepared_pages
+                            .saturating_add(len.div_ceil(1 << FRAME_SHIFT));
+                    }
+                    _ => {}
+                }
+            }
+            let Some(record) = batch.records.get(at) else {
+                break;
+            };
+            all.records += 1;
+            all.instructions += record.instructions();
+            all.region_instructions += if region { record.instructions() } else { 0 };
+            all.dependent += u64::from(record.dep1 != 0);
+            match record.kind {
+                RecordKind::Load => all.loads += 1,
+                RecordKind::Store => all.stores += 1,
+                RecordKind::Fetch => all.fetches += 1,
+                RecordKind::BranchNotTaken => all.branches += 1,
+                RecordKind::BranchTaken => {
+                    all.branches += 1;
+                    all.taken += 1;
+                }
+            }
+            if record.is_data() {
+                pages.touch(record.va.0, u64::from(record.size));
+                all.outside_mappings +=
+                    u64::from(mapped && !mappings.holds(record.va, u64::from(record.size)));
+            }
+        }
+    }
+    if !regions {
+        all.region_instructions = all.instructions;
+    }
+    if !mapped {
+        all.notes.push(
+            "the trace maps nothing: an operating system model will refuse its accesses".into(),
+        );
+    }
+    if all.dependent == 0 && all.records > 0 {
+        all.notes
+            .push("the trace has no dependences: a timing model overlaps all of its misses".into());
+    }
+    all.touched_pages = pages.count();
+    all.footprint = all.touched_pages << FRAME_SHIFT;
+    all.bytes_per_access = bytes as f64 / (all.loads + all.stores).max(1) as f64;
+    Ok(all)
+}
+
+/// One line of `trace head`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HeadLine {
+    /// A record.
+    Record(Record),
+    /// A VM event.
+    Event(VmEvent),
+}
+
+impl fmt::Display for HeadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HeadLine::Record(r) => {
+                let kind = match r.kind {
+                    RecordKind::Load => "load",
+                    RecordKind::Store => "store",
+                    RecordKind::Fetch => "fetch",
+                    RecordKind::BranchNotTaken => "not-taken",
+                    RecordKind::BranchTaken => "taken",
+                };
+                write!(
+                    f,
+                    "+{:<4} {:#014x} {kind:<9} {:#014x} {:>2} bytes",
+                    r.gap, r.pc.0, r.va.0, r.size
+                )?;
+                match (r.dep1, r.dep2) {
+                    (0, 0) => Ok(()),
+                    (one, 0) | (0, one) => write!(f, "  after -{one}"),
+                    (one, two) => write!(f, "  after -{one} and -{two}"),
+                }
+            }
+            HeadLine::Event(VmEvent::Map {
+                start,
+                len,
+                protection,
+                kind,
+            }) => {
+                let right = |has: bool, letter: char| if has { letter } else { '-' };
+                write!(
+                    f,
+                    "map    {:#014x} {len:>12} bytes {}{}{} {kind:?}",
+                    start.0,
+                    right(protection.read, 'r'),
+                    right(protection.write, 'w'),
+                    right(protection.execute, 'x')
+                )
+            }
+            HeadLine::Event(VmEvent::Touch { start, len, write }) => {
+                write!(
+                    f,
+                    "touch  {:#014x} {len:>12} bytes {}",
+                    start.0,
+                    if *write { "written" } else { "read" }
+                )
+            }
+            HeadLine::Event(event) => write!(f, "{event:?}"),
+        }
+    }
+}
+
+/// The first `count` records of a trace with the events between them; events before the first record are among them, but never
+/// more than `count` records or `count` events.
+///
+/// # Errors
+/// When the trace cannot be opened, or is damaged before the lines are complete.
+pub fn head(
+    path: &Path,
+    options: &TraceOptions,
+    count: usize,
+) -> Result<Vec<HeadLine>, SourceError> {
+    let mut source = super::open_trace(path, options)?;
+    let (mut lines, mut batch) = (Vec::new(), Batch::default());
+    let (mut records, mut events_shown) = (0, 0);
+    while records < count && source.fill(&mut batch)? {
+        let mut events = batch.events.drain(..).peekable();
+        for at in 0..=batch.records.len() {
+            while let Some((_, event)) = events.next_if(|(position, _)| *position as usize == at) {
+                events_shown += 1;
+                if events_shown <= count {
+                    lines.push(HeadLine::Event(event));
+                }
+            }
+            let Some(record) = batch.records.get(at).filter(|_| records < count) else {
+                break;
+            };
+            lines.push(HeadLine::Record(*record));
+            records += 1;
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,142 @@
+//! VM events from x86-64 Linux system calls, and the address space at the start.
+
+use ambulator_base::{Advice, FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
+
+const READ: i64 = 0;
+const MMAP: i64 = 9;
+const MPROTECT: i64 = 10;
+const MUNMAP: i64 = 11;
+const BRK: i64 = 12;
+const PREAD64: i64 = 17;
+const MREMAP: i64 = 25;
+const MADVISE: i64 = 28;
+
+const MAP_ANONYMOUS: u64 = 0x20;
+
+/// Where qemu-user puts position-independent programs, their libraries, stack and mappings.
+const GUEST: std::ops::Range<u64> = 0x40_0000_0000..0x60_0000_0000;
+/// Where programs that are not position-independent are linked.
+const GUEST_FIXED: std::ops::Range<u64> = 0x1000..0x4000_0000;
+/// The stack that qemu-user gives by default.
+const STACK_BYTES: u64 = 8 << 20;
+
+/// What a finished system call did.
+pub enum Outcome {
+    /// It changed the address space.
+    Event(VmEvent),
+    /// The kernel wrote these bytes into the program's memory.
+    Copied { start: u64, bytes: u64 },
+}
+
+/// The system call under way, and the heap.
+#[derive(Default)]
+pub struct SystemCalls {
+    arguments: [u64; 6],
+    heap_start: u64,
+    heap_mapped: bool,
+}
+
+fn protection(bits: u64) -> Protection {
+    Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 }
+}
+
+fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(FRAME_BYTES)
+}
+
+impl SystemCalls {
+    /// A call begins.
+    pub fn begin(&mut self, _number: i64, arguments: [u64; 6]) {
+        self.arguments = arguments;
+    }
+
+    /// The call returns.
+    pub fn end(&mut self, number: i64, result: i64) -> Option<Outcome> {
+        let [a, b, c, d, ..] = self.arguments;
+        if number == BRK {
+            return self.brk(result as u64).map(Outcome::Event);
+        }
+        if (-4095..0).contains(&result) {
+            return None;
+        }
+        let event = match number {
+            MMAP => VmEvent::Map {
+                start: VirtAddr(result as u64),
+                len: pages(b),
+                protection: protection(c),
+                kind: if d & MAP_ANONYMOUS != 0 { MapKind::Anonymous } else { MapKind::File },
+            },
+            MUNMAP => VmEvent::Unmap { start: VirtAddr(a), len: pages(b) },
+            MPROTECT => VmEvent::Protect { start: VirtAddr(a), len: pages(b), protection: protection(c) },
+            MREMAP => VmEvent::Remap {
+                old: VirtAddr(a),
+                old_len: pages(b),
+                new: VirtAddr(result as u64),
+                new_len: pages(c),
+            },
+            MADVISE => VmEvent::Advise {
+                start: VirtAddr(a),
+                len: pages(b),
+                advice: match c {
+                    4 => Advice::DontNeed,
+                    8 => Advice::Free,
+                    14 => Advice::Huge,
+                    15 => Advice::NoHuge,
+                    _ => return None,
+                },
+            },
+            READ | PREAD64 if result > 0 => return Some(Outcome::Copied { start: b, bytes: result as u64 }),
+            _ => return None,
+        };
+        Some(Outcome::Event(event))
+    }
+
+    /// `brk` returns the heap's end, moved or not. The heap is mapped when it first grows.
+    fn brk(&mut self, end: u64) -> Option<VmEvent> {
+        let end = pages(end);
+        if self.heap_start == 0 {
+            self.heap_start = end;
+            None
+        } else if self.heap_mapped {
+            Some(VmEvent::Brk { end: VirtAddr(end) })
+        } else if end > self.heap_start {
+            self.heap_mapped = true;
+            Some(VmEvent::Map {
+                start: VirtAddr(self.heap_start),
+                len: end - self.heap_start,
+                protection: Protection::READ_WRITE,
+                kind: MapKind::Heap,
+            })
+        } else {
+            None
+        }
+    }
+}
+
+/// The program's mappings now, as `Map` events: those of the emulator's process that lie where qemu-user puts the program.
+pub fn address_space() -> Vec<VmEvent> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().filter_map(mapping).collect()
+}
+
+fn mapping(line: &str) -> Option<VmEvent> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    if !(GUEST.contains(&start) || GUEST_FIXED.contains(&start)) {
+        return None;
+    }
+    let rights = fields.next()?.as_bytes();
+    let has = |at: usize, letter: u8| rights.get(at) == Some(&letter);
+    // The emulator keeps the program's text without execute permission; readable and not writable file pages may be text.
+    let file = fields.nth(3).is_some();
+    let (read, write) = (has(0, b'r'), has(1, b'w'));
+    let kind = match file {
+        true => MapKind::File,
+        false if write && end - start == STACK_BYTES => MapKind::Stack,
+        false => MapKind::Anonymous,
+    };
+    let protection = Protection { read, write, execute: has(2, b'x') || (file && read && !write) };
+    Some(VmEvent::Map { start: VirtAddr(start), len: end - start, protection, kind })
+}
