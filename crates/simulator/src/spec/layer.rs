@@ -3,7 +3,7 @@
 
 use super::problem::{OPTION, Place, Problem, Source, SpecError};
 use super::quantity::Suffixes;
-use super::schema::{Kind, Setting};
+use super::schema::{Choice, Kind, Setting};
 use serde::de::DeserializeOwned;
 use serde_json::{Number, Value};
 use std::borrow::Cow;
@@ -32,14 +32,21 @@ const HEADER_KEYS: [&str; 3] = ["about", "paper", "base"];
 /// The layers so far.
 pub(crate) struct Layers<'s> {
     schema: &'s Setting,
-    values: BTreeMap<String, (Value, Place)>,
+    /// By key: the value, where it was written, and by which layer, counted from 1.
+    values: BTreeMap<String, (Value, Place, usize)>,
+    layers: usize,
     problems: Vec<Problem>,
 }
 
 impl<'s> Layers<'s> {
     /// No layer yet: the built-in defaults of `schema`.
     pub(crate) fn new(schema: &'s Setting) -> Layers<'s> {
-        Layers { schema, values: BTreeMap::new(), problems: Vec::new() }
+        Layers {
+            schema,
+            values: BTreeMap::new(),
+            layers: 0,
+            problems: Vec::new(),
+        }
     }
 
     /// Adds a problem that was found outside.
@@ -54,21 +61,33 @@ impl<'s> Layers<'s> {
 
     /// The keys that the layers have written so far, with their values.
     pub(crate) fn written(self) -> impl Iterator<Item = (String, Value)> {
-        self.values.into_iter().map(|(key, (value, _))| (key, value))
+        self.values
+            .into_iter()
+            .map(|(key, (value, ..))| (key, value))
     }
 
     /// Puts a TOML text on top.
     pub(crate) fn add_toml(&mut self, source: &Arc<Source>) -> Header {
+        self.layers += 1;
         let mut header = Header::default();
         let table = match DeTable::parse(&source.text) {
             Ok(table) => table.into_inner(),
             Err(error) => {
-                let title = format!("`{}` is not TOML: {}", source.name, error.message().trim().replace('\n', "; "));
-                self.problems.push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
+                let title = format!(
+                    "`{}` is not TOML: {}",
+                    source.name,
+                    error.message().trim().replace('\n', "; ")
+                );
+                self.problems
+                    .push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
                 return header;
             }
         };
-        let mut reader = Reader { layers: self, source: source.clone(), offset: 0 };
+        let mut reader = Reader {
+            layers: self,
+            source: source.clone(),
+            offset: 0,
+        };
         for (key, value) in in_order(&table) {
             if HEADER_KEYS.contains(&key.get_ref().as_ref()) {
                 reader.header(key.get_ref(), value, &mut header);
@@ -81,15 +100,25 @@ impl<'s> Layers<'s> {
 
     /// Puts a `key=value` option on top.
     pub(crate) fn add_option(&mut self, option: &str) {
-        let source = Arc::new(Source { name: OPTION.into(), text: option.into() });
+        self.layers += 1;
+        let source = Arc::new(Source {
+            name: OPTION.into(),
+            text: option.into(),
+        });
         let Some((key, _)) = option.split_once('=') else {
             let title = format!("`{OPTION} {option}` has no `=`");
-            let help = format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
-            self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
+            let help =
+                format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
+            self.problems
+                .push(Problem::new(title).help(help).at(&source, 0..option.len()));
             return;
         };
         let schema = self.schema;
-        let mut reader = Reader { layers: self, source, offset: 0 };
+        let mut reader = Reader {
+            layers: self,
+            source,
+            offset: 0,
+        };
         let mut setting = schema;
         let mut start = 0;
         for part in key.split('.') {
@@ -111,15 +140,26 @@ impl<'s> Layers<'s> {
             Ok(value) => value.into_inner(),
             Err(_) if !quoted && !matches!(setting.kind, Kind::Group(_) | Kind::List(_)) => bare(),
             Err(error) => {
-                let title = format!("the value of `{OPTION} {option}` is not TOML: {}", error.message().trim().replace('\n', "; "));
+                let title = format!(
+                    "the value of `{OPTION} {option}` is not TOML: {}",
+                    error.message().trim().replace('\n', "; ")
+                );
                 reader.offset = value_span.start;
-                return reader.push(Problem::new(title), error.span().unwrap_or(0..text_value.len()));
+                return reader.push(
+                    Problem::new(title),
+                    error.span().unwrap_or(0..text_value.len()),
+                );
             }
         };
         reader.offset = value_span.start;
         // Spans inside the value count from its start, those of the option from its own.
         let end = value_span.len();
-        reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
+        reader.value(
+            setting,
+            &value,
+            0..end,
+            Place::new(&reader.source, key_span),
+        );
     }
 
     /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
@@ -128,44 +168,84 @@ impl<'s> Layers<'s> {
         validate: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<(T, Origins), SpecError> {
         if !self.problems.is_empty() {
-            return Err(SpecError { problems: self.problems });
+            return Err(SpecError {
+                problems: self.problems,
+            });
         }
         let mut json = self.schema.default.clone();
-        let mut origins = Origins::new();
-        for (key, (value, place)) in std::mem::take(&mut self.values) {
+        for (key, (value, ..)) in &self.values {
             if let Some(slot) = json.pointer_mut(&format!("/{}", key.replace('.', "/"))) {
-                *slot = value;
+                *slot = value.clone();
             }
-            origins.insert(key, place);
         }
-        let spec: T = serde_json::from_value(json)
-            .map_err(|error| Problem::new(format!("the settings do not make a spec together: {error}")))?;
+        let spec: T = serde_json::from_value(json).map_err(|error| {
+            Problem::new(format!("the settings do not make a spec together: {error}"))
+        })?;
         for sentence in validate(&spec) {
             let mut problem = Problem::new(sentence);
-            if let Some((key, place)) = self.written_key_in(&problem.title, &origins) {
+            if let Some((key, place)) = self.written_key_in(&problem.title) {
                 problem.label = format!("`{key}` is set here");
                 problem.place = Some(place);
             }
             self.problems.push(problem);
         }
-        if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
+        let origins = self
+            .values
+            .into_iter()
+            .map(|(key, (_, place, _))| (key, place))
+            .collect();
+        if self.problems.is_empty() {
+            Ok((spec, origins))
+        } else {
+            Err(SpecError {
+                problems: self.problems,
+            })
+        }
     }
 
-    /// The first key that a sentence names and that a layer wrote, or one below the group that it names.
-    fn written_key_in(&self, sentence: &str, origins: &Origins) -> Option<(String, Place)> {
-        let words = sentence.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
-        let keys: Vec<&str> = words.map(|word| word.trim_matches('.')).filter(|word| word.contains('.')).collect();
-        let exact = keys.iter().find_map(|key| Some((key.to_string(), origins.get(*key)?.clone())));
-        exact.or_else(|| {
-            let group = keys.iter().find(|key| self.schema.find(key).is_some_and(|setting| !setting.children().is_empty()))?;
-            let (key, place) = origins.iter().find(|(key, _)| key.starts_with(&format!("{group}.")))?;
-            Some((key.clone(), place.clone()))
-        })
+    /// Of the settings that a sentence speaks of, the one that the highest layer wrote: those that it names by key, those
+    /// below a group that it names, and those beside a named one whose name and value it contains.
+    fn written_key_in(&self, sentence: &str) -> Option<(String, Place)> {
+        let words: Vec<&str> = sentence
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
+            .map(|word| word.trim_matches('.'))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let mut best: Option<(usize, &String, &Place)> = None;
+        for name in words.iter().filter(|word| word.contains('.')) {
+            let Some(setting) = self.schema.find(name) else {
+                continue;
+            };
+            let group = if setting.children().is_empty() {
+                name.rsplit_once('.').map_or("", |(group, _)| group)
+            } else {
+                name
+            };
+            for (key, (value, place, layer)) in &self.values {
+                let Some(rest) = key
+                    .strip_prefix(group)
+                    .and_then(|rest| rest.strip_prefix('.'))
+                else {
+                    continue;
+                };
+                let is_meant = key == name
+                    || group == *name
+                    || (words.contains(&rest)
+                        && words.contains(&value.to_string().trim_matches('"')));
+                // Of equals, the one that is named first.
+                if is_meant && best.is_none_or(|(highest, ..)| *layer > highest) {
+                    best = Some((*layer, key, place));
+                }
+            }
+        }
+        best.map(|(_, key, place)| (key.clone(), place.clone()))
     }
 }
 
 /// A table's entries in the order of the text.
-fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
+fn in_order<'t, 'i>(
+    table: &'t DeTable<'i>,
+) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
@@ -188,12 +268,18 @@ struct Reader<'l, 's> {
 
 impl<'s> Reader<'_, 's> {
     fn place(&self, span: Range<usize>) -> Place {
-        Place::new(&self.source, span.start + self.offset..span.end + self.offset)
+        Place::new(
+            &self.source,
+            span.start + self.offset..span.end + self.offset,
+        )
     }
 
     fn push(&mut self, problem: Problem, span: Range<usize>) {
         let place = self.place(span);
-        self.layers.problems.push(Problem { place: Some(place), ..problem });
+        self.layers.problems.push(Problem {
+            place: Some(place),
+            ..problem
+        });
     }
 
     fn header(&mut self, key: &str, value: &Spanned<DeValue<'_>>, header: &mut Header) {
@@ -203,8 +289,18 @@ impl<'s> Reader<'_, 's> {
         };
         for of in bases {
             let Some(text) = of.get_ref().as_str() else {
-                let wanted = if key == "base" { "the name of a preset, the path of a file, or a list of them" } else { "text" };
-                self.push(Problem::new(format!("`{key}` takes {wanted}, not {}", found(of.get_ref()))), of.span());
+                let wanted = if key == "base" {
+                    "the name of a preset, the path of a file, or a list of them"
+                } else {
+                    "text"
+                };
+                self.push(
+                    Problem::new(format!(
+                        "`{key}` takes {wanted}, not {}",
+                        found(of.get_ref())
+                    )),
+                    of.span(),
+                );
                 continue;
             };
             match key {
@@ -215,7 +311,12 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    fn child(&mut self, parent: &'s Setting, key: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+    fn child(
+        &mut self,
+        parent: &'s Setting,
+        key: &Spanned<Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) {
         match parent.child(key.get_ref()) {
             Some(setting) => {
                 let key_place = self.place(key.span());
@@ -226,18 +327,33 @@ impl<'s> Reader<'_, 's> {
     }
 
     fn unknown(&mut self, parent: &Setting, name: &str, span: Range<usize>) {
-        let whole = if parent.key.is_empty() { name.to_string() } else { format!("{}.{name}", parent.key) };
+        let whole = if parent.key.is_empty() {
+            name.to_string()
+        } else {
+            format!("{}.{name}", parent.key)
+        };
         let title = format!("there is no setting `{whole}`");
         let help = match parent.nearest(name, self.layers.schema) {
             Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
-            None if parent.children().is_empty() => format!("`{}` takes a value, {}, and has nothing below it", parent.key, parent.kind.name()),
+            None if parent.children().is_empty() => format!(
+                "`{}` takes a value, {}, and has nothing below it",
+                parent.key,
+                parent.kind.name()
+            ),
             None => {
                 let names: Vec<&str> = parent.children().iter().map(Setting::name).collect();
-                let at = if parent.key.is_empty() { "a spec".to_string() } else { format!("`{}`", parent.key) };
+                let at = if parent.key.is_empty() {
+                    "a spec".to_string()
+                } else {
+                    format!("`{}`", parent.key)
+                };
                 format!("{at} has: {}", names.join(", "))
             }
         };
-        self.push(Problem::new(title).label("unknown setting").help(help), span);
+        self.push(
+            Problem::new(title).label("unknown setting").help(help),
+            span,
+        );
     }
 
     fn value(&mut self, setting: &'s Setting, value: &DeValue<'_>, span: Range<usize>, key: Place) {
@@ -249,17 +365,27 @@ impl<'s> Reader<'_, 's> {
                 return;
             }
             let names: Vec<&str> = children.iter().map(Setting::name).collect();
-            let problem = Problem::new(format!("`{}` is a group of settings, not {}", setting.key, found(value)))
-                .label("a group is expected")
-                .help(format!("set one of those below it: {}", names.join(", ")));
+            let problem = Problem::new(format!(
+                "`{}` is a group of settings, not {}",
+                setting.key,
+                found(value)
+            ))
+            .label("a group is expected")
+            .help(format!("set one of those below it: {}", names.join(", ")));
             return self.push(problem, span);
         }
         match convert(&setting.kind, &setting.unit, value) {
             Ok(value) => {
-                self.layers.values.insert(setting.key.clone(), (value, key));
+                let layer = self.layers.layers;
+                self.layers
+                    .values
+                    .insert(setting.key.clone(), (value, key, layer));
             }
             Err(Mistake { what, label, help }) => {
-                let problem = Problem { help, ..Problem::new(format!("`{}` {what}", setting.key)).label(label) };
+                let problem = Problem {
+                    help,
+                    ..Problem::new(format!("`{}` {what}", setting.key)).label(label)
+                };
                 self.push(problem, span);
             }
         }
@@ -275,7 +401,11 @@ struct Mistake {
 
 impl Mistake {
     fn new(what: String, label: &str) -> Mistake {
-        Mistake { what, label: label.into(), help: None }
+        Mistake {
+            what,
+            label: label.into(),
+            help: None,
+        }
     }
 }
 
@@ -294,49 +424,93 @@ fn found(value: &DeValue<'_>) -> String {
 
 fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Value, Mistake> {
     let wrong_type = || {
-        let with_unit = if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
-            String::new()
+        let with_unit =
+            if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
+                String::new()
+            } else {
+                format!(" ({unit})")
+            };
+        let article = if matches!(kind, Kind::Integer { .. }) {
+            "an "
+        } else if matches!(kind, Kind::Float | Kind::List(_)) {
+            "a "
         } else {
-            format!(" ({unit})")
+            ""
         };
-        let article = if matches!(kind, Kind::Integer { .. }) { "an " } else if matches!(kind, Kind::Float | Kind::List(_)) { "a " } else { "" };
-        let what = format!("takes {article}{}{with_unit}, not {}", kind.name(), found(value));
+        let what = format!(
+            "takes {article}{}{with_unit}, not {}",
+            kind.name(),
+            found(value)
+        );
         Mistake::new(what, "wrong type")
     };
     match (kind, value) {
         (Kind::Integer { least, greatest }, DeValue::Integer(number)) => {
             let parsed = i128::from_str_radix(number.as_str(), number.radix());
-            in_range(parsed.unwrap_or(i128::MAX), &number.to_string(), *least, *greatest)
+            in_range(
+                parsed.unwrap_or(i128::MAX),
+                &number.to_string(),
+                *least,
+                *greatest,
+            )
         }
-        (Kind::Integer { least, greatest }, DeValue::String(text)) => match Suffixes::of_unit(unit).parse(text) {
-            Ok(number) => in_range(i128::from(number), text, *least, *greatest),
-            Err(sentence) => Err(Mistake { help: Some(sentence), ..Mistake::new(format!("takes an integer ({unit}), and \"{text}\" is none"), "not a number that is understood") }),
-        },
-        (Kind::Float, DeValue::Float(number)) => real(number.as_str()).ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite")),
-        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => real(number.as_str()).ok_or_else(wrong_type),
+        (Kind::Integer { least, greatest }, DeValue::String(text)) => {
+            match Suffixes::of_unit(unit).parse(text) {
+                Ok(number) => in_range(i128::from(number), text, *least, *greatest),
+                Err(sentence) => Err(Mistake {
+                    help: Some(sentence),
+                    ..Mistake::new(
+                        format!("takes an integer ({unit}), and \"{text}\" is none"),
+                        "not a number that is understood",
+                    )
+                }),
+            }
+        }
+        (Kind::Float, DeValue::Float(number)) => real(number.as_str())
+            .ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite")),
+        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => {
+            real(number.as_str()).ok_or_else(wrong_type)
+        }
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Bool(*flag)),
         (Kind::Text, DeValue::String(text)) => Ok(Value::String(text.to_string())),
         (Kind::Choice(choices), DeValue::String(text)) => {
             if choices.iter().any(|choice| choice.name == *text) {
                 return Ok(Value::String(text.to_string()));
             }
-            let nearest = choices
-                .iter()
-                .map(|choice| (strsim::damerau_levenshtein(text, &choice.name), choice))
-                .filter(|(distance, choice)| *distance <= (choice.name.len() / 3).max(1))
-                .min_by_key(|(distance, _)| *distance);
-            let help = nearest.map(|(_, choice)| format!("did you mean \"{}\"?", choice.name));
-            Err(Mistake { help, ..Mistake::new(format!("is \"{text}\", and it must be {}", kind.name()), "not one of the choices") })
+            let distance = |choice: &Choice| strsim::damerau_levenshtein(text, &choice.name);
+            let contains = |choice: &&Choice| text.len() > 1 && choice.name.contains(text.as_ref());
+            let near = |choice: &&Choice| distance(choice) <= (choice.name.len() / 3).max(1);
+            let nearest = choices.iter().find(contains).or_else(|| {
+                choices
+                    .iter()
+                    .filter(near)
+                    .min_by_key(|choice| distance(choice))
+            });
+            let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
+            Err(Mistake {
+                help,
+                ..Mistake::new(
+                    format!("is \"{text}\", and it must be {}", kind.name()),
+                    "not one of the choices",
+                )
+            })
         }
-        (Kind::List(of), DeValue::Array(items)) => {
-            items.iter().map(|item| convert(of, unit, item.get_ref())).collect::<Result<Vec<Value>, Mistake>>().map(Value::Array)
-        }
+        (Kind::List(of), DeValue::Array(items)) => items
+            .iter()
+            .map(|item| convert(of, unit, item.get_ref()))
+            .collect::<Result<Vec<Value>, Mistake>>()
+            .map(Value::Array),
         _ => Err(wrong_type()),
     }
 }
 
 fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
-    let out = || Mistake::new(format!("is {shown}, and it must be from {least} to {greatest}"), "out of range");
+    let out = || {
+        Mistake::new(
+            format!("is {shown}, and it must be from {least} to {greatest}"),
+            "out of range",
+        )
+    };
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }

@@ -35,5 +35,7 @@ pub use preset::{Preset, PresetKind, preset, presets};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
-pub use settings::{MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree};
+pub use settings::{
+    MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
+};
 pub use show::{reference_markdown, show_spec};

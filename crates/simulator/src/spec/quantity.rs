@@ -18,7 +18,8 @@ impl Suffixes {
     pub(crate) fn of_unit(unit: &str) -> Suffixes {
         match unit {
             "bytes" => Suffixes::Size,
-            "count" | "instructions" | "cycles" | "events" | "pages" | "frames" | "accesses" | "records" => Suffixes::Count,
+            "count" | "instructions" | "cycles" | "events" | "pages" | "frames" | "accesses"
+            | "records" => Suffixes::Count,
             "entries" | "ways" => Suffixes::Entries,
             _ => Suffixes::Plain,
         }
@@ -32,7 +33,9 @@ impl Suffixes {
             Suffixes::Entries => parse(text, entries_factor),
             Suffixes::Plain => parse(text, |suffix| match suffix {
                 "" => Ok(1),
-                _ => Err(format!("`{suffix}` is not understood here: this setting takes a number without suffix")),
+                _ => Err(format!(
+                    "`{suffix}` is not understood here: this setting takes a number without suffix"
+                )),
             }),
         }
     }
@@ -72,10 +75,17 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 /// Splits the number from its suffix, which `factor` reads.
 fn parse(text: &str, factor: impl Fn(&str) -> Result<u64, String>) -> Result<u64, String> {
     let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.'))
+        .unwrap_or(text.len());
     let (number, suffix) = (&text[..end], text[end..].trim());
-    if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with(['_', '.']) || number.matches('.').count() > 1 {
-        return Err(format!("`{text}` is not a number; write digits and a suffix, such as `64`, `1_000` or `2Mi`"));
+    if !number.starts_with(|c: char| c.is_ascii_digit())
+        || number.ends_with(['_', '.'])
+        || number.matches('.').count() > 1
+    {
+        return Err(format!(
+            "`{text}` is not a number; write digits and a suffix, such as `64`, `1_000` or `2Mi`"
+        ));
     }
     let factor = u128::from(factor(suffix)?);
     let digits: String = number.chars().filter(|&c| c != '_').collect();
@@ -108,7 +118,9 @@ fn size_factor(suffix: &str) -> Result<u64, String> {
             "`{suffix}` could mean a power of 1000 or of 1024; write `{}iB` for 1024",
             suffix[..1].to_uppercase()
         )),
-        _ => Err(format!("`{suffix}` is not a suffix of sizes; these are: B, KiB, MiB, GiB, TiB")),
+        _ => Err(format!(
+            "`{suffix}` is not a suffix of sizes; these are: B, KiB, MiB, GiB, TiB"
+        )),
     }
 }
 
@@ -136,7 +148,9 @@ fn entries_factor(suffix: &str) -> Result<u64, String> {
             suffix.to_uppercase()
         )),
         "" | "Ki" | "Mi" | "Gi" => count_factor(suffix),
-        _ => Err(format!("`{suffix}` is not a suffix of entries; these are: Ki, Mi, Gi (powers of 1024)")),
+        _ => Err(format!(
+            "`{suffix}` is not a suffix of entries; these are: Ki, Mi, Gi (powers of 1024)"
+        )),
     }
 }
 
@@ -156,7 +170,15 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1024() {
-        for (text, bytes) in [("0", 0), ("4096", 4096), ("4KiB", 4096), ("4K", 4096), (" 8 GiB ", 8 << 30), ("1_000B", 1000), ("0.5MiB", 1 << 19)] {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("4KiB", 4096),
+            ("4K", 4096),
+            (" 8 GiB ", 8 << 30),
+            ("1_000B", 1000),
+            ("0.5MiB", 1 << 19),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         assert!(parse_size("8GB").unwrap_err().contains("`GiB`"));
@@ -170,18 +192,42 @@ mod tests {
 
     #[test]
     fn counts_are_powers_of_1000_unless_they_say_i() {
-        for (text, count) in [("20M", 20_000_000), ("1.5G", 1_500_000_000), ("64Ki", 65536), ("1_000", 1000)] {
+        for (text, count) in [
+            ("20M", 20_000_000),
+            ("1.5G", 1_500_000_000),
+            ("64Ki", 65536),
+            ("1_000", 1000),
+        ] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
-        assert!(parse_count("20MiB").unwrap_err().contains("suffix of counts"));
+        assert!(
+            parse_count("20MiB")
+                .unwrap_err()
+                .contains("suffix of counts")
+        );
         assert_eq!(Suffixes::Entries.parse("128Ki"), Ok(131_072));
-        assert!(Suffixes::Entries.parse("128K").unwrap_err().contains("`Ki`"));
+        assert!(
+            Suffixes::Entries
+                .parse("128K")
+                .unwrap_err()
+                .contains("`Ki`")
+        );
         assert!(Suffixes::Plain.parse("3K").is_err());
     }
 
     #[test]
     fn what_is_shown_reads_back() {
-        for bytes in [0, 1, 1023, 1024, 1536, 2 << 20, 128 << 30, u64::MAX, 1 << 63] {
+        for bytes in [
+            0,
+            1,
+            1023,
+            1024,
+            1536,
+            2 << 20,
+            128 << 30,
+            u64::MAX,
+            1 << 63,
+        ] {
             assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
         }
     }
