@@ -1,6 +1,6 @@
 //! DRAM: channels, ranks, bank groups, banks, rows, buses and refresh.
 //!
-//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last eight accesses in order of time; a request
+//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time; a request
 //! finds the access before it, which tells which row is open and from when on the bank can take a command, and is put between
 //! it and the access after it if it is done before that one begins, else behind. Column commands of a bank group, activations of a
 //! rank and data on a channel's bus take slots of time in ledgers. So requests that come out of order
@@ -54,7 +54,7 @@ counters! {
 }
 
 /// Accesses that a bank remembers.
-const KEPT: usize = 8;
+const KEPT: usize = 7;
 const TICK_SHIFT: u32 = 6;
 const NO_ROW: u32 = u32::MAX;
 /// Bytes of the data bus.
@@ -75,10 +75,27 @@ struct Served {
     interval: u32,
 }
 
-/// Last accesses, oldest first.
+/// A bank: with its padding, four host cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Bank([Served; KEPT]);
+struct Bank {
+    /// Last accesses, in order of time.
+    last: [Served; KEPT],
+    /// The stretch of time without a gap that the accesses before them took, up to the last of those.
+    busy: (u64, u64),
+}
+
+impl Bank {
+    /// Remembers `served` behind the first `before` accesses; the oldest is forgotten.
+    #[inline(always)]
+    fn remember(&mut self, before: usize, served: Served) {
+        let oldest = self.last[0];
+        let begin = if oldest.begin <= self.busy.1 { self.busy.0 } else { oldest.begin };
+        self.busy = (begin, oldest.free);
+        self.last.copy_within(1..before, 0);
+        self.last[before - 1] = served;
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
@@ -206,12 +223,12 @@ impl Dram {
             fixed: spec.model == DramModel::Fixed,
             closed: spec.page_policy == PagePolicy::Closed,
             timing,
-            refi_reciprocal: if ticks.refi == 0 { 0 } else { u64::MAX / ticks.refi + 1 },
+            refi_reciprocal: u64::MAX.checked_div(ticks.refi).map_or(0, |n| n + 1),
             fields: Fields::new(spec),
             ranks: spec.ranks as usize,
             banks_of_rank,
             groups_of_rank,
-            banks: vec![Bank([idle; KEPT]); ranks * banks_of_rank].into(),
+            banks: vec![Bank { last: [idle; KEPT], busy: (0, 0) }; ranks * banks_of_rank].into(),
             bus: vec![SlotLedger::new(ticks.burst); channels].into(),
             columns: vec![SlotLedger::new(ticks.ccd_l); ranks * groups_of_rank].into(),
             activations: vec![SlotLedger::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
@@ -297,7 +314,7 @@ impl Dram {
             }
             interval = count as u32;
         }
-        let bank = &mut self.banks[place.bank].0;
+        let Bank { last: bank, busy } = &self.banks[place.bank];
         let latency = if write { ticks.cwl } else { ticks.cl };
         let recovery = if write { ticks.cwl + ticks.burst + ticks.wr } else { ticks.rtp };
         // The access after which this one comes; `before == 0` is before all that are remembered.
@@ -305,10 +322,9 @@ impl Dram {
         while before > 0 && bank[before - 1].begin > at {
             before -= 1;
         }
-        // Older than all that are remembered: perhaps there is a queue of more than those, and it goes behind; but what
-        // lies further ahead than such a queue would reach does not hold it up.
-        if before == 0 && bank[0].begin - at < KEPT as u64 * (ticks.ras + ticks.rp) {
-            before = 1;
+        // Older than all that are remembered, and within the queue of those forgotten: behind that.
+        if before == 0 && at >= busy.0 {
+            at = at.max(busy.1);
         }
         let (begin, mut activate, outcome) = loop {
             let (begin, activate, outcome) = match before.checked_sub(1).map(|last| bank[last]) {
@@ -356,8 +372,7 @@ impl Dram {
         };
         // Keep the latest; an access older than all of them is forgotten at once.
         if before > 0 {
-            bank.copy_within(1..before, 0);
-            bank[before - 1] = served;
+            self.banks[place.bank].remember(before, served);
         }
         let counter = match (outcome, table) {
             (Outcome::Hit, false) => &mut self.counters.data_row_hits,

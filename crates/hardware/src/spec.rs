@@ -96,7 +96,7 @@ impl CacheSpec {
             let sets = self.bytes / way_bytes;
             if self.bytes > 1 << 40 {
                 wrong.push(format!("`{at}.bytes` is {}, more than a cache can have; give at most 1 TiB", self.bytes));
-            } else if self.bytes % way_bytes != 0 || !sets.is_power_of_two() {
+            } else if !self.bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
                 let below = if sets == 0 { 1 } else { 1 << sets.ilog2() };
                 wrong.push(format!(
                     "`{at}.bytes`: {} bytes in {} ways of {LINE_BYTES}-byte lines make {:.2} sets, and the number of sets must \

@@ -1,0 +1,239 @@
+//! The core's window: micro-programs with a known answer.
+
+use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
+use ambulator_hardware::{CoreSpec, CoreWindow, DramModel, DramSpec, Hierarchy, HierarchySpec, PredictorKind};
+
+fn spec() -> CoreSpec {
+    CoreSpec { width: 4, rob: 64, load_queue: 1000, store_queue: 1000, ..CoreSpec::default() }
+}
+
+fn load(i: u64) -> Record {
+    Record { va: VirtAddr(i * 64), kind: RecordKind::Load, size: 8, ..Record::default() }
+}
+
+fn store(i: u64) -> Record {
+    Record { kind: RecordKind::Store, ..load(i) }
+}
+
+/// Runs a record whose line is there `latency` cycles after it issues; returns the cycle of its issue.
+fn step(core: &mut CoreWindow, record: &Record, latency: u64) -> u64 {
+    let issued = core.dispatch(record);
+    core.complete(record, issued, issued.after(latency));
+    issued.0
+}
+
+/// Within a few cycles (filling and draining of the pipeline).
+fn about(found: u64, expected: u64) {
+    assert!(found.abs_diff(expected) <= 4 + expected / 50, "{found} cycles, expected about {expected}");
+}
+
+#[test]
+fn instructions_without_memory_flow_at_full_width() {
+    for width in [1, 2, 4, 8] {
+        let mut core = CoreWindow::new(&CoreSpec { width, ..spec() });
+        for i in 0..100 {
+            step(&mut core, &Record { gap: 79, ..load(i) }, 1);
+        }
+        assert_eq!(core.instructions(), 8000);
+        about(core.retired_cycle().0, 8000 / u64::from(width));
+    }
+}
+
+#[test]
+fn a_pointer_chase_takes_n_latencies_and_independent_misses_overlap() {
+    let run = |dep1| {
+        let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
+        (0..200).for_each(|i| {
+            step(&mut core, &Record { dep1, ..load(i) }, 150);
+        });
+        core.retired_cycle().0
+    };
+    about(run(1), 200 * 150);
+    about(run(2), 100 * 150);
+    about(run(0), 200 / 4 + 150);
+}
+
+#[test]
+fn the_reorder_buffer_bounds_what_is_in_flight() {
+    // A miss of 1000 cycles every 16 instructions, 64 entries: four misses at a time.
+    let mut core = CoreWindow::new(&spec());
+    (0..400).for_each(|i| {
+        step(&mut core, &Record { gap: 15, ..load(i) }, 1000);
+    });
+    about(core.retired_cycle().0, 400 / 4 * 1000);
+    let counters = core.counters();
+    assert!(counters.stall_rob > 90_000, "{counters:?}");
+    assert_eq!((counters.stall_load_queue, counters.stall_store_queue), (0, 0));
+    // A gap longer than the reorder buffer lets no two overlap.
+    let mut core = CoreWindow::new(&spec());
+    (0..100).for_each(|i| {
+        step(&mut core, &Record { gap: 99, ..load(i) }, 1000);
+    });
+    // The 64 instructions behind each miss are dispatched under it.
+    about(core.retired_cycle().0, 100 * 1000 + 100 * 36 / 4);
+}
+
+#[test]
+fn load_and_store_queues_bound_loads_and_stores() {
+    let mut core = CoreWindow::new(&CoreSpec { rob: 1000, load_queue: 10, ..spec() });
+    (0..400).for_each(|i| {
+        step(&mut core, &load(i), 500);
+    });
+    about(core.retired_cycle().0, 400 / 10 * 500);
+    assert!(core.counters().stall_load_queue > 19_000);
+    // Stores commit at once but hold the store queue until their line is owned.
+    let mut core = CoreWindow::new(&CoreSpec { rob: 1000, store_queue: 10, ..spec() });
+    (0..400).for_each(|i| {
+        step(&mut core, &store(i), 500);
+    });
+    about(core.retired_cycle().0 + 500, 400 / 10 * 500);
+    assert!(core.counters().stall_store_queue > 18_000);
+    assert_eq!(core.counters().stall_rob, 0);
+}
+
+#[test]
+fn stores_do_not_hold_up_commit() {
+    let mut core = CoreWindow::new(&spec());
+    (0..100).for_each(|i| {
+        step(&mut core, &store(i), 10_000);
+    });
+    assert!(core.retired_cycle().0 < 100);
+}
+
+#[test]
+fn dependences_name_the_right_record() {
+    let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
+    step(&mut core, &load(0), 700);
+    step(&mut core, &load(1), 900);
+    core.skip_record();
+    assert_eq!(step(&mut core, &Record { dep1: 3, ..load(2) }, 1), 700);
+    assert_eq!(step(&mut core, &Record { dep1: 3, dep2: 4, ..load(3) }, 1), 900);
+    assert_eq!(step(&mut core, &Record { dep1: 2, ..load(3) }, 1), 701);
+    assert!(core.counters().wait_dependences > 2000);
+    // Far behind the reorder buffer everything has committed.
+    assert!(step(&mut core, &Record { dep1: u16::MAX, ..load(4) }, 1) < 10);
+}
+
+#[test]
+fn mispredictions_stop_dispatch_until_the_branch_is_resolved() {
+    let branches = 1000u64;
+    let run = |predictor, deps: u16| {
+        let mut core = CoreWindow::new(&CoreSpec { predictor, mispredict_penalty: 15, ..spec() });
+        let mut random = 0x1234_5678_9abc_def1u64;
+        for i in 0..branches {
+            step(&mut core, &load(i), 30);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let kind = if random >> 63 == 0 { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
+            core.branch(&Record { gap: 6, dep1: deps, kind, ..load(0) });
+        }
+        (core.retired_cycle().0, core.counters())
+    };
+    let (perfect, counters) = run(PredictorKind::Perfect, 0);
+    assert_eq!((counters.branches, counters.mispredictions), (branches, 0));
+    about(perfect, branches / 8 * 30); // the reorder buffer holds 8 rounds of 8 instructions
+    let (free, counters) = run(PredictorKind::Gshare, 0);
+    let wrong = counters.mispredictions;
+    assert!((400..600).contains(&wrong), "outcomes are random, {wrong} of {branches} mispredicted");
+    assert!(free > wrong * 16 && counters.stall_branch >= wrong * 15, "{free} cycles, {counters:?}");
+    let (behind_loads, _) = run(PredictorKind::Gshare, 1);
+    assert!(behind_loads > free + wrong * 25, "{behind_loads} against {free}");
+}
+
+#[test]
+fn serialising_events_wait_for_all_and_cost_what_they_say() {
+    let mut core = CoreWindow::new(&spec());
+    step(&mut core, &load(0), 500);
+    core.serialize(1000);
+    let now = core.now().0;
+    assert!((1500..1505).contains(&now), "{now}");
+    assert!(step(&mut core, &load(1), 1) >= 1500);
+    assert_eq!(core.counters().serializations, 1);
+    assert!(core.counters().stall_serialize >= 1490);
+    // A fault between dispatch and completion: the record completes after it.
+    let record = load(2);
+    core.dispatch(&record);
+    core.serialize(2000);
+    let issued = core.now();
+    core.complete(&record, issued, issued.after(10));
+    assert!(core.retired_cycle().0 >= issued.0 + 10 && issued.0 >= 3500);
+}
+
+#[test]
+fn a_front_end_stall_delays_what_follows() {
+    let mut core = CoreWindow::new(&spec());
+    step(&mut core, &load(0), 1);
+    core.stall_front(Cycle(300));
+    assert_eq!(core.now(), Cycle(300));
+    assert_eq!(step(&mut core, &load(1), 1), 300);
+    core.stall_front(Cycle(200));
+    assert!(step(&mut core, &load(2), 1) <= 301);
+    let stalled = core.counters().stall_front;
+    assert!((298..=300).contains(&stalled), "{stalled}");
+}
+
+#[test]
+fn a_load_takes_its_value_from_the_store_before_it() {
+    let mut core = CoreWindow::new(&CoreSpec { forward_latency: 4, ..spec() });
+    step(&mut core, &store(5), 400);
+    let record = load(5);
+    let issued = core.dispatch(&record);
+    let value = core.complete(&record, issued, issued.after(400));
+    assert_eq!(value, issued.after(4));
+    assert_eq!(core.counters().forwards, 1);
+    // Another word of the line does not forward, nor does a store that has drained.
+    step(&mut core, &Record { va: VirtAddr(5 * 64 + 8), ..load(5) }, 400);
+    core.serialize(1000);
+    step(&mut core, &load(5), 400);
+    assert_eq!(core.counters().forwards, 1);
+}
+
+#[test]
+fn the_gap_of_a_skipped_fetch_is_dispatched_with_the_next_record() {
+    let mut core = CoreWindow::new(&spec());
+    core.skip_fetch(&Record { gap: 400, kind: RecordKind::Fetch, ..Record::default() });
+    step(&mut core, &load(0), 1);
+    assert_eq!(core.instructions(), 401);
+    about(core.retired_cycle().0, 100);
+}
+
+#[test]
+fn counters_restart_and_time_goes_on() {
+    let mut core = CoreWindow::new(&spec());
+    (0..100).for_each(|i| {
+        step(&mut core, &Record { gap: 9, ..load(i) }, 1);
+    });
+    let before = core.retired_cycle().0;
+    core.reset_counters();
+    (0..100).for_each(|i| {
+        step(&mut core, &Record { gap: 9, ..load(i) }, 1);
+    });
+    let counters = core.counters();
+    assert_eq!((counters.instructions, counters.loads), (1000, 100));
+    assert_eq!(counters.cycles, core.retired_cycle().0 - before);
+    about(counters.cycles, 250);
+}
+
+/// The window and the hierarchy together: misses overlap up to the MSHRs, whatever the window would allow.
+#[test]
+fn independent_misses_overlap_up_to_the_mshrs() {
+    let run = |mshrs, dep1| {
+        let mut spec = HierarchySpec {
+            dram: DramSpec { model: DramModel::Fixed, fixed_ns: 72.0, ..DramSpec::default() },
+            ..HierarchySpec::default()
+        };
+        spec.l1d.mshrs = mshrs;
+        let mut h = Hierarchy::new(&spec, 1, 2000, 1 << 36, true);
+        let mut core = CoreWindow::new(&CoreSpec { rob: 256, ..CoreSpec::default() });
+        for i in 0..320 {
+            let record = Record { dep1, ..load(i * 64) };
+            let issued = core.dispatch(&record);
+            let ready = h.access(0, PhysAddr(record.va.0), AccessKind::Load, record.pc, issued).ready;
+            core.complete(&record, issued, ready);
+        }
+        core.retired_cycle().0
+    };
+    about(run(16, 1), 320 * 200);
+    about(run(16, 0), 320 / 16 * 200);
+    about(run(4, 0), 320 / 4 * 200);
+    about(run(1, 0), 320 * 200);
+}

@@ -1,0 +1,204 @@
+//! DRAM against the datasheet's numbers: DDR4-3200AA (22-22-22) at a 2 GHz core, where a DRAM clock is 1.25 core cycles.
+
+use ambulator_hardware::{AddressMapping, Dram, DramModel, DramSpec, PagePolicy};
+
+/// Core cycles of so many DRAM clocks, rounded up as results are.
+fn clocks(n: u64) -> u64 {
+    (n * 5).div_ceil(4)
+}
+
+const HIT: u64 = 22 + 4; // tCL, burst
+const MISS: u64 = 22 + HIT; // tRCD first
+const CONFLICT: u64 = 22 + MISS; // tRP before that
+
+/// One channel, no controller latency, no refresh.
+fn plain() -> DramSpec {
+    DramSpec { channels: 1, controller_ns: 0.0, t_refi_ns: 0.0, ..DramSpec::default() }
+}
+
+fn dram(spec: &DramSpec) -> Dram {
+    assert_eq!(spec.validate("dram"), Vec::<String>::new());
+    Dram::new(spec, 2000, true)
+}
+
+/// First line of a row of bank 0 with one channel: 128 columns, then 8 banks.
+fn row(n: u64) -> u64 {
+    n << 10
+}
+
+#[test]
+fn row_hits_misses_and_conflicts_take_what_the_datasheet_says() {
+    let mut dram = dram(&plain());
+    assert_eq!(dram.read(row(0), false, 1000), 1000 + clocks(MISS));
+    assert_eq!(dram.read(row(0) + 1, false, 2000), 2000 + clocks(HIT));
+    assert_eq!(dram.read(row(1), true, 3000), 3000 + clocks(CONFLICT));
+    assert_eq!(dram.read(row(1) + 9, true, 4000), 4000 + clocks(HIT));
+    assert_eq!(dram.read(128, false, 5000), 5000 + clocks(MISS), "another bank");
+    let counters = dram.counters();
+    assert_eq!((counters.data_row_hits, counters.data_row_misses, counters.data_row_conflicts), (1, 2, 0));
+    assert_eq!((counters.table_row_hits, counters.table_row_misses, counters.table_row_conflicts), (1, 0, 1));
+    assert_eq!((counters.data_reads, counters.table_reads, counters.activates), (3, 2, 3));
+    assert_eq!(counters.data_read_cycles, clocks(MISS) + clocks(HIT) + clocks(MISS));
+}
+
+#[test]
+fn a_row_stays_open_for_t_ras_before_another_is_opened() {
+    let mut dram = dram(&plain());
+    dram.read(row(0), false, 1000);
+    assert_eq!(dram.read(row(1), false, 1000), 1000 + clocks(52 + CONFLICT));
+}
+
+#[test]
+fn a_write_holds_its_bank_until_it_has_recovered() {
+    let mut dram = dram(&plain());
+    dram.write(row(0), false, 1000);
+    // Activate, tRCD, tCWL, burst, tWR; then precharge and so on.
+    assert_eq!(dram.read(row(1), false, 1000), 1000 + clocks(22 + 16 + 4 + 24 + CONFLICT));
+    assert_eq!(dram.read(128, false, 5000), 5000 + clocks(MISS), "other banks do not wait");
+    assert_eq!(dram.counters().data_writes, 1);
+}
+
+#[test]
+fn a_closed_page_is_always_a_miss() {
+    let mut dram = dram(&DramSpec { page_policy: PagePolicy::Closed, ..plain() });
+    for now in [1000, 2000, 3000] {
+        assert_eq!(dram.read(row(0), false, now), now + clocks(MISS));
+    }
+    assert_eq!(dram.counters().data_row_misses, 3);
+}
+
+#[test]
+fn a_refresh_blocks_the_rank_and_closes_its_rows() {
+    let mut dram = dram(&DramSpec { t_refi_ns: 7800.0, t_rfc_ns: 350.0, ..plain() });
+    // The first refresh of rank 0 begins one tREFI after the end of one at cycle 0.
+    let begins = 2 * (7800 - 350);
+    assert_eq!(dram.read(row(0), false, begins - 1000), begins - 1000 + clocks(MISS));
+    assert_eq!(dram.read(row(0), false, begins - 500), begins - 500 + clocks(HIT));
+    assert_eq!(dram.read(row(0), false, begins + 100), begins + 700 + clocks(MISS));
+    assert_eq!(dram.read(row(0), false, begins + 1000), begins + 1000 + clocks(HIT));
+    assert_eq!(dram.read(row(0), false, begins + 15600), begins + 15600 + 700 + clocks(MISS));
+    assert_eq!(dram.counters().refresh_waits, 2);
+    assert_eq!(dram.counters().refreshes, 1);
+}
+
+/// Reads `n` lines at cycle `now`, all at once; returns the cycle after which all have come, counted from `now`.
+fn burst(dram: &mut Dram, now: u64, lines: impl Iterator<Item = u64>) -> u64 {
+    lines.map(|line| dram.read(line, false, now)).max().unwrap_or(now) - now
+}
+
+#[test]
+fn data_pass_at_the_data_rate() {
+    // Neighbouring lines in neighbouring banks: only the bus limits. 64 bytes at 3200 MT/s of 8 bytes take 5 cycles.
+    let mut spread = dram(&DramSpec { mapping: AddressMapping::RoCoRaBaCh, t_faw_ns: 0.0, ..plain() });
+    let cycles = burst(&mut spread, 0, 0..400);
+    assert!((2000..2000 + clocks(MISS) + 10).contains(&cycles), "400 lines took {cycles} cycles");
+    assert_eq!(spread.counters().bus_busy, 2000);
+    // At half the data rate (and the same nanoseconds elsewhere, more or less) they take twice as long.
+    let mut slow = dram(&DramSpec { mapping: AddressMapping::RoCoRaBaCh, data_rate: 1600, ..plain() });
+    assert!((4000..4300).contains(&burst(&mut slow, 0, 0..400)));
+    // All in one row: column commands of one bank group are tCCD_L = 8 clocks = 10 cycles apart.
+    let mut one_bank = dram(&plain());
+    let cycles = burst(&mut one_bank, 0, 0..128);
+    assert!((1270..1290 + clocks(MISS)).contains(&cycles), "128 lines of a row took {cycles} cycles");
+}
+
+#[test]
+fn a_rank_opens_four_rows_in_t_faw() {
+    let mut dram = dram(&DramSpec { mapping: AddressMapping::RoCoRaBaCh, t_faw_ns: 400.0, ..plain() });
+    // 8 banks' first lines: the last may activate after 7 quarters of 800 cycles.
+    let cycles = burst(&mut dram, 0, 0..8);
+    assert_eq!(cycles, 7 * 200 + clocks(MISS));
+}
+
+#[test]
+fn four_channels_serve_what_one_queues() {
+    let lines = || (0..2000u64).map(|i| (i * 2_654_435_761) % (1 << 27));
+    let time = |channels| burst(&mut dram(&DramSpec { channels, ..plain() }), 0, lines());
+    let (one, four) = (time(1), time(4));
+    assert!(one > 3 * four, "one channel {one} cycles, four {four}");
+}
+
+#[test]
+fn order_of_calls_does_not_matter_where_times_do_not_overlap() {
+    let requests: Vec<(u64, u64)> =
+        (0..24).map(|i| (1000 + i * 400, row(i / 8) + (i % 8) * 128)).filter(|r| r.1 < row(3)).collect();
+    let mut in_order = dram(&plain());
+    let expected: Vec<u64> = requests[..8].iter().map(|&(now, line)| in_order.read(line, false, now)).collect();
+    let mut reversed = dram(&plain());
+    let mut found: Vec<u64> = requests[..8].iter().rev().map(|&(now, line)| reversed.read(line, false, now)).collect();
+    found.reverse();
+    assert_eq!(found, expected);
+    // In one bank too, the earlier request does not wait for the later one.
+    let mut dram = dram(&plain());
+    assert_eq!(dram.read(row(5), false, 50_000), 50_000 + clocks(MISS));
+    assert_eq!(dram.read(row(6), false, 1000), 1000 + clocks(MISS));
+    assert_eq!(dram.read(row(6), false, 2000), 2000 + clocks(HIT));
+    assert_eq!(dram.read(row(7), false, 49_990), 50_000 + clocks(52 + CONFLICT), "no room before the later one: behind it");
+}
+
+#[test]
+fn a_queue_longer_than_a_bank_remembers_is_still_a_queue() {
+    let mut dram = dram(&DramSpec { t_faw_ns: 0.0, ..plain() });
+    let n = 40;
+    let cycles = burst(&mut dram, 0, (0..n).map(row));
+    // Each but the first waits for tRAS of the one before (65 cycles), then tRP: 92.5 cycles from one to the next.
+    let expected = (n - 1) * 185 / 2 + clocks(MISS);
+    assert!(cycles.abs_diff(expected) <= 40, "{n} conflicts took {cycles} cycles, expected {expected}");
+}
+
+#[test]
+fn mappings_differ_where_they_should() {
+    // A stride of one row in one bank conflicts every time, but for the permuted banks.
+    let conflicts = |mapping| {
+        let mut dram = dram(&DramSpec { mapping, ..plain() });
+        (0..64).for_each(|i| {
+            dram.read(row(i), false, 1000 * (i + 1));
+        });
+        dram.counters().data_row_conflicts
+    };
+    assert_eq!(conflicts(AddressMapping::RoBaRaCoCh), 63);
+    assert_eq!(conflicts(AddressMapping::XorBank), 56);
+    // Eight neighbouring lines: one bank, or eight.
+    let misses = |mapping| {
+        let mut dram = dram(&DramSpec { mapping, ..plain() });
+        burst(&mut dram, 1000, 0..8);
+        dram.counters().data_row_misses
+    };
+    assert_eq!(misses(AddressMapping::RoBaRaCoCh), 1);
+    assert_eq!(misses(AddressMapping::RoRaBaChCo), 1);
+    assert_eq!(misses(AddressMapping::RoCoRaBaCh), 8);
+}
+
+#[test]
+fn every_line_has_a_place_of_its_own_whatever_the_mapping() {
+    // Over a memory of 4 rows, each bank's row is filled once: lines of one row hit, and there are as many misses and
+    // conflicts as rows over all banks.
+    for mapping in
+        [AddressMapping::RoBaRaCoCh, AddressMapping::RoRaBaChCo, AddressMapping::RoCoRaBaCh, AddressMapping::XorBank]
+    {
+        let spec = DramSpec { mapping, channels: 2, ranks: 2, ..plain() };
+        let mut dram = dram(&spec);
+        // One row over all banks, channels and ranks, then the next: 128 columns, 8 banks, 2 ranks, 2 channels.
+        let lines = 128 * 8 * 2 * 2;
+        for line in 0..4 * lines {
+            dram.read(line, false, 1000 + 200 * line);
+        }
+        let counters = dram.counters();
+        assert_eq!(counters.data_row_misses, 32, "{mapping:?}");
+        assert_eq!(counters.data_row_conflicts, 3 * 32, "{mapping:?}");
+    }
+}
+
+#[test]
+fn fixed_latency_is_fixed() {
+    let mut dram = dram(&DramSpec { model: DramModel::Fixed, fixed_ns: 60.0, ..DramSpec::default() });
+    for line in 0..100 {
+        assert_eq!(dram.read(line << 20, false, 7), 7 + 120);
+    }
+}
+
+#[test]
+fn defaults_add_the_controller() {
+    let mut dram = dram(&DramSpec::default());
+    assert_eq!(dram.read(0, false, 1000), 1000 + 20 + clocks(MISS));
+}
