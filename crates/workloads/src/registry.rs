@@ -1,7 +1,7 @@
 //! A program by name: the kernels that there are, and how a request becomes a stream.
 
 use crate::OpenError;
-use crate::kernels::{GupsSpec, PointerChaseSpec, StreamSpec};
+use crate::kernels::{BfsSpec, GupsSpec, PageRankSpec, PointerChaseSpec, StreamSpec};
 use ambulator_base::RecordSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,12 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "program", rename_all = "kebab-case")]
 pub enum ProgramSpec {
+    /// Breadth-first search.
+    Bfs(BfsSpec),
     /// HPC Challenge RandomAccess.
     Gups(GupsSpec),
+    /// PageRank's power iterations.
+    Pagerank(PageRankSpec),
     /// `p = *p` along a random cycle.
     PointerChase(PointerChaseSpec),
     /// STREAM's four loops.
@@ -47,10 +51,22 @@ pub struct KernelInfo {
 
 const KERNELS: &[KernelInfo] = &[
     KernelInfo {
+        name: "bfs",
+        about: "breadth-first searches of a Kronecker graph from random roots",
+        stands_for: "Graph500, GAP and GraphBIG BFS: graph traversal",
+        default_footprint: 1 << 30,
+    },
+    KernelInfo {
         name: "gups",
         about: "read-modify-writes of random words of one table",
         stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
         default_footprint: 8 << 30,
+    },
+    KernelInfo {
+        name: "pagerank",
+        about: "power iterations of PageRank over a Kronecker graph",
+        stands_for: "GAP and GraphBIG PageRank: sparse matrix times vector",
+        default_footprint: 1 << 30,
     },
     KernelInfo {
         name: "pointer-chase",
@@ -96,7 +112,9 @@ impl ProgramSpec {
     /// The kernel's name.
     pub fn name(&self) -> &'static str {
         match self {
+            ProgramSpec::Bfs(_) => "bfs",
             ProgramSpec::Gups(_) => "gups",
+            ProgramSpec::Pagerank(_) => "pagerank",
             ProgramSpec::PointerChase(_) => "pointer-chase",
             ProgramSpec::Stream(_) => "stream",
         }
@@ -105,7 +123,9 @@ impl ProgramSpec {
     /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
     pub fn validate(&self, at: &str) -> Vec<String> {
         match self {
+            ProgramSpec::Bfs(spec) => spec.validate(at),
             ProgramSpec::Gups(spec) => spec.validate(at),
+            ProgramSpec::Pagerank(spec) => spec.validate(at),
             ProgramSpec::PointerChase(spec) => spec.validate(at),
             ProgramSpec::Stream(spec) => spec.validate(at),
         }
@@ -121,7 +141,9 @@ impl ProgramSpec {
             return Err(OpenError::Invalid(problems));
         }
         Ok(match self {
+            ProgramSpec::Bfs(spec) => spec.source(),
             ProgramSpec::Gups(spec) => spec.source(),
+            ProgramSpec::Pagerank(spec) => spec.source(),
             ProgramSpec::PointerChase(spec) => spec.source(),
             ProgramSpec::Stream(spec) => spec.source(),
         })

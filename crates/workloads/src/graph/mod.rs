@@ -3,9 +3,12 @@
 mod csr;
 mod heap;
 mod kronecker;
+mod program;
 mod property;
 
 pub use csr::{Graph, host_bytes};
 pub use heap::Heap;
 pub use kronecker::{KroneckerSpec, MAX_VERTICES, for_each_edge};
+pub use program::{EdgeList, GraphLayout};
+pub(crate) use program::{GraphChoice, Placed};
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};

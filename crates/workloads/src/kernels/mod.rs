@@ -6,12 +6,16 @@
 //! the compiled one. Where a loop's own branch is predictable it is counted in a gap; branches that depend on data are
 //! records.
 
+mod bfs;
 mod gups;
+mod pagerank;
 mod pointer_chase;
 mod source;
 mod stream;
 
+pub use bfs::BfsSpec;
 pub use gups::{GupsIndex, GupsSpec};
+pub use pagerank::PageRankSpec;
 pub use pointer_chase::PointerChaseSpec;
 pub(crate) use source::{Kernel, KernelSource, identity};
 pub use stream::{StreamOperation, StreamSpec};
@@ -55,4 +59,26 @@ pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Rec
         size,
         kind: RecordKind::Store,
     }
+}
+
+/// Records on their way out, and the instructions since the last one.
+pub(crate) struct Out<'a> {
+    pub records: &'a mut Vec<Record>,
+    pub gap: u32,
+}
+
+impl Out<'_> {
+    #[inline(always)]
+    /// Adds a record; `gap_after` instructions follow it, whatever comes next.
+    pub fn push(&mut self, mut record: Record, gap_after: u32) {
+        record.gap += self.gap;
+        self.gap = gap_after;
+        self.records.push(record);
+    }
+}
+
+/// A distance in records as a dependence: none when it is too far to be waited for.
+#[inline(always)]
+pub(crate) fn distance(records: u32) -> u16 {
+    u16::try_from(records).unwrap_or(0)
 }

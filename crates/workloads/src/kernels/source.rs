@@ -16,6 +16,12 @@ const SETUP_EVENTS: usize = 1 << 14;
 /// What comes before the region of interest, one event after the other.
 pub(crate) type Setup = Box<dyn Iterator<Item = VmEvent> + Send>;
 
+impl Kernel for Box<dyn Kernel> {
+    fn run(&mut self, records: &mut Vec<Record>) {
+        (**self).run(records);
+    }
+}
+
 pub(crate) struct KernelSource<K> {
     identity: ProgramIdentity,
     setup: Option<Setup>,

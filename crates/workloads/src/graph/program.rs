@@ -1,0 +1,223 @@
+//! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds it.
+
+use super::csr::{Graph, host_bytes};
+use super::kronecker::{KroneckerSpec, MAX_VERTICES};
+use super::property::{PropertyGraph, PropertySpec};
+use crate::layout::{AddressSpace, Array, MMAP_HEADER};
+use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How a graph lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphLayout {
+    /// Vertex objects on the heap with a growing vector of edges each (GraphBIG's way).
+    #[default]
+    Property,
+    /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (GAP's way).
+    Csr,
+}
+
+/// Where the edges are while compressed sparse rows are built from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EdgeList {
+    /// In an array, freed before the region of interest begins: memory is needed for it and the graph at once.
+    #[default]
+    Memory,
+    /// Read twice from a file: no memory but the graph's.
+    File,
+}
+
+/// The settings of a graph program that decide on the graph.
+pub(crate) struct GraphChoice<'a> {
+    pub footprint: u64,
+    pub seed: u64,
+    pub layout: GraphLayout,
+    pub graph: &'a KroneckerSpec,
+    pub property: &'a PropertySpec,
+    pub edge_list: EdgeList,
+    /// Host bytes that graph and kernel may take.
+    pub host_memory: u64,
+    /// Bytes for each vertex of the program's own arrays in the address space, by layout.
+    pub csr_arrays: u64,
+    pub property_arrays: u64,
+    /// Host bytes of the running kernel for each vertex.
+    pub host_bytes_per_vertex: u64,
+}
+
+/// The graph in host memory and where it lies in the address space.
+pub(crate) enum Placed {
+    Csr { offsets: Array, neighbours: Array },
+    Property(PropertyGraph),
+}
+
+/// Bytes of an entry of the offsets, of a neighbour, and of an edge in the edge list.
+const OFFSET_BYTES: u64 = 8;
+const ID_BYTES: u64 = 4;
+const LISTED_EDGE_BYTES: u64 = 8;
+
+impl GraphChoice<'_> {
+    /// What makes no sense, each sentence naming its key under `at`.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        crate::kernels::check_footprint(at, self.footprint, &mut problems);
+        problems.extend(self.graph.validate(&format!("{at}.graph")));
+        problems.extend(self.property.validate(&format!("{at}.property")));
+        if !problems.is_empty() {
+            return problems;
+        }
+        let vertices = self.vertices();
+        let most = MAX_VERTICES.min((1 << 31) / u64::from(self.graph.edge_factor));
+        if vertices < 16 {
+            problems.push(format!(
+                "{at}.footprint of {} bytes holds a graph of {vertices} vertices; ask for more, or for a smaller {at}.graph.edge_factor",
+                self.footprint
+            ));
+        } else if vertices > most {
+            problems.push(format!(
+                "{at}: a graph of {vertices} vertices with {at}.graph.edge_factor {} has more than 2^32 stored edges; at most {most} vertices, a footprint of about {}, are possible",
+                self.graph.edge_factor,
+                size(self.footprint_of(most))
+            ));
+        } else if self.host_bytes(vertices) > self.host_memory {
+            let fits = self.host_memory / self.host_bytes(1).max(1);
+            problems.push(format!(
+                "{at}: a graph of {vertices} vertices takes {} of host memory and {at}.host_memory allows {}: raise it, or ask for a footprint of at most {}{}",
+                size(self.host_bytes(vertices)),
+                size(self.host_memory),
+                size(self.footprint_of(fits)),
+                if self.layout == GraphLayout::Csr { " (layout `property` takes less host memory for its footprint)" } else { "" }
+            ));
+        }
+        problems
+    }
+
+    fn host_bytes(&self, vertices: u64) -> u64 {
+        let places = match self.layout {
+            GraphLayout::Csr => 0,
+            GraphLayout::Property => PropertyGraph::HOST_BYTES_PER_VERTEX,
+        };
+        host_bytes(vertices, self.graph.edge_factor)
+            + vertices * (places + self.host_bytes_per_vertex)
+    }
+
+    /// Vertices of the graph: as asked for, or as many as the footprint holds.
+    pub fn vertices(&self) -> u64 {
+        match self.graph.vertices {
+            0 => (self.footprint as f64 / self.bytes_per_vertex()) as u64,
+            vertices => vertices,
+        }
+    }
+
+    fn footprint_of(&self, vertices: u64) -> u64 {
+        (vertices as f64 * self.bytes_per_vertex()) as u64
+    }
+
+    /// Bytes in the address space for each vertex. What the heap takes depends on the degrees, which differ a little from
+    /// graph to graph, so it is measured on small graphs, and what a large one takes stays below this by up to a tenth.
+    fn bytes_per_vertex(&self) -> f64 {
+        /// Vertices of the graphs measured, and the room for larger graphs' longer vectors (up to 3% measured to 2^22).
+        const SAMPLES: [u64; 4] = [1 << 12, 1 << 13, 12_000, 1 << 14];
+        const ROOM: f64 = 1.04;
+        match self.layout {
+            GraphLayout::Csr => {
+                (OFFSET_BYTES + 2 * u64::from(self.graph.edge_factor) * ID_BYTES + self.csr_arrays)
+                    as f64
+            }
+            GraphLayout::Property => {
+                let sample = |vertices| {
+                    let graph = Graph::generate(self.graph, vertices, self.seed);
+                    let mut space = AddressSpace::new();
+                    let placed = PropertyGraph::build(
+                        self.property,
+                        self.graph,
+                        &graph,
+                        self.seed,
+                        &mut space,
+                    );
+                    placed.footprint as f64 / vertices as f64
+                };
+                SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM
+                    + self.property_arrays as f64
+            }
+        }
+    }
+
+    /// Generates the graph and builds it in `space`, in the program's order.
+    pub fn build(&self, space: &mut AddressSpace) -> (Arc<Graph>, Placed) {
+        let vertices = self.vertices();
+        let graph = Graph::shared(self.graph, vertices, self.seed);
+        let placed = match self.layout {
+            GraphLayout::Csr => self.build_csr(&graph, space),
+            GraphLayout::Property => Placed::Property(PropertyGraph::build(
+                self.property,
+                self.graph,
+                &graph,
+                self.seed,
+                space,
+            )),
+        };
+        (graph, placed)
+    }
+
+    /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix sums; then the
+    /// neighbours in the order in which the edges scatter them.
+    fn build_csr(&self, graph: &Graph, space: &mut AddressSpace) -> Placed {
+        let (vertices, edges) = (graph.vertices(), graph.edges());
+        let list = (self.edge_list == EdgeList::Memory)
+            .then(|| space.allocate_array(LISTED_EDGE_BYTES, edges / 2));
+        if let Some(list) = &list {
+            space.push(list.touch(true));
+        }
+        let degrees = space.allocate_array(ID_BYTES, vertices);
+        space.push(degrees.touch(true));
+        let offsets = space.allocate_array(OFFSET_BYTES, vertices + 1);
+        space.push(offsets.touch(true));
+        let neighbours = space.allocate_array(ID_BYTES, edges);
+        let (start, end) = (
+            neighbours.base - MMAP_HEADER,
+            neighbours.base + neighbours.bytes(),
+        );
+        for &page in &graph.first_touches {
+            let at = start + u64::from(page) * FRAME_BYTES;
+            let len = FRAME_BYTES.min(end - at);
+            space.push(VmEvent::Touch {
+                start: VirtAddr(at),
+                len,
+                write: true,
+            });
+        }
+        space.free_array(&degrees);
+        if let Some(list) = &list {
+            space.free_array(list);
+        }
+        Placed::Csr {
+            offsets,
+            neighbours,
+        }
+    }
+}
+
+impl Placed {
+    /// Bytes of the graph in the address space.
+    pub fn footprint(&self) -> u64 {
+        match self {
+            Placed::Csr {
+                offsets,
+                neighbours,
+            } => offsets.bytes() + neighbours.bytes(),
+            Placed::Property(graph) => graph.footprint,
+        }
+    }
+}
+
+/// `bytes` as a person writes it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64),
+        b => format!("{:.1} MiB", b as f64 / (1u64 << 20) as f64),
+    }
+}

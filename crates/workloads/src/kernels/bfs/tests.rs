@@ -1,0 +1,200 @@
+//! The search against a textbook's, and its records against the loops they stand for.
+
+use super::*;
+use std::collections::VecDeque;
+
+fn graph() -> Arc<Graph> {
+    Graph::shared(&KroneckerSpec::default(), 3000, 11)
+}
+
+fn objects(graph: &Graph) -> Objects {
+    let mut space = AddressSpace::new();
+    let property = PropertyGraph::build(
+        &PropertySpec::default(),
+        &KroneckerSpec::default(),
+        graph,
+        11,
+        &mut space,
+    );
+    let queue = space.allocate_array(8, graph.vertices());
+    Objects {
+        graph: property,
+        queue,
+    }
+}
+
+fn arrays(graph: &Graph) -> Arrays {
+    let mut space = AddressSpace::new();
+    let mut array = |element, len| space.allocate_array(element, len);
+    Arrays {
+        offsets: array(8, graph.vertices() + 1),
+        neighbours: array(4, graph.edges()),
+        parent: array(4, graph.vertices()),
+        queue: array(4, graph.vertices()),
+    }
+}
+
+/// Runs one whole search; its records.
+fn search<S: Steps + 'static>(bfs: &mut Bfs<S>) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut out = Out {
+        records: &mut records,
+        gap: 0,
+    };
+    loop {
+        bfs.step(&mut out);
+        if bfs.phase == Phase::Take && bfs.head == bfs.queue.len() {
+            return records;
+        }
+        // Batches of the stream end anywhere; a nearly full one makes each step small.
+        if out.records.len() >= Batch::TARGET_RECORDS {
+            let mut rest = search(bfs);
+            records.append(&mut rest);
+            return records;
+        }
+    }
+}
+
+/// Distance of every vertex from `root` by a plain search.
+fn depths(graph: &Graph, root: u32) -> Vec<Option<u32>> {
+    let mut depth = vec![None; graph.vertices() as usize];
+    depth[root as usize] = Some(0);
+    let mut queue = VecDeque::from([root]);
+    while let Some(u) = queue.pop_front() {
+        for &v in graph.neighbours_of(u) {
+            if depth[v as usize].is_none() {
+                depth[v as usize] = depth[u as usize].map(|d| d + 1);
+                queue.push_back(v);
+            }
+        }
+    }
+    depth
+}
+
+fn check_tree<S: Steps + 'static>(steps: S) {
+    let graph = graph();
+    let mut bfs = Bfs::new(graph.clone(), 4, steps);
+    for _ in 0..3 {
+        search(&mut bfs);
+        let expected = depths(&graph, bfs.root);
+        assert!(
+            expected.iter().flatten().count() > 1000,
+            "the root is in the large component"
+        );
+        for v in 0..graph.vertices() as u32 {
+            let parent = bfs.parent[v as usize];
+            match expected[v as usize] {
+                None => assert_eq!(parent, u32::MAX),
+                Some(0) => assert_eq!(parent, v),
+                Some(depth) => assert_eq!(
+                    expected[parent as usize],
+                    Some(depth - 1),
+                    "vertex {v} under {parent}"
+                ),
+            }
+        }
+        bfs.next_root();
+    }
+}
+
+#[test]
+fn the_tree_is_a_breadth_first_tree() {
+    check_tree(arrays(&graph()));
+    check_tree(objects(&graph()));
+}
+
+#[test]
+fn rows_are_searched_as_the_compiled_loop_does() {
+    let graph = graph();
+    let mut bfs = Bfs::new(graph.clone(), 4, arrays(&graph));
+    let records = search(&mut bfs);
+    let a = arrays(&graph);
+    let mut at = records
+        .iter()
+        .enumerate()
+        .skip_while(|(_, r)| r.pc.0 != csr_pc::QUEUE)
+        .peekable();
+    let mut seen = vec![false; graph.vertices() as usize];
+    seen[bfs.root as usize] = true;
+    let mut tail = 1;
+    for (head, &u) in bfs.queue.iter().enumerate() {
+        let mut next = || at.next().unwrap();
+        assert_eq!(next().1.va, a.queue.at(head as u64));
+        let (offset_at, offset) = next();
+        assert_eq!((offset.va, offset.dep1), (a.offsets.at(u64::from(u)), 1));
+        assert_eq!(next().1.va, a.offsets.at(u64::from(u) + 1));
+        for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+            let edge = u64::from(graph.offsets[u as usize]) + k as u64;
+            let (i, neighbour) = next();
+            assert_eq!(neighbour.va, a.neighbours.at(edge));
+            assert_eq!(usize::from(neighbour.dep1), i - offset_at);
+            let (_, parent) = next();
+            assert_eq!(
+                (parent.va, parent.dep1, parent.gap),
+                (a.parent.at(u64::from(v)), 1, 2)
+            );
+            let (_, branch) = next();
+            let new = !std::mem::replace(&mut seen[v as usize], true);
+            assert_eq!(branch.kind == RecordKind::BranchNotTaken, new);
+            if new {
+                let (_, set) = next();
+                assert_eq!(
+                    (set.va, set.kind, set.dep1),
+                    (a.parent.at(u64::from(v)), RecordKind::Store, 3)
+                );
+                assert_eq!(next().1.va, a.queue.at(tail));
+                tail += 1;
+            }
+        }
+    }
+    assert!(at.peek().is_none());
+}
+
+#[test]
+fn objects_are_searched_through_their_pointers() {
+    let graph = graph();
+    let o = objects(&graph);
+    let mut bfs = Bfs::new(graph.clone(), 4, objects(&graph));
+    let records = search(&mut bfs);
+    let edges: u64 = bfs.queue.iter().map(|&u| u64::from(graph.degree(u))).sum();
+    let of = |pc| records.iter().filter(move |r| r.pc.0 == pc);
+    assert_eq!(of(property_pc::TARGET).count() as u64, edges);
+    assert_eq!(of(property_pc::APPEND).count(), bfs.queue.len() - 1);
+    assert_eq!(of(property_pc::LEAVE).count(), bfs.queue.len());
+    let mut expected = bfs.queue.iter().flat_map(|&u| {
+        let o = &o;
+        graph
+            .neighbours_of(u)
+            .iter()
+            .enumerate()
+            .map(move |(k, &v)| (o.graph.edge(u, k as u64), v))
+    });
+    for (i, r) in records
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.pc.0 == property_pc::TARGET)
+    {
+        let (edge, v) = expected.next().unwrap();
+        assert_eq!(r.va, edge);
+        assert_eq!(
+            records[i - usize::from(r.dep1)].pc.0,
+            property_pc::BEGIN,
+            "the edges' pointer names the edge"
+        );
+        assert_eq!(
+            (records[i + 1].va, records[i + 1].dep1),
+            (o.graph.index.at(u64::from(v)), 1)
+        );
+        assert_eq!(
+            (records[i + 2].va, records[i + 2].dep1),
+            (o.graph.field(v, vertex_field::COLOUR), 1)
+        );
+    }
+    for (i, r) in records
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.pc.0 == property_pc::LEAVE)
+    {
+        assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::OBJECT);
+    }
+}
