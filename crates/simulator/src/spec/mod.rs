@@ -10,6 +10,7 @@
 //! - `quantity`: sizes and counts with suffixes.
 //! - `schema`: the tree of settings.
 //! - `problem`: what is wrong, and where, with a caret.
+//! - `value`: one TOML value against what its setting takes.
 //! - `layer`: one text checked against the tree; the sum of layers.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
@@ -27,6 +28,7 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use explain::{CounterInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;

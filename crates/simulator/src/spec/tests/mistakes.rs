@@ -1,0 +1,244 @@
+//! What people get wrong, and what they are told.
+
+use super::*;
+
+#[test]
+fn a_misspelt_key_shows_file_line_and_the_nearest() {
+    let text = "[machine]\ncores = 2\n\n[mmu.l2_tlb]\nentires = 2048\n";
+    assert_says(
+        parse_text(text),
+        &[
+            "there is no setting `mmu.l2_tlb.entires`",
+            "mine.toml:5:1",
+            "5 | entires = 2048",
+            "^^^^^^^",
+            "`mmu.l2_tlb.entries`",
+        ],
+    );
+    assert_says(
+        parse_text("mmu.l2_tbl.entries = 4"),
+        &["mine.toml:1:5", "the nearest setting is `mmu.l2_tlb`"],
+    );
+    assert_says(
+        parse_text("[mmu]\nrob = 4"),
+        &["the nearest setting is `core.rob`"],
+    );
+    assert_says(
+        parse_text("[virtualization]\nxyzzyxyzzy = 4"),
+        &["`virtualization` has: mode, nested"],
+    );
+    assert_says(
+        parse_text("core.rob.size = 4"),
+        &["`core.rob` is", "mine.toml:1"].map(|_| "`core.rob`"),
+    );
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let message =
+        parse_text("[core]\nwidht = 1\nrob = true\n[dram]\nchannels = \"many\"\n").unwrap_err();
+    assert_eq!(message.matches("error:").count(), 3, "{message}");
+}
+
+#[test]
+fn wrong_types_are_told_with_what_is_right() {
+    assert_says(
+        parse_text("core.rob = true"),
+        &[
+            "`core.rob` takes an integer (entries), not `true`",
+            "mine.toml:1:12",
+        ],
+    );
+    assert_says(
+        parse_text("core.rob = 2.5"),
+        &["takes an integer (entries), not the number 2.5"],
+    );
+    assert_says(
+        parse_text("core.rob = -1"),
+        &["`core.rob` is -1, and it must be from 0 to 4294967295"],
+    );
+    assert_says(
+        parse_text("core.rob = 5_000_000_000"),
+        &["is 5000000000, and it must be from 0 to"],
+    );
+    assert_says(
+        parse_text("run.seed = 99999999999999999999999999999999999999999999"),
+        &["must be from 0 to 18446744073709551615"],
+    );
+    assert_says(
+        parse_text("run.oracle = 1"),
+        &["`run.oracle` takes true or false, not the integer 1"],
+    );
+    assert_says(
+        parse_text("mmu = 5"),
+        &[
+            "`mmu` is a group of settings, not the integer 5",
+            "l1d_4k, ",
+        ],
+    );
+    assert_says(parse_text("dram.t_faw_ns = nan"), &["must be finite"]);
+    assert_says(
+        parse_text("dram.t_faw_ns = \"4\""),
+        &["takes a number (ns), not the text \"4\""],
+    );
+    assert_says(
+        parse_text("core.rob = 2024-01-01"),
+        &["not the date 2024-01-01"],
+    );
+    assert_says(
+        parse_text("[core\nrob = 1"),
+        &["`mine.toml` is not TOML", "mine.toml:1"],
+    );
+    assert_says(
+        parse_text("core.rob = 1\ncore.rob = 2"),
+        &["is not TOML", "mine.toml:2"],
+    );
+    assert_says(
+        parse_text("base = 4"),
+        &["`base` takes the name of a preset"],
+    );
+}
+
+#[test]
+fn wrong_choices_list_the_right_ones() {
+    assert_says(
+        parse_text("mmu.walk_entry = \"l3\""),
+        &[
+            "`mmu.walk_entry` is \"l3\", and it must be one of \"l1\", \"l2\", \"llc\"",
+            "did you mean \"l1\"?",
+        ],
+    );
+    assert_says(
+        with_options(&["llc.replacement=lur"]),
+        &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"],
+    );
+    assert_says(
+        with_options(&["llc.replacement=plru"]),
+        &["did you mean \"tree-plru\"?"],
+    );
+}
+
+#[test]
+fn suffixes_are_read_by_unit() {
+    let spec = parse_text(
+        "memory.bytes = \"8GiB\"\nrun.instructions = \"20M\"\nmmu.l2_tlb.entries = \"4Ki\"\nrun.seed = \"18446744073709551615\"",
+    );
+    let spec = spec.unwrap();
+    assert_eq!(
+        (
+            spec.memory.bytes,
+            spec.run.instructions,
+            spec.mmu.l2_tlb.entries,
+            spec.run.seed
+        ),
+        (8 << 30, 20_000_000, 4096, u64::MAX)
+    );
+    assert_says(
+        parse_text("memory.bytes = \"8GB\""),
+        &["\"8GB\" is none", "write `GiB` for 1024"],
+    );
+    assert_says(
+        parse_text("mmu.l2_tlb.entries = \"4K\""),
+        &["entries take `Ki`"],
+    );
+    assert_says(
+        parse_text("run.instructions = \"20MiB\""),
+        &["`MiB` is not a suffix of counts"],
+    );
+}
+
+#[test]
+fn absurd_specs_get_a_sentence_each() {
+    for (option, sentence) in [
+        ("l1d.ways=0", "`l1d.ways` is 0, which is outside 1 to 32"),
+        (
+            "l2.bytes=48KiB",
+            "the number of sets must be a power of two",
+        ),
+        ("machine.cores=0", "a machine has 1 to 16 cores"),
+        ("machine.cores=3", "power of two of cores"),
+        ("machine.clock_mhz=1", "100 to 10000 MHz"),
+        ("memory.bytes=4097KiB", "memory can be 16 MiB"),
+        ("memory.bytes=16385KiB", "no multiple of 2 MiB"),
+        ("memory.fragmentation.fmfi=1.5", "must be from 0 to 1"),
+        ("memory.buddy.max_order=99", "it must be from 1"),
+        ("mmu.l2_tlb.ways=12", "do not divide into sets of 12 ways"),
+        ("mmu.walkers=0", "give a number between 1 and 64"),
+        ("dram.channels=3", "must be a power of two"),
+        ("run.instructions=0", "must simulate something"),
+        (
+            "virtualization.nested.tlb_entries=65",
+            "`virtualization.nested.tlb_entries`",
+        ),
+    ] {
+        assert_says(with_options(&[option]), &[sentence, "is set here", option]);
+    }
+    let message = with_options(&["l1d.ways=0", "core.rob=0"]).unwrap_err();
+    assert!(
+        message.contains("`l1d.ways`") && message.contains("`core.rob`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_footprint_above_memory_is_refused() {
+    let spec = Spec::default();
+    assert!(spec.validate_footprint(64 << 30).is_empty());
+    assert!(
+        spec.validate_footprint(256 << 30)[0]
+            .contains("256GiB does not fit: `memory.bytes` is 128GiB")
+    );
+    let pressed = with_options(&["memory.pressure.pressure=0.6"]).unwrap();
+    assert_eq!(pressed.validate_footprint(64 << 30).len(), 1);
+}
+
+#[test]
+fn options_take_values_with_and_without_quotes() {
+    let spec = with_options(&[
+        " mmu.l2_tlb.entries = 4096 ",
+        "mmu.walk_entry=llc",
+        "l2.replacement=\"srrip\"",
+        "memory.bytes=8GiB",
+        "run.instructions=1_000",
+        "run.oracle=false",
+        "memory.pressure.pressure=0.25",
+        "mmu.l1d_4k={ entries = 32, ways = 2 }",
+    ])
+    .unwrap();
+    assert_eq!(
+        (
+            spec.mmu.l2_tlb.entries,
+            spec.memory.bytes,
+            spec.run.instructions
+        ),
+        (4096, 8 << 30, 1000)
+    );
+    assert_eq!(
+        (spec.mmu.walk_entry, spec.run.oracle),
+        (ambulator_mmu::WalkEntry::Llc, false)
+    );
+    assert_eq!((spec.mmu.l1d_4k.entries, spec.mmu.l1d_4k.ways), (32, 2));
+    assert_eq!(spec.memory.pressure.pressure, 0.25);
+    assert_says(
+        with_options(&["core.rob"]),
+        &["`--set core.rob` has no `=`", "write `--set key=value`"],
+    );
+    assert_says(
+        with_options(&["mmu.l2_tlb.entires=4"]),
+        &["--set:1:12", "mmu.l2_tlb.entires=4", "`mmu.l2_tlb.entries`"],
+    );
+    assert_says(with_options(&["=4"]), &["there is no setting ``"]);
+    assert_says(
+        with_options(&["core.rob="]),
+        &["`core.rob` takes an integer (entries), and \"\" is none"],
+    );
+    assert_says(
+        with_options(&["mmu={ l2_tlb = { latnecy = 4 } }"]),
+        &["--set:1:18", "`mmu.l2_tlb.latency`"],
+    );
+    assert_says(with_options(&["mmu={"]), &["is not TOML"]);
+    assert_says(
+        with_options(&["core.rob = many"]),
+        &["--set:1:12", "\"many\" is none"],
+    );
+}

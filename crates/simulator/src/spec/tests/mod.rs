@@ -1,0 +1,33 @@
+//! Tests of specs as their users meet them.
+
+mod layering;
+mod mistakes;
+mod properties;
+mod reading;
+
+use super::layer::Layers;
+use super::problem::Source;
+use super::*;
+use std::sync::Arc;
+
+fn with_options(options: &[&str]) -> Result<Spec, String> {
+    let request = SpecRequest {
+        options: options.iter().map(|option| option.to_string()).collect(),
+        ..SpecRequest::default()
+    };
+    load(&request)
+        .map(|loaded| loaded.spec)
+        .map_err(|error| error.to_string())
+}
+
+fn parse_text(text: &str) -> Result<Spec, String> {
+    parse("mine.toml", text).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn assert_says(result: Result<Spec, String>, parts: &[&str]) {
+    let message = result.expect_err("this spec is wrong");
+    for part in parts {
+        assert!(message.contains(part), "`{part}` is not in:\n{message}");
+    }
+}
