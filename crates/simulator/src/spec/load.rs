@@ -15,10 +15,10 @@ pub const DEFAULT_DESIGN: &str = "radix";
 /// What a spec is made of, from the lowest layer to the highest: built-in defaults, `machine`, `design`, `files`, `options`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecRequest {
-    /// A machine preset's name or a TOML file's path. Without it, the machine that a file of `files` names as its `base`,
+    /// A machine preset's name or a TOML file's path, or several joined with `+`, later ones over earlier ones. Without it, the machine that a file of `files` names as its `base`,
     /// or else [`DEFAULT_MACHINE`].
     pub machine: Option<String>,
-    /// A design preset's name or a TOML file's path. Without it, the design that a file of `files` names as its `base`, or
+    /// A design preset's name or a TOML file's path, or several joined with `+` (`thp+l2tlb-128k`). Without it, the design that a file of `files` names as its `base`, or
     /// else [`DEFAULT_DESIGN`].
     pub design: Option<String>,
     /// Spec files (`--spec`), later ones over earlier ones.
@@ -52,17 +52,15 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
     };
     let mut files = Vec::new();
     // What the files call their base decides the presets below them, so they are read before they are layered.
-    let (mut machine, mut design) = (request.machine.clone(), request.design.clone());
+    let (mut machines, mut designs) = (Vec::new(), Vec::new());
     for path in &request.files {
         match read(path) {
             Ok(source) => {
                 for (name, _) in Layers::header(tree(), &source).base {
-                    if request.machine.is_none() && preset(PresetKind::Machine, &name).is_some() {
-                        machine = Some(name);
-                    } else if request.design.is_none()
-                        && preset(PresetKind::Design, &name).is_some()
-                    {
-                        design = Some(name);
+                    if preset(PresetKind::Machine, &name).is_some() {
+                        machines.push(name);
+                    } else if preset(PresetKind::Design, &name).is_some() {
+                        designs.push(name);
                     }
                 }
                 files.push((path.clone(), source));
@@ -70,13 +68,18 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
             Err(problem) => loader.layers.problem(problem),
         }
     }
-    let machine = loader.preset(
+    let chosen = |asked: &Option<String>, bases: Vec<String>, default: &str| match asked {
+        Some(name) => name.clone(),
+        None if bases.is_empty() => default.into(),
+        None => bases.join("+"),
+    };
+    let machine = loader.presets(
         PresetKind::Machine,
-        machine.as_deref().unwrap_or(DEFAULT_MACHINE),
+        &chosen(&request.machine, machines, DEFAULT_MACHINE),
     );
-    let design = loader.preset(
+    let design = loader.presets(
         PresetKind::Design,
-        design.as_deref().unwrap_or(DEFAULT_DESIGN),
+        &chosen(&request.design, designs, DEFAULT_DESIGN),
     );
     for (path, source) in &files {
         loader.file(path, source, true);
@@ -138,6 +141,18 @@ struct Loader {
 }
 
 impl Loader {
+    /// Layers what `names` joins with `+`, one over the other, and returns the name to show for it.
+    fn presets(&mut self, kind: PresetKind, names: &str) -> String {
+        if is_path(names) && Path::new(names).exists() {
+            return self.preset(kind, names);
+        }
+        let shown: Vec<String> = names
+            .split('+')
+            .map(|name| self.preset(kind, name.trim()))
+            .collect();
+        shown.join("+")
+    }
+
     /// Layers a preset or file of a kind, and returns the name to show for it.
     fn preset(&mut self, kind: PresetKind, name: &str) -> String {
         if let Some(found) = preset(kind, name) {

@@ -213,6 +213,24 @@ fn a_base_is_layered_below_its_file() {
 }
 
 #[test]
+fn presets_join_with_a_plus() {
+    let design = |name: &str| {
+        load(&SpecRequest {
+            design: Some(name.into()),
+            ..SpecRequest::default()
+        })
+    };
+    let loaded = design("l2tlb-128k + perfect-tlb").unwrap();
+    assert_eq!(loaded.design, "l2tlb-128k+perfect-tlb");
+    assert_eq!(
+        (loaded.spec.mmu.l2_tlb.entries, loaded.spec.mmu.perfect),
+        (131_072, true)
+    );
+    let message = design("radix+perfect-tbl").unwrap_err().to_string();
+    assert!(message.contains("did you mean `perfect-tlb`?"), "{message}");
+}
+
+#[test]
 fn unknown_presets_and_files_are_told() {
     let message = |machine: Option<&str>, design: Option<&str>, file: Option<&str>| {
         let request = SpecRequest {
