@@ -260,7 +260,8 @@ impl Cache {
     fn first_use(&mut self, at: usize, flags: u8, now: u64) {
         if flags & PREFETCHED != 0 {
             self.counters.prefetches_useful += 1;
-            let late = self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
+            let late =
+                self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
             self.counters.prefetches_late += u64::from(late);
         } else {
             self.counters.speculations_useful += 1;

@@ -76,7 +76,8 @@ impl CoreSpec {
                 wrong.push(format!("`{at}.{key}` is {value}; it must be 1 to {most}"));
             }
         }
-        for (key, value) in [("mispredict_penalty", self.mispredict_penalty), ("forward_latency", self.forward_latency)] {
+        for (key, value) in [("mispredict_penalty", self.mispredict_penalty), ("forward_latency", self.forward_latency)]
+        {
             if value > crate::spec::MAX_LATENCY {
                 wrong.push(format!("`{at}.{key}` is {value} cycles; it must be at most {}", crate::spec::MAX_LATENCY));
             }

@@ -275,7 +275,8 @@ impl Dram {
             return now;
         }
         let at = now << TICK_SHIFT;
-        let done = if self.fixed { at + self.ticks.fixed } else { self.serve(line, table, false, at + self.ticks.controller) };
+        let done =
+            if self.fixed { at + self.ticks.fixed } else { self.serve(line, table, false, at + self.ticks.controller) };
         let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
         if table {
             self.counters.table_read_cycles += ready - now;

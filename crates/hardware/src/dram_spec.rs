@@ -158,7 +158,10 @@ impl DramSpec {
             }
         }
         if !(100..=100_000).contains(&self.data_rate) {
-            wrong.push(format!("`{at}.data_rate` is {} MT/s; it must be 100 to 100000 (DDR4-3200 has 3200)", self.data_rate));
+            wrong.push(format!(
+                "`{at}.data_rate` is {} MT/s; it must be 100 to 100000 (DDR4-3200 has 3200)",
+                self.data_rate
+            ));
         }
         for (key, value) in [
             ("t_cl", self.t_cl),
@@ -203,7 +206,8 @@ mod tests {
     #[test]
     fn absurd_memories_are_refused() {
         assert_eq!(DramSpec::default().validate("dram"), Vec::<String>::new());
-        let spec = DramSpec { channels: 3, data_rate: 0, t_refi_ns: 400.0, controller_ns: f64::NAN, ..DramSpec::default() };
+        let spec =
+            DramSpec { channels: 3, data_rate: 0, t_refi_ns: 400.0, controller_ns: f64::NAN, ..DramSpec::default() };
         let wrong = spec.validate("dram");
         assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(wrong[0].contains("`dram.channels` is 3"));

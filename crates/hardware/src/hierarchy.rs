@@ -191,7 +191,14 @@ impl SecondLevel {
 
 impl FirstLevel {
     #[inline(never)]
-    fn miss(&mut self, second: &mut SecondLevel, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
+    fn miss(
+        &mut self,
+        second: &mut SecondLevel,
+        shared: &mut Shared,
+        request: Request,
+        add: u8,
+        now: u64,
+    ) -> (u64, Served) {
         self.cache.missed(request.class);
         let admitted = self.cache.admit(now);
         self.fetch(second, shared, request, add, now, admitted)

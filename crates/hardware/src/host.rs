@@ -27,8 +27,8 @@ pub fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{
-            __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
-            _mm_setzero_si128,
+            __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
+            _mm_set1_epi32, _mm_setzero_si128,
         };
         // SAFETY: SSE2 is part of x86-64. `four(i)` reads `tags[4 * i..4 * i + 4]` with an unaligned load, and is called for
         // `i < N / 4` only (the assertion above: N is a multiple of 4).
@@ -64,7 +64,8 @@ mod tests {
 
     fn check<const N: usize>() {
         for (seed, bound) in [(1u32, 3u32), (2, 8), (3, u32::MAX)] {
-            let tags: [u32; N] = std::array::from_fn(|i| (i as u32 + 1).wrapping_mul(2_654_435_761).wrapping_mul(seed) % bound);
+            let tags: [u32; N] =
+                std::array::from_fn(|i| (i as u32 + 1).wrapping_mul(2_654_435_761).wrapping_mul(seed) % bound);
             for tag in tags.into_iter().chain([0, 1, u32::MAX, 1 << 31]) {
                 let expected = (0..N).filter(|&i| tags[i] == tag).fold(0, |mask, i| mask | 1 << i);
                 assert_eq!(matches(&tags, tag), expected, "{N} tags {tags:?}, tag {tag}");

@@ -41,9 +41,11 @@ impl Prefetcher {
                 degree,
                 distance: i64::from(distance),
             }),
-            PrefetcherKind::Stream => {
-                Prefetcher::Stream(Stream { table: vec![Run::default(); entries].into(), degree, distance: i64::from(distance) })
-            }
+            PrefetcherKind::Stream => Prefetcher::Stream(Stream {
+                table: vec![Run::default(); entries].into(),
+                degree,
+                distance: i64::from(distance),
+            }),
         }
     }
 
@@ -169,7 +171,8 @@ impl Stream {
         }
         // Go on behind what was sent, but never behind the access itself.
         let step = i64::from(direction);
-        let sent = if (i64::from(run.sent) - i64::from(offset)) * step > 0 { i64::from(run.sent) } else { i64::from(offset) };
+        let sent =
+            if (i64::from(run.sent) - i64::from(offset)) * step > 0 { i64::from(run.sent) } else { i64::from(offset) };
         let room = self.distance - (sent - i64::from(offset)) * step;
         let count = room.clamp(0, i64::from(self.degree)) as u32;
         let suggestion = within_page(line, sent + step - i64::from(offset), step, count);
@@ -183,7 +186,12 @@ mod tests {
     use super::*;
 
     fn prefetcher(kind: PrefetcherKind) -> Prefetcher {
-        Prefetcher::new(&CacheSpec { prefetcher: kind, prefetch_degree: 2, prefetch_distance: 4, ..CacheSpec::default() })
+        Prefetcher::new(&CacheSpec {
+            prefetcher: kind,
+            prefetch_degree: 2,
+            prefetch_distance: 4,
+            ..CacheSpec::default()
+        })
     }
 
     fn lines(prefetcher: &mut Prefetcher, pc: u64, at: u64) -> Vec<u64> {

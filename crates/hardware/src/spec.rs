@@ -120,7 +120,9 @@ impl CacheSpec {
                 [("prefetch_degree", self.prefetch_degree, 64), ("prefetch_distance", self.prefetch_distance, 64)]
             {
                 if value == 0 || value > most {
-                    wrong.push(format!("`{at}.{key}` is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"));
+                    wrong.push(format!(
+                        "`{at}.{key}` is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"
+                    ));
                 }
             }
             let entries = self.prefetch_entries;

@@ -9,6 +9,7 @@
 //! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
 //! time, but fetches nothing). A dispatch stall within a gap is put at the gap's beginning.
 
+use crate::ledger::divide;
 use crate::{BranchPredictor, CoreSpec};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
 
@@ -77,6 +78,8 @@ const FORWARDS: usize = 128;
 #[derive(Clone, Debug)]
 pub struct CoreWindow {
     width: u64,
+    /// For divisions by the width; 0 when it is 1.
+    reciprocal: u64,
     rob: u64,
     penalty: u64,
     forward_latency: u64,
@@ -148,6 +151,7 @@ impl CoreWindow {
         let places = (spec.rob as usize + 2).next_power_of_two();
         CoreWindow {
             width: u64::from(spec.width.max(1)),
+            reciprocal: if spec.width > 1 { u64::MAX / u64::from(spec.width) + 1 } else { 0 },
             rob: u64::from(spec.rob.max(1)),
             penalty: spec.mispredict_penalty,
             forward_latency: spec.forward_latency,
@@ -224,10 +228,16 @@ impl CoreWindow {
         };
         self.dispatched = slot;
         self.counters.instructions += instructions;
-        let cycle = slot / self.width;
+        let cycle = self.cycle(slot);
         let known = self.value(record.dep1).max(self.value(record.dep2));
         self.counters.wait_dependences += known.saturating_sub(cycle);
         Cycle(cycle.max(known))
+    }
+
+    /// The cycle of a slot.
+    #[inline(always)]
+    fn cycle(&self, slot: u64) -> u64 {
+        if self.reciprocal == 0 { slot } else { divide(slot, self.reciprocal) }
     }
 
     /// The slot in which instruction `index` (before the one being dispatched) commits.
@@ -256,7 +266,11 @@ impl CoreWindow {
     fn value(&self, distance: u16) -> u64 {
         let distance = u64::from(distance);
         let mask = self.values.len() as u64 - 1;
-        if distance == 0 || distance > mask { 0 } else { self.values[(self.position.wrapping_sub(distance) & mask) as usize] }
+        if distance == 0 || distance > mask {
+            0
+        } else {
+            self.values[(self.position.wrapping_sub(distance) & mask) as usize]
+        }
     }
 
     /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued at `issued`
@@ -284,7 +298,7 @@ impl CoreWindow {
             // The store commits once address and data are there; its line may come later.
             let data = issued.0;
             self.retire(data + 1);
-            let drained = (self.committed / self.width + 1).max(ready.0).max(self.drained + 1);
+            let drained = (self.cycle(self.committed) + 1).max(ready.0).max(self.drained + 1);
             self.drained = drained;
             self.stores.push(drained * self.width);
             self.forwards[place] = Forward { word, data, drained };
@@ -376,7 +390,7 @@ impl CoreWindow {
     /// The cycle of dispatch, by which cores interleave.
     #[inline(always)]
     pub fn now(&self) -> Cycle {
-        Cycle(self.dispatched.max(self.front) / self.width)
+        Cycle(self.cycle(self.dispatched.max(self.front)))
     }
 
     /// The cycle in which everything dispatched so far has committed: the run's length.

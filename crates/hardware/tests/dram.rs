@@ -133,7 +133,11 @@ fn order_of_calls_does_not_matter_where_times_do_not_overlap() {
     assert_eq!(dram.read(row(5), false, 50_000), 50_000 + clocks(MISS));
     assert_eq!(dram.read(row(6), false, 1000), 1000 + clocks(MISS));
     assert_eq!(dram.read(row(6), false, 2000), 2000 + clocks(HIT));
-    assert_eq!(dram.read(row(7), false, 49_990), 50_000 + clocks(52 + CONFLICT), "no room before the later one: behind it");
+    assert_eq!(
+        dram.read(row(7), false, 49_990),
+        50_000 + clocks(52 + CONFLICT),
+        "no room before the later one: behind it"
+    );
 }
 
 #[test]

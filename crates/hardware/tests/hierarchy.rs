@@ -116,7 +116,11 @@ fn misses_beyond_the_mshrs_wait() {
 fn each_level_has_its_mshrs() {
     for level in 0..2 {
         let mut narrow = spec();
-        if level == 0 { narrow.l2.mshrs = 2 } else { narrow.llc.mshrs = 2 }
+        if level == 0 {
+            narrow.l2.mshrs = 2
+        } else {
+            narrow.llc.mshrs = 2
+        }
         let mut h = build(&narrow);
         let last = (0..8).map(|i| load(&mut h, i * 64, 0).ready.0).max().unwrap_or(0);
         assert!(last.abs_diff(4 * COLD) < 16, "{last}");
@@ -394,7 +398,7 @@ proptest! {
         sets in (0u32..3, 0u32..4, 0u32..4),
         steps in prop::collection::vec((0u64..300, any::<bool>(), 0u8..10), 1..1500),
     ) {
-        let cache = |ways: u32, sets: u32, latency| CacheSpec::of(64 * u64::from(ways) << sets, ways, latency, 8);
+        let cache = |ways: u32, sets: u32, latency| CacheSpec::of((64 * u64::from(ways)) << sets, ways, latency, 8);
         let spec = HierarchySpec {
             l1d: cache(ways.0, sets.0, 1),
             l2: cache(ways.1, sets.1, 20),
