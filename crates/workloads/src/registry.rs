@@ -2,10 +2,12 @@
 
 use crate::OpenError;
 use crate::kernels::{BfsSpec, GupsSpec, PageRankSpec, PointerChaseSpec, StreamSpec};
+use crate::trace::{TraceOptions, open_trace};
 use ambulator_base::RecordSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// A program with all of its settings: `program = "gups"` and the keys of that program's own spec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,15 +26,20 @@ pub enum ProgramSpec {
 }
 
 /// What is asked of [`open`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct ProgramRequest {
     /// A kernel's name (see [`kernels`]) or the path of a trace file.
+    #[schemars(extend("x-unit" = "name"))]
     pub name: String,
     /// Settings that differ from the program's defaults, by key. Sizes are plain numbers of bytes.
+    #[schemars(extend("x-unit" = "map"))]
     pub settings: Map<String, Value>,
     /// Bytes of data that the program works on; wins over `settings`. `None` leaves it to them, or to the default.
+    #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: Option<u64>,
     /// Seed of everything random in the program, unless `settings` has one of its own.
+    #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
 }
 
@@ -150,12 +157,33 @@ impl ProgramSpec {
     }
 }
 
-/// Opens a kernel by name, or a trace file by path.
+/// Opens a kernel by name, or a trace file by path (its settings are those of [`TraceOptions`]). A name that is both is the
+/// kernel; `./gups` is the file.
 ///
 /// # Errors
 /// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
 pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
-    ProgramSpec::from_request(request)?.open()
+    if kernels().iter().any(|k| k.name == request.name) {
+        return ProgramSpec::from_request(request)?.open();
+    }
+    let path = Path::new(&request.name);
+    // What looks like a path is told what is wrong with the file, anything else which kernels there are.
+    let looks_like_a_path = path.components().count() > 1 || path.extension().is_some();
+    if !looks_like_a_path && !path.exists() {
+        return Err(unknown(&request.name));
+    }
+    let settings_error = |message| OpenError::Settings {
+        program: request.name.clone(),
+        message,
+    };
+    if request.footprint.is_some() {
+        return Err(settings_error(
+            "a trace has the footprint that it was taken with: leave `footprint` out".into(),
+        ));
+    }
+    let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
+        .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;
+    open_trace(path, &options).map_err(|e| OpenError::Trace(e.message))
 }
 
 fn unknown(name: &str) -> OpenError {

@@ -70,7 +70,10 @@ impl GraphChoice<'_> {
             return problems;
         }
         let vertices = self.vertices();
-        let most = MAX_VERTICES.min((1 << 31) / u64::from(self.graph.edge_factor));
+        let edge_factor = self.graph.edge_factor;
+        // Stored edges are counted in 32 bits.
+        let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
+        let fits = most.min(self.host_memory / self.host_bytes(1));
         if vertices < 16 {
             problems.push(format!(
                 "{at}.footprint of {} bytes holds a graph of {vertices} vertices; ask for more, or for a smaller {at}.graph.edge_factor",
@@ -78,21 +81,30 @@ impl GraphChoice<'_> {
             ));
         } else if vertices > most {
             problems.push(format!(
-                "{at}: a graph of {vertices} vertices with {at}.graph.edge_factor {} has more than 2^32 stored edges; at most {most} vertices, a footprint of about {}, are possible",
-                self.graph.edge_factor,
-                size(self.footprint_of(most))
+                "{at}: a graph of {vertices} vertices with {at}.graph.edge_factor {edge_factor} has more than 2^32 stored edges: ask for at most {most} vertices, a footprint of {}{}",
+                size(self.footprint_of(most)),
+                self.other_layout()
             ));
-        } else if self.host_bytes(vertices) > self.host_memory {
-            let fits = self.host_memory / self.host_bytes(1).max(1);
+        } else if vertices > fits {
             problems.push(format!(
-                "{at}: a graph of {vertices} vertices takes {} of host memory and {at}.host_memory allows {}: raise it, or ask for a footprint of at most {}{}",
+                "{at}: a graph of {vertices} vertices takes {} of host memory and {at}.host_memory allows {}: raise it, or ask for at most {fits} vertices, a footprint of {}{}",
                 size(self.host_bytes(vertices)),
                 size(self.host_memory),
                 size(self.footprint_of(fits)),
-                if self.layout == GraphLayout::Csr { " (layout `property` takes less host memory for its footprint)" } else { "" }
+                self.other_layout()
             ));
         }
         problems
+    }
+
+    /// A way out of too large a graph, where there is one.
+    fn other_layout(&self) -> &'static str {
+        match self.layout {
+            GraphLayout::Csr => {
+                " (the layout `property` has some ten times the footprint for the same graph)"
+            }
+            GraphLayout::Property => "",
+        }
     }
 
     fn host_bytes(&self, vertices: u64) -> u64 {
