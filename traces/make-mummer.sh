@@ -36,7 +36,7 @@ target=${CARGO_TARGET_DIR:-$here/../target/capture-plugin}
 CARGO_TARGET_DIR=$target cargo build --release --manifest-path "$here/../tools/capture-plugin/Cargo.toml"
 
 # The processor model without enhanced REP MOVSB lets the C library copy with vectors, as it does natively.
-# The construction of the suffix tree runs from instruction 0.3 to 3.0 milliards; the window opens when the tree has 140 MB.
+# The construction of the suffix tree runs from 0.3 to 3.0 G instructions; the window opens when the tree has 140 MB.
 skip=2700000000
 take=7000000
 program=$(command -v mummer)

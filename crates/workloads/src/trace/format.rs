@@ -124,8 +124,11 @@ impl TraceHeader {
         put_text(&mut body, &self.identity.name);
         put_text(&mut body, &self.identity.detail);
         varint::put(&mut body, self.identity.footprint);
-        varint::put(&mut body, self.records.map_or(0, |n| n + 1));
-        varint::put(&mut body, self.instructions.map_or(0, |n| n + 1));
+        varint::put(&mut body, self.records.map_or(0, |n| n.saturating_add(1)));
+        varint::put(
+            &mut body,
+            self.instructions.map_or(0, |n| n.saturating_add(1)),
+        );
         varint::put(&mut body, self.start.len() as u64);
         self.start
             .iter()

@@ -117,30 +117,40 @@ impl LackeyReader {
 
     /// The next line with its end, or nothing at the end of the file.
     fn next_line(&mut self) -> Result<Option<(Line, usize)>, SourceError> {
-        let (number, offset) = (self.line + 1, self.input.offset);
-        let name = self.input.name().to_owned();
         let text = self.input.peek(LONGEST_LINE).map_err(SourceError::new)?;
         if text.is_empty() {
             return Ok(None);
         }
         let text = &text[..text.len().min(LONGEST_LINE)];
-        let line = text.split(|&b| b == b'\n').next().unwrap_or_default();
-        match parse(line) {
-            Some(parsed) if line.len() < LONGEST_LINE => Ok(Some((
-                parsed,
-                line.len() + usize::from(line.len() < text.len()),
-            ))),
+        let end = line_end(text).unwrap_or(text.len());
+        match parse(&text[..end]) {
+            Some(parsed) if end < LONGEST_LINE => {
+                Ok(Some((parsed, end + usize::from(end < text.len()))))
+            }
             _ => {
-                let shown: String = String::from_utf8_lossy(&line[..line.len().min(60)])
+                let shown: String = String::from_utf8_lossy(&text[..end.min(60)])
                     .escape_debug()
                     .collect();
-                Err(SourceError::new(format!(
-                    "{name}: line {number} (byte {offset}) is \"{shown}\", which is no line of lackey: those are \"I  ADDRESS,SIZE\", \
-                     \" L \", \" S \" or \" M ADDRESS,SIZE\" with a hexadecimal address, or begin with \"==\""
-                )))
+                Err(self.no_line(&shown))
             }
         }
     }
+
+    #[cold]
+    fn no_line(&self, shown: &str) -> SourceError {
+        SourceError::new(format!(
+            "{}: line {} (byte {}) is \"{shown}\", which is no line of lackey: those are \"I  ADDRESS,SIZE\", \" L \", \" S \" or \" M \
+             ADDRESS,SIZE\" with a hexadecimal address, or begin with \"==\"",
+            self.input.name(),
+            self.line + 1,
+            self.input.offset
+        ))
+    }
+}
+
+/// Where the line ends.
+fn line_end(text: &[u8]) -> Option<usize> {
+    text.iter().position(|&b| b == b'\n')
 }
 
 impl RecordSource for LackeyReader {

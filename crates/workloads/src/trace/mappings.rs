@@ -1,123 +1,198 @@
-//! What a stream's own VM events map, to tell accesses that lie outside.
+//! What a stream's own VM events map, to tell accesses that lie outside or are not allowed.
 
-use ambulator_base::{FRAME_BYTES, MapKind, VirtAddr, VmEvent};
+use ambulator_base::{AccessKind, FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
 /// The mapped ranges of a stream with one process. (After a fork nothing is told any more.)
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// Start to end; ranges do not overlap.
-    ranges: BTreeMap<u64, u64>,
-    heap: Option<(u64, u64)>,
+    /// Start to end and rights; ranges do not overlap.
+    ranges: BTreeMap<u64, (u64, Protection)>,
+    heap: Option<(u64, u64, Protection)>,
     forked: bool,
-    last: (u64, u64),
+    /// The ranges that were asked for last, for data and for instructions.
+    last: [(u64, u64, Protection); 2],
+}
+
+fn end_of(start: u64, len: u64) -> u64 {
+    start
+        .saturating_add(len)
+        .div_ceil(FRAME_BYTES)
+        .saturating_mul(FRAME_BYTES)
 }
 
 impl Mappings {
-    /// Whether the bytes are mapped.
+    /// Whether the bytes are mapped and may be accessed so.
     #[inline]
-    pub(super) fn holds(&mut self, va: VirtAddr, bytes: u64) -> bool {
+    pub(super) fn allow(&mut self, va: VirtAddr, bytes: u64, kind: AccessKind) -> bool {
         let end = va.0.saturating_add(bytes);
-        if (self.last.0 <= va.0 && end <= self.last.1) || self.forked {
-            return true;
-        }
-        let mut at = va.0;
+        let (from, to, protection) = self.last[usize::from(kind == AccessKind::Fetch)];
+        (from <= va.0 && end <= to && protection.allows(kind))
+            || self.forked
+            || self.find(va.0, end, kind)
+    }
+
+    fn find(&mut self, start: u64, end: u64, kind: AccessKind) -> bool {
+        let mut at = start;
         while at < end {
-            let Some((&start, &stop)) = self.ranges.range(..=at).next_back() else {
+            let Some((&from, &(to, protection))) = self.ranges.range(..=at).next_back() else {
                 return false;
             };
-            if stop <= at {
+            if to <= at || !protection.allows(kind) {
                 return false;
             }
-            self.last = (start, stop);
-            at = stop;
+            self.last[usize::from(kind == AccessKind::Fetch)] = (from, to, protection);
+            at = to;
         }
         true
     }
 
-    /// Follows an event; false when it touches what is not mapped.
+    /// Follows an event; false when it touches what is not mapped or not to be touched so.
     pub(super) fn event(&mut self, event: &VmEvent) -> bool {
         match *event {
             VmEvent::Map {
-                start, len, kind, ..
+                start,
+                len,
+                kind,
+                protection,
             } => {
-                self.add(start.0, len);
+                self.add(start.0, len, protection);
                 if kind == MapKind::Heap && self.heap.is_none() {
-                    self.heap = Some((start.0, start.0.saturating_add(len)));
+                    self.heap = Some((start.0, end_of(start.0, len), protection));
                 }
             }
-            VmEvent::Unmap { start, len } => self.remove(start.0, len),
+            VmEvent::Unmap { start, len } => drop(self.remove(start.0, len)),
+            VmEvent::Protect {
+                start,
+                len,
+                protection,
+            } => {
+                for (from, to, _) in self.remove(start.0, len) {
+                    self.ranges.insert(from, (to, protection));
+                }
+            }
             VmEvent::Remap {
                 old,
                 old_len,
                 new,
                 new_len,
             } => {
-                self.remove(old.0, old_len);
-                self.add(new.0, new_len);
+                let moved = self.remove(old.0, old_len);
+                let protection = moved.last().map_or(Protection::READ_WRITE, |range| range.2);
+                self.add(new.0, new_len, protection);
             }
             VmEvent::Brk { end } => {
-                if let Some((start, old_end)) = self.heap {
-                    let end = end.0.max(start);
+                if let Some((start, old_end, protection)) = self.heap {
+                    let end = end_of(end.0.max(start), 0);
                     if end > old_end {
-                        self.add(old_end, end - old_end);
+                        self.add(old_end, end - old_end, protection);
                     } else {
                         self.remove(end, old_end - end);
                     }
-                    self.heap = Some((start, end));
+                    self.heap = Some((start, end, protection));
                 }
             }
             VmEvent::Fork { .. } => self.forked = true,
-            VmEvent::Touch { start, len, .. } => return self.holds(start, len),
+            VmEvent::Touch { start, len, write } => {
+                // A read may be of the file's text, which is not known to be readable.
+                let kind = if write {
+                    AccessKind::Store
+                } else {
+                    AccessKind::Load
+                };
+                return self.allow(start, len, kind)
+                    || (!write && self.allow(start, len, AccessKind::Fetch));
+            }
             _ => {}
         }
         true
     }
 
-    fn add(&mut self, start: u64, len: u64) {
+    fn add(&mut self, start: u64, len: u64, protection: Protection) {
         self.remove(start, len);
-        let end = start
-            .saturating_add(len)
-            .div_ceil(FRAME_BYTES)
-            .saturating_mul(FRAME_BYTES);
+        let end = end_of(start, len);
         if end > start {
-            self.ranges.insert(start, end);
+            self.ranges.insert(start, (end, protection));
         }
     }
 
-    fn remove(&mut self, start: u64, len: u64) {
-        self.last = (0, 0);
-        let end = start
-            .saturating_add(len)
-            .div_ceil(FRAME_BYTES)
-            .saturating_mul(FRAME_BYTES);
-        let cut: Vec<(u64, u64)> = self
+    /// Cuts a range out; returns what was there.
+    fn remove(&mut self, start: u64, len: u64) -> Vec<(u64, u64, Protection)> {
+        self.last = Default::default();
+        let end = end_of(start, len);
+        let mut cut: Vec<(u64, u64, Protection)> = self
             .ranges
             .range(..end)
             .rev()
-            .take_while(|(_, stop)| **stop > start)
-            .map(|(&from, &stop)| (from, stop))
+            .take_while(|(_, (to, _))| *to > start)
+            .map(|(&from, &(to, protection))| (from, to, protection))
             .collect();
-        for (from, stop) in cut {
-            self.ranges.remove(&from);
-            if from < start {
-                self.ranges.insert(from, start);
+        for (from, to, protection) in &mut cut {
+            self.ranges.remove(from);
+            if *from < start {
+                self.ranges.insert(*from, (start, *protection));
+                *from = start;
             }
-            if stop > end {
-                self.ranges.insert(end, stop);
+            if *to > end {
+                self.ranges.insert(end, (*to, *protection));
+                *to = end;
             }
         }
+        cut
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_base::Protection;
+
+    struct Model(Mappings);
+
+    impl Model {
+        fn holds(&mut self, va: VirtAddr, bytes: u64) -> bool {
+            self.0.allow(va, bytes, AccessKind::Store)
+        }
+
+        fn event(&mut self, event: &VmEvent) -> bool {
+            self.0.event(event)
+        }
+    }
+
+    #[test]
+    fn rights_are_followed() {
+        let mut maps = Mappings::default();
+        let (start, len) = (VirtAddr(0x10000), 0x3000);
+        maps.event(&VmEvent::Map {
+            start,
+            len,
+            protection: Protection::READ_WRITE,
+            kind: MapKind::Anonymous,
+        });
+        let middle = VirtAddr(0x11000);
+        assert!(maps.allow(middle, 8, AccessKind::Store));
+        maps.event(&VmEvent::Protect {
+            start: middle,
+            len: 0x1000,
+            protection: Protection::READ_EXECUTE,
+        });
+        assert!(
+            !maps.allow(middle, 8, AccessKind::Store) && maps.allow(middle, 8, AccessKind::Fetch)
+        );
+        assert!(
+            maps.allow(start, 0x3000, AccessKind::Load)
+                && !maps.allow(start, 0x3000, AccessKind::Store)
+        );
+        assert!(maps.allow(VirtAddr(0x12000), 0x1000, AccessKind::Store));
+        assert!(!maps.event(&VmEvent::Touch {
+            start,
+            len,
+            write: true
+        }));
+    }
 
     #[test]
     fn holes_moves_and_the_heap_are_followed() {
-        let mut maps = Mappings::default();
+        let mut maps = Model(Mappings::default());
         let map = |start, len, kind| VmEvent::Map {
             start: VirtAddr(start),
             len,

@@ -55,4 +55,6 @@ pub trait RecordSink {
 }
 
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod tests;

@@ -48,7 +48,8 @@ pub struct TraceSummary {
     pub prepared_pages: u64,
     /// VM events by kind, those made up for formats without mappings included.
     pub events: Vec<(&'static str, u64)>,
-    /// Loads and stores, and `Touch` events, outside what the trace's own events map: a trace that is right has none.
+    /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and allow: a trace that is right
+    /// has none.
     pub outside_mappings: u64,
     /// Bytes of the file for each load and store.
     pub bytes_per_access: f64,

@@ -1,0 +1,450 @@
+//! ChampSim and lackey from hand-made bytes and real samples; bad input of every kind; conversion and summaries.
+
+use super::tests::{drained, generated, written};
+use super::*;
+use ambulator_base::*;
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+/// A directory of this test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = std::env::temp_dir().join(format!("ambulator-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Scratch(dir)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn plain() -> TraceOptions {
+    TraceOptions {
+        implicit_maps: false,
+        ..TraceOptions::default()
+    }
+}
+
+fn read(path: &Path, options: &TraceOptions) -> Result<Batch, SourceError> {
+    drained(&mut *open_trace(path, options)?)
+}
+
+fn error(path: &Path) -> String {
+    read(path, &TraceOptions::default()).err().unwrap().message
+}
+
+/// One ChampSim instruction.
+fn instruction(
+    ip: u64,
+    branch: Option<bool>,
+    to: &[u8],
+    from: &[u8],
+    stores: &[u64],
+    loads: &[u64],
+) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..8].copy_from_slice(&ip.to_le_bytes());
+    bytes[8] = u8::from(branch.is_some());
+    bytes[9] = u8::from(branch == Some(true));
+    bytes[10..10 + to.len()].copy_from_slice(to);
+    bytes[12..12 + from.len()].copy_from_slice(from);
+    for (i, va) in stores.iter().enumerate() {
+        bytes[16 + i * 8..24 + i * 8].copy_from_slice(&va.to_le_bytes());
+    }
+    for (i, va) in loads.iter().enumerate() {
+        bytes[32 + i * 8..40 + i * 8].copy_from_slice(&va.to_le_bytes());
+    }
+    bytes
+}
+
+fn record(pc: u64, va: u64, gap: u32, dep1: u16, dep2: u16, size: u8, kind: RecordKind) -> Record {
+    Record {
+        pc: VirtAddr(pc),
+        va: VirtAddr(va),
+        gap,
+        dep1,
+        dep2,
+        size,
+        kind,
+    }
+}
+
+fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
+    use RecordKind::*;
+    let bytes = [
+        instruction(0x1000, None, &[1], &[], &[], &[0x8000]), // r1 <- [0x8000]
+        instruction(0x1004, None, &[2], &[1], &[], &[]),      // r2 <- f(r1)
+        instruction(0x1008, None, &[3], &[2], &[], &[0x903e]), // r3 <- [r2]: after the first load, 2 bytes to the line's end
+        instruction(0x100c, None, &[25], &[3, 1], &[], &[]),   // flags <- r3, r1
+        instruction(0x1010, Some(true), &[26], &[25, 26], &[], &[]), // taken: after both
+        instruction(0x1100, None, &[4, 6], &[3, 6], &[0xa000], &[0xa000]), // a load and a store, r4, stack pointer
+        instruction(0x1104, None, &[], &[6], &[0xb000], &[]), // the stack pointer carries nothing
+        instruction(0x1108, Some(false), &[26], &[4], &[], &[]),
+        instruction(
+            0xffff_8000_0000_1000,
+            None,
+            &[],
+            &[],
+            &[],
+            &[0xffff_8000_0000_2000],
+        ),
+    ]
+    .concat();
+    let records = vec![
+        record(0x1000, 0x8000, 0, 0, 0, 8, Load),
+        record(0x1008, 0x903e, 1, 1, 0, 2, Load),
+        record(0x1010, 0x1100, 1, 1, 2, 0, BranchTaken),
+        record(0x1100, 0xa000, 0, 2, 3, 8, Load),
+        record(0x1100, 0xa000, 0, 3, 4, 8, Store),
+        record(0x1104, 0xb000, 0, 0, 0, 8, Store),
+        record(0x1108, 0, 0, 3, 5, 0, BranchNotTaken),
+        record(0x8000_0000_1000, 0x8000_0000_2000, 0, 0, 0, 8, Load),
+    ];
+    (bytes, records)
+}
+
+#[test]
+fn champsim_instructions_become_records() {
+    let scratch = Scratch::new("champsim");
+    let (bytes, records) = champsim_sample();
+    let path = scratch.file("sample.trace", &bytes);
+    assert_eq!(read(&path, &plain()).unwrap().records, records);
+    // With mappings made up: text, data 0x8000 and 0x9000 share a neighbourhood of 2 MiB; the kernel's addresses another.
+    let mapped = read(&path, &TraceOptions::default()).unwrap();
+    assert_eq!(mapped.records, records);
+    assert_eq!(
+        mapped.events.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+        [0, 7]
+    );
+    let small = TraceOptions {
+        map_granularity: 4096,
+        ..TraceOptions::default()
+    };
+    assert_eq!(read(&path, &small).unwrap().events.len(), 7);
+    assert_eq!(
+        info(&path, &TraceOptions::default())
+            .unwrap()
+            .outside_mappings,
+        0
+    );
+}
+
+#[test]
+fn compression_is_told_by_contents() {
+    let scratch = Scratch::new("compression");
+    let (bytes, records) = champsim_sample();
+    let raw = scratch.file("raw", &bytes);
+    for (compression, packed) in [
+        (Compression::Gzip, Some("gzip")),
+        (Compression::Xz, Some("xz")),
+        (Compression::Zstd, Some("zstd")),
+        (Compression::None, None),
+    ] {
+        let to = scratch.0.join("misleading.amb");
+        let conversion = Conversion {
+            format: TraceFormat::ChampSim,
+            compression,
+            ..Conversion::default()
+        };
+        convert(&raw, &to, &conversion).unwrap();
+        let summary = info(&to, &plain()).unwrap();
+        assert_eq!(
+            (summary.compression, summary.format),
+            (packed, TraceFormat::ChampSim)
+        );
+        assert_eq!(read(&to, &plain()).unwrap().records.len(), records.len());
+        if packed.is_some() {
+            let whole = std::fs::read(&to).unwrap();
+            let cut = scratch.file("cut", &whole[..whole.len() - 12]);
+            let message = error(&cut);
+            assert!(
+                message.contains("cut") && message.contains("unpacked byte"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_written_champsim_trace_reads_back_equal() {
+    let scratch = Scratch::new("champsim-written");
+    let mut batch = generated(1);
+    for record in &mut batch.records {
+        // What ChampSim cannot say: sizes that cross a line, a pc of 0.
+        record.va.0 &= (1 << 40) - 8;
+        record.va.0 |= 1 << 39;
+    }
+    batch.events.clear();
+    let ours = scratch.file("ours.amb", &written(&batch, &[]));
+    let theirs = scratch.0.join("theirs.trace");
+    let conversion = Conversion {
+        format: TraceFormat::ChampSim,
+        reader: plain(),
+        ..Conversion::default()
+    };
+    let report = convert(&ours, &theirs, &conversion).unwrap();
+    assert_eq!(
+        (report.records, report.left_out),
+        (batch.records.len() as u64, 0)
+    );
+    let instructions: u64 = batch.records.iter().map(Record::instructions).sum();
+    assert_eq!(report.bytes, 64 * instructions);
+    let mut expected = batch.records;
+    for i in 0..expected.len() {
+        // A dependence on something that is no load cannot be said either.
+        let producer = i
+            .checked_sub(usize::from(expected[i].dep1))
+            .map(|p| expected[p].kind);
+        if expected[i].dep1 > 0 && producer != Some(RecordKind::Load) {
+            expected[i].dep1 = 0;
+        }
+    }
+    assert_eq!(read(&theirs, &plain()).unwrap().records, expected);
+}
+
+#[test]
+fn lackey_lines_become_records() {
+    use RecordKind::*;
+    let scratch = Scratch::new("lackey");
+    let text = "==7== Lackey\nI  00001000,3\nI  00001003,4\n L 1ffeffe7e0,8\nI  00001007,2\n M 00008000,4\nI  00001009,1\nI  \
+                0000100a,1\n S 0000803c,8\nI  0000100b,9\n S 00009000,100\n==7== done\n";
+    let path = scratch.file("sample.txt", text.as_bytes());
+    let expected = [
+        record(0x1003, 0x1f_feff_e7e0, 1, 0, 0, 8, Load),
+        record(0x1007, 0x8000, 0, 0, 0, 4, Load),
+        record(0x1007, 0x8000, 0, 0, 0, 4, Store),
+        record(0x100a, 0x803c, 0, 0, 0, 8, Store), // one of two: the instruction between pays for the read-modify-write
+        record(0x100b, 0x9000, 0, 0, 0, 64, Store),
+        record(0x100b, 0x9040, 0, 0, 0, 36, Store),
+    ];
+    assert_eq!(read(&path, &plain()).unwrap().records, expected);
+    let message = error(&scratch.file("bad.txt", text.replace(" M 0000", " X 0000").as_bytes()));
+    assert!(
+        message.contains("line 6 (byte 71) is \" X 00008000,4\""),
+        "{message}"
+    );
+    let message = error(&scratch.file(
+        "long.txt",
+        &[b"I  1,2\n".as_slice(), &[b'x'; 9000]].concat(),
+    ));
+    assert!(message.contains("line 2 (byte 7)"), "{message}");
+}
+
+#[test]
+fn a_real_lackey_sample_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/true.lackey");
+    let summary = info(&path, &TraceOptions::default()).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count() as u64;
+    assert_eq!(summary.format, TraceFormat::Lackey);
+    assert_eq!(summary.loads, lines(" L") + lines(" M"));
+    assert_eq!(summary.stores, lines(" S") + lines(" M"));
+    // Instructions behind the last record are not told.
+    assert!(
+        summary.instructions <= lines("I") && summary.instructions + 10 > lines("I"),
+        "{}",
+        summary.instructions
+    );
+    assert_eq!((summary.damage, summary.outside_mappings), (None, 0));
+}
+
+#[test]
+fn the_captured_trace_is_whole() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb");
+    let summary = info(&path, &TraceOptions::default()).unwrap();
+    assert_eq!(
+        (summary.instructions, summary.region_instructions),
+        (7_000_000, 7_000_000)
+    );
+    assert_eq!(
+        (summary.damage, summary.outside_mappings, summary.notes),
+        (None, 0, vec![])
+    );
+    assert_eq!(summary.blocks, summary.blocks_good);
+    assert!(summary.bytes_per_access < 1.5 && summary.dependent * 2 > summary.records);
+    let lines = head(&path, &TraceOptions::default(), 3).unwrap();
+    assert!(
+        lines
+            .iter()
+            .filter(|line| matches!(line, HeadLine::Record(_)))
+            .count()
+            == 3
+    );
+    assert!(lines[0].to_string().starts_with("map "), "{}", lines[0]);
+}
+
+#[test]
+fn files_that_are_no_traces_are_refused_with_a_reason() {
+    let scratch = Scratch::new("refused");
+    assert!(error(&scratch.0.join("missing.amb")).contains("cannot be opened"));
+    assert!(error(&scratch.0).contains("is a directory"));
+    assert!(error(&scratch.file("empty", b"")).contains("is empty"));
+    assert!(
+        error(&scratch.file("elf", b"\x7fELF\x02\x01\x01 and so on"))
+            .contains("begins with the bytes 7f 45 4c 46")
+    );
+    assert!(error(&scratch.file("short", b"AMBTR")).contains("cut short"));
+    let (bytes, _) = champsim_sample();
+    let message = error(&scratch.file("cut.trace", &bytes[..150]));
+    assert!(message.contains("22 bytes at byte 128"), "{message}");
+    let mut damaged = bytes.clone();
+    damaged[64 * 3 + 8] = 7;
+    let message = error(&scratch.file("damaged.trace", &damaged));
+    assert!(
+        message.contains("instruction 3 at byte 192") && message.contains("is_branch is 7"),
+        "{message}"
+    );
+    let wrong = TraceOptions {
+        map_granularity: 3000,
+        va_bits: 99,
+        implicit_maps: true,
+    };
+    assert_eq!(wrong.validate("trace").len(), 2);
+    assert!(
+        open_trace(&scratch.0, &wrong)
+            .err()
+            .unwrap()
+            .message
+            .contains("trace.map_granularity")
+    );
+    #[cfg(unix)]
+    assert!(error(Path::new("/dev/null")).contains("no ordinary file"));
+}
+
+#[test]
+fn a_converted_range_keeps_events_and_first_touches() {
+    let scratch = Scratch::new("range");
+    let batch = generated(1);
+    let from = scratch.file("from.amb", &written(&batch, &[VmEvent::RegionBegin]));
+    let to = scratch.0.join("to.amb");
+    let conversion = Conversion {
+        range: 20_000..20_010,
+        ..Conversion::default()
+    };
+    let report = convert(&from, &to, &conversion).unwrap();
+    assert_eq!(report.records, 10);
+    let part = read(&to, &plain()).unwrap();
+    assert_eq!(part.records.len(), 10);
+    assert!(
+        part.records
+            .iter()
+            .enumerate()
+            .all(|(i, r)| usize::from(r.dep1) <= i),
+        "nothing before the cut is named"
+    );
+    assert_eq!(part.records[5].va, batch.records[20_005].va);
+    assert_eq!(part.events[0], (0, VmEvent::RegionBegin));
+    assert!(part.events.iter().all(|(at, _)| *at == 0));
+    let touched: u64 = part
+        .events
+        .iter()
+        .map(|(_, e)| {
+            if let VmEvent::Touch { len, .. } = e {
+                len >> 12
+            } else {
+                0
+            }
+        })
+        .sum();
+    let mut pages: Vec<u64> = batch.records[..20_000]
+        .iter()
+        .map(|r| r.va.vpn().0)
+        .collect();
+    pages.push(0x401);
+    pages.extend([17, 5017, 10017, 15017]);
+    // An access may reach into the next page.
+    pages.extend(
+        batch.records[..20_000]
+            .iter()
+            .map(|r| r.va.offset(7).vpn().0),
+    );
+    pages.sort_unstable();
+    pages.dedup();
+    assert_eq!(touched, pages.len() as u64);
+}
+
+#[test]
+fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
+    let scratch = Scratch::new("conversion");
+    let from = scratch.file("from.amb", &written(&generated(0), &[]));
+    let message =
+        |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
+    assert!(message(&from, &Conversion::default()).contains("onto itself"));
+    let nowhere = scratch.0.join("no/such/directory.amb");
+    assert!(message(&nowhere, &Conversion::default()).contains("cannot be created"));
+    let to = scratch.0.join("to");
+    let lackey = Conversion {
+        format: TraceFormat::Lackey,
+        ..Conversion::default()
+    };
+    assert!(message(&to, &lackey).contains("only read"));
+    let mut damaged = std::fs::read(&from).unwrap();
+    damaged[100] ^= 1;
+    let damaged = scratch.file("damaged.amb", &damaged);
+    assert!(
+        convert(&damaged, &to, &Conversion::default())
+            .unwrap_err()
+            .message
+            .contains("block 0 at byte")
+    );
+    assert!(!to.exists() && !scratch.0.join("to.part").exists());
+    let summary = info(&damaged, &plain()).unwrap();
+    assert!(summary.damage.unwrap().contains("damaged") && summary.blocks_good == Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    let device = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let spec = TraceWriterSpec::default();
+    let written = TraceWriter::new(
+        std::io::BufWriter::new(device),
+        TraceHeader::default(),
+        &spec,
+    )
+    .and_then(|writer| writer.finish().map(|_| ()));
+    let message = written.unwrap_err().message;
+    assert!(message.contains("No space left"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn no_bytes_panic_or_hang(bytes in prop::collection::vec(any::<u8>(), 0..600), pick in 0usize..6) {
+        let prefix: &[u8] = [b"".as_slice(), b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"AMBTRACE\x01\0\0\0", b"I  1,1\n"][pick];
+        let bytes = [prefix, &bytes].concat();
+        fuzz_trace(&bytes);
+        fuzz_open(&bytes);
+        fuzz_champsim(&bytes);
+        fuzz_lackey(&bytes);
+    }
+
+    #[test]
+    fn mutated_traces_of_other_formats_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), which in 0usize..4) {
+        let (champsim, _) = champsim_sample();
+        let text = b"I  00001000,3\n L 1ffeffe7e0,8\nI  00001007,2\n M 00008000,4\n".to_vec();
+        let mut bytes = match which {
+            0 => champsim,
+            1 => text,
+            2 => zstd::bulk::compress(&champsim, 3).unwrap(),
+            _ => zstd::bulk::compress(&text, 3).unwrap(),
+        };
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        fuzz_open(&bytes);
+    }
+}
