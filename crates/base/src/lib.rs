@@ -6,6 +6,7 @@
 mod address;
 mod counter;
 mod histogram;
+mod host;
 mod page;
 mod random;
 mod record;
@@ -14,6 +15,7 @@ mod source;
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
+pub use host::prefetch_host;
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, mix64};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
