@@ -7,6 +7,8 @@ mod block;
 mod champsim;
 mod compressed;
 mod convert;
+mod decode;
+mod encode;
 mod event_codec;
 mod first_touch;
 pub mod format;

@@ -1,6 +1,6 @@
 //! Reading our format.
 
-use super::block::Decoder;
+use super::decode::Decoder;
 use super::format::{
     BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY,
     TRAILER_BYTES, TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,

@@ -4,7 +4,8 @@ use super::compressed::Compression;
 use super::mappings::Mappings;
 use super::open::{Opened, TraceFormat, TraceOptions, open};
 use ambulator_base::{
-    Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
+    AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError,
+    VmEvent,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -213,9 +214,15 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             }
             if record.is_data() {
                 pages.touch(record.va.0, u64::from(record.size));
-                all.outside_mappings +=
-                    u64::from(mapped && !mappings.holds(record.va, u64::from(record.size)));
+                let kind = match record.kind {
+                    RecordKind::Store => AccessKind::Store,
+                    _ => AccessKind::Load,
+                };
+                let allowed = mappings.allow(record.va, u64::from(record.size), kind);
+                all.outside_mappings += u64::from(mapped && !allowed);
             }
+            let allowed = mappings.allow(record.pc, 1, AccessKind::Fetch);
+            all.outside_mappings += u64::from(mapped && !allowed);
         }
     }
     if !regions {

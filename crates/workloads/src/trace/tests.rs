@@ -254,7 +254,7 @@ proptest! {
         payload in prop::collection::vec(any::<u8>(), 0..200), records in 0usize..50, events in 0usize..5,
     ) {
         let mut batch = Batch::default();
-        let _ = block::Decoder::new().unwrap().decode(&payload, records, events, 1 << 57, &mut batch);
+        let _ = decode::Decoder::new().unwrap().decode(&payload, records, events, 1 << 57, &mut batch);
     }
 }
 

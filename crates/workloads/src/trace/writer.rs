@@ -1,7 +1,8 @@
 //! Writing our format.
 
 use super::RecordSink;
-use super::block::{Encoder, MAX_EVENTS, MAX_RECORDS};
+use super::block::{MAX_EVENTS, MAX_RECORDS};
+use super::encode::Encoder;
 use super::event_codec;
 use super::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
 use ambulator_base::{Batch, Record, SourceError, VmEvent};
