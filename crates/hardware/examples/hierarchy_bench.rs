@@ -1,5 +1,5 @@
 //! Host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p ambulator-hardware --example
-//! hierarchy_bench [filter]`.
+//! hierarchy_bench [filter [accesses]]`.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
@@ -40,7 +40,7 @@ fn scatter(i: u64, bound: u64) -> u64 {
 
 fn main() {
     let pc = VirtAddr(0x40_0000);
-    let n = 4_000_000;
+    let n = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(4_000_000);
     let mut h = hierarchy(true);
     measure("L1 hits", 4 * n, |i, now| h.access(0, PhysAddr(i * 8 % 16384), AccessKind::Load, pc, now).ready);
     let mut h = hierarchy(true);

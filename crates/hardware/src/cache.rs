@@ -399,6 +399,8 @@ impl Cache {
         self.tags.prefetch_host(set);
         self.state.prefetch_host(set);
         host::prefetch(&self.flags, set * self.ways);
+        host::prefetch(&self.stamps, set * self.ways);
+        host::prefetch(&self.stamps, set * self.ways + 8);
     }
 
     /// The counters so far.

@@ -92,7 +92,12 @@ impl Bank {
         let oldest = self.last[0];
         let begin = if oldest.begin <= self.busy.1 { self.busy.0 } else { oldest.begin };
         self.busy = (begin, oldest.free);
-        self.last.copy_within(1..before, 0);
+        if before == KEPT {
+            // The usual case, of a size that the compiler knows.
+            self.last.copy_within(1..KEPT, 0);
+        } else {
+            self.last.copy_within(1..before, 0);
+        }
         self.last[before - 1] = served;
     }
 }

@@ -12,6 +12,10 @@ use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, LINE_BYTES, PhysA
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a host core's own caches. Measured: prefetching
+/// takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
+const LARGE_LLC: u64 = 6 << 20;
+
 /// What an access came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -84,6 +88,8 @@ struct SecondLevel {
 struct Shared {
     llc: Cache,
     dram: Dram,
+    /// The LLC's arrays are larger than the host's private caches: the host fetches them while the levels above are looked up.
+    large: bool,
 }
 
 /// One access on its way down.
@@ -199,6 +205,9 @@ impl FirstLevel {
         add: u8,
         now: u64,
     ) -> (u64, Served) {
+        if shared.large {
+            shared.llc.prefetch_host(request.line);
+        }
         self.cache.missed(request.class);
         let admitted = self.cache.admit(now);
         self.fetch(second, shared, request, add, now, admitted)
@@ -287,6 +296,7 @@ impl Hierarchy {
             shared: Shared {
                 llc: Cache::new(&spec.llc, cores, timing, 3),
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
+                large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
             },
         }
     }

@@ -63,6 +63,13 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
     ((u128::from(dividend) * u128::from(reciprocal)) >> 64) as u64
 }
 
+const LANES: u64 = 32;
+
+/// One host cache line of grains.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Grains([u16; LANES as usize]);
+
 /// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a stretch of time.
 ///
 /// What is asked for before the stretch that is kept (at least 28,000 cycles before the latest) is granted at once.
@@ -70,7 +77,7 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
 pub(crate) struct Occupancy {
     limit: u16,
     /// In use at each grain of time; a ring.
-    used: Box<[u16]>,
+    used: Box<[Grains]>,
     /// The first grain that is kept.
     base: u64,
 }
@@ -83,12 +90,18 @@ impl Occupancy {
 
     /// A pool of `limit`, all free.
     pub(crate) fn new(limit: u32) -> Occupancy {
-        Occupancy { limit: limit.min(u32::from(u16::MAX)) as u16, used: vec![0; Self::GRAINS as usize].into(), base: 0 }
+        Occupancy { limit: limit.min(u32::from(u16::MAX)) as u16, used: vec![Grains([0; LANES as usize]); (Self::GRAINS / LANES) as usize].into(), base: 0 }
+    }
+
+    /// Which host line holds a grain.
+    #[inline(always)]
+    fn at(grain: u64) -> usize {
+        (grain % Self::GRAINS / LANES) as usize
     }
 
     #[inline(always)]
-    fn at(grain: u64) -> usize {
-        (grain % Self::GRAINS) as usize
+    fn in_use(&self, grain: u64) -> u16 {
+        self.used[Self::at(grain)].0[(grain % LANES) as usize]
     }
 
     #[inline(always)]
@@ -101,13 +114,13 @@ impl Occupancy {
     #[cold]
     fn advance(&mut self, grain: u64) {
         if grain >= self.base + 2 * Self::GRAINS {
-            self.used.fill(0);
+            self.used.fill(Grains([0; LANES as usize]));
             self.base = (grain - Self::GRAINS / 2) / Self::STEP * Self::STEP;
             return;
         }
         while grain >= self.base + Self::GRAINS {
             let start = Self::at(self.base);
-            self.used[start..start + Self::STEP as usize].fill(0);
+            self.used[start..start + (Self::STEP / LANES) as usize].fill(Grains([0; LANES as usize]));
             self.base += Self::STEP;
         }
     }
@@ -117,7 +130,7 @@ impl Occupancy {
     pub(crate) fn has_room(&mut self, now: u64) -> bool {
         let grain = now >> Self::GRAIN_SHIFT;
         self.keep(grain);
-        grain < self.base || self.used[Self::at(grain)] < self.limit
+        grain < self.base || self.in_use(grain) < self.limit
     }
 
     /// The first cycle from `now` on in which one is free.
@@ -129,7 +142,7 @@ impl Occupancy {
     fn wait(&self, now: u64) -> u64 {
         let mut grain = (now >> Self::GRAIN_SHIFT) + 1;
         let end = self.base + Self::GRAINS;
-        while grain < end && self.used[Self::at(grain)] >= self.limit {
+        while grain < end && self.in_use(grain) >= self.limit {
             grain += 1;
         }
         grain << Self::GRAIN_SHIFT
@@ -144,10 +157,18 @@ impl Occupancy {
         if from < self.base {
             return;
         }
-        let (start, len) = (Self::at(from), (to - from) as usize);
-        let straight = len.min(self.used.len() - start);
-        self.used[start..start + straight].iter_mut().for_each(|n| *n += 1);
-        self.used[..len - straight].iter_mut().for_each(|n| *n += 1);
+        if to <= from {
+            return;
+        }
+        // Whole host lines, masked: the number of grains differs from time to time, that of lines hardly, and a host branch
+        // mispredicted costs more than the grains that need not be touched.
+        for block in from / LANES..=(to - 1) / LANES {
+            let low = from.saturating_sub(block * LANES) as i16;
+            let high = (to - block * LANES).min(LANES) as i16;
+            for (lane, n) in (0i16..).zip(self.used[Self::at(block * LANES)].0.iter_mut()) {
+                *n += u16::from(lane >= low) & u16::from(lane < high);
+            }
+        }
     }
 }
 
