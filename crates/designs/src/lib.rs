@@ -1,1 +1,17 @@
-//! placeholder
+//! Translation designs: one folder for each published system, a registry that names them, and the conformance suite
+//! that each of them passes.
+
+pub mod asap;
+pub mod conformance;
+pub mod flattened;
+pub mod frames;
+pub mod ideal;
+pub mod pte;
+pub mod radix;
+mod registry;
+pub mod tree;
+
+pub use registry::{
+    DesignInfo, DesignParts, DesignSpec, LookasideKind, LookasideSpec, PlacementKind,
+    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
+};

@@ -1,0 +1,254 @@
+//! The ideal page table: always exactly one load, of the entry at which a radix walk would have ended (LVM section 6.3:
+//! "an Ideal page table scheme that always requires only a single memory access to locate the page table entry").
+//!
+//! It cannot be built, by definition. What is idealised is one thing: the walker knows where the entry lies, because it
+//! shares the kernel's own directory of nodes with the OS half. The entry itself is bytes in simulated memory, loaded
+//! through the port like any other; the tables' bytes, their frames and the footprint are those of radix.
+//!
+//! - OS half: [`Tree`] with [`Plain`] nodes, behind a lock that the walkers share.
+//! - Hardware half: [`IdealWalker`]. It has no page-walk caches, having nothing to skip.
+
+#[cfg(test)]
+mod tests;
+
+use crate::pte::Pte;
+use crate::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
+use ambulator_base::{
+    AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr,
+};
+use ambulator_memory::PhysicalMemory;
+use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_os::{
+    Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Settings of the ideal page table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdealSpec {
+    /// Levels of the radix tables beneath: 4 (48-bit virtual addresses) or 5 (57-bit). A walk is one load in both.
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Section 6.3"))]
+    pub levels: u32,
+}
+
+impl Default for IdealSpec {
+    fn default() -> Self {
+        IdealSpec { levels: 4 }
+    }
+}
+
+impl IdealSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        validate_levels(self.levels, at).into_iter().collect()
+    }
+}
+
+type SharedTree = Arc<RwLock<Tree<Plain>>>;
+
+/// What the two halves share: all tables there are, by a number that is never used twice and that the registers hold.
+#[derive(Clone, Default)]
+pub struct IdealDirectory(Arc<Mutex<Tables>>);
+
+#[derive(Default)]
+struct Tables {
+    by_number: BTreeMap<u64, SharedTree>,
+    made: u64,
+}
+
+impl IdealDirectory {
+    fn add(&self, tree: SharedTree) -> u64 {
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.made += 1;
+        let number = tables.made;
+        tables.by_number.insert(number, tree);
+        number
+    }
+
+    fn find(&self, number: u64) -> Option<SharedTree> {
+        let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.by_number.get(&number).cloned()
+    }
+
+    fn remove(&self, number: u64) {
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.by_number.remove(&number);
+    }
+}
+
+/// Makes ideal tables.
+pub struct IdealFactory {
+    va_bits: u32,
+    directory: IdealDirectory,
+}
+
+impl IdealFactory {
+    /// A factory of tables of a validated spec, which walkers with the same directory find.
+    pub fn new(spec: &IdealSpec, directory: IdealDirectory) -> IdealFactory {
+        IdealFactory {
+            va_bits: va_bits(spec.levels),
+            directory,
+        }
+    }
+}
+
+impl TableFactory for IdealFactory {
+    fn new_table(
+        &mut self,
+        _process: ProcessId,
+        _asid: Asid,
+        os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn PageTable>, MapError> {
+        let tree = Arc::new(RwLock::new(Tree::new(Plain, self.va_bits, os)?));
+        let number = self.directory.add(Arc::clone(&tree));
+        Ok(Box::new(IdealTable {
+            tree,
+            number,
+            directory: self.directory.clone(),
+        }))
+    }
+}
+
+struct IdealTable {
+    tree: SharedTree,
+    number: u64,
+    directory: IdealDirectory,
+}
+
+impl IdealTable {
+    fn read(&self) -> RwLockReadGuard<'_, Tree<Plain>> {
+        self.tree.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tree<Plain>> {
+        self.tree.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PageTable for IdealTable {
+    fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
+        self.write().map(mapping, os)
+    }
+
+    fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
+        self.write().unmap(page, os)
+    }
+
+    fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
+        self.write().set_flags(page, flags, os)
+    }
+
+    fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
+        self.read().lookup(va, memory)
+    }
+
+    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
+        self.write().move_frame(page, frame, os)
+    }
+
+    fn registers(&self) -> Vec<u64> {
+        vec![self.number]
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.read().footprint
+    }
+
+    fn destroy(&mut self, os: &mut TableContext<'_>) {
+        self.directory.remove(self.number);
+        self.write().destroy(os);
+    }
+
+    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        self.read().prefetch_host(va, memory);
+    }
+}
+
+ambulator_base::counters! {
+    /// What the ideal walker counts.
+    pub struct IdealCounters {
+        /// Entries loaded by walks.
+        loads: Events,
+        /// Accessed and dirty bits written into entries.
+        bit_updates: Events,
+    }
+}
+
+/// A walker that knows where each entry lies.
+pub struct IdealWalker {
+    directory: IdealDirectory,
+    tree: Option<SharedTree>,
+    counters: IdealCounters,
+}
+
+impl IdealWalker {
+    /// A walker for the tables of `directory`.
+    pub fn new(directory: IdealDirectory) -> IdealWalker {
+        IdealWalker {
+            directory,
+            tree: None,
+            counters: IdealCounters::default(),
+        }
+    }
+}
+
+impl Walker for IdealWalker {
+    fn load_registers(&mut self, _asid: Asid, registers: &TableRegisters) {
+        let number = registers.0.first();
+        self.tree = number.and_then(|&number| self.directory.find(number));
+    }
+
+    fn walk(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> Walk {
+        let end = self.tree.as_ref().and_then(|tree| {
+            let tree = tree.read().unwrap_or_else(PoisonError::into_inner);
+            tree.terminal(va)
+        });
+        let Some(end) = end else {
+            return Walk {
+                outcome: WalkOutcome::NotMapped,
+                ready: now,
+                accesses: 0,
+            };
+        };
+        let loaded = port.load(end.at, now);
+        self.counters.loads += 1;
+        let mut pte = Pte(loaded.value);
+        let outcome = match leaf_size(pte, end.shift) {
+            Some(size) if pte.present() => {
+                let bits = pte.missing_bits(access == AccessKind::Store);
+                if bits != 0 {
+                    self.counters.bit_updates += 1;
+                    port.update(end.at, bits, loaded.ready);
+                    pte.0 |= bits;
+                }
+                WalkOutcome::Mapped(pte.translation(size))
+            }
+            _ => WalkOutcome::NotMapped,
+        };
+        Walk {
+            outcome,
+            ready: loaded.ready,
+            accesses: 1,
+        }
+    }
+
+    fn invalidate(&mut self, _what: Invalidation) {}
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}

@@ -1,0 +1,304 @@
+//! The designs by name, and how a spec becomes what sits in the sockets.
+
+use crate::asap::{self, AsapFactory, AsapSpec};
+use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
+use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
+use crate::radix::{self, RadixFactory, RadixSpec};
+use ambulator_mmu::{Lookaside, Speculator, Walker};
+use ambulator_os::{BuddyPlacement, Placement, TableFactory};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which page table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableKind {
+    /// The radix table of x86-64.
+    #[default]
+    Radix,
+    /// Radix with pairs of levels merged (FPT).
+    Flattened,
+    /// Radix with contiguous last levels and prefetching walks.
+    Asap,
+    /// One load for each walk, by decree.
+    Ideal,
+}
+
+/// The page-table socket: which table, and the settings of each kind (those of other kinds than `kind` are idle).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TableSpec {
+    /// Which table.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: TableKind,
+    /// Settings of `radix`.
+    pub radix: RadixSpec,
+    /// Settings of `flattened`.
+    pub flattened: FlattenedSpec,
+    /// Settings of `asap`.
+    pub asap: AsapSpec,
+    /// Settings of `ideal`.
+    pub ideal: IdealSpec,
+}
+
+impl TableSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right. Settings of idle kinds count
+    /// too: they are what the next person switches to.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = self.radix.validate(&format!("{at}.radix"));
+        wrong.extend(self.flattened.validate(&format!("{at}.flattened")));
+        wrong.extend(self.asap.validate(&format!("{at}.asap")));
+        wrong.extend(self.ideal.validate(&format!("{at}.ideal")));
+        wrong
+    }
+
+    /// Bits of a virtual address that the table translates: 48 or 57.
+    pub fn va_bits(&self) -> u32 {
+        crate::tree::va_bits(match self.kind {
+            TableKind::Radix => self.radix.levels,
+            TableKind::Flattened => self.flattened.levels,
+            TableKind::Asap => self.asap.levels,
+            TableKind::Ideal => self.ideal.levels,
+        })
+    }
+}
+
+/// What is probed beside the L2 TLB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookasideKind {
+    /// Nothing.
+    #[default]
+    None,
+}
+
+/// The lookaside socket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LookasideSpec {
+    /// What is probed beside the L2 TLB.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: LookasideKind,
+}
+
+/// What guesses on an L2 TLB miss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpeculationKind {
+    /// Nothing.
+    #[default]
+    None,
+}
+
+/// The speculation socket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpeculationSpec {
+    /// What guesses on an L2 TLB miss.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: SpeculationKind,
+}
+
+/// Where the kernel places pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementKind {
+    /// Wherever the buddy allocator has room.
+    #[default]
+    Buddy,
+}
+
+/// The placement socket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlacementSpec {
+    /// Where the kernel places pages.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: PlacementKind,
+}
+
+/// A translation design: what is in each socket. A published system is a preset of this.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DesignSpec {
+    /// The page table.
+    pub page_table: TableSpec,
+    /// What is probed beside the L2 TLB.
+    pub lookaside: LookasideSpec,
+    /// What guesses on an L2 TLB miss.
+    pub speculation: SpeculationSpec,
+    /// Where the kernel places pages.
+    pub placement: PlacementSpec,
+}
+
+impl DesignSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right. A spec without any can be built.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        self.page_table.validate(&format!("{at}.page_table"))
+    }
+}
+
+/// Makes a core's walker; its argument is the core's number.
+pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
+/// Makes a core's lookaside, if the design has one.
+pub type NewLookaside = Box<dyn FnMut(usize) -> Option<Box<dyn Lookaside>> + Send>;
+/// Makes a core's speculator, if the design has one.
+pub type NewSpeculator = Box<dyn FnMut(usize) -> Option<Box<dyn Speculator>> + Send>;
+
+/// What a design puts into a machine: one factory and one placement for the kernel, the others once for each core.
+pub struct DesignParts {
+    /// Makes the processes' page tables.
+    pub tables: Box<dyn TableFactory>,
+    /// Where the kernel places pages.
+    pub placement: Box<dyn Placement>,
+    /// Makes a core's walker.
+    pub new_walker: NewWalker,
+    /// Makes a core's lookaside.
+    pub new_lookaside: NewLookaside,
+    /// Makes a core's speculator.
+    pub new_speculator: NewSpeculator,
+}
+
+fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
+    match spec.kind {
+        TableKind::Radix => {
+            let spec = spec.radix.clone();
+            (
+                Box::new(RadixFactory::new(&spec)),
+                Box::new(move |_| radix::walker(&spec)),
+            )
+        }
+        TableKind::Flattened => {
+            let spec = spec.flattened.clone();
+            (
+                Box::new(FlattenedFactory::new(&spec)),
+                Box::new(move |_| flattened::walker(&spec)),
+            )
+        }
+        TableKind::Asap => {
+            let spec = spec.asap.clone();
+            (
+                Box::new(AsapFactory::new(&spec)),
+                Box::new(move |_| asap::walker(&spec)),
+            )
+        }
+        TableKind::Ideal => {
+            let directory = IdealDirectory::default();
+            (
+                Box::new(IdealFactory::new(&spec.ideal, directory.clone())),
+                Box::new(move |_| Box::new(IdealWalker::new(directory.clone()))),
+            )
+        }
+    }
+}
+
+/// The parts of a design. `spec` has been validated.
+pub fn build(spec: &DesignSpec) -> DesignParts {
+    let (tables, new_walker) = build_table(&spec.page_table);
+    let placement = match spec.placement.kind {
+        PlacementKind::Buddy => Box::new(BuddyPlacement),
+    };
+    let new_lookaside: NewLookaside = match spec.lookaside.kind {
+        LookasideKind::None => Box::new(|_| None),
+    };
+    let new_speculator: NewSpeculator = match spec.speculation.kind {
+        SpeculationKind::None => Box::new(|_| None),
+    };
+    DesignParts {
+        tables,
+        placement,
+        new_walker,
+        new_lookaside,
+        new_speculator,
+    }
+}
+
+/// A design, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DesignInfo {
+    /// The name that specs use, as the field writes it.
+    pub name: &'static str,
+    /// The socket that it sits in: a key of [`DesignSpec`].
+    pub socket: &'static str,
+    /// One line: what it is.
+    pub about: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+}
+
+/// All designs that there are, socket by socket.
+pub fn list() -> &'static [DesignInfo] {
+    &[
+        DesignInfo {
+            name: "radix",
+            socket: "page_table",
+            about: "four or five levels of 512 entries, page-walk caches split by level",
+            paper: "Intel SDM volume 3, chapter 4",
+        },
+        DesignInfo {
+            name: "flattened",
+            socket: "page_table",
+            about: "L4+L3 and L2+L1 merged into 2 MiB nodes where there is one: two loads a walk",
+            paper: "Park et al., Every Walk's a Hit, ASPLOS 2022",
+        },
+        DesignInfo {
+            name: "asap",
+            socket: "page_table",
+            about: "last levels contiguous for each VMA, so that a walk prefetches its last entries at its start",
+            paper: "Margaritov et al., Prefetched Address Translation, MICRO 2019",
+        },
+        DesignInfo {
+            name: "ideal",
+            socket: "page_table",
+            about: "exactly one load a walk, by decree: the bound of every page table",
+            paper: "LVM section 6.3, MICRO 2025",
+        },
+        DesignInfo {
+            name: "buddy",
+            socket: "placement",
+            about: "pages wherever the buddy allocator has room",
+            paper: "Linux",
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_design_is_radix_and_right() {
+        let spec = DesignSpec::default();
+        assert_eq!(spec.page_table.kind, TableKind::Radix);
+        assert_eq!(spec.validate("design"), Vec::<String>::new());
+        assert_eq!(spec.page_table.va_bits(), 48);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_key() {
+        let mut spec = DesignSpec::default();
+        spec.page_table.radix.levels = 3;
+        spec.page_table.flattened.pwc.ways = 5;
+        spec.page_table.asap.pwc.pde_entries = 4096;
+        spec.page_table.ideal.levels = 6;
+        let wrong = spec.validate("design");
+        for key in [
+            "`design.page_table.radix.levels` is 3",
+            "`design.page_table.flattened.pwc.pde_entries` is 32",
+            "`design.page_table.asap.pwc.pde_entries` is 4096",
+            "`design.page_table.ideal.levels` is 6",
+        ] {
+            assert!(
+                wrong.iter().any(|said| said.contains(key)),
+                "{key}: {wrong:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_line_in_the_list() {
+        for name in ["radix", "flattened", "asap", "ideal", "buddy"] {
+            assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The hardware half of a tree of tables.
+
+use super::{FLAT, FLAT_BITS, NODE_BITS, PwcSpec, WalkCaches, leaf_size};
+use crate::pte::Pte;
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+
+ambulator_base::counters! {
+    /// What a walker of a tree of tables counts.
+    pub struct WalkerCounters {
+        /// Walks that began at the table that a cached page-directory entry points to (one load left).
+        pwc_pde_hits: Events,
+        /// Walks that began at the table that a cached page-directory-pointer entry points to.
+        pwc_pdpte_hits: Events,
+        /// Walks that began at the table that a cached PML4 entry points to.
+        pwc_pml4e_hits: Events,
+        /// Walks that began at the table that a cached PML5 entry points to.
+        pwc_pml5e_hits: Events,
+        /// Walks that began at the root.
+        pwc_misses: Events,
+        /// Entries loaded by walks.
+        loads: Events,
+        /// Accessed and dirty bits written into entries.
+        bit_updates: Events,
+    }
+}
+
+/// Where a walk begins: what the page-walk caches left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkStart {
+    /// The first table that it reads.
+    pub node: PhysAddr,
+    /// log2 of that table's entries.
+    pub bits: u32,
+    /// log2 of the bytes that an entry of it covers.
+    pub shift: u32,
+    /// When the look-up is done.
+    pub now: Cycle,
+}
+
+/// A page-table walker: page-walk caches, then one load for each level that is left.
+pub struct TreeWalker {
+    asid: Asid,
+    root: PhysAddr,
+    root_bits: u32,
+    va_bits: u32,
+    caches: WalkCaches,
+    /// What it counted.
+    pub counters: WalkerCounters,
+}
+
+impl TreeWalker {
+    /// A walker with empty page-walk caches.
+    pub fn new(pwc: &PwcSpec) -> TreeWalker {
+        TreeWalker {
+            asid: Asid(0),
+            root: PhysAddr(0),
+            root_bits: NODE_BITS,
+            va_bits: 0,
+            caches: WalkCaches::new(pwc),
+            counters: WalkerCounters::default(),
+        }
+    }
+
+    /// Probes the page-walk caches at `now`; `None` for an address beyond the table's width.
+    #[inline]
+    pub fn start(&mut self, va: VirtAddr, now: Cycle) -> Option<WalkStart> {
+        if va.0 >> self.va_bits != 0 {
+            return None;
+        }
+        let now = now.after(self.caches.latency());
+        let Some(hit) = self.caches.lookup(self.asid, va, now) else {
+            self.counters.pwc_misses += 1;
+            let (bits, shift) = (self.root_bits, self.va_bits - self.root_bits);
+            return Some(WalkStart {
+                node: self.root,
+                bits,
+                shift,
+                now,
+            });
+        };
+        match hit.level {
+            0 => self.counters.pwc_pde_hits += 1,
+            1 => self.counters.pwc_pdpte_hits += 1,
+            2 => self.counters.pwc_pml4e_hits += 1,
+            _ => self.counters.pwc_pml5e_hits += 1,
+        }
+        Some(WalkStart {
+            node: hit.at,
+            bits: hit.bits,
+            shift: hit.shift,
+            now,
+        })
+    }
+
+    /// Walks on from `start`.
+    #[inline]
+    pub fn finish(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        start: WalkStart,
+        port: &mut dyn MemoryPort,
+    ) -> Walk {
+        let WalkStart {
+            mut node,
+            mut bits,
+            mut shift,
+            mut now,
+        } = start;
+        let mut accesses = 0;
+        let outcome = loop {
+            let at = node.offset((va.0 >> shift & ((1 << bits) - 1)) * 8);
+            let loaded = port.load(at, now);
+            accesses += 1;
+            now = loaded.ready;
+            let mut pte = Pte(loaded.value);
+            if !pte.present() {
+                break WalkOutcome::NotMapped;
+            }
+            if let Some(size) = leaf_size(pte, shift) {
+                let bits = pte.missing_bits(access == AccessKind::Store);
+                if bits != 0 {
+                    self.counters.bit_updates += 1;
+                    port.update(at, bits, now);
+                    pte.0 |= bits;
+                }
+                break WalkOutcome::Mapped(pte.translation(size));
+            }
+            self.caches.fill(self.asid, va, shift, pte, now);
+            node = pte.frame().start();
+            bits = if pte.0 & FLAT != 0 {
+                FLAT_BITS
+            } else {
+                NODE_BITS
+            };
+            shift -= bits;
+        };
+        self.counters.loads += u64::from(accesses);
+        Walk {
+            outcome,
+            ready: now,
+            accesses,
+        }
+    }
+}
+
+impl Walker for TreeWalker {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        let &[root, va_bits, ..] = registers.0.as_slice() else {
+            // No table yet: nothing is mapped.
+            self.va_bits = 0;
+            return;
+        };
+        self.asid = asid;
+        self.root = PhysAddr(root & !0xfff);
+        self.root_bits = (root & 0xfff) as u32;
+        self.va_bits = va_bits as u32;
+    }
+
+    fn walk(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> Walk {
+        match self.start(va, now) {
+            Some(start) => self.finish(va, access, start, port),
+            None => Walk {
+                outcome: WalkOutcome::NotMapped,
+                ready: now,
+                accesses: 0,
+            },
+        }
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        self.caches.invalidate(what);
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}
