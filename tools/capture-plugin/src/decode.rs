@@ -1,9 +1,11 @@
 //! What the capture needs to know of an instruction: registers in and out, and how it branches.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
+};
 
-/// How an instruction branches, as far as a predictor cares. Direct jumps, calls and returns are foretold by the target
-/// buffer and the return stack: they get no record.
+/// How an instruction branches, as far as a predictor cares. Direct jumps, calls and returns are foretold by
+/// the target buffer and the return stack: they get no record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
     /// Not at all, or always to the same place.
@@ -33,7 +35,8 @@ pub const FLAGS: u8 = 255;
 /// A number for a register's full width; `None` for those that carry no dependence.
 fn number(register: Register) -> Option<u8> {
     let full = register.full_register();
-    let carried = full.is_gpr64() || full.is_vector_register() || full.is_mm() || full.is_st() || full.is_k();
+    let carried =
+        full.is_gpr64() || full.is_vector_register() || full.is_mm() || full.is_st() || full.is_k();
     (carried && (full as usize) < usize::from(FLAGS)).then_some(full as usize as u8)
 }
 
@@ -63,7 +66,9 @@ pub fn decode(pc: u64, bytes: &[u8], factory: &mut InstructionInfoFactory) -> De
                 && (is(Register::RSI) || is(Register::RDI) || is(Register::RCX)))
     };
     for used in info.used_registers() {
-        let Some(register) = number(used.register()).filter(|&r| !steps(r)) else { continue };
+        let Some(register) = number(used.register()).filter(|&r| !steps(r)) else {
+            continue;
+        };
         let (read, write) = match used.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),
             // A narrow write keeps the register's other bits.

@@ -5,13 +5,15 @@
 //!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 program arguments
 //! ```
 //!
-//! The first `skip` instructions leave no records, but all their VM events, and `Touch` events for the pages that they
-//! touched, in the program's order of first touch (loads, stores, fetches, and what `read` copies into). Then `take` instructions are
-//! recorded: loads and stores with sizes, true register dependences (not through memory), conditional and indirect branches with
-//! outcomes. Then the program is ended. One process, one thread: other threads leave no records.
+//! The first `skip` instructions leave no records, but all their VM events, and `Touch` events for the pages
+//! that they touched, in the program's order of first touch (loads, stores, fetches, and what `read` copies
+//! into). Then `take` instructions are recorded: loads and stores with sizes, true register dependences (not
+//! through memory), conditional and indirect branches with outcomes. Then the program is ended. One process,
+//! one thread: other threads leave no records.
 //!
-//! Limits: an iteration of a `rep` instruction counts as an instruction; pages that only the kernel touches in other system calls than `read`
-//! are first touched when the program does; calls, returns and direct jumps have no branch record.
+//! Limits: an iteration of a `rep` instruction counts as an instruction; pages that only the kernel touches
+//! in other system calls than `read` are first touched when the program does; calls, returns and direct jumps
+//! have no branch record.
 
 mod decode;
 mod qemu;
@@ -41,7 +43,7 @@ struct Capture {
     /// Events of the skipped part, until the window opens.
     events: Vec<VmEvent>,
     touches: FirstTouches,
-    window: Option<Window>,
+    window: Option<Window<BufWriter<File>>>,
     factory: InstructionInfoFactory,
     calls: system_calls::SystemCalls,
     done: bool,
@@ -50,8 +52,8 @@ struct Capture {
 static CAPTURE: AtomicPtr<Capture> = AtomicPtr::new(std::ptr::null_mut());
 
 fn capture() -> &'static mut Capture {
-    // SAFETY: set once in `qemu_plugin_install` from a leaked box before any callback is registered. Callbacks of the
-    // first virtual CPU, the only ones that come here, run on one thread and do not nest.
+    // SAFETY: set once in `qemu_plugin_install` from a leaked box before any callback is registered.
+    // Callbacks of the first virtual CPU, the only ones that come here, run on one thread and do not nest.
     unsafe { &mut *CAPTURE.load(Ordering::Relaxed) }
 }
 
@@ -80,10 +82,18 @@ impl Capture {
                 window.retire(None)?;
                 let from = start >> FRAME_SHIFT << FRAME_SHIFT;
                 let len = (start + bytes - from).next_multiple_of(1 << FRAME_SHIFT);
-                window.writer.event(VmEvent::Touch { start: VirtAddr(from), len, write })?;
+                window.writer.event(VmEvent::Touch {
+                    start: VirtAddr(from),
+                    len,
+                    write,
+                })?;
             }
-        } else if let Some(run) = self.touches.touch(VirtAddr(start), bytes, write) {
-            self.events.push(run);
+        } else {
+            for page in start >> FRAME_SHIFT..=(start + bytes.max(1) - 1) >> FRAME_SHIFT {
+                if let Some(run) = self.touches.touch(VirtAddr(page << FRAME_SHIFT), 1, write) {
+                    self.events.push(run);
+                }
+            }
         }
         Ok(())
     }
@@ -97,8 +107,15 @@ impl Capture {
             footprint: self.touches.pages() << FRAME_SHIFT,
             digest: 0,
         };
-        let header = TraceHeader { identity, start: self.start.take().unwrap_or_default(), ..TraceHeader::default() };
-        let spec = TraceWriterSpec { level: self.level, va_bits: 48 };
+        let header = TraceHeader {
+            identity,
+            start: self.start.take().unwrap_or_default(),
+            ..TraceHeader::default()
+        };
+        let spec = TraceWriterSpec {
+            level: self.level,
+            va_bits: 48,
+        };
         let mut writer = TraceWriter::new(BufWriter::new(file), header, &spec)?;
         self.events.extend(self.touches.take_run());
         for event in std::mem::take(&mut self.events) {
@@ -164,7 +181,12 @@ extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, _data: *mut c_void) {
         return;
     }
     // SAFETY: plain functions of the emulator on the value that it just gave.
-    let (shift, store) = unsafe { (qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
+    let (shift, store) = unsafe {
+        (
+            qemu::qemu_plugin_mem_size_shift(info),
+            qemu::qemu_plugin_mem_is_store(info),
+        )
+    };
     let capture = capture();
     match &mut capture.window {
         Some(window) => window.access(va, 1 << shift.min(6), store),
@@ -194,7 +216,12 @@ extern "C" fn on_translation(_id: Id, block: *mut Block) {
                 capture.touch(pc, 1, false).unwrap_or_else(|e| stop(&e));
             }
             let data: *mut c_void = std::ptr::from_mut(decoded).cast();
-            qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, qemu::NO_REGISTERS, data);
+            qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                instruction,
+                on_instruction,
+                qemu::NO_REGISTERS,
+                data,
+            );
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 instruction,
                 on_access,
@@ -207,7 +234,17 @@ extern "C" fn on_translation(_id: Id, block: *mut Block) {
 }
 
 extern "C" fn on_call(
-    _id: Id, _cpu: c_uint, number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, _g: u64, _h: u64,
+    _id: Id,
+    _cpu: c_uint,
+    number: i64,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+    _g: u64,
+    _h: u64,
 ) {
     capture().calls.begin(number, [a, b, c, d, e, f]);
 }
@@ -227,9 +264,18 @@ extern "C" fn on_exit(_id: Id, _data: *mut c_void) {
     capture().finish().unwrap_or_else(|e| stop(&e));
 }
 
-/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `level=`.
+/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `level=`. Returns 0, or 1 when an argument is
+/// wrong.
+///
+/// # Safety
+/// Called by QEMU, which gives `argc` C strings.
 #[unsafe(no_mangle)]
-pub extern "C" fn qemu_plugin_install(id: Id, _info: *const c_void, argc: c_int, argv: *const *const c_char) -> c_int {
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    _info: *const c_void,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
     let mut capture = Capture {
         out: "program.amb".into(),
         name: "program".into(),

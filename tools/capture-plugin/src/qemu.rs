@@ -1,4 +1,5 @@
-//! The part of QEMU's TCG plugin interface (version 1) that the capture uses, declared from its documentation.
+//! The part of QEMU's TCG plugin interface (version 1) that the capture uses, declared from its
+//! documentation.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -18,8 +19,7 @@ pub const NO_REGISTERS: c_int = 0;
 /// Loads and stores. (Version 7.2's filter for one of the two is off by one: take both and look at each.)
 pub const READS_AND_WRITES: c_int = 3;
 
-pub type SyscallCallback =
-    extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+pub type SyscallCallback = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, *mut Block));
@@ -37,8 +37,15 @@ unsafe extern "C" {
         data: *mut c_void,
     );
     pub fn qemu_plugin_register_vcpu_syscall_cb(id: Id, callback: SyscallCallback);
-    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, callback: extern "C" fn(Id, c_uint, i64, i64));
-    pub fn qemu_plugin_register_atexit_cb(id: Id, callback: extern "C" fn(Id, *mut c_void), data: *mut c_void);
+    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(
+        id: Id,
+        callback: extern "C" fn(Id, c_uint, i64, i64),
+    );
+    pub fn qemu_plugin_register_atexit_cb(
+        id: Id,
+        callback: extern "C" fn(Id, *mut c_void),
+        data: *mut c_void,
+    );
     pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const u8;
@@ -55,6 +62,10 @@ unsafe extern "C" {
 pub unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Vec<String> {
     (0..argc.max(0) as usize)
         // SAFETY: the caller vouches for argv.
-        .map(|i| unsafe { std::ffi::CStr::from_ptr(*argv.add(i)) }.to_string_lossy().into_owned())
+        .map(|i| {
+            unsafe { std::ffi::CStr::from_ptr(*argv.add(i)) }
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect()
 }

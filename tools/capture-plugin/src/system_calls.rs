@@ -37,7 +37,11 @@ pub struct SystemCalls {
 }
 
 fn protection(bits: u64) -> Protection {
-    Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 }
+    Protection {
+        read: bits & 1 != 0,
+        write: bits & 2 != 0,
+        execute: bits & 4 != 0,
+    }
 }
 
 fn pages(bytes: u64) -> u64 {
@@ -64,10 +68,21 @@ impl SystemCalls {
                 start: VirtAddr(result as u64),
                 len: pages(b),
                 protection: protection(c),
-                kind: if d & MAP_ANONYMOUS != 0 { MapKind::Anonymous } else { MapKind::File },
+                kind: if d & MAP_ANONYMOUS != 0 {
+                    MapKind::Anonymous
+                } else {
+                    MapKind::File
+                },
             },
-            MUNMAP => VmEvent::Unmap { start: VirtAddr(a), len: pages(b) },
-            MPROTECT => VmEvent::Protect { start: VirtAddr(a), len: pages(b), protection: protection(c) },
+            MUNMAP => VmEvent::Unmap {
+                start: VirtAddr(a),
+                len: pages(b),
+            },
+            MPROTECT => VmEvent::Protect {
+                start: VirtAddr(a),
+                len: pages(b),
+                protection: protection(c),
+            },
             MREMAP => VmEvent::Remap {
                 old: VirtAddr(a),
                 old_len: pages(b),
@@ -85,7 +100,12 @@ impl SystemCalls {
                     _ => return None,
                 },
             },
-            READ | PREAD64 if result > 0 => return Some(Outcome::Copied { start: b, bytes: result as u64 }),
+            READ | PREAD64 if result > 0 => {
+                return Some(Outcome::Copied {
+                    start: b,
+                    bytes: result as u64,
+                });
+            }
             _ => return None,
         };
         Some(Outcome::Event(event))
@@ -113,7 +133,8 @@ impl SystemCalls {
     }
 }
 
-/// The program's mappings now, as `Map` events: those of the emulator's process that lie where qemu-user puts the program.
+/// The program's mappings now, as `Map` events: those of the emulator's process that lie where qemu-user puts
+/// the program.
 pub fn address_space() -> Vec<VmEvent> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().filter_map(mapping).collect()
@@ -129,7 +150,8 @@ fn mapping(line: &str) -> Option<VmEvent> {
     }
     let rights = fields.next()?.as_bytes();
     let has = |at: usize, letter: u8| rights.get(at) == Some(&letter);
-    // The emulator keeps the program's text without execute permission; readable and not writable file pages may be text.
+    // The emulator keeps the program's text without execute permission; readable and not writable file pages
+    // may be text.
     let file = fields.nth(3).is_some();
     let (read, write) = (has(0, b'r'), has(1, b'w'));
     let kind = match file {
@@ -137,6 +159,15 @@ fn mapping(line: &str) -> Option<VmEvent> {
         false if write && end - start == STACK_BYTES => MapKind::Stack,
         false => MapKind::Anonymous,
     };
-    let protection = Protection { read, write, execute: has(2, b'x') || (file && read && !write) };
-    Some(VmEvent::Map { start: VirtAddr(start), len: end - start, protection, kind })
+    let protection = Protection {
+        read,
+        write,
+        execute: has(2, b'x') || (file && read && !write),
+    };
+    Some(VmEvent::Map {
+        start: VirtAddr(start),
+        len: end - start,
+        protection,
+        kind,
+    })
 }

@@ -3,8 +3,7 @@
 use crate::decode::{Branch, Decoded, FLAGS};
 use ambulator_base::{Record, RecordKind, SourceError, VirtAddr};
 use ambulator_workloads::trace::TraceWriter;
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::Write;
 
 /// An access of the instruction being executed, pieces merged.
 #[derive(Clone, Copy)]
@@ -25,8 +24,9 @@ fn merge(a: Producers, b: Producers) -> Producers {
 }
 
 /// The window being written.
-pub struct Window {
-    pub writer: TraceWriter<BufWriter<File>>,
+pub struct Window<W: Write> {
+    /// Where the records go.
+    pub writer: TraceWriter<W>,
     current: Option<&'static Decoded>,
     accesses: Vec<Access>,
     producers: [Producers; 256],
@@ -37,9 +37,18 @@ pub struct Window {
     debt: u64,
 }
 
-impl Window {
-    pub fn new(writer: TraceWriter<BufWriter<File>>) -> Window {
-        Window { writer, current: None, accesses: Vec::new(), producers: [[0; 2]; 256], records: 0, gap: 0, debt: 0 }
+impl<W: Write> Window<W> {
+    /// A window that opens now: nothing is known of where the registers' values come from.
+    pub fn new(writer: TraceWriter<W>) -> Window<W> {
+        Window {
+            writer,
+            current: None,
+            accesses: Vec::new(),
+            producers: [[0; 2]; 256],
+            records: 0,
+            gap: 0,
+            debt: 0,
+        }
     }
 
     /// The next instruction begins.
@@ -63,18 +72,26 @@ impl Window {
     }
 
     fn of(&self, registers: &[u8]) -> Producers {
-        registers.iter().fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]))
+        registers
+            .iter()
+            .fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]))
     }
 
     /// The current instruction is done; the next one is at `next_pc`, if there is one.
     pub fn retire(&mut self, next_pc: Option<u64>) -> Result<(), SourceError> {
-        let Some(done) = self.current.take() else { return Ok(()) };
+        let Some(done) = self.current.take() else {
+            return Ok(());
+        };
         let before = self.records;
         let address = self.of(&done.address);
         let mut value = self.of(&done.reads);
         let accesses = std::mem::take(&mut self.accesses);
         for access in &accesses {
-            let kind = if access.store { RecordKind::Store } else { RecordKind::Load };
+            let kind = if access.store {
+                RecordKind::Store
+            } else {
+                RecordKind::Load
+            };
             self.push(done, access.va, access.bytes, kind, address, before)?;
             if !access.store {
                 value = merge(value, [self.records, 0]);
@@ -93,10 +110,16 @@ impl Window {
             let falls = done.pc + u64::from(done.len);
             match done.branch {
                 Branch::Conditional(target) => {
-                    let kind = if next == falls { RecordKind::BranchNotTaken } else { RecordKind::BranchTaken };
+                    let kind = if next == falls {
+                        RecordKind::BranchNotTaken
+                    } else {
+                        RecordKind::BranchTaken
+                    };
                     self.push(done, target, done.len, kind, value, before)?;
                 }
-                Branch::Indirect => self.push(done, next, done.len, RecordKind::BranchTaken, value, before)?,
+                Branch::Indirect => {
+                    self.push(done, next, done.len, RecordKind::BranchTaken, value, before)?
+                }
                 Branch::None => {}
             }
         }
@@ -139,5 +162,114 @@ impl Window {
             size: bytes,
             kind,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::decode;
+    use ambulator_base::{Batch, RecordSource};
+    use ambulator_workloads::trace::{TraceHeader, TraceReader, TraceWriterSpec};
+    use iced_x86::InstructionInfoFactory;
+
+    /// An instruction's bytes, and its accesses as address, bytes, and whether it stores.
+    type Step<'a> = (&'a [u8], &'a [(u64, u8, bool)]);
+
+    /// Runs instructions at falling-through addresses from 0x1000, with the accesses of each; `then` is where
+    /// the last goes.
+    fn run(program: &[Step<'_>], then: u64) -> Vec<Record> {
+        let writer = TraceWriter::new(
+            Vec::new(),
+            TraceHeader::default(),
+            &TraceWriterSpec::default(),
+        )
+        .unwrap();
+        let mut window = Window::new(writer);
+        let mut factory = InstructionInfoFactory::new();
+        let mut pc = 0x1000;
+        for (bytes, accesses) in program {
+            window
+                .execute(Box::leak(Box::new(decode(pc, bytes, &mut factory))))
+                .unwrap();
+            accesses
+                .iter()
+                .for_each(|&(va, bytes, store)| window.access(va, bytes, store));
+            pc += bytes.len() as u64;
+        }
+        window.retire(Some(then)).unwrap();
+        let bytes = window.writer.finish().unwrap();
+        let mut batch = Batch::default();
+        TraceReader::new(std::io::Cursor::new(bytes), "test")
+            .unwrap()
+            .fill(&mut batch)
+            .unwrap();
+        batch.records
+    }
+
+    #[test]
+    fn a_chase_depends_and_a_stack_pointer_does_not() {
+        let records = run(
+            &[
+                (&[0x48, 0x8b, 0x00], &[(0x8000, 8, false)]), // mov rax, [rax]
+                (&[0x48, 0x8b, 0x00], &[(0x9000, 8, false)]), // mov rax, [rax]
+                (&[0x5b], &[(0x7000, 8, false)]),             // pop rbx
+                (&[0x53], &[(0x7000, 8, true)]),              // push rbx
+                (&[0x48, 0x8d, 0x4c, 0x18, 0x08], &[]),       // lea rcx, [rax + rbx + 8]
+                (&[0x31, 0xdb], &[]),                         // xor ebx, ebx
+                (&[0x48, 0x8b, 0x14, 0x0b], &[(0xa000, 8, false)]), // mov rdx, [rbx + rcx]
+                (&[0x48, 0x83, 0x3a, 0x00], &[(0xb000, 8, false)]), // cmp qword [rdx], 0
+                (&[0x74, 0x10], &[]),                         // je +16
+            ],
+            0x1019,
+        );
+        let told: Vec<_> = records
+            .iter()
+            .map(|r| (r.va.0, r.kind, r.gap, r.dep1, r.dep2))
+            .collect();
+        use RecordKind::*;
+        assert_eq!(
+            told,
+            [
+                (0x8000, Load, 0, 0, 0),
+                (0x9000, Load, 0, 1, 0),
+                (0x7000, Load, 0, 0, 0),
+                (0x7000, Store, 0, 0, 0),
+                (0xa000, Load, 2, 2, 3),
+                (0xb000, Load, 0, 1, 0),
+                (records[6].va.0, BranchNotTaken, 0, 1, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn pieces_merge_and_instructions_add_up() {
+        let records = run(
+            &[
+                (
+                    &[0xc5, 0xfe, 0x6f, 0x06],
+                    &[
+                        (64, 8, false),
+                        (72, 8, false),
+                        (80, 8, false),
+                        (88, 8, false),
+                    ],
+                ), // vmovdqu ymm0, [rsi]
+                (&[0x48, 0xff, 0x00], &[(0x100, 8, false), (0x100, 8, true)]), // inc qword [rax]
+                (&[0x90], &[]),
+                (&[0x90], &[]),
+                (&[0x48, 0x89, 0x0f], &[(0x200, 8, true)]), // mov [rdi], rcx
+            ],
+            0,
+        );
+        assert_eq!(
+            records.iter().map(|r| r.size).collect::<Vec<_>>(),
+            [32, 8, 8, 8]
+        );
+        assert_eq!(records.iter().map(Record::instructions).sum::<u64>(), 5);
+        assert_eq!(
+            records[3].gap, 1,
+            "the second record of the increment is paid for here"
+        );
     }
 }

@@ -7,18 +7,20 @@
 //!
 //! Source: `inc/trace_instruction.h` of ChampSim. What the format leaves open is settled here:
 //!
-//! - It has no access sizes. An access is taken to have [`ACCESS_BYTES`] bytes, fewer where those would cross a line, so that no
-//!   line crossing is made up.
-//! - Dependences come from registers: a record depends on the two latest loads that its instruction's source registers come
-//!   from, through any instructions between. The format does not tell address registers from data registers, so a store also waits for its
-//!   data. The stack pointer (6) and the instruction pointer (26) carry no dependence: they would chain every push and call.
-//! - A branch's target is the next instruction's `ip` if it was taken; for one not taken it is unknown and given as 0.
-//! - An instruction with several accesses gives several records; gaps after it are shorter by the surplus, so that
-//!   instructions add up.
+//! - It has no access sizes. An access is taken to have [`ACCESS_BYTES`] bytes, fewer where those would cross
+//!   a line, so that no line crossing is made up.
+//! - Dependences come from registers: a record depends on the two latest loads that its instruction's source
+//!   registers come from, through any instructions between. The format does not tell address registers from
+//!   data registers, so a store also waits for its data. The stack pointer (6) and the instruction pointer
+//!   (26) carry no dependence: they would chain every push and call.
+//! - A branch's target is the next instruction's `ip` if it was taken; for one not taken it is unknown and
+//!   given as 0.
+//! - An instruction with several accesses gives several records; gaps after it are shorter by the surplus, so
+//!   that instructions add up.
 //!
-//! Written traces: a record is one instruction, its gap that many instructions without operands before it, explicit fetches and VM
-//! events are left out (the format has none). Each load writes the next of a ring of registers, so a dependence survives if fewer
-//! than [`RING`] loads lie between.
+//! Written traces: a record is one instruction, its gap that many instructions without operands before it,
+//! explicit fetches and VM events are left out (the format has none). Each load writes the next of a ring of
+//! registers, so a dependence survives if fewer than [`RING`] loads lie between.
 
 use super::RecordSink;
 use super::compressed::{Compression, Finish, Unpacked, packing};
@@ -222,7 +224,8 @@ impl RecordSource for ChampSimReader {
             let bytes = *bytes;
             if bytes[8] > 1 || bytes[9] > 1 {
                 return Err(SourceError::new(format!(
-                    "{}: instruction {} at byte {offset} is no ChampSim instruction: is_branch is {} and branch_taken {}, where \
+                    "{}: instruction {} at byte {offset} is no ChampSim instruction: is_branch \
+                     is {} and branch_taken {}, where \
                      both are 0 or 1; is it another kind of trace, or damaged?",
                     self.input.name(),
                     offset / INSTRUCTION_BYTES as u64,

@@ -75,7 +75,8 @@ impl Unpacked {
         &self.name
     }
 
-    /// What is at hand, without consuming it; at least `wanted` bytes (at most 64 KiB) unless the contents end before.
+    /// What is at hand, without consuming it; at least `wanted` bytes (at most 64 KiB) unless the contents
+    /// end before.
     pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8], String> {
         while self.end - self.begin < wanted {
             if self.buffer.len() - self.begin < wanted {

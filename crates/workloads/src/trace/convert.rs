@@ -20,8 +20,8 @@ pub struct Conversion {
     pub format: TraceFormat,
     /// Compression of a ChampSim trace (ours has its own).
     pub compression: Compression,
-    /// Records to keep, by number. VM events before it are kept too, and pages touched before it become `Touch` events, so that
-    /// the address space and the order of first touch stay the program's.
+    /// Records to keep, by number. VM events before it are kept too, and pages touched before it become
+    /// `Touch` events, so that the address space and the order of first touch stay the program's.
     pub range: Range<u64>,
     /// How ours is written.
     pub writer: TraceWriterSpec,
@@ -91,8 +91,8 @@ impl Counted {
 /// Writes `from` anew as `to`. The new file appears under its name only when it is complete.
 ///
 /// # Errors
-/// When the input cannot be read or is damaged within the range, the output cannot be written, both are the same file, or the format is
-/// one that is only read.
+/// When the input cannot be read or is damaged within the range, the output cannot be written, both
+/// are the same file, or the format is one that is only read.
 pub fn convert(
     from: &Path,
     to: &Path,

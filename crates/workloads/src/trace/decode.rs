@@ -209,7 +209,11 @@ impl Decoder {
                 .iter()
                 .any(|site| usize::from(site.reference) > MAX_REFERENCE)
         {
-            return Err("the sites column lists something that is no instruction site, or not as many records as the block has".into());
+            return Err(
+                "the sites column lists something that is no instruction site, or not \
+            as many records as the block has"
+                    .into(),
+            );
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Which pages a skipped stretch of a program touched, in its own order of first touch.
 
-use ambulator_base::{Advice, FRAME_SHIFT, VirtAddr, VmEvent};
+use ambulator_base::{Advice, FRAME_BYTES, FRAME_SHIFT, VirtAddr, VmEvent};
 use rustc_hash::FxHashMap;
 
 /// log2 of the 4 KiB pages that one bitmap covers (2 MiB).
@@ -9,10 +9,11 @@ const REGION_SHIFT: u32 = 9;
 /// Touch events above 1 TiB are not followed page by page: no machine that is modelled holds them.
 const LARGEST_TOUCH: u64 = 1 << 40;
 
-/// Collects first touches of 4 KiB pages and coalesces them to [`VmEvent::Touch`] runs that ascend without a hole.
+/// Collects first touches of 4 KiB pages and coalesces them to [`VmEvent::Touch`] runs that ascend without a
+/// hole.
 ///
-/// Used where records are left out (the phase before a captured window, the part before a conversion's range), so that the
-/// OS still sees the program's own order of first touch.
+/// Used where records are left out (the phase before a captured window, the part before a conversion's
+/// range), so that the OS still sees the program's own order of first touch.
 #[derive(Debug, Default)]
 pub struct FirstTouches {
     seen: FxHashMap<u64, [u64; 1 << (REGION_SHIFT - 6)]>,
@@ -22,21 +23,27 @@ pub struct FirstTouches {
 }
 
 impl FirstTouches {
-    /// Notes an access of `bytes` at `va`. Returns a run of earlier touches that it ends, which then comes first.
+    /// Notes an access of `bytes` (at most 4 KiB: a longer range is told page by page) at `va`. Returns a run of
+    /// earlier touches that it ends, which then comes first.
     #[inline]
     pub fn touch(&mut self, va: VirtAddr, bytes: u64, write: bool) -> Option<VmEvent> {
+        debug_assert!(
+            bytes <= FRAME_BYTES,
+            "{bytes} bytes may end more than one run"
+        );
         let first = va.0 >> FRAME_SHIFT;
         let last = va.0.saturating_add(bytes.max(1) - 1) >> FRAME_SHIFT;
         if first == last && self.last == Some(first) {
             return None;
         }
         self.last = Some(last);
-        let mut ended = None;
-        // An access spans two pages at most, and a kernel's copy into a buffer many: those ascend, so one run ends at most.
-        for page in first..=last {
-            ended = ended.or(self.touch_page(page, write));
+        let ended = self.touch_page(first, write);
+        // A second page goes on with the run of the first, or the first was no news: one run ends at most.
+        if last == first {
+            ended
+        } else {
+            ended.or(self.touch_page(last, write))
         }
-        ended
     }
 
     fn touch_page(&mut self, page: u64, write: bool) -> Option<VmEvent> {
@@ -70,8 +77,8 @@ impl FirstTouches {
         })
     }
 
-    /// Notes a VM event: pages that it takes away will be touched anew, moved pages are touched at their new place. Returns the
-    /// run that comes before the event.
+    /// Notes a VM event: pages that it takes away will be touched anew, moved pages are touched at their new
+    /// place. Returns the run that comes before the event.
     pub fn event(&mut self, event: &VmEvent) -> Option<VmEvent> {
         let run = self.take_run();
         self.last = None;

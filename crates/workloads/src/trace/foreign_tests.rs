@@ -1,4 +1,5 @@
-//! ChampSim and lackey from hand-made bytes and real samples; bad input of every kind; conversion and summaries.
+//! ChampSim and lackey from hand-made bytes and real samples; bad input of every kind; conversion and
+//! summaries.
 
 use super::tests::{drained, generated, written};
 use super::*;
@@ -120,7 +121,8 @@ fn champsim_instructions_become_records() {
     let (bytes, records) = champsim_sample();
     let path = scratch.file("sample.trace", &bytes);
     assert_eq!(read(&path, &plain()).unwrap().records, records);
-    // With mappings made up: text, data 0x8000 and 0x9000 share a neighbourhood of 2 MiB; the kernel's addresses another.
+    // With mappings made up: text, data 0x8000 and 0x9000 share a neighbourhood of 2 MiB; the kernel's
+    // addresses another.
     let mapped = read(&path, &TraceOptions::default()).unwrap();
     assert_eq!(mapped.records, records);
     assert_eq!(
@@ -217,7 +219,8 @@ fn a_written_champsim_trace_reads_back_equal() {
 fn lackey_lines_become_records() {
     use RecordKind::*;
     let scratch = Scratch::new("lackey");
-    let text = "==7== Lackey\nI  00001000,3\nI  00001003,4\n L 1ffeffe7e0,8\nI  00001007,2\n M 00008000,4\nI  00001009,1\nI  \
+    let text = "==7== Lackey\nI  00001000,3\nI  00001003,4\n L 1ffeffe7e0,8\nI  00001007,2\n M \
+    00008000,4\nI  00001009,1\nI  \
                 0000100a,1\n S 0000803c,8\nI  0000100b,9\n S 00009000,100\n==7== done\n";
     let path = scratch.file("sample.txt", text.as_bytes());
     let expected = [

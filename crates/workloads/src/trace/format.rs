@@ -1,8 +1,8 @@
 //! Our trace format (`.amb`), version 1: exact enough for another implementation.
 //!
-//! All fixed-width integers are little-endian. A *varint* has seven bits a byte, least significant first, the top bit
-//! set on all bytes but the last, at most 64 bits. *Zigzag* maps a signed `x` to `(x << 1) ^ (x >> 63)`. A *text* is a
-//! varint of its bytes, then UTF-8. Checksums are xxh3-64 with seed 0.
+//! All fixed-width integers are little-endian. A *varint* has seven bits a byte, least significant first, the
+//! top bit set on all bytes but the last, at most 64 bits. *Zigzag* maps a signed `x` to `(x << 1) ^ (x >>
+//! 63)`. A *text* is a varint of its bytes, then UTF-8. Checksums are xxh3-64 with seed 0.
 //!
 //! ```text
 //! file     := header block* [footer]
@@ -25,30 +25,34 @@
 //! entry    := u64 offset of the block  u32 records  u32 events  u64 instructions  u64 the block's checksum
 //! ```
 //!
-//! A record is `pc, va, gap, dep1, dep2, size, kind`, as `ambulator_base::Record` describes them. Columns of a block:
+//! A record is `pc, va, gap, dep1, dep2, size, kind`, as `ambulator_base::Record` describes them. Columns of
+//! a block:
 //!
-//! - **sites**: a varint of their number, then for each, in ascending order of (pc, kind, size): varint pc minus the pc
-//!   of the site before (the first: minus 0); u8 `kind | reference << 3`; u8 size; varint how many of the block's records
-//!   it has (1 or more). Kinds: 0 load, 1 store, 2 fetch, 3 branch not taken, 4 branch taken.
-//! - **order**: which site each record is of. A table holds for each site the one that followed it last, at first
-//!   site 0; the site before the first record is taken to be 0. Then alternately: a varint of how many records in a row
-//!   are what the table foretells, and, unless that completes the block, the varint number of the next record's site, which
-//!   then becomes its predecessor's entry.
-//! - **address**, **gap**, **dependence 1**, **dependence 2**: one varint a record, ordered by site and within a site by
-//!   program order. The address is zigzag of `va - base`, modulo 2^64, where `base` is, for a site with reference 0, the
-//!   `va` of the same site's record before (for its first: of the record just before in program order), and for reference
-//!   `r` from 1 to 15, of the record `r` places earlier in program order; 0 where the block has no such record.
-//! - **event**: for each a varint of its position (the number of the block's records before it) minus the position
-//!   of the event before, then the event.
+//! - **sites**: a varint of their number, then for each, in ascending order of (pc, kind, size): varint pc
+//!   minus the pc of the site before (the first: minus 0); u8 `kind | reference << 3`; u8 size; varint how
+//!   many of the block's records it has (1 or more). Kinds: 0 load, 1 store, 2 fetch, 3 branch not taken, 4
+//!   branch taken.
+//! - **order**: which site each record is of. A table holds for each site the one that followed it last, at
+//!   first site 0; the site before the first record is taken to be 0. Then alternately: a varint of how many
+//!   records in a row are what the table foretells, and, unless that completes the block, the varint number
+//!   of the next record's site, which then becomes its predecessor's entry.
+//! - **address**, **gap**, **dependence 1**, **dependence 2**: one varint a record, ordered by site and
+//!   within a site by program order. The address is zigzag of `va - base`, modulo 2^64, where `base` is, for
+//!   a site with reference 0, the `va` of the same site's record before (for its first: of the record just
+//!   before in program order), and for reference `r` from 1 to 15, of the record `r` places earlier in
+//!   program order; 0 where the block has no such record.
+//! - **event**: for each a varint of its position (the number of the block's records before it) minus the
+//!   position of the event before, then the event.
 //!
-//! An event is a u8 tag and varints: 0 map (start, bytes, rights, kind), 1 unmap (start, bytes), 2 protect (start,
-//! bytes, rights), 3 remap (old start, old bytes, new start, new bytes), 4 advise (start, bytes, advice), 5 brk (end), 6
-//! fork (child), 7 exit (process), 8 switch (process, thread), 9 touch (start, bytes, write 0/1), 10 region of interest
-//! begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds: 0 anonymous, 1 file, 2 heap, 3 stack. Advice:
-//! 0 huge, 1 no-huge, 2 don't-need, 3 free.
+//! An event is a u8 tag and varints: 0 map (start, bytes, rights, kind), 1 unmap (start, bytes), 2 protect
+//! (start, bytes, rights), 3 remap (old start, old bytes, new start, new bytes), 4 advise (start, bytes,
+//! advice), 5 brk (end), 6 fork (child), 7 exit (process), 8 switch (process, thread), 9 touch (start, bytes,
+//! write 0/1), 10 region of interest begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds:
+//! 0 anonymous, 1 file, 2 heap, 3 stack. Advice: 0 huge, 1 no-huge, 2 don't-need, 3 free.
 //!
-//! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer; it is read up
-//! to its last whole block, which the blocks' own headers tell. Readers refuse versions that they do not know.
+//! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer;
+//! it is read up to its last whole block, which the blocks' own headers tell. Readers refuse versions that
+//! they do not know.
 
 use super::event_codec;
 use super::varint::{self, Cursor};
@@ -79,8 +83,8 @@ pub(super) const MAX_PAYLOAD: u32 = 16 << 20;
 /// What a file says about itself at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// The program: name, how the trace was made, footprint. Its `digest` is not stored but computed from the blocks'
-    /// checksums.
+    /// The program: name, how the trace was made, footprint. Its `digest` is not stored but computed from the
+    /// blocks' checksums.
     pub identity: ProgramIdentity,
     /// log2 of the base page's bytes: 12.
     pub page_shift: u8,

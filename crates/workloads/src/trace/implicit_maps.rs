@@ -6,13 +6,15 @@ use rustc_hash::FxHashSet;
 /// Recently seen regions, so that most records cost one comparison.
 const RECENT: usize = 64;
 
-/// Maps the aligned power-of-two neighbourhood of whatever a record touches for the first time, just before that record.
+/// Maps the aligned power-of-two neighbourhood of whatever a record touches for the first time, just before
+/// that record.
 ///
-/// The size of the neighbourhood shapes the VMAs: ranges touched next to each other grow together, holes below it close. With 2 MiB
-/// (the default of [`super::TraceOptions`]) transparent huge pages are possible wherever the program touched anything, which
-/// flatters them for programs with sparse address spaces; with 4 KiB they are possible only where everything is touched. A
-/// neighbourhood first reached by an instruction is a file mapping, others are anonymous; all rights are given, because the
-/// trace does not tell text from data in one neighbourhood.
+/// The size of the neighbourhood shapes the VMAs: ranges touched next to each other grow together, holes
+/// below it close. With 2 MiB (the default of [`super::TraceOptions`]) transparent huge pages are possible
+/// wherever the program touched anything, which flatters them for programs with sparse address spaces; with 4
+/// KiB they are possible only where everything is touched. A neighbourhood first reached by an instruction is
+/// a file mapping, others are anonymous; all rights are given, because the trace does not tell text from data
+/// in one neighbourhood.
 #[derive(Debug)]
 pub(super) struct ImplicitMaps {
     shift: u32,

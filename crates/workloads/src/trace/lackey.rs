@@ -5,9 +5,10 @@
 //!  L 1ffeffe7e0,8    it loads   (S: stores, M: loads and stores the same place)
 //! ```
 //!
-//! Lines that begin with `==` or `--` are Valgrind's own words and are skipped. There are no dependences and no branches in it:
-//! without dependences a timing model overlaps everything, so use such a trace for counts rather than cycles. An
-//! instruction with several accesses gives several records; gaps after it are shorter by the surplus.
+//! Lines that begin with `==` or `--` are Valgrind's own words and are skipped. There are no dependences and
+//! no branches in it: without dependences a timing model overlaps everything, so use such a trace for counts
+//! rather than cycles. An instruction with several accesses gives several records; gaps after it are shorter
+//! by the surplus.
 
 use super::compressed::Unpacked;
 use super::implicit_maps::ImplicitMaps;
@@ -139,7 +140,8 @@ impl LackeyReader {
     #[cold]
     fn no_line(&self, shown: &str) -> SourceError {
         SourceError::new(format!(
-            "{}: line {} (byte {}) is \"{shown}\", which is no line of lackey: those are \"I  ADDRESS,SIZE\", \" L \", \" S \" or \" M \
+            "{}: line {} (byte {}) is \"{shown}\", which is no line of lackey: those are \"I  \
+             ADDRESS,SIZE\", \" L \", \" S \" or \" M \
              ADDRESS,SIZE\" with a hexadecimal address, or begin with \"==\"",
             self.input.name(),
             self.line + 1,

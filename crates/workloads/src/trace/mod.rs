@@ -1,7 +1,7 @@
 //! Trace files: our own format, ChampSim's and Valgrind lackey's, as streams of records.
 //!
-//! [`open_trace`] tells the formats apart by their contents, never by the file's name. Errors are sentences with the file,
-//! the byte or line, what was wrong and what would be right.
+//! [`open_trace`] tells the formats apart by their contents, never by the file's name. Errors are sentences
+//! with the file, the byte or line, what was wrong and what would be right.
 
 mod block;
 mod champsim;

@@ -39,14 +39,16 @@ impl std::fmt::Display for TraceFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceOptions {
-    /// Make up mappings for formats that have none (ChampSim, lackey): the aligned neighbourhood of what is touched is mapped just
-    /// before its first touch.
+    /// Make up mappings for formats that have none (ChampSim, lackey): the aligned neighbourhood of what is
+    /// touched is mapped just before its first touch.
     #[schemars(extend("x-unit" = "flag"))]
     pub implicit_maps: bool,
-    /// Bytes of that neighbourhood, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and with them where huge pages are possible.
+    /// Bytes of that neighbourhood, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and with them
+    /// where huge pages are possible.
     #[schemars(extend("x-unit" = "bytes"))]
     pub map_granularity: u64,
-    /// Bits of virtual addresses kept from formats that do not state a width (kernel addresses have all upper bits set), 32 to 57.
+    /// Bits of virtual addresses kept from formats that do not state a width (kernel addresses have all upper
+    /// bits set), 32 to 57.
     #[schemars(extend("x-unit" = "bits"))]
     pub va_bits: u8,
 }
@@ -101,7 +103,8 @@ pub(super) enum Opened {
 /// Opens a trace file; the format is told by its contents.
 ///
 /// # Errors
-/// When the file is missing, a directory or another thing that is no file, empty, of no known format, or its beginning is damaged.
+/// When the file is missing, a directory or another thing that is no file, empty, of no known
+/// format, or its beginning is damaged.
 pub fn open_trace(
     path: &Path,
     options: &TraceOptions,
@@ -186,7 +189,8 @@ pub(super) fn foreign(
     } else {
         let shown: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
         return Err(fail(&format!(
-            "is no trace of a known format: it begins with the bytes {}; known are Ambulator traces (\"AMBTRACE\"), ChampSim's 64-byte \
+            "is no trace of a known format: it begins with the bytes {}; known are Ambulator \
+             traces (\"AMBTRACE\"), ChampSim's 64-byte \
              instructions and lackey's text, the last two also in gzip, xz or zstd",
             shown.join(" ")
         )));

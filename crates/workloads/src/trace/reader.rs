@@ -24,7 +24,8 @@ pub struct TraceInfo {
     pub blocks: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// A sentence, when the file has no footer (its writer was killed) and is read up to its last whole block.
+    /// A sentence, when the file has no footer (its writer was killed) and is read up to its last whole
+    /// block.
     pub recovered: Option<String>,
 }
 
@@ -102,8 +103,8 @@ impl<R: Read + Seek> TraceReader<R> {
         &self.info
     }
 
-    /// Goes on with record number `record` of the file (or at the end, if it has fewer). The VM events before it are still
-    /// given, so that the address space is right; what the records before it touched is not.
+    /// Goes on with record number `record` of the file (or at the end, if it has fewer). The VM events before
+    /// it are still given, so that the address space is right; what the records before it touched is not.
     pub fn seek_record(&mut self, record: u64) {
         let mut before = 0;
         let mut block = 0;
@@ -127,7 +128,8 @@ impl<R: Read + Seek> TraceReader<R> {
     fn damaged(&self, block: usize, offset: u64, what: &str) -> SourceError {
         let good = self.first_records[block];
         SourceError::new(format!(
-            "{}: block {block} at byte {offset} is damaged: {what}. The {good} records before it are good; get another copy of \
+            "{}: block {block} at byte {offset} is damaged: {what}. The {good} records before \
+             it are good; get another copy of \
              the file, or keep those with a conversion of that range",
             self.name
         ))
@@ -289,7 +291,8 @@ fn scan<R: Read + Seek>(
         first_record += u64::from(header.records);
         offset = end;
     }
-    // What a crash of the machine left may have the right length and the wrong bytes: the last block is verified now.
+    // What a crash of the machine left may have the right length and the wrong bytes: the last block is
+    // verified now.
     if let Some(last) = entries.last() {
         source.seek(SeekFrom::Start(last.offset)).map_err(io)?;
         let mut bytes = vec![0; (offset - last.offset) as usize];
@@ -301,7 +304,8 @@ fn scan<R: Read + Seek>(
     }
     let records: u64 = entries.iter().map(|e| u64::from(e.records)).sum();
     let note = format!(
-        "{name}: the file has no sound footer (its writer was stopped, or its end is damaged or missing); it is read up to its \
+        "{name}: the file has no sound footer (its writer was stopped, or its end is damaged \
+         or missing); it is read up to its \
          last whole block: {} blocks, {records} records, {offset} of {bytes} bytes",
         entries.len()
     );

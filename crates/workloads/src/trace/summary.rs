@@ -49,8 +49,8 @@ pub struct TraceSummary {
     pub prepared_pages: u64,
     /// VM events by kind, those made up for formats without mappings included.
     pub events: Vec<(&'static str, u64)>,
-    /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and allow: a trace that is right
-    /// has none.
+    /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and allow: a
+    /// trace that is right has none.
     pub outside_mappings: u64,
     /// Bytes of the file for each load and store.
     pub bytes_per_access: f64,
@@ -107,7 +107,8 @@ impl Pages {
     }
 }
 
-/// Reads a whole trace and tells what is in it. Damage in the middle is not an error here: it is told in the summary.
+/// Reads a whole trace and tells what is in it. Damage in the middle is not an error here: it is told in the
+/// summary.
 ///
 /// # Errors
 /// When the trace cannot be opened at all.
@@ -303,8 +304,8 @@ impl fmt::Display for HeadLine {
     }
 }
 
-/// The first `count` records of a trace with the events between them; events before the first record are among them, but never
-/// more than `count` records or `count` events.
+/// The first `count` records of a trace with the events between them; events before the first record are
+/// among them, but never more than `count` records or `count` events.
 ///
 /// # Errors
 /// When the trace cannot be opened, or is damaged before the lines are complete.

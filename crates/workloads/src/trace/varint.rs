@@ -1,4 +1,5 @@
-//! Variable-length integers: seven bits a byte, least significant first, the top bit set on all bytes but the last.
+//! Variable-length integers: seven bits a byte, least significant first, the top bit set on all bytes but the
+//! last.
 
 /// Appends `value`: 1 to 10 bytes.
 #[inline(always)]
@@ -28,8 +29,8 @@ pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Reads what [`put`] wrote, and single bytes, from a slice; `None` when the slice ends early or a value has more than 64
-/// bits.
+/// Reads what [`put`] wrote, and single bytes, from a slice; `None` when the slice ends early or a value has
+/// more than 64 bits.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
 }
@@ -68,7 +69,8 @@ impl<'a> Cursor<'a> {
 
     #[inline(always)]
     fn long_value(&mut self, first: u8) -> Option<u64> {
-        // Most long values (random 64-bit deltas) have eight bytes left behind them: one load finds their end.
+        // Most long values (random 64-bit deltas) have eight bytes left behind them: one load finds their
+        // end.
         if let Some(word) = self.bytes.first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);
             let ends = !word & 0x8080_8080_8080_8080;

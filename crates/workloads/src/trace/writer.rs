@@ -51,8 +51,8 @@ impl TraceWriterSpec {
     }
 }
 
-/// Writes a trace in our format. Whole blocks are written as they fill, so that a killed writer leaves a file that can be
-/// read up to its last whole block; [`TraceWriter::finish`] adds the rest and the footer.
+/// Writes a trace in our format. Whole blocks are written as they fill, so that a killed writer leaves a file
+/// that can be read up to its last whole block; [`TraceWriter::finish`] adds the rest and the footer.
 pub struct TraceWriter<W: Write> {
     out: W,
     offset: u64,
@@ -86,7 +86,8 @@ impl<W: Write> TraceWriter<W> {
         let bytes = header.encode();
         if bytes.len() as u64 > u64::from(super::format::MAX_HEADER_BODY) {
             return Err(SourceError::new(format!(
-                "the trace header would have {} bytes, more than 16 MiB: give the events at the start as ordinary events",
+                "the trace header would have {} bytes, more than 16 MiB: give the events at \
+                 the start as ordinary events",
                 bytes.len()
             )));
         }
@@ -106,7 +107,8 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// When an address is wider than the header says, a data access does not have 1 to 64 bytes, or writing fails.
+    /// When an address is wider than the header says, a data access does not have 1 to 64 bytes, or
+    /// writing fails.
     #[inline]
     pub fn push(&mut self, record: &Record) -> Result<(), SourceError> {
         if record.va.0 | record.pc.0 >= self.va_limit
@@ -126,7 +128,8 @@ impl<W: Write> TraceWriter<W> {
     #[cold]
     fn refusal(&self, record: &Record) -> SourceError {
         SourceError::new(format!(
-            "record {} cannot be written: pc {}, address {}, {} bytes; addresses must be below {:#x} and data accesses have 1 \
+            "record {} cannot be written: pc {}, address {}, {} bytes; addresses must be below \
+             {:#x} and data accesses have 1 \
              to 64 bytes",
             self.records(),
             record.pc,
