@@ -4,7 +4,7 @@
 //! Tags are 32 bits. A line's stamp tells when it was asked for and how long it took: whoever finds it in flight waits for
 //! the rest and no longer.
 
-use crate::ledger::Occupancy;
+use crate::ledger::{Occupancy, divide};
 use crate::{CacheSpec, ReplacementState, host};
 use ambulator_base::{Counters, counters};
 
@@ -180,8 +180,11 @@ pub(crate) struct Cache {
     state: ReplacementState,
     pub mshrs: Occupancy,
     pub latency: u64,
+    sets: u64,
     set_bits: u32,
     set_mask: u64,
+    /// For divisions by the number of sets; 0 when that is a power of two.
+    reciprocal: u64,
     ways: usize,
     valid: usize,
     /// Valid lines that hold translations.
@@ -197,7 +200,7 @@ impl Cache {
     pub fn new(spec: &CacheSpec, shares: usize, timing: bool, seed: u64) -> Cache {
         let sets = spec.sets(shares as u64) as usize;
         let ways = spec.ways as usize;
-        assert!(sets.is_power_of_two(), "a cache has a power of two of sets, not {sets}: its spec was not validated");
+        assert!(sets > 0, "a cache has at least one set: its spec was not validated");
         Cache {
             tags: Tags::new(sets, ways),
             flags: vec![0; sets * ways].into(),
@@ -205,8 +208,10 @@ impl Cache {
             state: ReplacementState::new(spec.replacement, sets, ways, seed),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
             latency: spec.latency,
+            sets: sets as u64,
             set_bits: sets.trailing_zeros(),
             set_mask: sets as u64 - 1,
+            reciprocal: if sets.is_power_of_two() { 0 } else { u64::MAX / sets as u64 + 1 },
             ways,
             valid: 0,
             tables: 0,
@@ -218,7 +223,21 @@ impl Cache {
 
     #[inline(always)]
     fn split(&self, line: u64) -> (usize, u32) {
-        ((line & self.set_mask) as usize, (line >> self.set_bits) as u32)
+        if self.reciprocal == 0 {
+            return ((line & self.set_mask) as usize, (line >> self.set_bits) as u32);
+        }
+        let tag = divide(line, self.reciprocal);
+        ((line - tag * self.sets) as usize, tag as u32)
+    }
+
+    /// The line of a tag in a set.
+    #[inline(always)]
+    fn join(&self, set: usize, tag: u32) -> u64 {
+        if self.reciprocal == 0 {
+            u64::from(tag) << self.set_bits | set as u64
+        } else {
+            u64::from(tag) * self.sets + set as u64
+        }
     }
 
     /// Looks a line up without any trace.
@@ -342,7 +361,7 @@ impl Cache {
             self.counters.prefetches_useless += u64::from(old_flags & PREFETCHED != 0);
             self.counters.speculations_useless += u64::from(old_flags & SPECULATIVE != 0);
         }
-        Some(Victim { line: u64::from(old_tag) << self.set_bits | set as u64, flags: old_flags })
+        Some(Victim { line: self.join(set, old_tag), flags: old_flags })
     }
 
     /// Takes a dirty line from the level above (it is no use of the line); returns what gave way if it was not here.
@@ -372,12 +391,12 @@ impl Cache {
     /// Empties the cache; returns the dirty lines.
     pub fn drain(&mut self) -> Vec<Victim> {
         let mut dirty = Vec::new();
-        for set in 0..=self.set_mask as usize {
+        for set in 0..self.sets as usize {
             for way in 0..self.ways {
                 let tag = std::mem::replace(self.tags.way(set, way), NO_TAG);
                 let flags = std::mem::take(&mut self.flags[set * self.ways + way]);
                 if tag != NO_TAG && flags & DIRTY != 0 {
-                    dirty.push(Victim { line: u64::from(tag) << self.set_bits | set as u64, flags });
+                    dirty.push(Victim { line: self.join(set, tag), flags });
                 }
             }
         }
@@ -395,7 +414,7 @@ impl Cache {
     /// Asks the host to bring in what a miss in the set of `line` touches.
     #[inline(always)]
     pub fn prefetch_host(&self, line: u64) {
-        let set = (line & self.set_mask) as usize;
+        let (set, _) = self.split(line);
         self.tags.prefetch_host(set);
         self.state.prefetch_host(set);
         host::prefetch(&self.flags, set * self.ways);

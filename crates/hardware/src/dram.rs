@@ -313,7 +313,7 @@ impl Dram {
         if ticks.refi > 0 {
             let shifted = at + self.refresh_offset[place.rank];
             let count = divide(shifted, self.refi_reciprocal);
-            let since = shifted - count * ticks.refi;
+            let since = shifted.saturating_sub(count * ticks.refi);
             if since < ticks.rfc {
                 at += ticks.rfc - since;
                 self.counters.refresh_waits += 1;
@@ -347,7 +347,7 @@ impl Dram {
                 }
             };
             let Some(next) = bank.get(before) else { break (begin, activate, outcome) };
-            let column = if activate == 0 { begin } else { activate + ticks.rcd };
+            let column = if outcome == Outcome::Hit { begin } else { activate + ticks.rcd };
             let free = (column + recovery).max(activate + ticks.ras);
             if free <= next.begin || (next.row == place.row && column <= next.column) {
                 break (begin, activate, outcome);

@@ -90,7 +90,11 @@ impl Occupancy {
 
     /// A pool of `limit`, all free.
     pub(crate) fn new(limit: u32) -> Occupancy {
-        Occupancy { limit: limit.min(u32::from(u16::MAX)) as u16, used: vec![Grains([0; LANES as usize]); (Self::GRAINS / LANES) as usize].into(), base: 0 }
+        Occupancy {
+            limit: limit.min(u32::from(u16::MAX)) as u16,
+            used: vec![Grains([0; LANES as usize]); (Self::GRAINS / LANES) as usize].into(),
+            base: 0,
+        }
     }
 
     /// Which host line holds a grain.

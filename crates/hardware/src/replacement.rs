@@ -121,11 +121,9 @@ impl ReplacementState {
     pub fn touch(&mut self, set: usize, way: usize) {
         match self.kind {
             Kind::PackedLru => {
-                // Most hits are on the most recent way: no store, and no chain through memory from hit to hit.
+                // Always written: whether the way was the most recent already is what a host branch cannot predict.
                 let order = &mut self.words[set];
-                if (*order & 15) as usize != way {
-                    *order = to_front(*order, way);
-                }
+                *order = to_front(*order, way);
             }
             Kind::ByteLru => self.touch_bytes(set, way),
             Kind::Tree => self.touch_tree(set, way),

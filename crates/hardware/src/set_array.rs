@@ -5,6 +5,14 @@ use crate::{Replacement, ReplacementState, host};
 /// The key that marks a way without content; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
 
+/// Keys are compared four at a time.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Four([u64; 4]);
+
+/// Groups of keys compared between two branches: a hit's way is unpredictable, a comparison is not.
+const STRETCH: usize = 8;
+
 /// A set-associative array: `sets` sets of `ways` entries, each a `u64` key with a payload.
 ///
 /// The caller chooses the set (so any index function and any number of sets will do) and puts into the key whatever
@@ -20,7 +28,9 @@ pub const NO_KEY: u64 = u64::MAX;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetArray<T> {
-    keys: Box<[u64]>,
+    /// `groups` for each set; places beyond the ways hold no key, ever.
+    keys: Box<[Four]>,
+    groups: usize,
     /// Empty until the first insertion, which also is what the places without content hold.
     values: Vec<T>,
     sets: usize,
@@ -45,7 +55,8 @@ impl<T: Copy> SetArray<T> {
     pub fn with_seed(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> SetArray<T> {
         assert!(sets > 0, "an array has at least one set");
         SetArray {
-            keys: vec![NO_KEY; sets * ways].into_boxed_slice(),
+            keys: vec![Four([NO_KEY; 4]); sets * ways.div_ceil(4)].into(),
+            groups: ways.div_ceil(4),
             values: Vec::new(),
             sets,
             ways,
@@ -69,7 +80,7 @@ impl<T: Copy> SetArray<T> {
     /// Places for entries: sets times ways.
     #[inline(always)]
     pub fn capacity(&self) -> usize {
-        self.keys.len()
+        self.sets * self.ways
     }
 
     /// Entries that are there.
@@ -86,23 +97,25 @@ impl<T: Copy> SetArray<T> {
 
     #[inline(always)]
     fn find(&self, set: usize, key: u64) -> Option<usize> {
-        let keys = &self.keys[set * self.ways..][..self.ways];
-        // No early exit within eight: a hit's way is unpredictable, a compare is not.
-        let mut chunks = keys.chunks_exact(8);
+        let groups = &self.keys[set * self.groups..][..self.groups];
         let mut base = 0;
-        for chunk in &mut chunks {
-            let mask = (0..8).fold(0u32, |mask, i| mask | u32::from(chunk[i] == key) << i);
+        for stretch in groups.chunks(STRETCH) {
+            let mut mask = 0;
+            for (i, four) in stretch.iter().enumerate() {
+                mask |= host::matches_wide(&four.0, key) << (4 * i);
+            }
             if mask != 0 {
                 return Some(base + mask.trailing_zeros() as usize);
             }
-            base += 8;
+            base += 4 * STRETCH;
         }
-        let rest = chunks.remainder();
-        let mut mask = 0u32;
-        for (i, &k) in rest.iter().enumerate() {
-            mask |= u32::from(k == key) << i;
-        }
-        (mask != 0).then(|| base + mask.trailing_zeros() as usize)
+        None
+    }
+
+    /// The key in a way.
+    #[inline(always)]
+    fn key(&mut self, set: usize, way: usize) -> &mut u64 {
+        &mut self.keys[set * self.groups + way / 4].0[way % 4]
     }
 
     /// The payload of `key` in `set`, and a use of it for the replacement policy.
@@ -141,7 +154,7 @@ impl<T: Copy> SetArray<T> {
     pub fn insert(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
         debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be inserted");
         if self.values.is_empty() {
-            self.values = vec![value; self.keys.len()];
+            self.values = vec![value; self.capacity()];
         }
         let base = set * self.ways;
         if let Some(way) = self.find(set, key) {
@@ -149,17 +162,19 @@ impl<T: Copy> SetArray<T> {
             self.state.touch(set, way);
             return None;
         }
-        let (way, victim) = match (self.len < self.keys.len()).then(|| self.find(set, NO_KEY)).flatten() {
+        let empty =
+            if self.len < self.capacity() { self.find(set, NO_KEY).filter(|&way| way < self.ways) } else { None };
+        let (way, victim) = match empty {
             Some(way) => {
                 self.len += 1;
                 (way, None)
             }
             None => {
                 let way = self.state.victim(set);
-                (way, Some((self.keys[base + way], self.values[base + way])))
+                (way, Some((*self.key(set, way), self.values[base + way])))
             }
         };
-        self.keys[base + way] = key;
+        *self.key(set, way) = key;
         self.values[base + way] = value;
         self.state.fill(set, way);
         victim
@@ -169,19 +184,25 @@ impl<T: Copy> SetArray<T> {
     #[inline]
     pub fn remove(&mut self, set: usize, key: u64) -> Option<T> {
         debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be removed");
-        let at = set * self.ways + self.find(set, key)?;
-        self.keys[at] = NO_KEY;
+        let way = self.find(set, key)?;
+        *self.key(set, way) = NO_KEY;
         self.len -= 1;
-        Some(self.values[at])
+        Some(self.values[set * self.ways + way])
     }
 
     /// Keeps the entries for which `keep` holds; returns how many went.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut T) -> bool) -> usize {
+        (0..self.sets).map(|set| self.retain_in_set(set, &mut keep)).sum()
+    }
+
+    fn retain_in_set(&mut self, set: usize, keep: &mut impl FnMut(u64, &mut T) -> bool) -> usize {
         if self.len == 0 {
             return 0;
         }
         let before = self.len;
-        for (key, value) in self.keys.iter_mut().zip(&mut self.values) {
+        let values = &mut self.values[set * self.ways..][..self.ways];
+        let keys = self.keys[set * self.groups..][..self.groups].iter_mut().flat_map(|four| &mut four.0);
+        for (key, value) in keys.zip(values) {
             if *key != NO_KEY && !keep(*key, value) {
                 *key = NO_KEY;
                 self.len -= 1;
@@ -197,38 +218,30 @@ impl<T: Copy> SetArray<T> {
 
     /// Takes out the entries of one set for which `gone` holds; returns how many went.
     pub fn invalidate_in_set(&mut self, set: usize, mut gone: impl FnMut(u64, &T) -> bool) -> usize {
-        if self.len == 0 {
-            return 0;
-        }
-        let before = self.len;
-        for at in set * self.ways..(set + 1) * self.ways {
-            if self.keys[at] != NO_KEY && gone(self.keys[at], &self.values[at]) {
-                self.keys[at] = NO_KEY;
-                self.len -= 1;
-            }
-        }
-        before - self.len
+        self.retain_in_set(set, &mut |key, value| !gone(key, value))
     }
 
     /// Takes out everything.
     pub fn clear(&mut self) {
-        self.keys.fill(NO_KEY);
+        self.keys.fill(Four([NO_KEY; 4]));
         self.len = 0;
     }
 
     /// All entries as `(set, key, payload)`, set by set.
     pub fn iter(&self) -> impl Iterator<Item = (usize, u64, &T)> + '_ {
-        let ways = self.ways;
-        let entries = self.keys.iter().zip(&self.values).enumerate();
-        entries.filter(|(_, (key, _))| **key != NO_KEY).map(move |(at, (&key, value))| (at / ways, key, value))
+        (0..if self.is_empty() { 0 } else { self.sets }).flat_map(move |set| {
+            let keys = self.keys[set * self.groups..][..self.groups].iter().flat_map(|four| four.0);
+            let entries = keys.zip(&self.values[set * self.ways..][..self.ways]);
+            entries.filter(|entry| entry.0 != NO_KEY).map(move |(key, value)| (set, key, value))
+        })
     }
 
     /// Asks the host to bring in what a look-up in `set` reads. Changes nothing but speed.
     #[inline(always)]
     pub fn prefetch_host(&self, set: usize) {
-        host::prefetch(&self.keys, set * self.ways);
-        if self.ways > 8 {
-            host::prefetch(&self.keys, set * self.ways + 8);
+        host::prefetch(&self.keys, set * self.groups);
+        if self.groups > 2 {
+            host::prefetch(&self.keys, set * self.groups + 2);
         }
         host::prefetch(&self.values, set * self.ways);
         self.state.prefetch_host(set);

@@ -306,6 +306,102 @@ fn cores_share_the_last_level_and_nothing_above() {
 }
 
 #[test]
+fn any_number_of_cores_shares_a_cache_of_its_size() {
+    for cores in [1usize, 3, 5, 6, 7, 16] {
+        let mut h = Hierarchy::new(&spec(), cores, 2000, 1 << 36, true);
+        // As many neighbouring lines as the LLC holds, then all again: nothing gave way.
+        let lines = cores as u64 * (2 << 20) / 64;
+        for round in 0..2 {
+            for line in 0..lines {
+                let at = PhysAddr(line * 64);
+                h.access(0, at, AccessKind::Load, PC, Cycle((round * lines + line) * 300));
+            }
+        }
+        assert_eq!(h.counters().dram.data_reads, lines, "{cores} cores");
+        h.access(0, PhysAddr(lines * 64), AccessKind::Load, PC, Cycle(1 << 40));
+        assert_eq!(h.counters().llc.evictions, 1);
+    }
+}
+
+#[test]
+fn dirty_victims_are_the_lines_that_were_written() {
+    let mut small = spec();
+    small.llc = CacheSpec { bytes: 64 * 64, ways: 1, ..small.llc };
+    small.l1d = CacheSpec { bytes: 64, ways: 1, ..small.l1d };
+    small.l2 = CacheSpec { bytes: 64, ways: 1, ..small.l2 };
+    let mut h = Hierarchy::new(&small, 3, 2000, 1 << 36, true);
+    // 192 sets: a line written, and read back after it has left, is read from DRAM; its neighbour is not.
+    h.access(0, PhysAddr(5 * 64), AccessKind::Store, PC, Cycle(0));
+    h.access(0, PhysAddr(6 * 64), AccessKind::Load, PC, Cycle(1000));
+    // The first line of the same set pushes the written one out of L2 into the LLC, the second out of that.
+    h.access(0, PhysAddr((192 + 5) * 64), AccessKind::Load, PC, Cycle(2000));
+    assert_eq!(h.counters().dram.data_writes, 0);
+    h.access(0, PhysAddr((2 * 192 + 5) * 64), AccessKind::Load, PC, Cycle(2500));
+    assert_eq!(h.counters().dram.data_writes, 1);
+    assert_eq!(timed(&mut h, 5 * 64, 3000).1, Served::Dram);
+    assert_eq!(timed(&mut h, 6 * 64, 4000).1, Served::Llc);
+}
+
+#[test]
+fn the_report_names_every_level_and_two_runs_are_the_same() {
+    #[derive(Default, PartialEq, Debug)]
+    struct Sink(Vec<(String, u64)>);
+    impl ambulator_base::CounterSink for Sink {
+        fn counter(&mut self, prefix: &str, def: &'static ambulator_base::CounterDef, value: u64) {
+            self.0.push((format!("{prefix}.{}", def.name), value));
+        }
+    }
+    let run = || {
+        let mut all = HierarchySpec::default();
+        all.l1d.prefetcher = PrefetcherKind::IpStride;
+        all.l2.prefetcher = PrefetcherKind::Stream;
+        all.llc.replacement = Replacement::Random;
+        let mut h = Hierarchy::new(&all, 2, 3300, 1 << 36, true);
+        let mut random = ambulator_base::Random::new(3);
+        let mut now = [0u64; 2];
+        for i in 0..60_000u64 {
+            let core = random.below(2) as usize;
+            let at = PhysAddr(if i % 3 == 0 { i * 8 } else { random.below(1 << 32) });
+            let kind = if i % 5 == 0 { AccessKind::Store } else { AccessKind::Load };
+            let ready = match i % 7 {
+                0 => h.access_table(core, at, false, EntryLevel::L2, Cycle(now[core])).ready,
+                1 => h.fetch(core, at, i % 2 == 0, Cycle(now[core])).ready,
+                _ => h.access(core, at, kind, VirtAddr(i % 3), Cycle(now[core])).ready,
+            };
+            now[core] += ready.since(Cycle(now[core])) / 8 + 1;
+        }
+        let mut sink = Sink::default();
+        h.report("memory", &mut sink);
+        (now, sink)
+    };
+    let (now, sink) = run();
+    for name in [
+        "memory.l1i.demand_hits",
+        "memory.l1d.merges",
+        "memory.l2.prefetches_useful",
+        "memory.dram.table_row_conflicts",
+    ] {
+        assert!(sink.0.iter().any(|(n, _)| n == name), "{name} is not reported");
+    }
+    let value = |name: &str| sink.0.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
+    let reads = value("memory.dram.data_reads") + value("memory.dram.table_reads");
+    let writes = value("memory.dram.data_writes") + value("memory.dram.table_writes");
+    let rows: u64 = ["data", "table"]
+        .iter()
+        .flat_map(|class| ["hits", "misses", "conflicts"].map(|what| value(&format!("memory.dram.{class}_row_{what}"))))
+        .sum();
+    assert_eq!(rows, reads + writes, "each access is a row hit, a miss or a conflict");
+    assert_eq!(
+        reads,
+        ["demand", "table", "speculative", "prefetch"]
+            .iter()
+            .map(|c| value(&format!("memory.llc.{c}_misses")))
+            .sum::<u64>()
+    );
+    assert_eq!(run(), (now, sink));
+}
+
+#[test]
 fn flushing_a_core_writes_back_what_is_dirty() {
     let mut h = build(&spec());
     (0..10).for_each(|i| {
