@@ -1,6 +1,32 @@
 //! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in cycles. It
 //! knows no design: page tables and placements are sockets.
 
+mod calls;
+mod check;
+mod costs;
+mod error;
+mod fault;
+mod fork;
+mod huge;
+mod kernel;
+mod pages;
+mod placement;
+mod reclaim;
+mod shootdown;
+mod spec;
 mod table;
+mod truth;
+mod vma;
 
-pub use table::{Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
+pub use costs::CostTable;
+pub use error::OsError;
+pub use fault::FaultKind;
+pub use kernel::{Kernel, KernelCounters, OsCycles, TableFactory};
+pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
+pub use shootdown::Shootdown;
+pub use spec::{KernelSpec, PageSizePolicy};
+pub use table::{
+    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext,
+};
+pub use truth::{PageMap, Truth};
+pub use vma::{HugeAdvice, Vma, VmaList};

@@ -21,7 +21,13 @@ pub struct PteFlags {
 impl PteFlags {
     /// The flags of a user page with those rights, neither accessed nor dirty.
     pub fn user(protection: Protection) -> PteFlags {
-        PteFlags { writable: protection.write, executable: protection.execute, user: true, accessed: false, dirty: false }
+        PteFlags {
+            writable: protection.write,
+            executable: protection.execute,
+            user: true,
+            accessed: false,
+            dirty: false,
+        }
     }
 }
 
@@ -170,7 +176,9 @@ pub trait PageTable: Send {
 
     /// Moves a mapped page to another frame, keeping its flags (migration). False if it is not mapped.
     fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        let Some(entry) = self.unmap(page, os) else { return false };
+        let Some(entry) = self.unmap(page, os) else {
+            return false;
+        };
         self.map(Mapping { frame, ..entry }, os).is_ok()
     }
 

@@ -1,0 +1,280 @@
+//! Page faults and first touches.
+
+use crate::kernel::{Kernel, process_mut};
+use crate::vma::pages_of;
+use crate::{HugeAdvice, LedgerCause, OsError, PageSizePolicy, PteFlags, Truth, Vma};
+use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
+
+/// What a fault turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A fresh page was mapped.
+    Fresh(PageSize),
+    /// A shared page was copied, or became writable because nobody shares it any more.
+    CopyOnWrite,
+    /// A page came back from swap.
+    SwapIn,
+    /// The page was there.
+    Spurious,
+}
+
+impl Kernel {
+    /// Serves the fault of an access.
+    ///
+    /// # Errors
+    /// [`OsError::Segfault`] where no mapping allows the access, [`OsError::OutOfMemory`] and
+    /// [`OsError::TableMemory`] where memory ran out.
+    pub fn fault(
+        &mut self,
+        process: ProcessId,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Result<FaultKind, OsError> {
+        let vma = self.allowing(process, va, access)?;
+        self.ledger.charge(LedgerCause::Fault, self.costs.fault);
+        let truth = self.truth(process, va);
+        let kind = if truth.present() {
+            if access == AccessKind::Store && truth.copy_on_write() {
+                self.copy_on_write(process, &vma, va)?;
+                FaultKind::CopyOnWrite
+            } else {
+                self.counters.faults_spurious += 1;
+                FaultKind::Spurious
+            }
+        } else if truth.swapped() {
+            self.swap_in(process, &vma, va, access)?;
+            FaultKind::SwapIn
+        } else {
+            FaultKind::Fresh(self.populate(process, &vma, va, access)?)
+        };
+        self.charge_shootdowns();
+        Ok(kind)
+    }
+
+    fn allowing(
+        &self,
+        process: ProcessId,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Result<Vma, OsError> {
+        let vmas = &self.process(process).vmas;
+        let segfault = |why: String| OsError::Segfault { va, access, why };
+        let vma = vmas
+            .find(va)
+            .ok_or_else(|| segfault(vmas.describe_near(va)))?;
+        if vma.protection.allows(access) {
+            return Ok(*vma);
+        }
+        Err(segfault(format!(
+            "the mapping [{}, {}) has the rights {:?}",
+            vma.start, vma.end, vma.protection
+        )))
+    }
+
+    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that are there stay.
+    pub(crate) fn touch(
+        &mut self,
+        process: ProcessId,
+        start: VirtAddr,
+        len: u64,
+        access: AccessKind,
+    ) -> Result<(), OsError> {
+        let (start, end) = pages_of(start, len).ok_or_else(|| {
+            OsError::BadCall(format!(
+                "a touch of {len} bytes at {start}: the range is empty or too far up"
+            ))
+        })?;
+        let mut at = start;
+        while at < end {
+            let vma = self.allowing(process, at, access)?;
+            let until = vma.end.min(end);
+            while at < until {
+                let truth = self.truth(process, at);
+                let served =
+                    if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
+                        truth.size()
+                    } else if truth.present() || truth.swapped() {
+                        self.fault(process, at, access)?;
+                        PageSize::SIZE_4K
+                    } else {
+                        self.ledger.charge(LedgerCause::Fault, self.costs.fault);
+                        self.populate(process, &vma, at, access)?
+                    };
+                at = at.align_down(served).offset(served.bytes());
+            }
+        }
+        self.charge_shootdowns();
+        Ok(())
+    }
+
+    /// Whether huge pages may be used in an area when it is touched.
+    pub(crate) fn wants_huge(&self, vma: &Vma) -> bool {
+        vma.huge != HugeAdvice::NoHuge
+            && vma.kind != MapKind::File
+            && match self.spec.page_size_policy {
+                PageSizePolicy::Never => false,
+                PageSizePolicy::Madvise => vma.huge == HugeAdvice::Huge,
+                PageSizePolicy::Always
+                | PageSizePolicy::Khugepaged
+                | PageSizePolicy::Reservation => true,
+            }
+    }
+
+    /// Maps a fresh page that holds `va`, of the size that the policy, the area and free memory allow.
+    #[inline]
+    fn populate(
+        &mut self,
+        process: ProcessId,
+        vma: &Vma,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Result<PageSize, OsError> {
+        let policy = self.spec.page_size_policy;
+        if self.spec.gigantic_pages
+            && vma.kind != MapKind::File
+            && self.populate_huge(
+                process,
+                vma,
+                Page::containing(va, PageSize::SIZE_1G),
+                access,
+            )?
+        {
+            self.counters.faults_1g += 1;
+            return Ok(PageSize::SIZE_1G);
+        }
+        if policy != PageSizePolicy::Never && self.wants_huge(vma) {
+            let page = Page::containing(va, PageSize::SIZE_2M);
+            match policy {
+                PageSizePolicy::Always | PageSizePolicy::Madvise => {
+                    if self.populate_huge(process, vma, page, access)? {
+                        self.counters.faults_2m += 1;
+                        return Ok(PageSize::SIZE_2M);
+                    }
+                }
+                PageSizePolicy::Reservation => {
+                    if let Some(size) = self.populate_reserved(process, vma, va, access)? {
+                        return Ok(size);
+                    }
+                }
+                PageSizePolicy::Never | PageSizePolicy::Khugepaged => {}
+            }
+        }
+        let page = Page::containing(va, PageSize::SIZE_4K);
+        let frame = self.place_base(process, vma, page)?;
+        self.map_fresh(process, vma, page, frame, access)?;
+        self.counters.faults_4k += 1;
+        Ok(PageSize::SIZE_4K)
+    }
+
+    /// Maps a fresh huge page if the area covers it, nothing is there yet, and a block is free.
+    fn populate_huge(
+        &mut self,
+        process: ProcessId,
+        vma: &Vma,
+        page: Page,
+        access: AccessKind,
+    ) -> Result<bool, OsError> {
+        if page.start < vma.start
+            || page.end() > vma.end
+            || page.size.order() > self.frames.max_block_order()
+        {
+            return Ok(false);
+        }
+        if self
+            .process(process)
+            .pages
+            .next_known(page.start.vpn(), page.end().vpn())
+            .is_some()
+        {
+            return Ok(false);
+        }
+        let Some(frame) = self.place(process, vma, page) else {
+            self.counters.huge_fallbacks += 1;
+            return Ok(false);
+        };
+        self.charge_huge_allocation(page.size);
+        self.map_fresh(process, vma, page, frame, access)?;
+        Ok(true)
+    }
+
+    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a fault's.
+    pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
+        let fmfi = self.frames.fmfi(size.order());
+        // The block is there already: where the table says that it could not have been found, the most that it costs counts.
+        let cycles = self
+            .costs
+            .allocation(size.bytes(), fmfi)
+            .unwrap_or(self.costs.allocate_64m);
+        self.ledger.charge(LedgerCause::Allocate, cycles);
+    }
+
+    /// A store to a page that is shared since a fork.
+    fn copy_on_write(
+        &mut self,
+        process: ProcessId,
+        vma: &Vma,
+        va: VirtAddr,
+    ) -> Result<(), OsError> {
+        // As Linux does: a shared huge page is split, and only what is written is copied.
+        while self.truth(process, va).size() > PageSize::SIZE_4K {
+            let page = self.mapped_page(process, va);
+            if !self.is_shared(self.truth(process, page.start).frame(), page.size) {
+                break;
+            }
+            self.split(process, va)?;
+        }
+        let page = self.mapped_page(process, va);
+        let truth = self.truth(process, page.start);
+        let entry = self.entry(process, page.start)?;
+        let flags = PteFlags {
+            writable: vma.protection.write,
+            accessed: true,
+            dirty: true,
+            ..entry.flags
+        };
+        if !self.is_shared(truth.frame(), page.size) {
+            self.counters.reuses_on_write += 1;
+            self.set_page_flags(process, page, flags)?;
+            process_mut!(self, process)
+                .pages
+                .change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
+            return Ok(());
+        }
+        let frame = self.place_base(process, vma, page)?;
+        // Reclaim may have swapped this very page out while it looked for a frame.
+        if self.truth(process, va) != truth {
+            self.frames.free(frame, 0);
+            return Ok(());
+        }
+        self.counters.copies_on_write += 1;
+        self.charge_copy(1);
+        self.unmap_page(process, page)?;
+        self.release_frames(entry.frame, page.size);
+        self.map_page(process, crate::Mapping { page, frame, flags }, false)
+    }
+
+    fn swap_in(
+        &mut self,
+        process: ProcessId,
+        vma: &Vma,
+        va: VirtAddr,
+        access: AccessKind,
+    ) -> Result<(), OsError> {
+        let page = Page::containing(va, PageSize::SIZE_4K);
+        let frame = self.place_base(process, vma, page)?;
+        self.counters.swap_ins += 1;
+        self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
+        self.swap_used -= 1;
+        process_mut!(self, process)
+            .pages
+            .set(page.start.vpn(), Truth::NONE);
+        // Read back, it differs from no disk copy, but the model keeps none: it is dirty from the start.
+        let flags = PteFlags {
+            accessed: true,
+            dirty: true,
+            ..PteFlags::user(vma.protection)
+        };
+        debug_assert!(vma.protection.allows(access));
+        self.map_page(process, crate::Mapping { page, frame, flags }, false)
+    }
+}

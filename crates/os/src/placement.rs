@@ -1,0 +1,76 @@
+//! The placement socket: where does the page of a fault go?
+
+use crate::{CostTable, Ledger};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_memory::BuddyAllocator;
+
+/// A page that needs frames.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceRequest {
+    /// Whose page.
+    pub process: ProcessId,
+    /// Its address space.
+    pub asid: Asid,
+    /// Which page; its size says how many frames, aligned to that size.
+    pub page: Page,
+    /// First address of the VMA.
+    pub vma_start: VirtAddr,
+    /// First address behind the VMA.
+    pub vma_end: VirtAddr,
+}
+
+/// What a placement works with.
+pub struct PlaceContext<'a> {
+    /// All frames.
+    pub frames: &'a mut BuddyAllocator,
+    /// Where work is charged.
+    pub ledger: &'a mut Ledger,
+    /// What work costs.
+    pub costs: &'a CostTable,
+}
+
+/// Frames that a placement wants mapped at once when a VMA appears (eager paging).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerRange {
+    /// First page.
+    pub start: VirtAddr,
+    /// First frame.
+    pub frame: Pfn,
+    /// 4 KiB pages.
+    pub pages: u64,
+}
+
+/// Where pages go (Utopia's RestSegs, Revelator's tiers, RMM's eager ranges, plain buddy).
+pub trait Placement: Send {
+    /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks again, or takes a
+    /// smaller page.
+    fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn>;
+
+    /// A page's frames have gone back to the allocator.
+    fn freed(&mut self, _frame: Pfn, _size: PageSize) {}
+
+    /// A VMA has appeared; what is returned is mapped at once, its frames taken already.
+    fn vma_added(
+        &mut self,
+        _process: ProcessId,
+        _start: VirtAddr,
+        _end: VirtAddr,
+        _os: &mut PlaceContext<'_>,
+    ) -> Vec<EagerRange> {
+        Vec::new()
+    }
+
+    /// Hands its counters to `sink`.
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+}
+
+/// The buddy allocator as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuddyPlacement;
+
+impl Placement for BuddyPlacement {
+    #[inline]
+    fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
+        os.frames.allocate(request.page.size.order())
+    }
+}

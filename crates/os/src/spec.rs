@@ -1,0 +1,112 @@
+//! Settings of the kernel model.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When pages larger than 4 KiB are used for anonymous memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageSizePolicy {
+    /// Base pages only.
+    #[default]
+    Never,
+    /// 2 MiB at the first fault of an aligned 2 MiB that the VMA covers, if a block is free (Linux: `enabled=always`,
+    /// `defrag=never`).
+    Always,
+    /// As `always`, but only in VMAs with `madvise(MADV_HUGEPAGE)`.
+    Madvise,
+    /// Base pages at faults; a background daemon promotes.
+    Khugepaged,
+    /// The first touch reserves an aligned 2 MiB, base pages fill it in place, and it is promoted when enough of it is used.
+    Reservation,
+}
+
+/// The kernel model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KernelSpec {
+    /// When pages larger than 4 KiB are used for anonymous memory.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 6.3 (4KB and THP)"))]
+    pub page_size_policy: PageSizePolicy,
+    /// 1 GiB pages for aligned gigabytes of anonymous VMAs, where the allocator has such blocks (`memory.buddy.max_order`
+    /// of at least 19).
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off, as in the papers"))]
+    pub gigantic_pages: bool,
+    /// Share of a reserved 2 MiB that must be in use before it is promoted.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
+    pub promotion_threshold: f64,
+    /// Cycles between two rounds of the promotion daemon.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
+    pub khugepaged_period: u64,
+    /// Base pages that a round of the promotion daemon looks at.
+    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: pages_to_scan 4096"))]
+    pub khugepaged_pages: u64,
+    /// Pages of a 2 MiB that may be missing when the daemon promotes it.
+    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: max_ptes_none 511"))]
+    pub khugepaged_max_none: u64,
+    /// Swap space. 0 leaves swap out: memory that runs out is then an outcome of the run.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice"))]
+    pub swap_bytes: u64,
+    /// Pages that one round of reclaim tries to free.
+    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
+    pub reclaim_pages: u64,
+    /// Bits of an address-space identifier; when they run out, all TLBs are flushed and numbering begins anew.
+    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
+    pub asid_bits: u32,
+    /// Pages above which a shootdown flushes the whole address space instead of page by page.
+    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: tlb_single_page_flush_ceiling 33"))]
+    pub flush_ceiling: u32,
+}
+
+impl Default for KernelSpec {
+    fn default() -> Self {
+        KernelSpec {
+            page_size_policy: PageSizePolicy::Never,
+            gigantic_pages: false,
+            promotion_threshold: 0.3,
+            khugepaged_period: 20_000_000,
+            khugepaged_pages: 4096,
+            khugepaged_max_none: 511,
+            swap_bytes: 0,
+            reclaim_pages: 32,
+            asid_bits: 12,
+            flush_ceiling: 33,
+        }
+    }
+}
+
+impl KernelSpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !(self.promotion_threshold > 0.0 && self.promotion_threshold <= 1.0) {
+            wrong.push(format!(
+                "`{at}.promotion_threshold` is {}; it is a share of a 2 MiB page: above 0, at most 1",
+                self.promotion_threshold
+            ));
+        }
+        if self.khugepaged_period == 0 {
+            wrong.push(format!(
+                "`{at}.khugepaged_period` is 0; give the cycles between two rounds, at least 1"
+            ));
+        }
+        if self.khugepaged_max_none > 511 {
+            wrong.push(format!(
+                "`{at}.khugepaged_max_none` is {}; a 2 MiB page has 512, so at most 511",
+                self.khugepaged_max_none
+            ));
+        }
+        if !(1..=14).contains(&self.asid_bits) {
+            wrong.push(format!(
+                "`{at}.asid_bits` is {}; give 1 to 14",
+                self.asid_bits
+            ));
+        }
+        if self.reclaim_pages == 0 {
+            wrong.push(format!(
+                "`{at}.reclaim_pages` is 0; reclaim must free something, at least 1 page a round"
+            ));
+        }
+        wrong
+    }
+}

@@ -1,0 +1,250 @@
+//! The plain truth: which frame holds which page.
+
+use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
+use rustc_hash::FxHashMap;
+
+/// What the kernel knows about one 4 KiB page, in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Truth(u64);
+
+const FRAME_BITS: u32 = 40;
+const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
+const SIZE_AT: u32 = FRAME_BITS;
+const PRESENT: u64 = 1 << 45;
+const WRITABLE: u64 = 1 << 46;
+const EXECUTABLE: u64 = 1 << 47;
+/// Shared after a fork: a store copies first.
+const COPY: u64 = 1 << 48;
+/// Not present: the page is in swap.
+const SWAPPED: u64 = 1 << 49;
+/// `MADV_FREE`: may be dropped while it is clean.
+const LAZY: u64 = 1 << 50;
+
+impl Truth {
+    /// Nothing there.
+    pub const NONE: Truth = Truth(0);
+
+    /// A present page: `frame` holds this 4 KiB, which is part of a page of `size`.
+    #[inline(always)]
+    pub fn mapped(frame: Pfn, size: PageSize, writable: bool, executable: bool) -> Truth {
+        Truth(
+            frame.0
+                | u64::from(size.shift()) << SIZE_AT
+                | PRESENT
+                | if writable { WRITABLE } else { 0 }
+                | if executable { EXECUTABLE } else { 0 },
+        )
+    }
+
+    /// A page in swap.
+    pub(crate) fn in_swap() -> Truth {
+        Truth(SWAPPED)
+    }
+
+    /// Whether a frame holds the page.
+    #[inline(always)]
+    pub fn present(self) -> bool {
+        self.0 & PRESENT != 0
+    }
+
+    /// The frame of this 4 KiB page.
+    #[inline(always)]
+    pub fn frame(self) -> Pfn {
+        Pfn(self.0 & FRAME_MASK)
+    }
+
+    /// The size of the page that it is mapped with. Meaningful only if present.
+    #[inline(always)]
+    pub fn size(self) -> PageSize {
+        PageSize::from_shift((((self.0 >> SIZE_AT) & 31) as u32).max(12))
+    }
+
+    /// The entry allows stores.
+    #[inline(always)]
+    pub fn writable(self) -> bool {
+        self.0 & WRITABLE != 0
+    }
+
+    /// The entry allows fetches.
+    #[inline(always)]
+    pub fn executable(self) -> bool {
+        self.0 & EXECUTABLE != 0
+    }
+
+    /// A store must copy the page first.
+    #[inline(always)]
+    pub fn copy_on_write(self) -> bool {
+        self.0 & COPY != 0
+    }
+
+    /// The page's contents are in swap.
+    #[inline(always)]
+    pub fn swapped(self) -> bool {
+        self.0 & SWAPPED != 0
+    }
+
+    pub(crate) fn lazily_free(self) -> bool {
+        self.0 & LAZY != 0
+    }
+
+    #[inline(always)]
+    fn with(self, bit: u64, on: bool) -> Truth {
+        Truth(if on { self.0 | bit } else { self.0 & !bit })
+    }
+
+    pub(crate) fn with_writable(self, on: bool) -> Truth {
+        self.with(WRITABLE, on)
+    }
+
+    pub(crate) fn with_executable(self, on: bool) -> Truth {
+        self.with(EXECUTABLE, on)
+    }
+
+    pub(crate) fn with_copy_on_write(self, on: bool) -> Truth {
+        self.with(COPY, on)
+    }
+
+    pub(crate) fn with_lazily_free(self, on: bool) -> Truth {
+        self.with(LAZY, on)
+    }
+}
+
+/// log2 of the pages of a region: 2^18 pages are 1 GiB, 2 MiB of truth.
+const REGION_BITS: u32 = 18;
+const REGION_PAGES: usize = 1 << REGION_BITS;
+
+/// The truth of a process, by page: regions of 1 GiB, made when first touched.
+#[derive(Default)]
+pub struct PageMap {
+    regions: Vec<Box<[u64]>>,
+    by_number: FxHashMap<u64, u32>,
+    /// Direct table for regions below 2^17 (47-bit user space): region number to index + 1.
+    direct: Vec<u32>,
+}
+
+const DIRECT: u64 = 1 << 17;
+
+impl PageMap {
+    #[inline(always)]
+    fn region(&self, number: u64) -> Option<&[u64]> {
+        let at = if number < DIRECT {
+            *self.direct.get(number as usize)?
+        } else {
+            *self.by_number.get(&number)?
+        };
+        if at == 0 {
+            None
+        } else {
+            self.regions.get(at as usize - 1).map(|r| &**r)
+        }
+    }
+
+    fn region_mut(&mut self, number: u64) -> &mut [u64] {
+        if number < DIRECT && self.direct.is_empty() {
+            self.direct = vec![0; DIRECT as usize];
+        }
+        let slot = if number < DIRECT {
+            &mut self.direct[number as usize]
+        } else {
+            self.by_number.entry(number).or_default()
+        };
+        if *slot == 0 {
+            self.regions
+                .push(vec![0u64; REGION_PAGES].into_boxed_slice());
+            *slot = self.regions.len() as u32;
+        }
+        &mut self.regions[*slot as usize - 1]
+    }
+
+    /// What is known about the page that holds `va`.
+    #[inline(always)]
+    pub fn get(&self, va: VirtAddr) -> Truth {
+        let vpn = va.vpn().0;
+        match self.region(vpn >> REGION_BITS) {
+            Some(region) => Truth(region[vpn as usize & (REGION_PAGES - 1)]),
+            None => Truth::NONE,
+        }
+    }
+
+    /// Asks the host to bring the word for `va` into its cache.
+    #[inline(always)]
+    pub fn prefetch(&self, va: VirtAddr) {
+        let vpn = va.vpn().0;
+        if let Some(region) = self.region(vpn >> REGION_BITS) {
+            ambulator_base::prefetch_host(&region[vpn as usize & (REGION_PAGES - 1)]);
+        }
+    }
+
+    /// Sets one 4 KiB page.
+    #[inline]
+    pub(crate) fn set(&mut self, vpn: Vpn, truth: Truth) {
+        self.region_mut(vpn.0 >> REGION_BITS)[vpn.0 as usize & (REGION_PAGES - 1)] = truth.0;
+    }
+
+    /// Sets every 4 KiB of a page of `size` that begins at `vpn` and lies in frames from `head`'s on.
+    pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: Truth) {
+        let region = self.region_mut(vpn.0 >> REGION_BITS);
+        let at = vpn.0 as usize & (REGION_PAGES - 1);
+        for (i, word) in region[at..at + size.frames() as usize]
+            .iter_mut()
+            .enumerate()
+        {
+            *word = head.0 + i as u64;
+        }
+    }
+
+    /// Empties every 4 KiB of a page of `size` that begins at `vpn`.
+    pub(crate) fn clear(&mut self, vpn: Vpn, size: PageSize) {
+        let region = self.region_mut(vpn.0 >> REGION_BITS);
+        let at = vpn.0 as usize & (REGION_PAGES - 1);
+        region[at..at + size.frames() as usize].fill(0);
+    }
+
+    /// Changes every 4 KiB of a page of `size` that begins at `vpn`.
+    pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(Truth) -> Truth) {
+        let region = self.region_mut(vpn.0 >> REGION_BITS);
+        let at = vpn.0 as usize & (REGION_PAGES - 1);
+        for word in &mut region[at..at + size.frames() as usize] {
+            *word = change(Truth(*word)).0;
+        }
+    }
+
+    /// The first page at or above `from` and below `to` about which anything is known (present or in swap).
+    pub(crate) fn next_known(&self, from: Vpn, to: Vpn) -> Option<Vpn> {
+        let mut vpn = from.0;
+        while vpn < to.0 {
+            let number = vpn >> REGION_BITS;
+            let end = ((number + 1) << REGION_BITS).min(to.0);
+            if let Some(region) = self.region(number) {
+                let base = number << REGION_BITS;
+                let slice = &region[(vpn - base) as usize..(end - base) as usize];
+                if let Some(at) = slice.iter().position(|word| *word != 0) {
+                    return Some(Vpn(vpn + at as u64));
+                }
+            }
+            vpn = end;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_page_fills_its_frames_in_order() {
+        let mut map = PageMap::default();
+        let head = Truth::mapped(Pfn(1024), PageSize::SIZE_2M, true, false);
+        map.fill(Vpn(512 * 7), PageSize::SIZE_2M, head);
+        let truth = map.get(Vpn(512 * 7 + 13).start());
+        assert_eq!(
+            (truth.frame(), truth.size(), truth.writable()),
+            (Pfn(1024 + 13), PageSize::SIZE_2M, true)
+        );
+        assert!(!map.get(Vpn(512 * 8).start()).present());
+        assert_eq!(map.next_known(Vpn(0), Vpn(1 << 40)), Some(Vpn(512 * 7)));
+        map.clear(Vpn(512 * 7), PageSize::SIZE_2M);
+        assert_eq!(map.next_known(Vpn(0), Vpn(1 << 40)), None);
+    }
+}
