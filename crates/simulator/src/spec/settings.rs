@@ -1,9 +1,11 @@
 //! What a spec holds: the machine, its operating system, the design, the run.
 
 use super::schema::Setting;
+use ambulator_designs::{DesignSpec, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
+use ambulator_os::{CostTable, KernelSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -30,6 +32,12 @@ pub struct Spec {
     pub mmu: MmuSpec,
     /// Main memory's size and state as the operating system sees it.
     pub memory: MemorySpec,
+    /// The operating system: page sizes, promotion, swap.
+    pub kernel: KernelSpec,
+    /// What the operating system's work costs.
+    pub costs: CostTable,
+    /// The translation design: what is in each socket.
+    pub design: DesignSpec,
     /// Virtual machines.
     pub virtualization: VirtualizationSpec,
     /// The run.
@@ -55,6 +63,9 @@ impl Default for Spec {
             dram,
             mmu: MmuSpec::default(),
             memory: MemorySpec::default(),
+            kernel: KernelSpec::default(),
+            costs: CostTable::default(),
+            design: DesignSpec::default(),
             virtualization: VirtualizationSpec::default(),
             run: RunSpec::default(),
         }
@@ -99,6 +110,9 @@ impl Spec {
         );
         wrong.extend(self.mmu.validate("mmu"));
         wrong.extend(self.memory.validate("memory"));
+        wrong.extend(self.kernel.validate("kernel"));
+        wrong.extend(self.costs.validate("costs"));
+        wrong.extend(self.design.validate("design"));
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));
         wrong
@@ -235,13 +249,30 @@ pub enum VirtualizationMode {
     IdealShadow,
 }
 
+/// The size of the pages that the hypervisor backs guest memory with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HostPageSize {
+    /// 4 KiB.
+    #[default]
+    #[serde(rename = "4KiB")]
+    Base,
+    /// 2 MiB where an aligned block is free, else 4 KiB.
+    #[serde(rename = "2MiB")]
+    Huge,
+}
+
 /// Virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VirtualizationSpec {
     /// Whether programs run in a virtual machine, and how its memory is translated.
-    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.5"))]
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3"))]
     pub mode: VirtualizationMode,
+    /// The size of the pages that the hypervisor backs guest memory with, with `mode = "nested"`.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3"))]
+    pub host_page: HostPageSize,
+    /// The host's page table, with `mode = "nested"`; the guest's is `design.page_table`.
+    pub host_table: TableSpec,
     /// The hardware of the second stage, with `mode = "nested"`.
     pub nested: NestedSpec,
 }
@@ -250,15 +281,14 @@ impl VirtualizationSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<String> {
         let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
-        let sentences = tlb.validate(&format!("{at}.nested"));
-        sentences
-            .into_iter()
-            .map(|sentence| {
-                sentence
-                    .replace(".entries`", ".tlb_entries`")
-                    .replace(".ways`", ".tlb_ways`")
-            })
-            .collect()
+        let tlb = tlb.validate(&format!("{at}.nested"));
+        let mut wrong = self.host_table.validate(&format!("{at}.host_table"));
+        wrong.extend(tlb.into_iter().map(|sentence| {
+            sentence
+                .replace(".entries`", ".tlb_entries`")
+                .replace(".ways`", ".tlb_ways`")
+        }));
+        wrong
     }
 }
 

@@ -213,6 +213,67 @@ fn a_base_is_layered_below_its_file() {
 }
 
 #[test]
+fn designs_are_what_they_say() {
+    use ambulator_designs::TableKind;
+    use ambulator_os::PageSizePolicy;
+    let design = |name: &str| {
+        let request = SpecRequest {
+            machine: Some("revelator-table1".into()),
+            design: Some(name.into()),
+            ..SpecRequest::default()
+        };
+        load(&request).unwrap().spec
+    };
+    for (name, kind, policy) in [
+        ("radix", TableKind::Radix, PageSizePolicy::Never),
+        ("radix-5level", TableKind::Radix, PageSizePolicy::Never),
+        ("thp", TableKind::Radix, PageSizePolicy::Always),
+        ("thp-madvise", TableKind::Radix, PageSizePolicy::Madvise),
+        (
+            "thp-khugepaged",
+            TableKind::Radix,
+            PageSizePolicy::Khugepaged,
+        ),
+        (
+            "thp-reservation",
+            TableKind::Radix,
+            PageSizePolicy::Reservation,
+        ),
+        ("flattened", TableKind::Flattened, PageSizePolicy::Never),
+        ("asap", TableKind::Asap, PageSizePolicy::Never),
+        ("ideal", TableKind::Ideal, PageSizePolicy::Never),
+        ("ideal-thp", TableKind::Ideal, PageSizePolicy::Always),
+        ("asap+thp", TableKind::Asap, PageSizePolicy::Always),
+        (
+            "flattened-thp",
+            TableKind::Flattened,
+            PageSizePolicy::Always,
+        ),
+        ("nested", TableKind::Radix, PageSizePolicy::Never),
+        ("nested-thp", TableKind::Radix, PageSizePolicy::Always),
+        ("ideal-shadow", TableKind::Radix, PageSizePolicy::Never),
+    ] {
+        let spec = design(name);
+        assert_eq!(
+            (spec.design.page_table.kind, spec.kernel.page_size_policy),
+            (kind, policy),
+            "{name}"
+        );
+        // The machine's page-walk caches stay, whatever table walks through them.
+        assert_eq!(spec.design.page_table.asap.pwc.ways, 4, "{name}");
+    }
+    assert_eq!(design("radix-5level").design.page_table.radix.levels, 5);
+    assert_eq!(
+        design("nested").virtualization.mode,
+        VirtualizationMode::Nested
+    );
+    assert_eq!(
+        design("nested-thp").virtualization.host_page,
+        HostPageSize::Huge
+    );
+}
+
+#[test]
 fn presets_join_with_a_plus() {
     let design = |name: &str| {
         load(&SpecRequest {

@@ -25,7 +25,7 @@ fn a_misspelt_key_shows_file_line_and_the_nearest() {
     );
     assert_says(
         parse_text("[virtualization]\nxyzzyxyzzy = 4"),
-        &["`virtualization` has: mode, nested"],
+        &["`virtualization` has: mode, host_page, host_table, nested"],
     );
     assert_says(
         parse_text("core.rob.size = 4"),
@@ -109,6 +109,10 @@ fn wrong_choices_list_the_right_ones() {
         ],
     );
     assert_says(
+        with_options(&["design.page_table.kind=radx"]),
+        &["\"flattened\"", "did you mean \"radix\"?"],
+    );
+    assert_says(
         with_options(&["llc.replacement=lur"]),
         &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"],
     );
@@ -156,7 +160,7 @@ fn absurd_specs_get_a_sentence_each() {
             "the number of sets must be a power of two",
         ),
         ("machine.cores=0", "a machine has 1 to 16 cores"),
-        ("machine.cores=3", "power of two of cores"),
+        ("memory.bytes=16TiB", "need tags of more than 32 bits"),
         ("machine.clock_mhz=1", "100 to 10000 MHz"),
         ("memory.bytes=4097KiB", "memory can be 16 MiB"),
         ("memory.bytes=16385KiB", "no multiple of 2 MiB"),
@@ -166,6 +170,16 @@ fn absurd_specs_get_a_sentence_each() {
         ("mmu.walkers=0", "give a number between 1 and 64"),
         ("dram.channels=3", "must be a power of two"),
         ("run.instructions=0", "must simulate something"),
+        ("kernel.promotion_threshold=0", "above 0, at most 1"),
+        ("kernel.asid_bits=40", "give 1 to 14"),
+        (
+            "design.page_table.radix.levels=3",
+            "`design.page_table.radix.levels`",
+        ),
+        (
+            "design.page_table.radix.pwc.ways=5",
+            "must be a multiple of",
+        ),
         (
             "virtualization.nested.tlb_entries=65",
             "`virtualization.nested.tlb_entries`",
