@@ -8,7 +8,7 @@ pub mod frames;
 pub mod ideal;
 pub mod pte;
 pub mod radix;
-mod registry;
+pub(crate) mod registry;
 pub mod tree;
 
 pub use registry::{

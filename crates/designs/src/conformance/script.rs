@@ -1,0 +1,657 @@
+//! The random script.
+
+use super::model::{Core, Process};
+use super::{Options, Summary, TestBed};
+use crate::{DesignParts, registry::NewWalker};
+use ambulator_base::{
+    AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Random, VirtAddr,
+};
+use ambulator_mmu::Invalidation;
+use ambulator_os::{MapError, Mapping, PteFlags, TableFactory};
+use std::collections::VecDeque;
+
+const CORES: usize = 2;
+/// Processes at once.
+const PROCESSES: usize = 3;
+/// Operations between checks of everything.
+const AUDIT: u32 = 250;
+/// Operations that an error tells.
+const TOLD: usize = 10;
+
+pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
+    let mut bed = TestBed::new(options.memory)?;
+    if let Some(order) = options.scatter {
+        bed.scatter(order);
+    }
+    let mut new_walker: NewWalker = parts.new_walker;
+    let mut script = Script {
+        options,
+        random: Random::for_purpose(options.seed, "conformance"),
+        at_first: bed.frames.free_frames(),
+        bed,
+        tables: parts.tables,
+        processes: Vec::new(),
+        cores: (0..CORES).map(|i| Core::new(new_walker(i))).collect(),
+        summary,
+        told: VecDeque::new(),
+    };
+    for step in 0..options.ops {
+        script.step(step).map_err(|error| {
+            let told = script.told.iter().cloned().collect::<Vec<_>>().join("\n  ");
+            format!(
+                "seed {}, step {step}: {error}\nthe latest operations:\n  {told}",
+                options.seed
+            )
+        })?;
+    }
+    script
+        .end()
+        .map_err(|error| format!("seed {}, at the end: {error}", options.seed))
+}
+
+struct Script<'a> {
+    options: &'a Options,
+    random: Random,
+    bed: TestBed,
+    /// Free frames before the first table.
+    at_first: u64,
+    tables: Box<dyn TableFactory>,
+    /// By number; an exited process leaves a hole, so that numbers and ASIDs are not used again.
+    processes: Vec<Option<Process>>,
+    cores: Vec<Core>,
+    summary: &'a mut Summary,
+    told: VecDeque<String>,
+}
+
+impl Script<'_> {
+    fn tell(&mut self, what: String) {
+        if self.told.len() == TOLD {
+            self.told.pop_front();
+        }
+        self.told.push_back(what);
+    }
+
+    fn living(&self) -> Vec<usize> {
+        (0..self.processes.len())
+            .filter(|&number| self.processes[number].is_some())
+            .collect()
+    }
+
+    fn process(&mut self, number: usize) -> Result<&mut Process, String> {
+        self.processes[number]
+            .as_mut()
+            .ok_or_else(|| format!("process {number} of the script has exited"))
+    }
+
+    fn step(&mut self, step: u32) -> Result<(), String> {
+        let living = self.living();
+        if living.is_empty() {
+            return self.spawn().map(drop);
+        }
+        let number = living[self.random.below(living.len() as u64) as usize];
+        match self.random.below(100) {
+            0..30 => self.map_some(number)?,
+            30..42 => self.unmap_some(number)?,
+            42..52 => self.change_flags(number)?,
+            52..58 => self.move_page(number)?,
+            58..63 => self.promote(number)?,
+            63..68 => self.demote(number)?,
+            68..72 => self.change_vma(number)?,
+            72..74 if living.len() < PROCESSES => self.fork(number)?,
+            74..75 if living.len() > 1 => self.exit(number)?,
+            75 => self.flush(number),
+            _ => self.probe_anywhere(number)?,
+        }
+        if let Some(process) = &mut self.processes[number] {
+            process.check_registers()?;
+        }
+        if step % AUDIT == AUDIT - 1 {
+            self.audit()?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self) -> Result<usize, String> {
+        let number = self.processes.len();
+        let asid = Asid(number as u16 + 1);
+        self.tell(format!("spawn {asid:?}"));
+        let table = self
+            .tables
+            .new_table(ProcessId(number as u32), asid, &mut self.bed.os())
+            .map_err(|error| format!("no table for a new process: {error:?}"))?;
+        let mut process = Process::new(table, asid);
+        let (mib, gib) = (1u64 << 20, 1u64 << 30);
+        process.areas = vec![
+            (4 * mib, 10 * mib + 12288),
+            ((512 * gib) - 4 * mib, 512 * gib + 12 * mib),
+            (0x5555_4000_0000, 0x5555_4000_0000 + 3 * gib),
+            ((1 << self.options.va_bits) - 32 * mib, 1 << self.options.va_bits),
+        ];
+        for &(start, end) in &process.areas {
+            let os = &mut self.bed.os();
+            process.table.vma_added(VirtAddr(start), end - start, os);
+        }
+        self.processes.push(Some(process));
+        Ok(number)
+    }
+
+    /// An address in a VMA of the process, more often than not near those of before.
+    fn some_address(&mut self, number: usize) -> Result<VirtAddr, String> {
+        let area = self.random.below(4) as usize;
+        let (start, end) = self.process(number)?.areas[area];
+        let span = match self.random.below(4) {
+            0 => end - start,
+            1 => (64 << 10).min(end - start),
+            _ => (6 << 20).min(end - start),
+        };
+        let from_end = self.random.chance(0.2);
+        let offset = self.random.below(span);
+        Ok(VirtAddr(if from_end {
+            end - 1 - offset
+        } else {
+            start + offset
+        }))
+    }
+
+    fn some_size(&mut self) -> PageSize {
+        let sizes = &self.options.sizes;
+        // Large pages crowd small ones out: fewer of them.
+        let mut at = 0;
+        while at + 1 < sizes.len() && self.random.chance(0.25) {
+            at += 1;
+        }
+        sizes[at]
+    }
+
+    fn some_flags(&mut self) -> PteFlags {
+        PteFlags {
+            writable: self.random.chance(0.6),
+            executable: self.random.chance(0.3),
+            user: self.random.chance(0.9),
+            accessed: self.random.chance(0.2),
+            dirty: self.random.chance(0.2),
+        }
+    }
+
+    /// A frame of data: beyond the memory, since nobody may read it.
+    fn some_frame(&mut self, size: PageSize) -> Pfn {
+        let first = (self.options.memory / FRAME_BYTES).next_multiple_of(size.frames());
+        let blocks = ((1 << 32) - first) >> size.order();
+        Pfn(first + (self.random.below(blocks) << size.order()))
+    }
+
+    /// A mapped page, if there is any.
+    fn some_page(&mut self, number: usize) -> Result<Option<Mapping>, String> {
+        let from = self.some_address(number)?.0;
+        let pages = &self.process(number)?.pages;
+        let next = pages.range(from..).next().or_else(|| pages.iter().next());
+        Ok(next.map(|(_, mapping)| *mapping))
+    }
+
+    fn within_areas(&mut self, number: usize, page: Page) -> Result<bool, String> {
+        let areas = &self.process(number)?.areas;
+        Ok(areas
+            .iter()
+            .any(|&(start, end)| page.start.0 >= start && page.end().0 <= end))
+    }
+
+    /// Maps a page where nothing is; false if there was no memory for the table.
+    fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
+        let page = mapping.page;
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        match process.table.map(mapping, &mut self.bed.os()) {
+            Ok(()) => {
+                process.pages.insert(page.start.0, mapping);
+                self.summary.maps += 1;
+                Ok(true)
+            }
+            Err(MapError::NoMemory { .. }) => {
+                self.summary.failures += 1;
+                process.check_lookup(page.start, &self.bed)?;
+                Ok(false)
+            }
+            Err(error) => Err(format!("map of {mapping:?} says {error:?}")),
+        }
+    }
+
+    /// Unmaps a mapped page, without an invalidation.
+    fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        let truth = process.pages.remove(&page.start.0);
+        let said = process.table.unmap(page, &mut self.bed.os());
+        self.summary.unmaps += 1;
+        match (said, truth) {
+            (Some(said), Some(truth)) if said == truth => Ok(said),
+            _ => Err(format!(
+                "unmap of {page:?} says {said:?}, and it must be {truth:?}"
+            )),
+        }
+    }
+
+    fn invalidate(&mut self, number: usize, page: Page) -> Result<(), String> {
+        let asid = self.process(number)?.asid;
+        for core in &mut self.cores {
+            core.walker.invalidate(Invalidation::Page { asid, page });
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, number: usize) {
+        self.tell(format!("flush of process {number}"));
+        let asid = Asid(number as u16 + 1);
+        let all = self.random.chance(0.3);
+        for core in &mut self.cores {
+            core.walker.invalidate(if all {
+                Invalidation::All
+            } else {
+                Invalidation::Asid(asid)
+            });
+        }
+    }
+
+    /// Look-up and walk of one address.
+    fn probe(&mut self, number: usize, va: VirtAddr) -> Result<(), String> {
+        let access = match self.random.below(4) {
+            0 => AccessKind::Store,
+            1 => AccessKind::Fetch,
+            _ => AccessKind::Load,
+        };
+        let core = &mut self.cores[self.random.below(CORES as u64) as usize];
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        process.check_lookup(va, &self.bed)?;
+        core.run(number, process);
+        core.check_walk(
+            process,
+            va,
+            access,
+            &mut self.bed,
+            self.options,
+            self.summary,
+        )?;
+        process.check_lookup(va, &self.bed)
+    }
+
+    /// Look-ups and walks around a page.
+    fn probe_around(&mut self, number: usize, page: Page) -> Result<(), String> {
+        let (start, end) = (page.start.0, page.end().0);
+        let inside = start + self.random.below(page.size.bytes());
+        let limit = 1u64 << self.options.va_bits;
+        for va in [start, inside, end - 1, start.wrapping_sub(1), end] {
+            if va < limit {
+                self.probe(number, VirtAddr(va))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn probe_anywhere(&mut self, number: usize) -> Result<(), String> {
+        let va = match self.random.below(3) {
+            0 => VirtAddr(self.random.below(1 << self.options.va_bits)),
+            1 => self.some_address(number)?,
+            _ => match self.some_page(number)? {
+                Some(mapping) => {
+                    let offset = self.random.below(mapping.page.size.bytes());
+                    mapping.page.start.offset(offset)
+                }
+                None => self.some_address(number)?,
+            },
+        };
+        self.tell(format!("probe of {va:?} in process {number}"));
+        self.probe(number, va)
+    }
+
+    fn map_some(&mut self, number: usize) -> Result<(), String> {
+        let size = self.some_size();
+        let first = Page::containing(self.some_address(number)?, size);
+        let run = if size == PageSize::SIZE_4K && self.random.chance(0.5) {
+            1 + self.random.below(40)
+        } else {
+            1
+        };
+        let flags = self.some_flags();
+        let frame = self.some_frame(size);
+        let contiguous = self.random.chance(0.5);
+        self.tell(format!("map {run} from {first:?} in process {number}"));
+        for i in 0..run {
+            let start = first.start.offset(i * size.bytes());
+            let page = Page { start, size };
+            let free = self.within_areas(number, page)? && !self.process(number)?.overlaps(page);
+            if !free {
+                continue;
+            }
+            let frame = if contiguous {
+                frame.offset(i * size.frames())
+            } else {
+                self.some_frame(size)
+            };
+            // What walks knew of the page before is "not mapped", which no hardware keeps: no invalidation.
+            let known = self.random.chance(0.2);
+            if known {
+                self.probe(number, start)?;
+            }
+            self.map(number, Mapping { page, frame, flags })?;
+            if i == 0 || i + 1 == run || known {
+                self.probe_around(number, page)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap_some(&mut self, number: usize) -> Result<(), String> {
+        let Some(first) = self.some_page(number)? else {
+            return Ok(());
+        };
+        let run = if self.random.chance(0.5) {
+            1 + self.random.below(60) as usize
+        } else {
+            1
+        };
+        let pages: Vec<Page> = self
+            .process(number)?
+            .pages
+            .range(first.page.start.0..)
+            .take(run)
+            .map(|(_, mapping)| mapping.page)
+            .collect();
+        self.tell(format!(
+            "unmap {} from {:?} in process {number}",
+            pages.len(),
+            first.page
+        ));
+        for &page in &pages {
+            self.unmap(number, page)?;
+            self.invalidate(number, page)?;
+        }
+        for page in [pages[0], pages[pages.len() - 1]] {
+            self.probe_around(number, page)?;
+            self.refuse(number, page)?;
+        }
+        Ok(())
+    }
+
+    /// A page that is not there cannot be unmapped or changed.
+    fn refuse(&mut self, number: usize, page: Page) -> Result<(), String> {
+        let flags = self.some_flags();
+        let frame = self.some_frame(page.size);
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        let os = &mut self.bed.os();
+        if let Some(said) = process.table.unmap(page, os) {
+            return Err(format!("{page:?} is not mapped, and unmap says {said:?}"));
+        }
+        if process.table.set_flags(page, flags, os) || process.table.move_frame(page, frame, os) {
+            return Err(format!("{page:?} is not mapped, and could be changed"));
+        }
+        Ok(())
+    }
+
+    fn change_flags(&mut self, number: usize) -> Result<(), String> {
+        let flags = self.some_flags();
+        let Some(mapping) = self.some_page(number)? else {
+            return Ok(());
+        };
+        let page = mapping.page;
+        self.tell(format!("{flags:?} for {page:?} in process {number}"));
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        if !process.table.set_flags(page, flags, &mut self.bed.os()) {
+            return Err(format!("{page:?} is mapped, and set_flags says no"));
+        }
+        process
+            .pages
+            .insert(page.start.0, Mapping { flags, ..mapping });
+        process.check_lookup(page.start, &self.bed)?;
+        self.invalidate(number, page)?;
+        self.probe_around(number, page)
+    }
+
+    fn move_page(&mut self, number: usize) -> Result<(), String> {
+        let Some(mapping) = self.some_page(number)? else {
+            return Ok(());
+        };
+        let page = mapping.page;
+        let frame = self.some_frame(page.size);
+        self.tell(format!("move {page:?} to {frame:?} in process {number}"));
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        if !process.table.move_frame(page, frame, &mut self.bed.os()) {
+            return Err(format!("{page:?} is mapped, and move_frame says no"));
+        }
+        process
+            .pages
+            .insert(page.start.0, Mapping { frame, ..mapping });
+        process.check_lookup(page.start, &self.bed)?;
+        self.invalidate(number, page)?;
+        self.probe_around(number, page)
+    }
+
+    fn holds(&self, size: PageSize) -> bool {
+        self.options.sizes.contains(&size)
+    }
+
+    /// What khugepaged does: small pages of an aligned 2 MiB go, one large page comes, one invalidation for all.
+    fn promote(&mut self, number: usize) -> Result<(), String> {
+        let size = PageSize::SIZE_2M;
+        let page = Page::containing(self.some_address(number)?, size);
+        let process = self.process(number)?;
+        let covered = process.find(page.start);
+        let blocked = covered.is_some_and(|mapping| mapping.page.size >= size);
+        if !self.holds(size) || blocked || !self.within_areas(number, page)? {
+            return Ok(());
+        }
+        let small: Vec<Page> = self
+            .process(number)?
+            .pages
+            .range(page.start.0..page.end().0)
+            .map(|(_, mapping)| mapping.page)
+            .collect();
+        self.tell(format!(
+            "promote {} pages of {page:?} in process {number}",
+            small.len()
+        ));
+        for &small in &small {
+            if self.random.chance(0.1) {
+                self.probe(number, small.start)?;
+            }
+        }
+        for small in small {
+            self.unmap(number, small)?;
+        }
+        let (frame, flags) = (self.some_frame(size), self.some_flags());
+        self.map(number, Mapping { page, frame, flags })?;
+        self.invalidate(number, page)?;
+        self.probe_around(number, page)
+    }
+
+    /// A split: a large page goes, 512 (or fewer) small ones with its frames come.
+    fn demote(&mut self, number: usize) -> Result<(), String> {
+        let large = PageSize::SIZE_2M;
+        let found = self
+            .process(number)?
+            .pages
+            .values()
+            .find(|mapping| mapping.page.size == large)
+            .copied();
+        let Some(mapping) = found else { return Ok(()) };
+        let page = mapping.page;
+        self.tell(format!("demote {page:?} in process {number}"));
+        self.probe(number, page.start)?;
+        let gone = self.unmap(number, page)?;
+        let keep = self.random.chance(0.5);
+        for i in 0..large.frames() {
+            if !keep && self.random.chance(0.5) {
+                continue;
+            }
+            let small = Page {
+                start: page.start.offset(i * FRAME_BYTES),
+                size: PageSize::SIZE_4K,
+            };
+            let piece = Mapping {
+                page: small,
+                frame: gone.frame.offset(i),
+                flags: gone.flags,
+            };
+            self.map(number, piece)?;
+        }
+        self.invalidate(number, page)?;
+        self.probe_around(number, page)
+    }
+
+    /// A VMA has a hole cut, or is announced again, or grows.
+    fn change_vma(&mut self, number: usize) -> Result<(), String> {
+        let area = self.random.below(4) as usize;
+        let (start, end) = self.process(number)?.areas[area];
+        let from = start + (self.random.below(end - start) & !0xfff);
+        let to = end.min(from + (1 + self.random.below(2048)) * FRAME_BYTES);
+        let whole = self.random.chance(0.2);
+        let (from, to) = if whole { (start, end) } else { (from, to) };
+        self.tell(format!("hole {from:#x} to {to:#x} in process {number}"));
+        let process = self.process(number)?;
+        let straddled = process
+            .find(VirtAddr(from))
+            .is_some_and(|m| m.page.start.0 < from)
+            || process
+                .find(VirtAddr(to - 1))
+                .is_some_and(|m| m.page.end().0 > to);
+        if straddled {
+            return Ok(());
+        }
+        let pages: Vec<Page> = process
+            .pages
+            .range(from..to)
+            .map(|(_, mapping)| mapping.page)
+            .collect();
+        for page in pages {
+            self.unmap(number, page)?;
+            self.invalidate(number, page)?;
+        }
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        let os = &mut self.bed.os();
+        process.table.vma_removed(VirtAddr(from), to - from, os);
+        process.check_registers()?;
+        self.probe(number, VirtAddr(from))?;
+        let process = self.processes[number]
+            .as_mut()
+            .ok_or("the process has exited")?;
+        let os = &mut self.bed.os();
+        process.table.vma_added(VirtAddr(from), to - from, os);
+        Ok(())
+    }
+
+    fn fork(&mut self, number: usize) -> Result<(), String> {
+        let child = self.spawn()?;
+        self.tell(format!("fork of process {number} into {child}"));
+        let pages: Vec<Mapping> = self.process(number)?.pages.values().copied().collect();
+        for mapping in pages {
+            let mut flags = mapping.flags;
+            flags.writable = false;
+            self.map(child, Mapping { flags, ..mapping })?;
+        }
+        for _ in 0..4 {
+            if let Some(mapping) = self.some_page(child)? {
+                self.probe(child, mapping.page.start)?;
+                self.probe(number, mapping.page.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn exit(&mut self, number: usize) -> Result<(), String> {
+        self.tell(format!("exit of process {number}"));
+        let pages: Vec<Page> = self
+            .process(number)?
+            .pages
+            .values()
+            .map(|mapping| mapping.page)
+            .collect();
+        for page in pages {
+            self.unmap(number, page)?;
+        }
+        let Some(mut process) = self.processes[number].take() else {
+            return Ok(());
+        };
+        let os = &mut self.bed.os();
+        let announced = self.random.chance(0.5);
+        for &(start, end) in process.areas.iter().filter(|_| announced) {
+            process.table.vma_removed(VirtAddr(start), end - start, os);
+        }
+        process.table.destroy(os);
+        let left = process.table.footprint();
+        if self.options.exact_footprint && (left.bytes, left.entries) != (0, 0) {
+            return Err(format!("a destroyed table still says {left:?}"));
+        }
+        self.summary.largest_contiguous =
+            self.summary.largest_contiguous.max(left.largest_contiguous);
+        for core in &mut self.cores {
+            core.walker.invalidate(Invalidation::Asid(process.asid));
+            if core.loaded.is_some_and(|(loaded, _)| loaded == number) {
+                core.loaded = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks everything: every page by look-up and walk, footprints, frames.
+    fn audit(&mut self) -> Result<(), String> {
+        self.tell("audit".into());
+        let mut bytes = 0;
+        for number in self.living() {
+            let pages: Vec<Page> = self
+                .process(number)?
+                .pages
+                .values()
+                .map(|mapping| mapping.page)
+                .collect();
+            for (i, page) in pages.iter().enumerate() {
+                self.probe(number, page.start)?;
+                if i % 16 == 0 {
+                    self.probe_around(number, *page)?;
+                }
+            }
+            let footprint = self.process(number)?.table.footprint();
+            bytes += footprint.bytes;
+            let plausible = footprint.entries == pages.len() as u64
+                && footprint.peak_bytes >= footprint.bytes
+                && footprint.largest_contiguous <= footprint.peak_bytes;
+            if !plausible {
+                return Err(format!(
+                    "with {} pages mapped the footprint says {footprint:?}",
+                    pages.len()
+                ));
+            }
+        }
+        let taken = (self.at_first - self.bed.frames.free_frames()) * FRAME_BYTES;
+        if self.options.exact_footprint && taken != bytes {
+            return Err(format!(
+                "the tables say that they take {bytes} bytes, and the allocator gave {taken}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.audit()?;
+        for number in self.living() {
+            self.exit(number)?;
+        }
+        let free = self.bed.frames.free_frames();
+        if self.options.exact_footprint && free != self.at_first {
+            return Err(format!(
+                "after the last exit {free} of {} frames are free",
+                self.at_first
+            ));
+        }
+        Ok(())
+    }
+}
