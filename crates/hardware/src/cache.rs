@@ -97,66 +97,68 @@ pub(crate) struct Victim {
 
 const NO_TAG: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
-#[repr(align(16))]
-struct Four([u32; 4]);
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Eight([u32; 8]);
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Sixteen([u32; 16]);
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct ThirtyTwo([u32; 32]);
+/// Tags are compared sixteen at a time, or eight.
+const BLOCK: usize = 16;
 
-/// The tags of all sets, each set aligned within host cache lines; places beyond the ways hold no tag, ever.
+/// One host cache line of tags.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block([u32; BLOCK]);
+
+/// The tags of all sets: a set has a quarter, half, one or two host cache lines; places beyond its ways hold no tag, ever.
 #[derive(Clone, Debug)]
-enum Tags {
-    Four(Box<[Four]>),
-    Eight(Box<[Eight]>),
-    Sixteen(Box<[Sixteen]>),
-    ThirtyTwo(Box<[ThirtyTwo]>),
+struct Tags {
+    blocks: Box<[Block]>,
+    /// Places of a set: 4, 8, 16 or 32.
+    stride: usize,
 }
 
 impl Tags {
     fn new(sets: usize, ways: usize) -> Tags {
-        match ways {
-            0..=4 => Tags::Four(vec![Four([NO_TAG; 4]); sets].into()),
-            5..=8 => Tags::Eight(vec![Eight([NO_TAG; 8]); sets].into()),
-            9..=16 => Tags::Sixteen(vec![Sixteen([NO_TAG; 16]); sets].into()),
-            _ => Tags::ThirtyTwo(vec![ThirtyTwo([NO_TAG; 32]); sets].into()),
+        let stride = ways.next_power_of_two().clamp(4, 2 * BLOCK);
+        Tags { blocks: vec![Block([NO_TAG; BLOCK]); (sets * stride).div_ceil(BLOCK)].into(), stride }
+    }
+
+    /// Bit `i` is set when way `i` of `set` has that tag.
+    #[inline(always)]
+    fn matches(&self, set: usize, tag: u32) -> u32 {
+        // Two comparisons, not a jump table: these are the sizes that machines have.
+        if self.stride == 8 {
+            let (low, high) = halves(&self.blocks[set / 2].0);
+            host::matches(if set % 2 == 0 { low } else { high }, tag)
+        } else if self.stride == 16 {
+            host::matches(&self.blocks[set].0, tag)
+        } else {
+            self.matches_other(set, tag)
         }
     }
 
-    #[inline(always)]
-    fn matches(&self, set: usize, tag: u32) -> u32 {
-        match self {
-            Tags::Eight(sets) => host::matches(&sets[set].0, tag),
-            Tags::Sixteen(sets) => host::matches(&sets[set].0, tag),
-            Tags::Four(sets) => host::matches(&sets[set].0, tag),
-            Tags::ThirtyTwo(sets) => host::matches(&sets[set].0, tag),
+    #[inline(never)]
+    fn matches_other(&self, set: usize, tag: u32) -> u32 {
+        if self.stride == 4 {
+            host::matches(&self.blocks[set / 4].0, tag) >> (set % 4 * 4) & 15
+        } else {
+            host::matches(&self.blocks[2 * set].0, tag) | host::matches(&self.blocks[2 * set + 1].0, tag) << BLOCK
         }
     }
 
     #[inline(always)]
     fn way(&mut self, set: usize, way: usize) -> &mut u32 {
-        match self {
-            Tags::Eight(sets) => &mut sets[set].0[way],
-            Tags::Sixteen(sets) => &mut sets[set].0[way],
-            Tags::Four(sets) => &mut sets[set].0[way],
-            Tags::ThirtyTwo(sets) => &mut sets[set].0[way],
-        }
+        let place = set * self.stride + way;
+        &mut self.blocks[place / BLOCK].0[place % BLOCK]
     }
 
+    #[inline(always)]
     fn prefetch_host(&self, set: usize) {
-        match self {
-            Tags::Eight(sets) => host::prefetch(sets, set),
-            Tags::Sixteen(sets) => host::prefetch(sets, set),
-            Tags::Four(sets) => host::prefetch(sets, set),
-            Tags::ThirtyTwo(sets) => host::prefetch(sets, set),
-        }
+        host::prefetch(&self.blocks, set * self.stride / BLOCK);
     }
+}
+
+/// A block as two.
+#[inline(always)]
+fn halves(block: &[u32; BLOCK]) -> (&[u32; 8], &[u32; 8]) {
+    let (halves, _) = block.as_chunks::<8>();
+    (&halves[0], &halves[1])
 }
 
 /// Bits of a stamp that hold the duration; above them is the cycle at which the line was asked for.

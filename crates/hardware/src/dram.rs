@@ -62,7 +62,7 @@ const BUS_BYTES: u64 = 8;
 
 /// One access as a bank remembers it.
 #[derive(Clone, Copy, Debug)]
-struct Served {
+struct Past {
     /// Tick of its first command.
     begin: u64,
     /// Tick of its column command.
@@ -80,7 +80,7 @@ struct Served {
 #[repr(align(64))]
 struct Bank {
     /// Last accesses, in order of time.
-    last: [Served; KEPT],
+    last: [Past; KEPT],
     /// The stretch of time without a gap that the accesses before them took, up to the last of those.
     busy: (u64, u64),
 }
@@ -88,7 +88,7 @@ struct Bank {
 impl Bank {
     /// Remembers `served` behind the first `before` accesses; the oldest is forgotten.
     #[inline(always)]
-    fn remember(&mut self, before: usize, served: Served) {
+    fn remember(&mut self, before: usize, served: Past) {
         let oldest = self.last[0];
         let begin = if oldest.begin <= self.busy.1 { self.busy.0 } else { oldest.begin };
         self.busy = (begin, oldest.free);
@@ -221,7 +221,7 @@ impl Dram {
         let ranks = channels * spec.ranks as usize;
         let groups_of_rank = spec.bank_groups as usize;
         let banks_of_rank = groups_of_rank * spec.banks as usize;
-        let idle = Served { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
+        let idle = Past { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
         // Ranks refresh one after another, evenly spread.
         let spread = ticks.refi.saturating_sub(2 * ticks.rfc) / ranks as u64;
         Dram {
@@ -372,9 +372,9 @@ impl Dram {
             _ => free,
         };
         let served = if self.closed {
-            Served { begin, column, free: free + ticks.rp, row: NO_ROW, interval }
+            Past { begin, column, free: free + ticks.rp, row: NO_ROW, interval }
         } else {
-            Served { begin, column, free, row: place.row, interval }
+            Past { begin, column, free, row: place.row, interval }
         };
         // Keep the latest; an access older than all of them is forgotten at once.
         if before > 0 {

@@ -1,7 +1,7 @@
 //! Replacement policies of set-associative arrays: which way of a full set gives way.
 //!
 //! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32), so that a
-//! look-up touches one host cache line for it. No policy costs a dynamic call: a policy is a `match`.
+//! look-up touches one host cache line for it. No policy costs a dynamic call.
 
 use ambulator_base::Random;
 use schemars::JsonSchema;
@@ -119,49 +119,70 @@ impl ReplacementState {
     /// A hit on `way` of `set`.
     #[inline(always)]
     pub fn touch(&mut self, set: usize, way: usize) {
-        match self.kind {
-            Kind::PackedLru => {
-                // Always written: whether the way was the most recent already is what a host branch cannot predict.
-                let order = &mut self.words[set];
-                *order = to_front(*order, way);
-            }
-            Kind::ByteLru => self.touch_bytes(set, way),
-            Kind::Tree => self.touch_tree(set, way),
-            Kind::Rrip { .. } => {
-                let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
-                *word &= !(3 << (2 * (way % RRPV_PER_WORD)));
-            }
-            Kind::Random => {}
+        if self.kind == Kind::PackedLru {
+            // Always written: whether the way was the most recent already is what a host branch cannot predict.
+            let order = &mut self.words[set];
+            *order = to_front(*order, way);
+        } else {
+            self.touch_other(set, way);
         }
     }
 
     /// A fill of `way` of `set` after a miss.
     #[inline(always)]
     pub fn fill(&mut self, set: usize, way: usize) {
-        match self.kind {
-            Kind::Rrip { dynamic } => {
-                let prediction = if dynamic { self.duel(set) } else { LONG };
-                let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
-                let shift = 2 * (way % RRPV_PER_WORD);
-                *word = (*word & !(3 << shift)) | (prediction << shift);
-            }
-            _ => self.touch(set, way),
+        if self.kind == Kind::PackedLru {
+            let order = &mut self.words[set];
+            *order = to_front(*order, way);
+        } else {
+            self.fill_other(set, way);
         }
     }
 
     /// The way of a full `set` that a fill takes. (RRIP ages the set here.)
     #[inline(always)]
     pub fn victim(&mut self, set: usize) -> usize {
+        if self.kind == Kind::PackedLru {
+            (self.words[set] >> (4 * (self.ways - 1)) & 15) as usize
+        } else {
+            self.victim_other(set)
+        }
+    }
+
+    /// Out of line, as its relatives are: the usual policy stays short in its callers.
+    #[inline(never)]
+    fn touch_other(&mut self, set: usize, way: usize) {
         match self.kind {
-            Kind::PackedLru => (self.words[set] >> (4 * (self.ways - 1)) & 15) as usize,
-            Kind::ByteLru => {
+            Kind::ByteLru => self.touch_bytes(set, way),
+            Kind::Tree => self.touch_tree(set, way),
+            Kind::Rrip { .. } => {
+                let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
+                *word &= !(3 << (2 * (way % RRPV_PER_WORD)));
+            }
+            Kind::Random | Kind::PackedLru => {}
+        }
+    }
+
+    #[inline(never)]
+    fn fill_other(&mut self, set: usize, way: usize) {
+        let Kind::Rrip { dynamic } = self.kind else { return self.touch_other(set, way) };
+        let prediction = if dynamic { self.duel(set) } else { LONG };
+        let word = &mut self.words[set * self.stride + way / RRPV_PER_WORD];
+        let shift = 2 * (way % RRPV_PER_WORD);
+        *word = (*word & !(3 << shift)) | (prediction << shift);
+    }
+
+    #[inline(never)]
+    fn victim_other(&mut self, set: usize) -> usize {
+        match self.kind {
+            Kind::Tree => self.victim_tree(set),
+            Kind::Rrip { .. } => self.victim_rrip(set),
+            Kind::Random => self.random.below(self.ways as u64) as usize,
+            Kind::ByteLru | Kind::PackedLru => {
                 let ages = &self.ages[set * self.ways..][..self.ways];
                 let oldest = (self.ways - 1) as u8;
                 ages.iter().position(|&age| age == oldest).unwrap_or(0)
             }
-            Kind::Tree => self.victim_tree(set),
-            Kind::Rrip { .. } => self.victim_rrip(set),
-            Kind::Random => self.random.below(self.ways as u64) as usize,
         }
     }
 
