@@ -125,7 +125,7 @@ impl Tags {
         // Two comparisons, not a jump table: these are the sizes that machines have.
         if self.stride == 8 {
             let (low, high) = halves(&self.blocks[set / 2].0);
-            host::matches(if set % 2 == 0 { low } else { high }, tag)
+            host::matches(if set.is_multiple_of(2) { low } else { high }, tag)
         } else if self.stride == 16 {
             host::matches(&self.blocks[set].0, tag)
         } else {

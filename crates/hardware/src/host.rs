@@ -19,7 +19,7 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
 
 /// Bit `i` is set when `tags[i] == tag`; `N` is 4, 8, 16 or 32.
 ///
-/// The compiler's own vectorisation of the loop takes about twice as long on plain x86-64 (an L1 hit of the hierarchy: 6.2
+/// The compiler's own vectorisation of the loop is longer on plain x86-64 (an L1 hit of the hierarchy: 6.2
 /// against 5.3 ns), so the comparison is written out with SSE2, which every x86-64 has.
 #[inline(always)]
 pub fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
