@@ -1,3 +1,17 @@
-//! placeholder
+//! Builds a machine from a spec, runs programs on it, checks every translation, counts.
 
+mod compare;
+mod core;
+mod error;
+mod machine;
+mod oracle;
+mod report;
+mod result;
 pub mod spec;
+mod stream;
+
+pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
+pub use error::{SimError, Stop};
+pub use machine::{Machine, Phase};
+pub use result::{CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Status};
+pub use stream::SharedStream;

@@ -3,18 +3,18 @@
 use crate::core::{Core, CorePhase, CoreRunCounters};
 use crate::error::{SimError, Stop};
 use crate::oracle;
-use crate::spec::{RunMode, Spec, VirtualizationMode};
+use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
 use crate::stream::SharedStream;
 use ambulator_base::{
-    AccessKind, Asid, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
+    AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
 };
-use ambulator_designs::DesignParts;
+use ambulator_designs::{DesignParts, DesignSpec};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
 use ambulator_mmu::{
     CorePort, FaultCause, HostStage, Invalidation, Mmu, Sockets, TableRegisters, Translated, WalkEntry, WalkTraffic,
 };
-use ambulator_os::{Kernel, OsError, Shootdown, Truth};
+use ambulator_os::{Kernel, KernelSpec, OsError, PageSizePolicy, Shootdown, Truth};
 use std::sync::Arc;
 
 /// Records that the loop looks ahead to bring the kernel's truth and the table's entry into the host's caches.
@@ -95,30 +95,40 @@ impl Machine {
 
         let parts = ambulator_designs::build(&spec.design);
         let (kernel_frames, guest_bytes) = if nested {
-            let bytes = spec.virtualization.guest_bytes;
+            let bytes = guest_bytes(physical_bytes);
             (BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES), bytes)
         } else {
             (frames.clone(), physical_bytes)
         };
         let memory = PhysicalMemory::new(guest_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
         let DesignParts { tables, placement, mut new_walker, mut new_lookaside, mut new_speculator } = parts;
-        let mut kernel =
-            Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement, Random::for_purpose(seed, "kernel").next_u64());
+        let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
+        kernel.cores = programs.len() as u32;
 
         let mut host = None;
         let mut new_host_walker = None;
         if nested {
-            let host_parts = ambulator_designs::build(&spec.virtualization.host_design);
+            let host_parts = ambulator_designs::build(&DesignSpec {
+                page_table: spec.virtualization.host_table.clone(),
+                ..DesignSpec::default()
+            });
+            let host_kernel_spec = KernelSpec {
+                page_size_policy: match spec.virtualization.host_page {
+                    HostPageSize::Base => PageSizePolicy::Never,
+                    HostPageSize::Huge => PageSizePolicy::Always,
+                },
+                ..KernelSpec::default()
+            };
             let memory = PhysicalMemory::new(physical_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
             let mut host_kernel = Kernel::new(
-                &spec.virtualization.host_kernel,
+                &host_kernel_spec,
                 spec.costs.clone(),
                 memory,
                 frames,
                 host_parts.tables,
                 host_parts.placement,
-                Random::for_purpose(seed, "hypervisor").next_u64(),
             );
+            host_kernel.cores = programs.len() as u32;
             let machine = host_kernel.spawn().map_err(|e| bad(e.to_string()))?;
             let map = VmEvent::Map {
                 start: VirtAddr(0),
@@ -813,6 +823,12 @@ impl Machine {
         self.deliver_host_shootdowns();
         Ok(())
     }
+}
+
+/// Guest memory of a virtual machine on a host with that much: seven eighths, in whole 2 MiB. The rest is the
+/// hypervisor's own, for its tables.
+fn guest_bytes(physical: u64) -> u64 {
+    (physical / 8 * 7) & !((2 << 20) - 1)
 }
 
 fn invalidation(shootdown: &Shootdown) -> Invalidation {

@@ -16,7 +16,7 @@ impl Machine {
             core.mmu.report("mmu", &mut all);
             core.traffic.report("mmu.walk_served", &mut all);
         }
-        self.hierarchy.report("", &mut all);
+        self.hierarchy.report("hierarchy", &mut all);
         self.kernel.report("kernel", &mut all);
         if let Some(host) = &self.host {
             host.kernel.report("hypervisor", &mut all);
@@ -56,7 +56,7 @@ impl Machine {
         let walked: u64 = JOINT.iter().map(|name| all.get(&format!("core.{name}"))).sum();
         let footprint = self.kernel.total_table_footprint();
         let rows: [u64; 3] = ["row_hits", "row_misses", "row_conflicts"].map(|kind| {
-            all.get(&format!("dram.{kind}_data")) + all.get(&format!("dram.{kind}_translation"))
+            all.get(&format!("hierarchy.dram.data_{kind}")) + all.get(&format!("hierarchy.dram.table_{kind}"))
         });
         let epochs = self.epochs.samples as f64;
 
@@ -75,8 +75,8 @@ impl Machine {
         put("l2_tlb_mpki", mpki(all.get("mmu.l2_tlb_misses")));
         let l2_lookups = all.get("mmu.l2_tlb_hits") + all.get("mmu.l2_tlb_misses");
         put("l2_tlb_miss_ratio", share(all.get("mmu.l2_tlb_misses"), l2_lookups));
-        put("l2_cache_mpki", mpki(all.get("l2.misses_data") + all.get("l2.misses_translation")));
-        put("llc_mpki", mpki(all.get("llc.misses_data") + all.get("llc.misses_translation")));
+        put("l2_cache_mpki", mpki(all.get("hierarchy.l2.demand_misses") + all.get("hierarchy.l2.table_misses")));
+        put("llc_mpki", mpki(all.get("hierarchy.llc.demand_misses") + all.get("hierarchy.llc.table_misses")));
         put("l2_translation_share", ratio(self.epochs.l2, epochs));
         put("llc_translation_share", ratio(self.epochs.llc, epochs));
         put("table_bytes", footprint.bytes as f64);
@@ -91,6 +91,15 @@ impl Machine {
         }
         put("dram_row_hit_ratio", share(rows[0], rows.iter().sum()));
         put("dram_row_conflicts", rows[2] as f64);
+        put("dram_row_conflicts_per_kilo_instruction", mpki(rows[2]));
+
+        if let Some(report) = &self.fragmentation {
+            put("fragmentation_reached", report.fmfi.get(9).copied().unwrap_or(0.0));
+            put("fragmentation_free_share", report.free_share);
+        }
+        if let Some(report) = &self.pressure {
+            put("pressure_free_share", report.free_share);
+        }
 
         let result = RunResult {
             design: design.to_owned(),

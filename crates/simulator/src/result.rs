@@ -151,8 +151,12 @@ measures! {
     "dram_translation_cached_data", "ratio", "Of accesses that walked: translation from DRAM and data from a cache.";
     "cached_translation_dram_data", "ratio", "Of accesses that walked: translation from caches and data from DRAM.";
     "cached_translation_cached_data", "ratio", "Of accesses that walked: translation and data from caches.";
+    "fragmentation_reached", "ratio", "Fragmentation index (FMFI) for 2 MiB that memory was brought to before the program started.";
+    "fragmentation_free_share", "ratio", "Share of memory that was free after it was fragmented.";
+    "pressure_free_share", "ratio", "Share of memory that was free after random frames were taken.";
     "dram_row_hit_ratio", "ratio", "DRAM accesses that found their row open.";
     "dram_row_conflicts", "events", "DRAM accesses that had to close another row first.";
+    "dram_row_conflicts_per_kilo_instruction", "per 1000 instructions", "DRAM accesses that had to close another row first, per 1000 instructions.";
 }
 
 impl RunResult {
