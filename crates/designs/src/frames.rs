@@ -12,11 +12,7 @@ pub fn allocate(order: u32, footprint: &mut Footprint, os: &mut TableContext<'_>
 
 /// Takes `frames` contiguous zeroed frames, of any number, also more than the allocator's greatest block; `None` when
 /// there is no such run.
-pub fn allocate_run(
-    frames: u64,
-    footprint: &mut Footprint,
-    os: &mut TableContext<'_>,
-) -> Option<Pfn> {
+pub fn allocate_run(frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
     let at = os.frames.allocate_run(frames, 0)?;
     taken(at, frames, footprint, os);
     Some(at)
@@ -44,11 +40,7 @@ fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<
 /// its size.
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
-    let fmfi = if order == 0 {
-        0.0
-    } else {
-        os.frames.fmfi(order.min(os.frames.max_block_order()))
-    };
+    let fmfi = if order == 0 { 0.0 } else { os.frames.fmfi(order.min(os.frames.max_block_order())) };
     // The block is there, whatever the cost table says of blocks of this size at this fragmentation.
     if let Some(cycles) = os.costs.allocation(bytes, fmfi) {
         os.ledger.charge(LedgerCause::Allocate, cycles);

@@ -12,6 +12,6 @@ pub(crate) mod registry;
 pub mod tree;
 
 pub use registry::{
-    DesignInfo, DesignParts, DesignSpec, LookasideKind, LookasideSpec, PlacementKind,
-    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
+    DesignInfo, DesignParts, DesignSpec, LookasideKind, LookasideSpec, PlacementKind, PlacementSpec, SpeculationKind,
+    SpeculationSpec, TableKind, TableSpec, build, list,
 };

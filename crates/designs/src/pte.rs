@@ -96,11 +96,7 @@ impl Pte {
     /// allows.
     #[inline(always)]
     pub fn missing_bits(self, store: bool) -> u64 {
-        let dirty = if store && self.0 & Pte::WRITABLE != 0 {
-            Pte::DIRTY
-        } else {
-            0
-        };
+        let dirty = if store && self.0 & Pte::WRITABLE != 0 { Pte::DIRTY } else { 0 };
         (Pte::ACCESSED | dirty) & !self.0
     }
 
@@ -124,21 +120,9 @@ mod tests {
 
     #[test]
     fn bits_are_where_the_architecture_has_them() {
-        let flags = PteFlags {
-            writable: true,
-            executable: false,
-            user: true,
-            accessed: false,
-            dirty: false,
-        };
-        assert_eq!(
-            Pte::leaf(Pfn(0x12345), flags, false).0,
-            0x8000_0000_1234_5007
-        );
-        assert_eq!(
-            Pte::leaf(Pfn(0x200), PteFlags::default(), true).0,
-            0x8000_0000_0020_0081
-        );
+        let flags = PteFlags { writable: true, executable: false, user: true, accessed: false, dirty: false };
+        assert_eq!(Pte::leaf(Pfn(0x12345), flags, false).0, 0x8000_0000_1234_5007);
+        assert_eq!(Pte::leaf(Pfn(0x200), PteFlags::default(), true).0, 0x8000_0000_0020_0081);
         assert_eq!(Pte::table(Pfn(1)).0, 0x1067);
     }
 

@@ -163,24 +163,15 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
     match spec.kind {
         TableKind::Radix => {
             let spec = spec.radix.clone();
-            (
-                Box::new(RadixFactory::new(&spec)),
-                Box::new(move |_| radix::walker(&spec)),
-            )
+            (Box::new(RadixFactory::new(&spec)), Box::new(move |_| radix::walker(&spec)))
         }
         TableKind::Flattened => {
             let spec = spec.flattened.clone();
-            (
-                Box::new(FlattenedFactory::new(&spec)),
-                Box::new(move |_| flattened::walker(&spec)),
-            )
+            (Box::new(FlattenedFactory::new(&spec)), Box::new(move |_| flattened::walker(&spec)))
         }
         TableKind::Asap => {
             let spec = spec.asap.clone();
-            (
-                Box::new(AsapFactory::new(&spec)),
-                Box::new(move |_| asap::walker(&spec)),
-            )
+            (Box::new(AsapFactory::new(&spec)), Box::new(move |_| asap::walker(&spec)))
         }
         TableKind::Ideal => {
             let directory = IdealDirectory::default();
@@ -204,13 +195,7 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
     };
-    DesignParts {
-        tables,
-        placement,
-        new_walker,
-        new_lookaside,
-        new_speculator,
-    }
+    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator }
 }
 
 /// A design, for people.
@@ -288,10 +273,7 @@ mod tests {
             "`design.page_table.asap.pwc.pde_entries` is 4096",
             "`design.page_table.ideal.levels` is 6",
         ] {
-            assert!(
-                wrong.iter().any(|said| said.contains(key)),
-                "{key}: {wrong:?}"
-            );
+            assert!(wrong.iter().any(|said| said.contains(key)), "{key}: {wrong:?}");
         }
     }
 

@@ -84,10 +84,7 @@ impl AsapSpec {
             ));
         }
         if self.min_vma < 4096 {
-            wrong.push(format!(
-                "`{at}.min_vma` is {}: no VMA is smaller than a page of 4096 bytes",
-                self.min_vma
-            ));
+            wrong.push(format!("`{at}.min_vma` is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma));
         }
         wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
         wrong

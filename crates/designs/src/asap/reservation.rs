@@ -36,22 +36,11 @@ struct Run {
 
 impl Run {
     /// A run for the tables of `2^span` bytes each that `[start, end)` needs.
-    fn reserve(
-        start: u64,
-        end: u64,
-        span: u32,
-        footprint: &mut Footprint,
-        os: &mut TableContext<'_>,
-    ) -> Option<Run> {
+    fn reserve(start: u64, end: u64, span: u32, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Run> {
         let first = start >> span;
         let count = ((end - 1) >> span) - first + 1;
         let base = frames::allocate_run(count, footprint, os)?;
-        Some(Run {
-            base,
-            first,
-            count,
-            span,
-        })
+        Some(Run { base, first, count, span })
     }
 
     fn frame_for(&self, va: VirtAddr) -> Option<Pfn> {
@@ -99,11 +88,7 @@ impl Reservation {
 /// Ranges without `[start, end)`.
 fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
     let parts = |&(from, to): &(u64, u64)| [(from, to.min(start)), (from.max(end), to)];
-    *ranges = ranges
-        .iter()
-        .flat_map(parts)
-        .filter(|(from, to)| from < to)
-        .collect();
+    *ranges = ranges.iter().flat_map(parts).filter(|(from, to)| from < to).collect();
 }
 
 /// Nodes of the last two levels in their VMA's runs, where there are any.
@@ -152,9 +137,7 @@ impl Layout for Asap {
     ) -> Option<NodePlace> {
         let bits = NODE_BITS;
         for reservation in &mut self.reservations {
-            let frame = reservation
-                .run(wanted.span)
-                .and_then(|run| run.frame_for(wanted.va));
+            let frame = reservation.run(wanted.span).and_then(|run| run.frame_for(wanted.va));
             if let Some(frame) = frame {
                 reservation.in_use += 1;
                 self.counters.tables_in_order += 1;
@@ -167,10 +150,7 @@ impl Layout for Asap {
     }
 
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
-        let owner = self
-            .reservations
-            .iter_mut()
-            .find(|reservation| reservation.holds(node.frame));
+        let owner = self.reservations.iter_mut().find(|reservation| reservation.holds(node.frame));
         let Some(owner) = owner else {
             frames::release(node.frame, node.frames(), footprint, os);
             return;
@@ -182,13 +162,7 @@ impl Layout for Asap {
         }
     }
 
-    fn vma_added(
-        &mut self,
-        start: VirtAddr,
-        len: u64,
-        footprint: &mut Footprint,
-        os: &mut TableContext<'_>,
-    ) {
+    fn vma_added(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         let mut uncovered = vec![(start.0, start.0 + len)];
         for reservation in &mut self.reservations {
             // Back within a VMA of before: its runs serve again.
@@ -214,24 +188,11 @@ impl Layout for Asap {
             let pl2 = Run::reserve(from, to, PL2_SPAN, footprint, os);
             self.counters.vmas_reserved += 1;
             self.generation += 1;
-            self.reservations.push(Reservation {
-                start: from,
-                end: to,
-                pl1,
-                pl2,
-                live: vec![(from, to)],
-                in_use: 0,
-            });
+            self.reservations.push(Reservation { start: from, end: to, pl1, pl2, live: vec![(from, to)], in_use: 0 });
         }
     }
 
-    fn vma_removed(
-        &mut self,
-        start: VirtAddr,
-        len: u64,
-        footprint: &mut Footprint,
-        os: &mut TableContext<'_>,
-    ) {
+    fn vma_removed(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         for reservation in &mut self.reservations {
             subtract(&mut reservation.live, start.0, start.0 + len);
         }
@@ -251,12 +212,7 @@ impl Layout for Asap {
         largest.sort_by_key(|r| (std::cmp::Reverse(r.end - r.start), r.start));
         for reservation in largest.into_iter().take(self.registers) {
             let pl2 = reservation.pl2.map_or(u64::MAX, |run| run.base.start().0);
-            registers.extend([
-                reservation.start,
-                reservation.end,
-                reservation.pl1.base.start().0,
-                pl2,
-            ]);
+            registers.extend([reservation.start, reservation.end, reservation.pl1.base.start().0, pl2]);
         }
     }
 

@@ -69,10 +69,7 @@ impl AsapWalker {
     /// Sends the prefetches of entries in levels whose entries cover `2^below` bytes or less.
     #[inline]
     fn prefetch(&mut self, va: VirtAddr, below: u32, now: Cycle, port: &mut dyn MemoryPort) {
-        let range = self
-            .ranges
-            .iter()
-            .find(|range| (range.start..range.end).contains(&va.0));
+        let range = self.ranges.iter().find(|range| (range.start..range.end).contains(&va.0));
         let Some(&range) = range else {
             self.counters.range_misses += 1;
             return;
@@ -107,19 +104,9 @@ impl Walker for AsapWalker {
         self.ranges.extend(decoded.take(self.limit));
     }
 
-    fn walk(
-        &mut self,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    ) -> Walk {
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
         let Some(start) = self.walker.start(va, now) else {
-            return Walk {
-                outcome: WalkOutcome::NotMapped,
-                ready: now,
-                accesses: 0,
-            };
+            return Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 };
         };
         if !self.filter {
             self.prefetch(va, u32::MAX, now, port);

@@ -27,11 +27,14 @@
 mod bed;
 mod model;
 mod port;
-mod script;
 mod scarce;
+mod script;
 
 pub use bed::TestBed;
 pub use port::TestPort;
+
+#[cfg(test)]
+mod tests;
 
 use crate::DesignParts;
 use ambulator_base::PageSize;
@@ -55,6 +58,9 @@ pub struct Options {
     pub max_loads: u32,
     /// The tables' footprints must add up to what the allocator gave. Off for tables that share memory among processes.
     pub exact_footprint: bool,
+    /// A large page may have several copies of its entry, each with dirty bits of its own: a walk that is no store may find
+    /// a dirty page's entry clean. What the software half says of the page must still be exact.
+    pub copied_entries: bool,
 }
 
 impl Default for Options {
@@ -68,6 +74,7 @@ impl Default for Options {
             scatter: None,
             max_loads: 64,
             exact_footprint: true,
+            copied_entries: false,
         }
     }
 }
@@ -95,10 +102,7 @@ pub struct Summary {
 ///
 /// # Errors
 /// The first difference, with what led to it.
-pub fn check(
-    mut make: impl FnMut() -> DesignParts,
-    options: &Options,
-) -> Result<Summary, String> {
+pub fn check(mut make: impl FnMut() -> DesignParts, options: &Options) -> Result<Summary, String> {
     let mut summary = Summary::default();
     script::run(make(), options, &mut summary)?;
     scarce::run(&mut make, options, &mut summary)?;

@@ -20,13 +20,7 @@ pub struct TestPort<'a> {
 impl TestPort<'_> {
     /// A port into `memory` with that latency, in cycles.
     pub fn new(memory: &mut PhysicalMemory, latency: u64) -> TestPort<'_> {
-        TestPort {
-            memory,
-            latency,
-            loads: Vec::new(),
-            fetches: Vec::new(),
-            updates: Vec::new(),
-        }
+        TestPort { memory, latency, loads: Vec::new(), fetches: Vec::new(), updates: Vec::new() }
     }
 
     fn inside(&self, at: PhysAddr) -> bool {
@@ -37,30 +31,14 @@ impl TestPort<'_> {
 impl MemoryPort for TestPort<'_> {
     fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
         self.loads.push(at);
-        let value = if self.inside(at) {
-            self.memory.read(at)
-        } else {
-            0
-        };
-        Loaded {
-            value,
-            ready: now.after(self.latency),
-            served: Served::Dram,
-        }
+        let value = if self.inside(at) { self.memory.read(at) } else { 0 };
+        Loaded { value, ready: now.after(self.latency), served: Served::Dram }
     }
 
     fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
         self.loads.push(at);
-        let words = if self.inside(at) {
-            self.memory.line(at)
-        } else {
-            [0; 8]
-        };
-        LoadedLine {
-            words,
-            ready: now.after(self.latency),
-            served: Served::Dram,
-        }
+        let words = if self.inside(at) { self.memory.line(at) } else { [0; 8] };
+        LoadedLine { words, ready: now.after(self.latency), served: Served::Dram }
     }
 
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {

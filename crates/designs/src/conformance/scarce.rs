@@ -17,20 +17,13 @@ const FAILURES: u64 = 24;
 /// Pages that are looked up after a failure.
 const LOOKUPS: usize = 64;
 
-pub fn run(
-    make: &mut dyn FnMut() -> DesignParts,
-    options: &Options,
-    summary: &mut Summary,
-) -> Result<(), String> {
+pub fn run(make: &mut dyn FnMut() -> DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
     let mut bytes = LEAST;
     loop {
         let mut bed = TestBed::new(bytes)?;
         let mut parts = make();
         let free = bed.frames.free_frames();
-        match parts
-            .tables
-            .new_table(ProcessId(0), Asid(1), &mut bed.os())
-        {
+        match parts.tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) {
             Ok(table) => return exhaust(Process::new(table, Asid(1)), bed, free, options, summary),
             Err(MapError::NoMemory { .. }) if bytes < MOST => {
                 if bed.frames.free_frames() != free {
@@ -69,18 +62,12 @@ fn exhaust(
             ));
         }
         let start = VirtAddr(random.below(pages) << 12);
-        let page = Page {
-            start,
-            size: PageSize::SIZE_4K,
-        };
+        let page = Page { start, size: PageSize::SIZE_4K };
         if process.overlaps(page) {
             continue;
         }
-        let mapping = Mapping {
-            page,
-            frame: Pfn(random.below(1 << 32)),
-            flags: PteFlags::user(Protection::READ_WRITE),
-        };
+        let mapping =
+            Mapping { page, frame: Pfn(random.below(1 << 32)), flags: PteFlags::user(Protection::READ_WRITE) };
         let before = (bed.frames.free_frames(), process.table.footprint());
         match process.table.map(mapping, &mut bed.os()) {
             Ok(()) => {
@@ -91,9 +78,8 @@ fn exhaust(
                 failures += 1;
                 summary.failures += 1;
                 let after = (bed.frames.free_frames(), process.table.footprint());
-                let same = before.0 == after.0
-                    && before.1.bytes == after.1.bytes
-                    && before.1.entries == after.1.entries;
+                let same =
+                    before.0 == after.0 && before.1.bytes == after.1.bytes && before.1.entries == after.1.entries;
                 if !same {
                     return Err(format!(
                         "a map of {page:?} that found no memory changed free frames and footprint from {before:?} to {after:?}"
@@ -112,9 +98,7 @@ fn exhaust(
     for mapping in std::mem::take(&mut process.pages).into_values() {
         let said = process.table.unmap(mapping.page, &mut bed.os());
         if said != Some(mapping) {
-            return Err(format!(
-                "unmap after memory ran out says {said:?}, and it must be {mapping:?}"
-            ));
+            return Err(format!("unmap after memory ran out says {said:?}, and it must be {mapping:?}"));
         }
     }
     process.table.destroy(&mut bed.os());

@@ -3,9 +3,7 @@
 use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
 use crate::{DesignParts, registry::NewWalker};
-use ambulator_base::{
-    AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Random, VirtAddr,
-};
+use ambulator_base::{AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Random, VirtAddr};
 use ambulator_mmu::Invalidation;
 use ambulator_os::{MapError, Mapping, PteFlags, TableFactory};
 use std::collections::VecDeque;
@@ -38,15 +36,10 @@ pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Resu
     for step in 0..options.ops {
         script.step(step).map_err(|error| {
             let told = script.told.iter().cloned().collect::<Vec<_>>().join("\n  ");
-            format!(
-                "seed {}, step {step}: {error}\nthe latest operations:\n  {told}",
-                options.seed
-            )
+            format!("seed {}, step {step}: {error}\nthe latest operations:\n  {told}", options.seed)
         })?;
     }
-    script
-        .end()
-        .map_err(|error| format!("seed {}, at the end: {error}", options.seed))
+    script.end().map_err(|error| format!("seed {}, at the end: {error}", options.seed))
 }
 
 struct Script<'a> {
@@ -72,15 +65,11 @@ impl Script<'_> {
     }
 
     fn living(&self) -> Vec<usize> {
-        (0..self.processes.len())
-            .filter(|&number| self.processes[number].is_some())
-            .collect()
+        (0..self.processes.len()).filter(|&number| self.processes[number].is_some()).collect()
     }
 
     fn process(&mut self, number: usize) -> Result<&mut Process, String> {
-        self.processes[number]
-            .as_mut()
-            .ok_or_else(|| format!("process {number} of the script has exited"))
+        self.processes[number].as_mut().ok_or_else(|| format!("process {number} of the script has exited"))
     }
 
     fn step(&mut self, step: u32) -> Result<(), String> {
@@ -146,11 +135,7 @@ impl Script<'_> {
         };
         let from_end = self.random.chance(0.2);
         let offset = self.random.below(span);
-        Ok(VirtAddr(if from_end {
-            end - 1 - offset
-        } else {
-            start + offset
-        }))
+        Ok(VirtAddr(if from_end { end - 1 - offset } else { start + offset }))
     }
 
     fn some_size(&mut self) -> PageSize {
@@ -190,17 +175,13 @@ impl Script<'_> {
 
     fn within_areas(&mut self, number: usize, page: Page) -> Result<bool, String> {
         let areas = &self.process(number)?.areas;
-        Ok(areas
-            .iter()
-            .any(|&(start, end)| page.start.0 >= start && page.end().0 <= end))
+        Ok(areas.iter().any(|&(start, end)| page.start.0 >= start && page.end().0 <= end))
     }
 
     /// Maps a page where nothing is; false if there was no memory for the table.
     fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
         let page = mapping.page;
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         match process.table.map(mapping, &mut self.bed.os()) {
             Ok(()) => {
                 process.pages.insert(page.start.0, mapping);
@@ -218,17 +199,13 @@ impl Script<'_> {
 
     /// Unmaps a mapped page, without an invalidation.
     fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let truth = process.pages.remove(&page.start.0);
         let said = process.table.unmap(page, &mut self.bed.os());
         self.summary.unmaps += 1;
         match (said, truth) {
             (Some(said), Some(truth)) if said == truth => Ok(said),
-            _ => Err(format!(
-                "unmap of {page:?} says {said:?}, and it must be {truth:?}"
-            )),
+            _ => Err(format!("unmap of {page:?} says {said:?}, and it must be {truth:?}")),
         }
     }
 
@@ -245,11 +222,7 @@ impl Script<'_> {
         let asid = Asid(number as u16 + 1);
         let all = self.random.chance(0.3);
         for core in &mut self.cores {
-            core.walker.invalidate(if all {
-                Invalidation::All
-            } else {
-                Invalidation::Asid(asid)
-            });
+            core.walker.invalidate(if all { Invalidation::All } else { Invalidation::Asid(asid) });
         }
     }
 
@@ -261,19 +234,10 @@ impl Script<'_> {
             _ => AccessKind::Load,
         };
         let core = &mut self.cores[self.random.below(CORES as u64) as usize];
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         process.check_lookup(va, &self.bed)?;
         core.run(number, process);
-        core.check_walk(
-            process,
-            va,
-            access,
-            &mut self.bed,
-            self.options,
-            self.summary,
-        )?;
+        core.check_walk(process, va, access, &mut self.bed, self.options, self.summary)?;
         process.check_lookup(va, &self.bed)
     }
 
@@ -309,11 +273,7 @@ impl Script<'_> {
     fn map_some(&mut self, number: usize) -> Result<(), String> {
         let size = self.some_size();
         let first = Page::containing(self.some_address(number)?, size);
-        let run = if size == PageSize::SIZE_4K && self.random.chance(0.5) {
-            1 + self.random.below(40)
-        } else {
-            1
-        };
+        let run = if size == PageSize::SIZE_4K && self.random.chance(0.5) { 1 + self.random.below(40) } else { 1 };
         let flags = self.some_flags();
         let frame = self.some_frame(size);
         let contiguous = self.random.chance(0.5);
@@ -325,11 +285,7 @@ impl Script<'_> {
             if !free {
                 continue;
             }
-            let frame = if contiguous {
-                frame.offset(i * size.frames())
-            } else {
-                self.some_frame(size)
-            };
+            let frame = if contiguous { frame.offset(i * size.frames()) } else { self.some_frame(size) };
             // What walks knew of the page before is "not mapped", which no hardware keeps: no invalidation.
             let known = self.random.chance(0.2);
             if known {
@@ -347,11 +303,7 @@ impl Script<'_> {
         let Some(first) = self.some_page(number)? else {
             return Ok(());
         };
-        let run = if self.random.chance(0.5) {
-            1 + self.random.below(60) as usize
-        } else {
-            1
-        };
+        let run = if self.random.chance(0.5) { 1 + self.random.below(60) as usize } else { 1 };
         let pages: Vec<Page> = self
             .process(number)?
             .pages
@@ -359,11 +311,7 @@ impl Script<'_> {
             .take(run)
             .map(|(_, mapping)| mapping.page)
             .collect();
-        self.tell(format!(
-            "unmap {} from {:?} in process {number}",
-            pages.len(),
-            first.page
-        ));
+        self.tell(format!("unmap {} from {:?} in process {number}", pages.len(), first.page));
         for &page in &pages {
             self.unmap(number, page)?;
             self.invalidate(number, page)?;
@@ -379,9 +327,7 @@ impl Script<'_> {
     fn refuse(&mut self, number: usize, page: Page) -> Result<(), String> {
         let flags = self.some_flags();
         let frame = self.some_frame(page.size);
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
         if let Some(said) = process.table.unmap(page, os) {
             return Err(format!("{page:?} is not mapped, and unmap says {said:?}"));
@@ -399,15 +345,11 @@ impl Script<'_> {
         };
         let page = mapping.page;
         self.tell(format!("{flags:?} for {page:?} in process {number}"));
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         if !process.table.set_flags(page, flags, &mut self.bed.os()) {
             return Err(format!("{page:?} is mapped, and set_flags says no"));
         }
-        process
-            .pages
-            .insert(page.start.0, Mapping { flags, ..mapping });
+        process.pages.insert(page.start.0, Mapping { flags, ..mapping });
         process.check_lookup(page.start, &self.bed)?;
         self.invalidate(number, page)?;
         self.probe_around(number, page)
@@ -420,15 +362,11 @@ impl Script<'_> {
         let page = mapping.page;
         let frame = self.some_frame(page.size);
         self.tell(format!("move {page:?} to {frame:?} in process {number}"));
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         if !process.table.move_frame(page, frame, &mut self.bed.os()) {
             return Err(format!("{page:?} is mapped, and move_frame says no"));
         }
-        process
-            .pages
-            .insert(page.start.0, Mapping { frame, ..mapping });
+        process.pages.insert(page.start.0, Mapping { frame, ..mapping });
         process.check_lookup(page.start, &self.bed)?;
         self.invalidate(number, page)?;
         self.probe_around(number, page)
@@ -448,16 +386,9 @@ impl Script<'_> {
         if !self.holds(size) || blocked || !self.within_areas(number, page)? {
             return Ok(());
         }
-        let small: Vec<Page> = self
-            .process(number)?
-            .pages
-            .range(page.start.0..page.end().0)
-            .map(|(_, mapping)| mapping.page)
-            .collect();
-        self.tell(format!(
-            "promote {} pages of {page:?} in process {number}",
-            small.len()
-        ));
+        let small: Vec<Page> =
+            self.process(number)?.pages.range(page.start.0..page.end().0).map(|(_, mapping)| mapping.page).collect();
+        self.tell(format!("promote {} pages of {page:?} in process {number}", small.len()));
         for &small in &small {
             if self.random.chance(0.1) {
                 self.probe(number, small.start)?;
@@ -475,12 +406,7 @@ impl Script<'_> {
     /// A split: a large page goes, 512 (or fewer) small ones with its frames come.
     fn demote(&mut self, number: usize) -> Result<(), String> {
         let large = PageSize::SIZE_2M;
-        let found = self
-            .process(number)?
-            .pages
-            .values()
-            .find(|mapping| mapping.page.size == large)
-            .copied();
+        let found = self.process(number)?.pages.values().find(|mapping| mapping.page.size == large).copied();
         let Some(mapping) = found else { return Ok(()) };
         let page = mapping.page;
         self.tell(format!("demote {page:?} in process {number}"));
@@ -491,15 +417,8 @@ impl Script<'_> {
             if !keep && self.random.chance(0.5) {
                 continue;
             }
-            let small = Page {
-                start: page.start.offset(i * FRAME_BYTES),
-                size: PageSize::SIZE_4K,
-            };
-            let piece = Mapping {
-                page: small,
-                frame: gone.frame.offset(i),
-                flags: gone.flags,
-            };
+            let small = Page { start: page.start.offset(i * FRAME_BYTES), size: PageSize::SIZE_4K };
+            let piece = Mapping { page: small, frame: gone.frame.offset(i), flags: gone.flags };
             self.map(number, piece)?;
         }
         self.invalidate(number, page)?;
@@ -516,34 +435,22 @@ impl Script<'_> {
         let (from, to) = if whole { (start, end) } else { (from, to) };
         self.tell(format!("hole {from:#x} to {to:#x} in process {number}"));
         let process = self.process(number)?;
-        let straddled = process
-            .find(VirtAddr(from))
-            .is_some_and(|m| m.page.start.0 < from)
-            || process
-                .find(VirtAddr(to - 1))
-                .is_some_and(|m| m.page.end().0 > to);
+        let straddled = process.find(VirtAddr(from)).is_some_and(|m| m.page.start.0 < from)
+            || process.find(VirtAddr(to - 1)).is_some_and(|m| m.page.end().0 > to);
         if straddled {
             return Ok(());
         }
-        let pages: Vec<Page> = process
-            .pages
-            .range(from..to)
-            .map(|(_, mapping)| mapping.page)
-            .collect();
+        let pages: Vec<Page> = process.pages.range(from..to).map(|(_, mapping)| mapping.page).collect();
         for page in pages {
             self.unmap(number, page)?;
             self.invalidate(number, page)?;
         }
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
         process.table.vma_removed(VirtAddr(from), to - from, os);
         process.check_registers()?;
         self.probe(number, VirtAddr(from))?;
-        let process = self.processes[number]
-            .as_mut()
-            .ok_or("the process has exited")?;
+        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
         process.table.vma_added(VirtAddr(from), to - from, os);
         Ok(())
@@ -569,12 +476,7 @@ impl Script<'_> {
 
     fn exit(&mut self, number: usize) -> Result<(), String> {
         self.tell(format!("exit of process {number}"));
-        let pages: Vec<Page> = self
-            .process(number)?
-            .pages
-            .values()
-            .map(|mapping| mapping.page)
-            .collect();
+        let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
         for page in pages {
             self.unmap(number, page)?;
         }
@@ -591,8 +493,7 @@ impl Script<'_> {
         if self.options.exact_footprint && (left.bytes, left.entries) != (0, 0) {
             return Err(format!("a destroyed table still says {left:?}"));
         }
-        self.summary.largest_contiguous =
-            self.summary.largest_contiguous.max(left.largest_contiguous);
+        self.summary.largest_contiguous = self.summary.largest_contiguous.max(left.largest_contiguous);
         for core in &mut self.cores {
             core.walker.invalidate(Invalidation::Asid(process.asid));
             if core.loaded.is_some_and(|(loaded, _)| loaded == number) {
@@ -607,12 +508,7 @@ impl Script<'_> {
         self.tell("audit".into());
         let mut bytes = 0;
         for number in self.living() {
-            let pages: Vec<Page> = self
-                .process(number)?
-                .pages
-                .values()
-                .map(|mapping| mapping.page)
-                .collect();
+            let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
             for (i, page) in pages.iter().enumerate() {
                 self.probe(number, page.start)?;
                 if i % 16 == 0 {
@@ -625,17 +521,12 @@ impl Script<'_> {
                 && footprint.peak_bytes >= footprint.bytes
                 && footprint.largest_contiguous <= footprint.peak_bytes;
             if !plausible {
-                return Err(format!(
-                    "with {} pages mapped the footprint says {footprint:?}",
-                    pages.len()
-                ));
+                return Err(format!("with {} pages mapped the footprint says {footprint:?}", pages.len()));
             }
         }
         let taken = (self.at_first - self.bed.frames.free_frames()) * FRAME_BYTES;
         if self.options.exact_footprint && taken != bytes {
-            return Err(format!(
-                "the tables say that they take {bytes} bytes, and the allocator gave {taken}"
-            ));
+            return Err(format!("the tables say that they take {bytes} bytes, and the allocator gave {taken}"));
         }
         Ok(())
     }
@@ -647,10 +538,7 @@ impl Script<'_> {
         }
         let free = self.bed.frames.free_frames();
         if self.options.exact_footprint && free != self.at_first {
-            return Err(format!(
-                "after the last exit {free} of {} frames are free",
-                self.at_first
-            ));
+            return Err(format!("after the last exit {free} of {} frames are free", self.at_first));
         }
         Ok(())
     }

@@ -22,8 +22,7 @@ mod tests;
 
 use crate::frames;
 use crate::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, PwcSpec, Tree, TreeWalker, va_bits,
-    validate_levels,
+    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
 };
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, ProcessId};
 use ambulator_mmu::Walker;
@@ -124,18 +123,12 @@ impl Layout for Flattened {
         if self.merges(wanted) {
             if let Some(frame) = frames::allocate(FLAT_BITS - NODE_BITS, footprint, os) {
                 self.counters.merged_nodes += 1;
-                return Some(NodePlace {
-                    frame,
-                    bits: FLAT_BITS,
-                });
+                return Some(NodePlace { frame, bits: FLAT_BITS });
             }
             self.counters.merge_failures += 1;
         }
         let frame = frames::allocate(0, footprint, os)?;
-        Some(NodePlace {
-            frame,
-            bits: NODE_BITS,
-        })
+        Some(NodePlace { frame, bits: NODE_BITS })
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -13,14 +13,10 @@ mod tests;
 
 use crate::pte::Pte;
 use crate::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
-use ambulator_base::{
-    AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr,
-};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
-use ambulator_os::{
-    Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory,
-};
+use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,10 +85,7 @@ pub struct IdealFactory {
 impl IdealFactory {
     /// A factory of tables of a validated spec, which walkers with the same directory find.
     pub fn new(spec: &IdealSpec, directory: IdealDirectory) -> IdealFactory {
-        IdealFactory {
-            va_bits: va_bits(spec.levels),
-            directory,
-        }
+        IdealFactory { va_bits: va_bits(spec.levels), directory }
     }
 }
 
@@ -105,11 +98,7 @@ impl TableFactory for IdealFactory {
     ) -> Result<Box<dyn PageTable>, MapError> {
         let tree = Arc::new(RwLock::new(Tree::new(Plain, self.va_bits, os)?));
         let number = self.directory.add(Arc::clone(&tree));
-        Ok(Box::new(IdealTable {
-            tree,
-            number,
-            directory: self.directory.clone(),
-        }))
+        Ok(Box::new(IdealTable { tree, number, directory: self.directory.clone() }))
     }
 }
 
@@ -188,11 +177,7 @@ pub struct IdealWalker {
 impl IdealWalker {
     /// A walker for the tables of `directory`.
     pub fn new(directory: IdealDirectory) -> IdealWalker {
-        IdealWalker {
-            directory,
-            tree: None,
-            counters: IdealCounters::default(),
-        }
+        IdealWalker { directory, tree: None, counters: IdealCounters::default() }
     }
 }
 
@@ -202,23 +187,13 @@ impl Walker for IdealWalker {
         self.tree = number.and_then(|&number| self.directory.find(number));
     }
 
-    fn walk(
-        &mut self,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    ) -> Walk {
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
         let end = self.tree.as_ref().and_then(|tree| {
             let tree = tree.read().unwrap_or_else(PoisonError::into_inner);
             tree.terminal(va)
         });
         let Some(end) = end else {
-            return Walk {
-                outcome: WalkOutcome::NotMapped,
-                ready: now,
-                accesses: 0,
-            };
+            return Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 };
         };
         let loaded = port.load(end.at, now);
         self.counters.loads += 1;
@@ -235,11 +210,7 @@ impl Walker for IdealWalker {
             }
             _ => WalkOutcome::NotMapped,
         };
-        Walk {
-            outcome,
-            ready: loaded.ready,
-            accesses: 1,
-        }
+        Walk { outcome, ready: loaded.ready, accesses: 1 }
     }
 
     fn invalidate(&mut self, _what: Invalidation) {}

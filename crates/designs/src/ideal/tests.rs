@@ -1,1 +1,83 @@
+use super::*;
+use crate::conformance::{self, Options, TestBed, TestPort};
+use crate::{DesignSpec, TableKind, build};
+use ambulator_base::{PageSize, Protection};
+use proptest::prelude::*;
 
+fn mapping(va: u64, size: PageSize) -> Mapping {
+    Mapping {
+        page: Page::containing(VirtAddr(va), size),
+        frame: Pfn(1 << 20),
+        flags: PteFlags::user(Protection::READ_WRITE),
+    }
+}
+
+#[test]
+fn every_walk_is_one_load_found_or_not() {
+    for levels in [4, 5] {
+        let mut bed = TestBed::new(64 << 20).unwrap();
+        let directory = IdealDirectory::default();
+        let mut factory = IdealFactory::new(&IdealSpec { levels }, directory.clone());
+        let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+        let pages = [
+            (0x5555_5555_5000, PageSize::SIZE_4K),
+            (0x5555_5560_0000, PageSize::SIZE_2M),
+            (0x5555_8000_0000, PageSize::SIZE_1G),
+        ];
+        for (va, size) in pages {
+            table.map(mapping(va, size), &mut bed.os()).unwrap();
+        }
+        let mut walker = IdealWalker::new(directory);
+        walker.load_registers(Asid(1), &TableRegisters(table.registers()));
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        let mut walk = |va: u64| walker.walk(VirtAddr(va), AccessKind::Load, Cycle(0), &mut port);
+        for (va, size) in pages {
+            let walk = walk(va);
+            assert_eq!((walk.accesses, walk.ready), (1, Cycle(100)));
+            assert!(matches!(walk.outcome, WalkOutcome::Mapped(found) if found.size == size));
+        }
+        for va in [0, 0x5555_5555_6000, 0x5555_5580_0000, 0x7fff_0000_0000] {
+            let walk = walk(va);
+            assert_eq!((walk.accesses, walk.ready), (1, Cycle(100)));
+            assert_eq!(walk.outcome, WalkOutcome::NotMapped);
+        }
+    }
+}
+
+#[test]
+fn a_table_that_is_gone_maps_nothing() {
+    let mut bed = TestBed::new(64 << 20).unwrap();
+    let directory = IdealDirectory::default();
+    let mut factory = IdealFactory::new(&IdealSpec::default(), directory.clone());
+    let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+    let registers = TableRegisters(table.registers());
+    let mut early = IdealWalker::new(directory.clone());
+    early.load_registers(Asid(1), &registers);
+    table.destroy(&mut bed.os());
+    let mut late = IdealWalker::new(directory);
+    late.load_registers(Asid(1), &registers);
+    let mut port = TestPort::new(&mut bed.memory, 100);
+    for walker in [&mut early, &mut late] {
+        let walk = walker.walk(VirtAddr(0), AccessKind::Load, Cycle(0), &mut port);
+        assert_eq!((walk.outcome, walk.accesses), (WalkOutcome::NotMapped, 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn conforms(seed in any::<u64>(), five in any::<bool>()) {
+        let mut spec = DesignSpec::default();
+        spec.page_table.kind = TableKind::Ideal;
+        spec.page_table.ideal.levels = if five { 5 } else { 4 };
+        let options = Options {
+            seed,
+            ops: 800,
+            va_bits: spec.page_table.va_bits(),
+            max_loads: 1,
+            ..Options::default()
+        };
+        let summary = conformance::check(|| build(&spec), &options);
+        prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
+    }
+}

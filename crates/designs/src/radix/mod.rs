@@ -36,10 +36,7 @@ pub struct RadixSpec {
 
 impl Default for RadixSpec {
     fn default() -> Self {
-        RadixSpec {
-            levels: 4,
-            pwc: PwcSpec::default(),
-        }
+        RadixSpec { levels: 4, pwc: PwcSpec::default() }
     }
 }
 
@@ -60,9 +57,7 @@ pub struct RadixFactory {
 impl RadixFactory {
     /// A factory of tables of a validated spec.
     pub fn new(spec: &RadixSpec) -> RadixFactory {
-        RadixFactory {
-            va_bits: va_bits(spec.levels),
-        }
+        RadixFactory { va_bits: va_bits(spec.levels) }
     }
 }
 

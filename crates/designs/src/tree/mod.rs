@@ -68,24 +68,10 @@ pub trait Layout: Send + Sync {
     }
 
     /// A VMA was added.
-    fn vma_added(
-        &mut self,
-        _start: VirtAddr,
-        _len: u64,
-        _footprint: &mut Footprint,
-        _os: &mut TableContext<'_>,
-    ) {
-    }
+    fn vma_added(&mut self, _start: VirtAddr, _len: u64, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
     /// A VMA, or a part of one, has gone.
-    fn vma_removed(
-        &mut self,
-        _start: VirtAddr,
-        _len: u64,
-        _footprint: &mut Footprint,
-        _os: &mut TableContext<'_>,
-    ) {
-    }
+    fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
     /// The tree is gone: what the layout itself holds goes back.
     fn destroy(&mut self, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
@@ -114,10 +100,7 @@ impl Layout for Plain {
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
         let frame = crate::frames::allocate(0, footprint, os)?;
-        Some(NodePlace {
-            frame,
-            bits: NODE_BITS,
-        })
+        Some(NodePlace { frame, bits: NODE_BITS })
     }
 }
 
@@ -137,7 +120,9 @@ pub(crate) fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
 /// A spec's number of levels, in a sentence if it is not one that x86-64 has.
 pub(crate) fn validate_levels(levels: u32, at: &str) -> Option<String> {
     (!matches!(levels, 4 | 5)).then(|| {
-        format!("`{at}.levels` is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)")
+        format!(
+            "`{at}.levels` is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)"
+        )
     })
 }
 

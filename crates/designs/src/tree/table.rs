@@ -79,14 +79,8 @@ impl<L: Layout> Tree<L> {
     /// No memory for the root.
     pub fn new(mut layout: L, va_bits: u32, os: &mut TableContext<'_>) -> Result<Self, MapError> {
         let mut footprint = Footprint::default();
-        let wanted = NodeWanted {
-            va: VirtAddr(0),
-            span: va_bits,
-            page: PageSize::SIZE_1G,
-        };
-        let place = layout
-            .allocate(wanted, &mut footprint, os)
-            .ok_or(MapError::NoMemory { bytes: 4096 })?;
+        let wanted = NodeWanted { va: VirtAddr(0), span: va_bits, page: PageSize::SIZE_1G };
+        let place = layout.allocate(wanted, &mut footprint, os).ok_or(MapError::NoMemory { bytes: 4096 })?;
         let mut tree = Tree {
             layout,
             footprint,
@@ -187,10 +181,7 @@ impl<L: Layout> Tree<L> {
             return None;
         }
         let id = self.descend(va, 12);
-        Some(Terminal {
-            at: self.entry(id, va),
-            shift: u32::from(self.nodes[id as usize].shift),
-        })
+        Some(Terminal { at: self.entry(id, va), shift: u32::from(self.nodes[id as usize].shift) })
     }
 
     /// A hint to the host: the last entry of a walk for `va` is wanted soon.
@@ -249,11 +240,7 @@ impl<L: Layout> Tree<L> {
                 return Err(MapError::Occupied);
             }
             let span = u32::from(self.nodes[id as usize].shift);
-            let wanted = NodeWanted {
-                va: VirtAddr(va.0 >> span << span),
-                span,
-                page,
-            };
+            let wanted = NodeWanted { va: VirtAddr(va.0 >> span << span), span, page };
             let Some(place) = self.layout.allocate(wanted, &mut self.footprint, os) else {
                 self.prune(id, va, os);
                 return Err(MapError::NoMemory { bytes: 4096 });
@@ -290,10 +277,7 @@ impl<L: Layout> Tree<L> {
     }
 
     fn place(&self, id: NodeId) -> NodePlace {
-        NodePlace {
-            frame: self.frames[id as usize],
-            bits: u32::from(self.nodes[id as usize].bits),
-        }
+        NodePlace { frame: self.frames[id as usize], bits: u32::from(self.nodes[id as usize].bits) }
     }
 
     /// The entries of exactly this page, if it is mapped.
@@ -309,11 +293,7 @@ impl<L: Layout> Tree<L> {
         let node_shift = u32::from(self.nodes[node as usize].shift);
         let mapped = pte.present() && leaf_size(pte, node_shift) == Some(page.size);
         // A page has one entry, but for the large one that is repeated.
-        mapped.then(|| Run {
-            node,
-            at,
-            entries: 1 << (shift - node_shift),
-        })
+        mapped.then(|| Run { node, at, entries: 1 << (shift - node_shift) })
     }
 
     /// Unmaps exactly this page. See [`ambulator_os::PageTable::unmap`].
@@ -329,11 +309,7 @@ impl<L: Layout> Tree<L> {
             self.prune(run.node, page.start, os);
         }
         self.footprint.entries -= 1;
-        Some(Mapping {
-            page,
-            frame: pte.frame(),
-            flags: pte.flags(),
-        })
+        Some(Mapping { page, frame: pte.frame(), flags: pte.flags() })
     }
 
     /// Rewrites a mapped page's flags. False if it is not mapped.
@@ -346,12 +322,7 @@ impl<L: Layout> Tree<L> {
         self.rewrite(page, os, |pte| pte.with_frame(frame))
     }
 
-    fn rewrite(
-        &mut self,
-        page: Page,
-        os: &mut TableContext<'_>,
-        change: impl Fn(Pte) -> Pte,
-    ) -> bool {
+    fn rewrite(&mut self, page: Page, os: &mut TableContext<'_>, change: impl Fn(Pte) -> Pte) -> bool {
         let Some(run) = self.run(page, os.memory) else {
             return false;
         };
@@ -384,18 +355,10 @@ impl<L: Layout> Tree<L> {
                     let first = PhysAddr(at.0 & !(entries * 8 - 1));
                     pte = merged_at(first, entries, memory);
                 }
-                return Some(Mapping {
-                    page: Page::containing(va, size),
-                    frame: pte.frame(),
-                    flags: pte.flags(),
-                });
+                return Some(Mapping { page: Page::containing(va, size), frame: pte.frame(), flags: pte.flags() });
             }
             node = pte.frame().start();
-            bits = if pte.0 & FLAT != 0 {
-                FLAT_BITS
-            } else {
-                super::NODE_BITS
-            };
+            bits = if pte.0 & FLAT != 0 { FLAT_BITS } else { super::NODE_BITS };
             shift -= bits;
         }
     }

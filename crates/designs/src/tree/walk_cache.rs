@@ -35,27 +35,14 @@ pub struct PwcSpec {
 
 impl Default for PwcSpec {
     fn default() -> Self {
-        PwcSpec {
-            pde_entries: 32,
-            pdpte_entries: 32,
-            pml4e_entries: 32,
-            pml5e_entries: 32,
-            ways: 0,
-            latency: 2,
-        }
+        PwcSpec { pde_entries: 32, pdpte_entries: 32, pml4e_entries: 32, pml5e_entries: 32, ways: 0, latency: 2 }
     }
 }
 
 impl PwcSpec {
     /// No page-walk caches: every walk loads an entry of each level.
     pub fn none() -> PwcSpec {
-        PwcSpec {
-            pde_entries: 0,
-            pdpte_entries: 0,
-            pml4e_entries: 0,
-            pml5e_entries: 0,
-            ..PwcSpec::default()
-        }
+        PwcSpec { pde_entries: 0, pdpte_entries: 0, pml4e_entries: 0, pml5e_entries: 0, ..PwcSpec::default() }
     }
 
     fn levels(&self) -> [(&'static str, u32); LEVELS] {
@@ -142,18 +129,11 @@ impl WalkCaches {
             (entries > 0).then(|| {
                 let ways = if spec.ways == 0 { entries } else { spec.ways };
                 let sets = (entries / ways).max(1);
-                Level {
-                    array: SetArray::new(sets as usize, ways as usize, Replacement::Lru),
-                    sets: u64::from(sets),
-                }
+                Level { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets: u64::from(sets) }
             })
         });
         // Without caches there is nothing to wait for.
-        let latency = if levels.iter().any(Option::is_some) {
-            spec.latency
-        } else {
-            0
-        };
+        let latency = if levels.iter().any(Option::is_some) { spec.latency } else { 0 };
         WalkCaches { levels, latency }
     }
 
@@ -166,10 +146,7 @@ impl WalkCaches {
     fn set_and_key(level: &Level, asid: Asid, va: VirtAddr, shift: u32) -> (usize, u64) {
         let number = va.0 >> shift;
         // At most 36 bits of number and 16 of ASID.
-        (
-            (number % level.sets) as usize,
-            number << 16 | u64::from(asid.0),
-        )
+        ((number % level.sets) as usize, number << 16 | u64::from(asid.0))
     }
 
     /// The table nearest to `va`'s page whose pointer is there at `now`. A pointer whose load is still under way is not.
@@ -182,17 +159,8 @@ impl WalkCaches {
             if let Some(held) = level.array.lookup(set, key)
                 && held.ready <= now
             {
-                let bits = if held.pte.0 & FLAT != 0 {
-                    FLAT_BITS
-                } else {
-                    NODE_BITS
-                };
-                return Some(CachedNode {
-                    at: held.pte.frame().start(),
-                    bits,
-                    shift: span - bits,
-                    level: number,
-                });
+                let bits = if held.pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
+                return Some(CachedNode { at: held.pte.frame().start(), bits, shift: span - bits, level: number });
             }
         }
         None
@@ -226,9 +194,7 @@ impl WalkCaches {
                         let (set, key) = WalkCaches::set_and_key(level, asid, page.start, shift);
                         level.array.remove(set, key);
                     } else {
-                        level.array.retain(|key, _| {
-                            key as u16 != asid.0 || !(first..=last).contains(&(key >> 16))
-                        });
+                        level.array.retain(|key, _| key as u16 != asid.0 || !(first..=last).contains(&(key >> 16)));
                     }
                 }
                 Invalidation::Asid(asid) => {

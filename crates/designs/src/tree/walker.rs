@@ -72,12 +72,7 @@ impl TreeWalker {
         let Some(hit) = self.caches.lookup(self.asid, va, now) else {
             self.counters.pwc_misses += 1;
             let (bits, shift) = (self.root_bits, self.va_bits - self.root_bits);
-            return Some(WalkStart {
-                node: self.root,
-                bits,
-                shift,
-                now,
-            });
+            return Some(WalkStart { node: self.root, bits, shift, now });
         };
         match hit.level {
             0 => self.counters.pwc_pde_hits += 1,
@@ -85,29 +80,13 @@ impl TreeWalker {
             2 => self.counters.pwc_pml4e_hits += 1,
             _ => self.counters.pwc_pml5e_hits += 1,
         }
-        Some(WalkStart {
-            node: hit.at,
-            bits: hit.bits,
-            shift: hit.shift,
-            now,
-        })
+        Some(WalkStart { node: hit.at, bits: hit.bits, shift: hit.shift, now })
     }
 
     /// Walks on from `start`.
     #[inline]
-    pub fn finish(
-        &mut self,
-        va: VirtAddr,
-        access: AccessKind,
-        start: WalkStart,
-        port: &mut dyn MemoryPort,
-    ) -> Walk {
-        let WalkStart {
-            mut node,
-            mut bits,
-            mut shift,
-            mut now,
-        } = start;
+    pub fn finish(&mut self, va: VirtAddr, access: AccessKind, start: WalkStart, port: &mut dyn MemoryPort) -> Walk {
+        let WalkStart { mut node, mut bits, mut shift, mut now } = start;
         let mut accesses = 0;
         let outcome = loop {
             let at = node.offset((va.0 >> shift & ((1 << bits) - 1)) * 8);
@@ -129,19 +108,11 @@ impl TreeWalker {
             }
             self.caches.fill(self.asid, va, shift, pte, now);
             node = pte.frame().start();
-            bits = if pte.0 & FLAT != 0 {
-                FLAT_BITS
-            } else {
-                NODE_BITS
-            };
+            bits = if pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
             shift -= bits;
         };
         self.counters.loads += u64::from(accesses);
-        Walk {
-            outcome,
-            ready: now,
-            accesses,
-        }
+        Walk { outcome, ready: now, accesses }
     }
 }
 
@@ -158,20 +129,10 @@ impl Walker for TreeWalker {
         self.va_bits = va_bits as u32;
     }
 
-    fn walk(
-        &mut self,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    ) -> Walk {
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
         match self.start(va, now) {
             Some(start) => self.finish(va, access, start, port),
-            None => Walk {
-                outcome: WalkOutcome::NotMapped,
-                ready: now,
-                accesses: 0,
-            },
+            None => Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 },
         }
     }
 
