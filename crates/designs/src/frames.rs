@@ -41,8 +41,72 @@ fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
     let fmfi = if order == 0 { 0.0 } else { os.frames.fmfi(order.min(os.frames.max_block_order())) };
-    // The block is there, whatever the cost table says of blocks of this size at this fragmentation.
-    if let Some(cycles) = os.costs.allocation(bytes, fmfi) {
-        os.ledger.charge(LedgerCause::Allocate, cycles);
+    // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the limit.
+    let limit = os.costs.allocate_64m_fails_above;
+    let cycles = os.costs.allocation(bytes, fmfi);
+    let cycles = cycles.or_else(|| os.costs.allocation(bytes, limit));
+    os.ledger.charge(LedgerCause::Allocate, cycles.unwrap_or(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::TestBed;
+    use ambulator_base::PhysAddr;
+
+    /// Cycles charged for what `take` takes from a memory of 1 GiB.
+    fn charged(scatter: bool, take: impl Fn(&mut Footprint, &mut TableContext<'_>)) -> u64 {
+        let mut bed = TestBed::new(1 << 30).unwrap();
+        if scatter {
+            // Its lower half is in small pieces.
+            for frame in (512..1 << 17).step_by(8) {
+                bed.frames.allocate_at(Pfn(frame), 0);
+            }
+        }
+        take(&mut Footprint::default(), &mut bed.os());
+        bed.ledger.total(LedgerCause::Allocate)
+    }
+
+    #[test]
+    fn every_allocation_is_charged_by_its_size_and_the_fragmentation() {
+        let costs = ambulator_os::CostTable::default();
+        let frame = |footprint: &mut Footprint, os: &mut TableContext<'_>| {
+            allocate(0, footprint, os).unwrap();
+        };
+        assert_eq!(charged(false, frame), costs.allocate_4k);
+        assert_eq!(charged(true, frame), costs.allocate_4k);
+        let large = |footprint: &mut Footprint, os: &mut TableContext<'_>| {
+            allocate(9, footprint, os).unwrap();
+        };
+        let whole = |footprint: &mut Footprint, os: &mut TableContext<'_>| {
+            allocate_run(25_000, footprint, os).unwrap();
+        };
+        assert!(charged(true, large) > charged(false, large));
+        assert!(charged(false, whole) > 0);
+        assert!(charged(true, whole) > charged(false, whole));
+    }
+
+    #[test]
+    fn frames_come_zeroed_and_go_back_whole() {
+        let mut bed = TestBed::new(64 << 20).unwrap();
+        let free = bed.frames.free_frames();
+        for at in 0..64 << 8 {
+            bed.memory.write(PhysAddr(at << 12), !0);
+        }
+        let mut footprint = Footprint::default();
+        let block = allocate(9, &mut footprint, &mut bed.os()).unwrap();
+        let run = allocate_run(700, &mut footprint, &mut bed.os()).unwrap();
+        for frame in (0..512).map(|i| block.offset(i)) {
+            assert_eq!(bed.memory.read(frame.start()), 0);
+        }
+        for frame in (0..700).map(|i| run.offset(i)) {
+            assert_eq!(bed.memory.read(frame.start()), 0);
+        }
+        assert_eq!(footprint.bytes, 1212 * FRAME_BYTES);
+        assert_eq!(footprint.largest_contiguous, 700 * FRAME_BYTES);
+        release(block, 512, &mut footprint, &mut bed.os());
+        release(run, 700, &mut footprint, &mut bed.os());
+        assert_eq!((footprint.bytes, bed.frames.free_frames()), (0, free));
+        assert_eq!(footprint.peak_bytes, 1212 * FRAME_BYTES);
     }
 }

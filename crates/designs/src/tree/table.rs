@@ -180,8 +180,19 @@ impl<L: Layout> Tree<L> {
         if !self.within(va) {
             return None;
         }
-        let id = self.descend(va, 12);
-        Some(Terminal { at: self.entry(id, va), shift: u32::from(self.nodes[id as usize].shift) })
+        let id = self.descend(va, 21);
+        let node = &self.nodes[id as usize];
+        if node.shift == 21 {
+            let child = node.children[node.index(va)];
+            if child != NO_NODE {
+                // Nothing is below a directory but tables of the last level: the child's frame tells all, and its node,
+                // one in very many, stays out of the host's cache.
+                let index = va.vpn().0 & ((1 << super::NODE_BITS) - 1);
+                let at = self.frames[child as usize].start().offset(index * 8);
+                return Some(Terminal { at, shift: 12 });
+            }
+        }
+        Some(Terminal { at: self.entry(id, va), shift: u32::from(node.shift) })
     }
 
     /// A hint to the host: the last entry of a walk for `va` is wanted soon.
