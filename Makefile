@@ -17,7 +17,7 @@ test: setup
 
 # Host speed and memory of everything that has a goal.
 bench: setup $(AMBULATOR)
-	./scripts/bench.sh
+	python3 scripts/bench.py
 
 # The book, in docs/book/index.html.
 doc: setup $(AMBULATOR)

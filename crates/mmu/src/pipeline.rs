@@ -225,6 +225,7 @@ pub struct Mmu {
     instructions: FirstLevel,
     second: SecondLevel,
     l1_latency: u64,
+    timing: bool,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
     host: Option<HostStage>,
@@ -259,14 +260,19 @@ fn allowed(found: &Translation, access: AccessKind) -> bool {
 }
 
 impl Mmu {
-    /// An MMU with empty TLBs.
-    pub fn new(spec: &MmuSpec, sockets: Sockets) -> Mmu {
+    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and walkers are never short.
+    pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
+        let mut second = SecondLevel::new(&spec.l2_tlb);
+        if !timing {
+            second.latency = 0;
+        }
         Mmu {
             asid: Asid(0),
             data: FirstLevel::new(&spec.l1d_4k, &spec.l1d_2m, &spec.l1d_1g),
             instructions: FirstLevel::new(&spec.l1i_4k, &spec.l1i_2m, &TlbSpec::new(0, 0)),
-            second: SecondLevel::new(&spec.l2_tlb),
-            l1_latency: spec.l1_latency,
+            second,
+            l1_latency: if timing { spec.l1_latency } else { 0 },
+            timing,
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
             host: sockets.host,
@@ -411,15 +417,7 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Translated {
         let guess = self.speculate(va, access, now, port);
-        let start = self.walkers.start(now);
-        let walk = self.page_walk(va, access, start, port);
-        self.walkers.occupy(start, walk.ready);
-        self.counters.walker_queue_cycles += start.since(now);
-        self.counters.walk_cycles += walk.ready.since(start);
-        self.counters.walk_accesses += u64::from(walk.accesses);
-        self.counters.mmu_cycles += walk.ready.since(began);
-        self.walk_latency.add(walk.ready.since(start));
-        self.walk_loads.add(u64::from(walk.accesses));
+        let walk = self.timed_walk(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
@@ -440,6 +438,28 @@ impl Mmu {
         };
         self.counters.faults += 1;
         Translated::Fault { cause, at: walk.ready }
+    }
+
+    /// A walk on one of the core's walkers, counted.
+    #[inline]
+    fn timed_walk(&mut self, va: VirtAddr, access: AccessKind, began: Cycle, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+        if !self.timing {
+            let walk = self.page_walk(va, access, now, port);
+            self.counters.walk_accesses += u64::from(walk.accesses);
+            self.walk_loads.add(u64::from(walk.accesses));
+            // Walk caches have latencies of their own; without time they mean nothing.
+            return Walk { ready: now, ..walk };
+        }
+        let start = self.walkers.start(now);
+        let walk = self.page_walk(va, access, start, port);
+        self.walkers.occupy(start, walk.ready);
+        self.counters.walker_queue_cycles += start.since(now);
+        self.counters.walk_cycles += walk.ready.since(start);
+        self.counters.walk_accesses += u64::from(walk.accesses);
+        self.counters.mmu_cycles += walk.ready.since(began);
+        self.walk_latency.add(walk.ready.since(start));
+        self.walk_loads.add(u64::from(walk.accesses));
+        walk
     }
 
     fn page_walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {

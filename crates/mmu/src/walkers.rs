@@ -9,43 +9,50 @@ use ambulator_base::Cycle;
 /// never delays one that starts earlier.
 pub struct WalkerPool {
     starts: Vec<u64>,
-    ends: Vec<u64>,
+    lengths: Vec<u64>,
     next: usize,
     limit: usize,
+    /// The end of the walk that ends last: from there on every walker is free.
+    last_end: u64,
 }
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
     pub fn new(walkers: u32) -> WalkerPool {
         let remembered = (walkers as usize * 4).next_power_of_two().max(8);
-        WalkerPool { starts: vec![0; remembered], ends: vec![0; remembered], next: 0, limit: walkers as usize }
+        WalkerPool {
+            starts: vec![0; remembered],
+            lengths: vec![0; remembered],
+            next: 0,
+            limit: walkers as usize,
+            last_end: 0,
+        }
     }
 
     /// The first cycle, not before `now`, at which a walker is free.
     #[inline]
     pub fn start(&self, now: Cycle) -> Cycle {
         let mut at = now.0;
-        loop {
-            let mut busy = 0;
-            let mut soonest = u64::MAX;
-            for (&start, &end) in self.starts.iter().zip(&self.ends) {
-                let overlaps = start <= at && at < end;
-                busy += usize::from(overlaps);
-                soonest = soonest.min(if overlaps { end } else { u64::MAX });
+        while at < self.last_end {
+            // Within an interval: `at - start < length`, with wrap-around for walks that start later.
+            let within = |(start, length): (&u64, &u64)| at.wrapping_sub(*start) < *length;
+            let intervals = || self.starts.iter().zip(&self.lengths);
+            if intervals().filter(|i| within(*i)).count() < self.limit {
+                break;
             }
-            if busy < self.limit {
-                return Cycle(at);
-            }
-            at = soonest;
+            let ends = intervals().filter(|i| within(*i)).map(|(start, length)| start + length);
+            at = ends.min().unwrap_or(at);
         }
+        Cycle(at)
     }
 
     /// Notes a walk from `from` until `until`.
     #[inline]
     pub fn occupy(&mut self, from: Cycle, until: Cycle) {
         self.starts[self.next] = from.0;
-        self.ends[self.next] = until.0;
+        self.lengths[self.next] = until.since(from);
         self.next = (self.next + 1) & (self.starts.len() - 1);
+        self.last_end = self.last_end.max(until.0);
     }
 }
 

@@ -3,6 +3,7 @@
 mod compare;
 mod core;
 mod error;
+mod look_ahead;
 mod machine;
 mod oracle;
 mod report;

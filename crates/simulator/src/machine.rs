@@ -1,7 +1,8 @@
 //! A machine: cores, caches, DRAM and a kernel, assembled from a spec, and the loop that runs programs on it.
 
-use crate::core::{Core, CorePhase, CoreRunCounters};
+use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::{SimError, Stop};
+use crate::look_ahead::LookAhead;
 use crate::oracle;
 use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
 use crate::stream::SharedStream;
@@ -17,10 +18,6 @@ use ambulator_mmu::{
 use ambulator_os::{Kernel, KernelSpec, OsError, PageSizePolicy, Shootdown, Truth};
 use std::sync::Arc;
 
-/// Records that the loop looks ahead to bring the kernel's truth and the table's entry into the host's caches.
-const LOOK_AHEAD: usize = 24;
-/// Records that it looks ahead to bring in the model's cache sets, once the truth is there.
-const LOOK_AHEAD_SETS: usize = 8;
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 /// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
@@ -154,7 +151,7 @@ impl Machine {
             };
             cores.push(Core {
                 window: CoreWindow::new(&spec.core),
-                mmu: Mmu::new(&spec.mmu, sockets),
+                mmu: Mmu::new(&spec.mmu, sockets, timing),
                 traffic: WalkTraffic::default(),
                 process,
                 processes: vec![(ProcessId(0), process)],
@@ -166,7 +163,8 @@ impl Machine {
                 at: 0,
                 event_at: 0,
                 phase: CorePhase::Setup,
-                fetch_line: u64::MAX,
+                front_end: [u64::MAX; FRONT_END_LINES],
+                look_ahead: LookAhead::default(),
                 counters: CoreRunCounters::default(),
                 executed: 0,
                 budget_end: u64::MAX,
@@ -371,7 +369,8 @@ impl Machine {
         let epoch_check = 4096;
         let mut next_check = from + epoch_check;
         for i in from..to {
-            self.look_ahead(number, records, i);
+            let core = &mut self.cores[number];
+            core.look_ahead.ask(number, core.process, records, i, &self.kernel, &self.hierarchy);
             let executed = self.record(number, &records[i])?;
             let core = &mut self.cores[number];
             core.at = i + 1;
@@ -407,26 +406,6 @@ impl Machine {
         }
     }
 
-    /// Brings into the host's caches what records further on will need. Changes nothing but speed.
-    #[inline(always)]
-    fn look_ahead(&mut self, number: usize, records: &[Record], i: usize) {
-        let process = self.cores[number].process;
-        if let Some(far) = records.get(i + LOOK_AHEAD)
-            && far.is_data()
-        {
-            self.kernel.prefetch_truth(process, far.va);
-            if far.va.0 >> 12 != records[i + LOOK_AHEAD - 1].va.0 >> 12 {
-                self.kernel.prefetch_table(process, far.va);
-            }
-        }
-        if let Some(near) = records.get(i + LOOK_AHEAD_SETS)
-            && near.is_data()
-        {
-            let truth = self.kernel.truth(process, near.va);
-            self.hierarchy.prefetch_host(number, truth.frame().start().offset(near.va.0 & 0xfff));
-        }
-    }
-
     /// Executes one record; returns the instructions that it stands for.
     #[inline(always)]
     fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
@@ -436,8 +415,9 @@ impl Machine {
             return Ok(u64::from(record.gap));
         }
         let line = record.pc.0 >> 6;
-        if line != self.cores[number].fetch_line {
-            self.cores[number].fetch_line = line;
+        let held = &mut self.cores[number].front_end[line as usize % FRONT_END_LINES];
+        if *held != line {
+            *held = line;
             self.fetch(number, record.pc)?;
         }
         match record.kind {
@@ -790,6 +770,7 @@ impl Machine {
                     core.process = to;
                     core.counters.context_switches += 1;
                     core.generation = u64::MAX;
+                    core.front_end = [u64::MAX; FRONT_END_LINES];
                     self.settle(number);
                 }
             }

@@ -12,7 +12,7 @@ impl Machine {
         let mut all = Gathered::default();
         for core in &self.cores {
             core.counters.report("core", &mut all);
-            core.window.report("core", &mut all);
+            core.window.report("core.window", &mut all);
             core.mmu.report("mmu", &mut all);
             core.traffic.report("mmu.walk_served", &mut all);
         }
