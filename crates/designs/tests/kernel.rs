@@ -1,0 +1,169 @@
+//! Every page table under the kernel model: what walks find is what the kernel knows, after every kind of event.
+
+use ambulator_base::{
+    AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
+};
+use ambulator_designs::conformance::TestPort;
+use ambulator_designs::{DesignSpec, TableKind, build};
+use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
+use ambulator_mmu::{Invalidation, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
+
+const START: u64 = 0x5555_4000_0000;
+const LEN: u64 = 24 << 20;
+const MEMORY: u64 = 256 << 20;
+
+struct Machine {
+    kernel: Kernel,
+    walker: Box<dyn Walker>,
+    random: Random,
+    now: u64,
+}
+
+impl Machine {
+    fn new(kind: TableKind, policy: PageSizePolicy, seed: u64) -> Machine {
+        let mut design = DesignSpec::default();
+        design.page_table.kind = kind;
+        let mut parts = build(&design);
+        let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
+        let kernel = Kernel::new(
+            &spec,
+            CostTable::default(),
+            PhysicalMemory::new(MEMORY).unwrap(),
+            BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES),
+            parts.tables,
+            parts.placement,
+        );
+        Machine { kernel, walker: (parts.new_walker)(0), random: Random::new(seed), now: 0 }
+    }
+
+    /// What the simulator does after each action of the kernel.
+    fn shoot_down(&mut self) {
+        let mut shootdowns: Vec<Shootdown> = Vec::new();
+        self.kernel.take_shootdowns(&mut shootdowns);
+        for shootdown in shootdowns {
+            self.walker.invalidate(match shootdown {
+                Shootdown { global: true, .. } => Invalidation::All,
+                Shootdown { asid, page: Some(page), .. } => Invalidation::Page { asid, page },
+                Shootdown { asid, .. } => Invalidation::Asid(asid),
+            });
+        }
+    }
+
+    fn event(&mut self, process: ProcessId, event: &VmEvent) {
+        self.kernel.event(process, event).unwrap();
+        self.shoot_down();
+    }
+
+    fn walk(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Walk {
+        let asid: Asid = self.kernel.asid(process);
+        let registers = TableRegisters(self.kernel.registers(process));
+        self.walker.load_registers(asid, &registers);
+        self.now += 1000;
+        let mut port = TestPort::new(&mut self.kernel.memory, 50);
+        self.walker.walk(va, access, Cycle(self.now), &mut port)
+    }
+
+    /// Walks against the kernel's truth, faults where there is no page.
+    fn access(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
+        for _ in 0..3 {
+            let walk = self.walk(process, va, access);
+            let truth = self.kernel.truth(process, va);
+            let mut allowed = false;
+            match walk.outcome {
+                WalkOutcome::Mapped(found) => {
+                    assert!(truth.present(), "{va:?} is not there, and {found:?} was found");
+                    assert_eq!(found.physical(va).pfn(), truth.frame(), "{va:?}");
+                    assert_eq!(found.size, truth.size(), "{va:?}");
+                    assert_eq!(found.writable, truth.writable(), "{va:?}");
+                    allowed = access != AccessKind::Store || found.writable;
+                }
+                outcome => assert!(!truth.present(), "{va:?} is there, and {outcome:?}"),
+            }
+            if allowed {
+                return;
+            }
+            self.kernel.fault(process, va, access).unwrap();
+            self.shoot_down();
+        }
+        panic!("{va:?} faults for ever");
+    }
+
+    fn accesses(&mut self, process: ProcessId, count: u64) {
+        for _ in 0..count {
+            let va = VirtAddr(START + self.random.below(LEN));
+            let store = self.random.chance(0.5);
+            let kind = if store { AccessKind::Store } else { AccessKind::Load };
+            self.access(process, va, kind);
+        }
+    }
+}
+
+fn map(start: u64, len: u64) -> VmEvent {
+    VmEvent::Map { start: VirtAddr(start), len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous }
+}
+
+fn life(kind: TableKind, policy: PageSizePolicy) {
+    let mut machine = Machine::new(kind, policy, 5);
+    let free = machine.kernel.frames.free_frames();
+    let parent = machine.kernel.spawn().unwrap();
+    machine.event(parent, &map(START, LEN));
+    machine.event(parent, &VmEvent::Advise { start: VirtAddr(START), len: LEN, advice: Advice::Huge });
+    machine.accesses(parent, 2000);
+    for round in 1..=3 {
+        let process = ProcessId(parent.0);
+        machine.kernel.tick(process, Cycle(round * 100_000_000)).unwrap();
+        machine.shoot_down();
+        machine.accesses(parent, 500);
+    }
+    // A hole, and what was cut comes again.
+    let (hole, len) = (START + (3 << 20) + 0x5000, 4 << 20);
+    machine.event(parent, &VmEvent::Unmap { start: VirtAddr(hole), len });
+    for offset in (0..len).step_by(0x1_1000) {
+        let walk = machine.walk(parent, VirtAddr(hole + offset), AccessKind::Load);
+        assert_eq!(walk.outcome, WalkOutcome::NotMapped);
+    }
+    machine.event(parent, &map(hole, len));
+    machine.accesses(parent, 1000);
+    // Rights are taken and given back.
+    for protection in [Protection::READ, Protection::READ_WRITE] {
+        machine.event(parent, &VmEvent::Protect { start: VirtAddr(START), len: LEN, protection });
+        for _ in 0..500 {
+            let va = VirtAddr(START + machine.random.below(LEN));
+            machine.access(parent, va, AccessKind::Load);
+        }
+    }
+    machine.accesses(parent, 500);
+    // Copy on write, on both sides.
+    let child = machine.kernel.fork(parent).unwrap();
+    machine.shoot_down();
+    for _ in 0..4 {
+        machine.accesses(parent, 300);
+        machine.accesses(child, 300);
+    }
+    machine.event(parent, &VmEvent::Touch { start: VirtAddr(START), len: LEN, write: true });
+    machine.accesses(parent, 300);
+    // The kernel's own check takes its time: where pages of both sizes come and go.
+    if policy == PageSizePolicy::Khugepaged {
+        machine.kernel.check().unwrap();
+    }
+    for process in [parent, child] {
+        machine.event(process, &VmEvent::Exit { process });
+    }
+    assert_eq!(machine.kernel.frames.free_frames(), free);
+}
+
+#[test]
+fn walks_find_what_the_kernel_knows() {
+    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Ideal] {
+        for policy in [
+            PageSizePolicy::Never,
+            PageSizePolicy::Always,
+            PageSizePolicy::Madvise,
+            PageSizePolicy::Khugepaged,
+            PageSizePolicy::Reservation,
+        ] {
+            life(kind, policy);
+        }
+    }
+}
