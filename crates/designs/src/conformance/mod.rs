@@ -25,6 +25,7 @@
 //! - a map that fails for lack of memory leaves anything changed: the frames taken, the footprint, what look-ups say.
 
 mod bed;
+mod lives;
 mod model;
 mod port;
 mod scarce;

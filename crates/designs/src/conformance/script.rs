@@ -3,7 +3,7 @@
 use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
 use crate::{DesignParts, registry::NewWalker};
-use ambulator_base::{AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Random, VirtAddr};
+use ambulator_base::{AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, Random, VirtAddr};
 use ambulator_mmu::Invalidation;
 use ambulator_os::{MapError, Mapping, PteFlags, TableFactory};
 use std::collections::VecDeque;
@@ -42,33 +42,33 @@ pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Resu
     script.end().map_err(|error| format!("seed {}, at the end: {error}", options.seed))
 }
 
-struct Script<'a> {
-    options: &'a Options,
-    random: Random,
-    bed: TestBed,
+pub(super) struct Script<'a> {
+    pub(super) options: &'a Options,
+    pub(super) random: Random,
+    pub(super) bed: TestBed,
     /// Free frames before the first table.
-    at_first: u64,
-    tables: Box<dyn TableFactory>,
+    pub(super) at_first: u64,
+    pub(super) tables: Box<dyn TableFactory>,
     /// By number; an exited process leaves a hole, so that numbers and ASIDs are not used again.
-    processes: Vec<Option<Process>>,
-    cores: Vec<Core>,
-    summary: &'a mut Summary,
+    pub(super) processes: Vec<Option<Process>>,
+    pub(super) cores: Vec<Core>,
+    pub(super) summary: &'a mut Summary,
     told: VecDeque<String>,
 }
 
 impl Script<'_> {
-    fn tell(&mut self, what: String) {
+    pub(super) fn tell(&mut self, what: String) {
         if self.told.len() == TOLD {
             self.told.pop_front();
         }
         self.told.push_back(what);
     }
 
-    fn living(&self) -> Vec<usize> {
+    pub(super) fn living(&self) -> Vec<usize> {
         (0..self.processes.len()).filter(|&number| self.processes[number].is_some()).collect()
     }
 
-    fn process(&mut self, number: usize) -> Result<&mut Process, String> {
+    pub(super) fn process(&mut self, number: usize) -> Result<&mut Process, String> {
         self.processes[number].as_mut().ok_or_else(|| format!("process {number} of the script has exited"))
     }
 
@@ -100,32 +100,8 @@ impl Script<'_> {
         Ok(())
     }
 
-    fn spawn(&mut self) -> Result<usize, String> {
-        let number = self.processes.len();
-        let asid = Asid(number as u16 + 1);
-        self.tell(format!("spawn {asid:?}"));
-        let table = self
-            .tables
-            .new_table(ProcessId(number as u32), asid, &mut self.bed.os())
-            .map_err(|error| format!("no table for a new process: {error:?}"))?;
-        let mut process = Process::new(table, asid);
-        let (mib, gib) = (1u64 << 20, 1u64 << 30);
-        process.areas = vec![
-            (4 * mib, 10 * mib + 12288),
-            ((512 * gib) - 4 * mib, 512 * gib + 12 * mib),
-            (0x5555_4000_0000, 0x5555_4000_0000 + 3 * gib),
-            ((1 << self.options.va_bits) - 32 * mib, 1 << self.options.va_bits),
-        ];
-        for &(start, end) in &process.areas {
-            let os = &mut self.bed.os();
-            process.table.vma_added(VirtAddr(start), end - start, os);
-        }
-        self.processes.push(Some(process));
-        Ok(number)
-    }
-
     /// An address in a VMA of the process, more often than not near those of before.
-    fn some_address(&mut self, number: usize) -> Result<VirtAddr, String> {
+    pub(super) fn some_address(&mut self, number: usize) -> Result<VirtAddr, String> {
         let area = self.random.below(4) as usize;
         let (start, end) = self.process(number)?.areas[area];
         let span = match self.random.below(4) {
@@ -166,7 +142,7 @@ impl Script<'_> {
     }
 
     /// A mapped page, if there is any.
-    fn some_page(&mut self, number: usize) -> Result<Option<Mapping>, String> {
+    pub(super) fn some_page(&mut self, number: usize) -> Result<Option<Mapping>, String> {
         let from = self.some_address(number)?.0;
         let pages = &self.process(number)?.pages;
         let next = pages.range(from..).next().or_else(|| pages.iter().next());
@@ -179,7 +155,7 @@ impl Script<'_> {
     }
 
     /// Maps a page where nothing is; false if there was no memory for the table.
-    fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
+    pub(super) fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
         let page = mapping.page;
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         match process.table.map(mapping, &mut self.bed.os()) {
@@ -198,7 +174,7 @@ impl Script<'_> {
     }
 
     /// Unmaps a mapped page, without an invalidation.
-    fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
+    pub(super) fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let truth = process.pages.remove(&page.start.0);
         let said = process.table.unmap(page, &mut self.bed.os());
@@ -209,7 +185,7 @@ impl Script<'_> {
         }
     }
 
-    fn invalidate(&mut self, number: usize, page: Page) -> Result<(), String> {
+    pub(super) fn invalidate(&mut self, number: usize, page: Page) -> Result<(), String> {
         let asid = self.process(number)?.asid;
         for core in &mut self.cores {
             core.walker.invalidate(Invalidation::Page { asid, page });
@@ -227,7 +203,7 @@ impl Script<'_> {
     }
 
     /// Look-up and walk of one address.
-    fn probe(&mut self, number: usize, va: VirtAddr) -> Result<(), String> {
+    pub(super) fn probe(&mut self, number: usize, va: VirtAddr) -> Result<(), String> {
         let access = match self.random.below(4) {
             0 => AccessKind::Store,
             1 => AccessKind::Fetch,
@@ -242,7 +218,7 @@ impl Script<'_> {
     }
 
     /// Look-ups and walks around a page.
-    fn probe_around(&mut self, number: usize, page: Page) -> Result<(), String> {
+    pub(super) fn probe_around(&mut self, number: usize, page: Page) -> Result<(), String> {
         let (start, end) = (page.start.0, page.end().0);
         let inside = start + self.random.below(page.size.bytes());
         let limit = 1u64 << self.options.va_bits;
@@ -423,123 +399,5 @@ impl Script<'_> {
         }
         self.invalidate(number, page)?;
         self.probe_around(number, page)
-    }
-
-    /// A VMA has a hole cut, or is announced again, or grows.
-    fn change_vma(&mut self, number: usize) -> Result<(), String> {
-        let area = self.random.below(4) as usize;
-        let (start, end) = self.process(number)?.areas[area];
-        let from = start + (self.random.below(end - start) & !0xfff);
-        let to = end.min(from + (1 + self.random.below(2048)) * FRAME_BYTES);
-        let whole = self.random.chance(0.2);
-        let (from, to) = if whole { (start, end) } else { (from, to) };
-        self.tell(format!("hole {from:#x} to {to:#x} in process {number}"));
-        let process = self.process(number)?;
-        let straddled = process.find(VirtAddr(from)).is_some_and(|m| m.page.start.0 < from)
-            || process.find(VirtAddr(to - 1)).is_some_and(|m| m.page.end().0 > to);
-        if straddled {
-            return Ok(());
-        }
-        let pages: Vec<Page> = process.pages.range(from..to).map(|(_, mapping)| mapping.page).collect();
-        for page in pages {
-            self.unmap(number, page)?;
-            self.invalidate(number, page)?;
-        }
-        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        let os = &mut self.bed.os();
-        process.table.vma_removed(VirtAddr(from), to - from, os);
-        process.check_registers()?;
-        self.probe(number, VirtAddr(from))?;
-        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        let os = &mut self.bed.os();
-        process.table.vma_added(VirtAddr(from), to - from, os);
-        Ok(())
-    }
-
-    fn fork(&mut self, number: usize) -> Result<(), String> {
-        let child = self.spawn()?;
-        self.tell(format!("fork of process {number} into {child}"));
-        let pages: Vec<Mapping> = self.process(number)?.pages.values().copied().collect();
-        for mapping in pages {
-            let mut flags = mapping.flags;
-            flags.writable = false;
-            self.map(child, Mapping { flags, ..mapping })?;
-        }
-        for _ in 0..4 {
-            if let Some(mapping) = self.some_page(child)? {
-                self.probe(child, mapping.page.start)?;
-                self.probe(number, mapping.page.start)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn exit(&mut self, number: usize) -> Result<(), String> {
-        self.tell(format!("exit of process {number}"));
-        let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
-        for page in pages {
-            self.unmap(number, page)?;
-        }
-        let Some(mut process) = self.processes[number].take() else {
-            return Ok(());
-        };
-        let os = &mut self.bed.os();
-        let announced = self.random.chance(0.5);
-        for &(start, end) in process.areas.iter().filter(|_| announced) {
-            process.table.vma_removed(VirtAddr(start), end - start, os);
-        }
-        process.table.destroy(os);
-        let left = process.table.footprint();
-        if self.options.exact_footprint && (left.bytes, left.entries) != (0, 0) {
-            return Err(format!("a destroyed table still says {left:?}"));
-        }
-        self.summary.largest_contiguous = self.summary.largest_contiguous.max(left.largest_contiguous);
-        for core in &mut self.cores {
-            core.walker.invalidate(Invalidation::Asid(process.asid));
-            if core.loaded.is_some_and(|(loaded, _)| loaded == number) {
-                core.loaded = None;
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks everything: every page by look-up and walk, footprints, frames.
-    fn audit(&mut self) -> Result<(), String> {
-        self.tell("audit".into());
-        let mut bytes = 0;
-        for number in self.living() {
-            let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
-            for (i, page) in pages.iter().enumerate() {
-                self.probe(number, page.start)?;
-                if i % 16 == 0 {
-                    self.probe_around(number, *page)?;
-                }
-            }
-            let footprint = self.process(number)?.table.footprint();
-            bytes += footprint.bytes;
-            let plausible = footprint.entries == pages.len() as u64
-                && footprint.peak_bytes >= footprint.bytes
-                && footprint.largest_contiguous <= footprint.peak_bytes;
-            if !plausible {
-                return Err(format!("with {} pages mapped the footprint says {footprint:?}", pages.len()));
-            }
-        }
-        let taken = (self.at_first - self.bed.frames.free_frames()) * FRAME_BYTES;
-        if self.options.exact_footprint && taken != bytes {
-            return Err(format!("the tables say that they take {bytes} bytes, and the allocator gave {taken}"));
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), String> {
-        self.audit()?;
-        for number in self.living() {
-            self.exit(number)?;
-        }
-        let free = self.bed.frames.free_frames();
-        if self.options.exact_footprint && free != self.at_first {
-            return Err(format!("after the last exit {free} of {} frames are free", self.at_first));
-        }
-        Ok(())
     }
 }
