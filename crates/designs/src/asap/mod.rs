@@ -6,7 +6,7 @@
 //! entries at once, while an ordinary walk runs from the root (or the page-walk caches) down and finds their lines in the
 //! caches, or on their way. The walk alone decides: a prefetch can be useless, never wrong.
 //!
-//! - OS half: [`Tree`] with [`Asap`](reservation::Asap) nodes: `reservation.rs`, which reserves the runs of frames when a
+//! - OS half: [`Tree`] with [`Asap`] nodes: `reservation.rs`, which reserves the runs of frames when a
 //!   VMA is added.
 //! - Hardware half: [`AsapWalker`]: `walker.rs`.
 //!
