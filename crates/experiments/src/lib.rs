@@ -1,1 +1,19 @@
-//! placeholder
+//! Comparisons as people and scripts read them, and the papers' figures with the published numbers beside ours.
+
+mod document;
+mod figure;
+mod number;
+mod output;
+mod reproduce;
+mod store;
+mod table;
+mod why;
+
+pub use document::{Document, MeasureMeaning, counter_catalogue};
+pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
+pub use number::{bytes, count, seconds, short};
+pub use output::{OutputError, OutputFile};
+pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce};
+pub use store::Store;
+pub use table::comparison_table;
+pub use why::reasons;

@@ -1,0 +1,260 @@
+//! What can be asked for.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// A laboratory for virtual-memory address translation: runs programs' memory accesses through a modelled machine and
+/// says what each translation design costs and why.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 110, after_help = "\
+Examples:
+  ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
+  ambulator compare traces/mummer.amb --designs radix,asap,flattened
+  ambulator run bfs --footprint 1GiB --design thp --set mmu.l2_tlb.entries=1024
+  ambulator list designs
+  ambulator explain mmu.l2_tlb.entries
+  ambulator reproduce utopia/fig2 --quick")]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run one design on a program.
+    #[command(after_help = "\
+Examples:
+  ambulator run gups --footprint 1GiB
+  ambulator run pagerank --footprint 512MiB --design ideal --machine utopia-table1 --instructions 50M
+  ambulator run traces/mummer.amb --design thp --json -")]
+    Run(RunArguments),
+    /// Compare several designs over one decoding of a program.
+    #[command(after_help = "\
+Examples:
+  ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
+  ambulator compare bfs --footprint 1GiB --designs radix,thp+l2tlb-128k --program-set layout=csr
+  ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
+    Compare(CompareArguments),
+    /// Look into a trace file, or convert it.
+    Trace(TraceArguments),
+    /// List designs, machines, programs, settings, counters or figures.
+    #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
+    List(ListArguments),
+    /// Explain a setting, a group of settings, or a counter: unit, default, meaning, source.
+    #[command(after_help = "Examples:\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles")]
+    Explain(ExplainArguments),
+    /// Print the whole spec that a command would run, with units and meanings, as TOML that `--spec` reads.
+    #[command(after_help = "Examples:\n  ambulator show-spec --machine utopia-table1 --design thp > mine.toml\n  ambulator show-spec --set core.rob=512")]
+    ShowSpec(SpecArguments),
+    /// Put the papers' published numbers beside ours.
+    #[command(after_help = "\
+Examples:
+  ambulator reproduce                   # every figure, at the papers' sizes
+  ambulator reproduce utopia            # one paper
+  ambulator reproduce utopia/fig2 --quick")]
+    Reproduce(ReproduceArguments),
+    /// Print completions for a shell.
+    #[command(after_help = "Example:\n  ambulator completions bash > ~/.local/share/bash-completion/completions/ambulator")]
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Print the reference chapters of the book.
+    #[command(hide = true)]
+    Reference {
+        /// Which chapter.
+        what: ReferenceOf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReferenceOf {
+    Settings,
+    Counters,
+}
+
+/// The machine and the run.
+#[derive(Args, Clone)]
+pub struct MachineArguments {
+    /// Machine preset, or a TOML file's path.
+    #[arg(long, short, value_name = "PRESET|FILE")]
+    pub machine: Option<String>,
+    /// A spec file over the presets; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub spec: Vec<PathBuf>,
+    /// Override one setting, such as mmu.l2_tlb.entries=2048; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// The program and how long it runs.
+#[derive(Args, Clone)]
+pub struct ProgramArguments {
+    /// A kernel's name (`ambulator list programs`) or a trace file's path.
+    pub program: String,
+    /// Bytes of data that the kernel works on, such as 8GiB.
+    #[arg(long, value_name = "SIZE")]
+    pub footprint: Option<String>,
+    /// A setting of the kernel, such as layout=csr; may be given several times.
+    #[arg(long = "program-set", value_name = "KEY=VALUE")]
+    pub program_set: Vec<String>,
+    /// Instructions to measure on each core, such as 20M.
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub instructions: Option<String>,
+    /// Instructions on each core before counting begins.
+    #[arg(long, value_name = "COUNT")]
+    pub warmup: Option<String>,
+    /// Seed of everything random.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Cores, each running the program (with seeds that count up).
+    #[arg(long)]
+    pub cores: Option<u32>,
+    /// Leave time out: faster, and every count that needs no time stays.
+    #[arg(long)]
+    pub functional: bool,
+    /// Do not compare translations with the kernel's truth.
+    #[arg(long)]
+    pub no_oracle: bool,
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// Write everything as JSON; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+    /// No table on standard output.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub program: ProgramArguments,
+    /// Design preset, or a TOML file's path.
+    #[arg(long, short, value_name = "PRESET|FILE")]
+    pub design: Option<String>,
+}
+
+#[derive(Args)]
+pub struct CompareArguments {
+    #[command(flatten)]
+    pub program: ProgramArguments,
+    /// Design presets or TOML files, by commas; the first is what speed-ups are relative to. Presets join with `+`.
+    #[arg(long, short, value_delimiter = ',', default_value = "radix,thp,ideal,perfect-tlb", value_name = "DESIGN,...")]
+    pub designs: Vec<String>,
+    /// Host threads; 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
+#[derive(Args)]
+pub struct SpecArguments {
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// Design preset, or a TOML file's path.
+    #[arg(long, short, value_name = "PRESET|FILE")]
+    pub design: Option<String>,
+}
+
+#[derive(Args)]
+pub struct TraceArguments {
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+#[derive(Subcommand)]
+pub enum TraceCommand {
+    /// What a trace holds: format, records, instructions, pages, events, damage.
+    #[command(after_help = "Example:\n  ambulator trace info traces/mummer.amb")]
+    Info {
+        /// The trace.
+        file: PathBuf,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Convert a trace into our format or ChampSim's.
+    #[command(after_help = "\
+Examples:
+  ambulator trace convert program.champsimtrace.xz program.amb
+  ambulator trace convert traces/mummer.amb mummer.champsim.xz --format champsim --records 1000000")]
+    Convert {
+        /// The trace to read; its format is told by its contents.
+        from: PathBuf,
+        /// The trace to write.
+        to: PathBuf,
+        /// The format to write. ChampSim is compressed as the new name's ending says (.gz, .xz).
+        #[arg(long, value_enum, default_value_t = FormatArgument::Amb)]
+        format: FormatArgument,
+        /// Records to leave out at the beginning, such as 10M.
+        #[arg(long, default_value = "0", value_name = "COUNT")]
+        skip: String,
+        /// Records to keep.
+        #[arg(long, value_name = "COUNT")]
+        records: Option<String>,
+    },
+    /// Print the first records and events of a trace.
+    #[command(after_help = "Example:\n  ambulator trace head traces/mummer.amb -n 20")]
+    Head {
+        /// The trace.
+        file: PathBuf,
+        /// How many records.
+        #[arg(short = 'n', long, default_value_t = 10)]
+        count: usize,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FormatArgument {
+    /// Ambulator's own.
+    Amb,
+    /// ChampSim's.
+    Champsim,
+}
+
+#[derive(Args)]
+pub struct ListArguments {
+    /// What to list; all but settings and counters if left out.
+    pub what: Option<ListOf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListOf {
+    Designs,
+    Machines,
+    Programs,
+    Settings,
+    Counters,
+    Figures,
+}
+
+#[derive(Args)]
+pub struct ExplainArguments {
+    /// A setting such as mmu.l2_tlb.entries, a group such as dram, or a counter such as mmu.walks.
+    pub key: String,
+}
+
+#[derive(Args)]
+pub struct ReproduceArguments {
+    /// A paper (utopia) or a figure (utopia/fig2); all if left out.
+    pub figure: Option<String>,
+    /// Small footprints and few instructions: seconds instead of minutes, and not the paper's numbers.
+    #[arg(long)]
+    pub quick: bool,
+    /// Where finished runs are kept, so that a killed reproduction goes on where it was.
+    #[arg(long, default_value = "out/reproduce", value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Host threads; 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Write everything as JSON; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+}

@@ -1,0 +1,193 @@
+//! `run` and `compare`.
+
+use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
+use ambulator_base::RecordSource;
+use ambulator_experiments::{Document, OutputFile, comparison_table, reasons, seconds};
+use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
+use ambulator_workloads::ProgramRequest;
+use serde_json::{Map, Value};
+
+pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
+    let design = arguments.design.iter().cloned().collect::<Vec<_>>();
+    compare_designs(&arguments.program, &design, 1)
+}
+
+pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
+    compare_designs(&arguments.program, &arguments.designs, arguments.threads)
+}
+
+fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
+    let jobs = jobs(arguments, designs)?;
+    let spec = &jobs[0].spec;
+    let (cores, seed) = (spec.machine.cores, spec.run.seed);
+    let programs = open_programs(arguments, cores, seed)?;
+    let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
+    for job in &jobs {
+        let problems = job.spec.validate_footprint(footprint);
+        if !problems.is_empty() {
+            return Err(Failure::bad(problems.join("\n")));
+        }
+    }
+    // Tried now, so that a run of an hour does not end at a folder that is not there.
+    let output = arguments.json.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::bad)?;
+    let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
+    let began = std::time::Instant::now();
+    let outcome = ambulator_simulator::compare(Comparison {
+        jobs,
+        programs,
+        threads,
+        stop: interrupt::stop_flag(),
+        progress: progress::bars(&names, !arguments.no_progress),
+    })
+    .map_err(Failure::bad)?;
+    let took = began.elapsed().as_secs_f64();
+    if !arguments.quiet && arguments.json.as_deref() != Some(std::path::Path::new("-")) {
+        show(&outcome, took);
+    }
+    for run in outcome.runs.iter().filter(|run| run.status != Status::Done) {
+        eprintln!("{} on {}: {}", run.design, run.program, run.outcome.as_deref().unwrap_or("it did not end"));
+    }
+    let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
+    if let Some(output) = output {
+        let document = Document::new(std::env::args().collect(), outcome);
+        let text = serde_json::to_vec_pretty(&document).map_err(Failure::failed)?;
+        if let Err(error) = output.write(&text) {
+            return Err(keep_elsewhere(&error.to_string(), &text));
+        }
+    }
+    Ok(if all_done { DONE } else { SOME_FAILED })
+}
+
+/// A result that could not be written where it should be goes to a temporary file: it is not lost.
+fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
+    let place = std::env::temp_dir().join(format!("ambulator-{}.json", std::process::id()));
+    let kept = OutputFile::prepare(&place).and_then(|file| file.write(text));
+    Failure::failed(match kept {
+        Ok(()) => format!("{error}. The results are in {} instead", place.display()),
+        Err(second) => format!("{error}. They could not be kept elsewhere either: {second}"),
+    })
+}
+
+fn show(outcome: &Outcome, took: f64) {
+    let Some(first) = outcome.runs.first() else { return };
+    let memory = first.spec.pointer("/memory/bytes").and_then(Value::as_u64).unwrap_or(0);
+    print(&format!(
+        "{} ({}): {} instructions measured on each machine of {} memory, seed {}\n",
+        first.program,
+        first.identity.detail.replace('\n', ", "),
+        ambulator_experiments::count(first.simulated_instructions as f64),
+        ambulator_experiments::bytes(memory as f64),
+        first.seed
+    ));
+    print(&comparison_table(&outcome.runs));
+    let why = reasons(&outcome.runs);
+    if !why.is_empty() {
+        print("");
+        why.iter().for_each(|sentence| print(sentence));
+    }
+    let checked: u64 = outcome.runs.iter().map(|run| run.checked_translations).sum();
+    let accesses: u64 = outcome.runs.iter().map(|run| run.simulated_accesses).sum();
+    let executed: u64 = outcome.runs.iter().map(|run| run.simulated_instructions).sum();
+    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.host_seconds - run.host_setup_seconds).sum();
+    let verdict = if checked > 0 {
+        format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
+    } else {
+        "the oracle was off".into()
+    };
+    print(&format!(
+        "\n{verdict}. Host: {} in all, {:.1} M instructions and {:.1} M accesses a second on a core.",
+        seconds(took),
+        executed as f64 / busy.max(1e-9) / 1e6,
+        accesses as f64 / busy.max(1e-9) / 1e6,
+    ));
+}
+
+fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Failure> {
+    let mut options = Vec::new();
+    for (key, value) in [("run.instructions", &arguments.instructions), ("run.warmup", &arguments.warmup)] {
+        if let Some(value) = value {
+            let count = parse_count(value).map_err(|e| Failure::bad(format!("--{}: {e}", key.trim_start_matches("run."))))?;
+            options.push(format!("{key}={count}"));
+        }
+    }
+    if let Some(seed) = arguments.seed {
+        options.push(format!("run.seed={}", seed_text(seed)));
+    }
+    if let Some(cores) = arguments.cores {
+        options.push(format!("machine.cores={cores}"));
+    }
+    if arguments.functional {
+        options.push("run.mode=\"functional\"".into());
+    }
+    if arguments.no_oracle {
+        options.push("run.oracle=false".into());
+    }
+    options.extend(arguments.machine.set.iter().cloned());
+    let designs: Vec<Option<String>> =
+        if designs.is_empty() { vec![None] } else { designs.iter().map(|d| Some(d.trim().to_owned())).collect() };
+    let mut jobs: Vec<Job> = Vec::new();
+    for design in designs {
+        let loaded = load(&SpecRequest {
+            machine: arguments.machine.machine.clone(),
+            design: design.clone(),
+            files: arguments.machine.spec.clone(),
+            options: options.clone(),
+        })
+        .map_err(Failure::bad)?;
+        let name = design.unwrap_or(loaded.design);
+        if jobs.iter().any(|job| job.design == name) {
+            return Err(Failure::bad(format!("--designs: `{name}` is named twice; name each design once")));
+        }
+        jobs.push(Job { design: name, spec: loaded.spec });
+    }
+    Ok(jobs)
+}
+
+/// Seeds above what TOML's integers hold go as text.
+fn seed_text(seed: u64) -> String {
+    if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") }
+}
+
+fn open_programs(arguments: &ProgramArguments, cores: u32, seed: u64) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    let footprint = match &arguments.footprint {
+        Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
+        None => None,
+    };
+    let mut settings = Map::new();
+    for text in &arguments.program_set {
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            Failure::bad(format!("--program-set {text}: give a key and a value, such as --program-set layout=csr"))
+        })?;
+        settings.insert(key.trim().to_owned(), program_value(value.trim()));
+    }
+    (0..cores)
+        .map(|core| {
+            let request = ProgramRequest {
+                name: arguments.program.clone(),
+                settings: settings.clone(),
+                footprint,
+                seed: seed.wrapping_add(u64::from(core)),
+            };
+            ambulator_workloads::open(&request).map_err(Failure::bad)
+        })
+        .collect()
+}
+
+/// A value as a kernel's settings take it: a number (suffixes allowed), true, false, or a word.
+fn program_value(text: &str) -> Value {
+    if let Ok(value) = text.parse::<bool>() {
+        return Value::from(value);
+    }
+    if let Ok(value) = text.parse::<u64>() {
+        return Value::from(value);
+    }
+    if let Ok(value) = text.parse::<f64>() {
+        return Value::from(value);
+    }
+    if let Ok(value) = parse_size(text) {
+        return Value::from(value);
+    }
+    Value::from(text)
+}

@@ -1,0 +1,92 @@
+//! `list`, `explain`, `show-spec`, and the reference chapters.
+
+use crate::arguments::{ExplainArguments, ListArguments, ListOf, ReferenceOf, SpecArguments};
+use crate::{DONE, Failure, print};
+use ambulator_experiments::{counter_catalogue, figures};
+use ambulator_simulator::spec::{self, PresetKind, SpecRequest, presets, reference_markdown};
+
+fn section(title: &str, rows: &[(String, String)]) {
+    print(title);
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, about) in rows {
+        print(&format!("  {name:width$}  {about}"));
+    }
+    print("");
+}
+
+fn preset_rows(kind: PresetKind) -> Vec<(String, String)> {
+    let of_kind = presets().iter().filter(|preset| preset.kind == kind);
+    of_kind
+        .map(|preset| {
+            let paper = if preset.paper.is_empty() { String::new() } else { format!(" [{}]", preset.paper) };
+            (preset.name.to_owned(), format!("{}{paper}", preset.about))
+        })
+        .collect()
+}
+
+pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
+    let wanted = |what| arguments.what.is_none_or(|asked| asked == what);
+    if wanted(ListOf::Designs) {
+        section("designs (--design, --designs; they join with +)", &preset_rows(PresetKind::Design));
+    }
+    if wanted(ListOf::Machines) {
+        section("machines (--machine)", &preset_rows(PresetKind::Machine));
+    }
+    if wanted(ListOf::Programs) {
+        let rows: Vec<_> = ambulator_workloads::kernels()
+            .iter()
+            .map(|kernel| (kernel.name.to_owned(), format!("{}; stands for {}", kernel.about, kernel.stands_for)))
+            .collect();
+        section("programs (or a trace file's path)", &rows);
+    }
+    if wanted(ListOf::Figures) {
+        let rows: Vec<_> =
+            figures().iter().map(|figure| (format!("{}/{}", figure.paper, figure.name), figure.title.clone())).collect();
+        section("figures (ambulator reproduce)", &rows);
+    }
+    if arguments.what == Some(ListOf::Settings) {
+        print(&spec::explain("", &[]).map_err(Failure::bad)?.to_string());
+    }
+    if arguments.what == Some(ListOf::Counters) {
+        let rows: Vec<_> =
+            counter_catalogue().into_iter().map(|c| (c.name, format!("{} [{}]", c.meaning, c.unit))).collect();
+        section("counters and measures of a result", &rows);
+    }
+    Ok(DONE)
+}
+
+pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
+    // A setting needs no catalogue of counters, which takes a moment to make.
+    let found = match spec::explain(&arguments.key, &[]) {
+        Ok(found) => found,
+        Err(_) => spec::explain(&arguments.key, &counter_catalogue()).map_err(Failure::bad)?,
+    };
+    print(found.to_string().trim_end());
+    Ok(DONE)
+}
+
+pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
+    let loaded = spec::load(&SpecRequest {
+        machine: arguments.machine.machine.clone(),
+        design: arguments.design.clone(),
+        files: arguments.machine.spec.clone(),
+        options: arguments.machine.set.clone(),
+    })
+    .map_err(Failure::bad)?;
+    print(spec::show_spec(&loaded.spec).trim_end());
+    Ok(DONE)
+}
+
+pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
+    match what {
+        ReferenceOf::Settings => print(&reference_markdown()),
+        ReferenceOf::Counters => {
+            print("# Counters and measures\n\nEvery name that a result can have, with its unit. Counters of several cores are added up.\n");
+            print("| name | unit | meaning |\n|---|---|---|");
+            for counter in counter_catalogue() {
+                print(&format!("| `{}` | {} | {} |", counter.name, counter.unit, counter.meaning));
+            }
+        }
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,51 @@
+//! `reproduce`.
+
+use crate::arguments::ReproduceArguments;
+use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
+use ambulator_experiments::{OutputFile, Reproduction, Size, figures_of, reproduce as reproduce_figure};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
+    let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
+    let output = arguments.json.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::bad)?;
+    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let stop = interrupt::stop_flag();
+    let (mut results, mut code) = (Vec::new(), DONE);
+    for (number, figure) in figures.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            code = SOME_FAILED;
+            break;
+        }
+        if !arguments.no_progress {
+            eprintln!("{} of {}: {}/{}: {}", number + 1, figures.len(), figure.paper, figure.name, figure.title);
+        }
+        let how = Reproduction {
+            size: if arguments.quick { Size::Quick } else { Size::Full },
+            folder: arguments.out.clone(),
+            threads: arguments.threads,
+            stop: stop.clone(),
+            progress: progress::bars(&figure.designs, !arguments.no_progress),
+        };
+        match reproduce_figure(figure, &how) {
+            Ok(result) => {
+                if !to_stdout {
+                    print(&format!("{}\n", result.table()));
+                }
+                if !result.missing.is_empty() {
+                    code = SOME_FAILED;
+                }
+                results.push(result);
+            }
+            Err(message) => {
+                eprintln!("{}/{}: {message}", figure.paper, figure.name);
+                code = SOME_FAILED;
+            }
+        }
+    }
+    if let Some(output) = output {
+        let text = serde_json::to_vec_pretty(&results).map_err(Failure::failed)?;
+        output.write(&text).map_err(Failure::failed)?;
+    }
+    Ok(code)
+}

@@ -1,0 +1,89 @@
+//! `trace info`, `trace convert`, `trace head`.
+
+use crate::arguments::{FormatArgument, TraceArguments, TraceCommand};
+use crate::{DONE, Failure, SOME_FAILED, print};
+use ambulator_experiments::{bytes, count};
+use ambulator_simulator::spec::parse_count;
+use ambulator_workloads::trace::{self, Compression, Conversion, TraceFormat, TraceOptions};
+use std::path::Path;
+
+pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
+    match &arguments.command {
+        TraceCommand::Info { file, json } => info(file, *json),
+        TraceCommand::Head { file, count } => {
+            for line in trace::head(file, &TraceOptions::default(), *count).map_err(Failure::bad)? {
+                print(&line.to_string());
+            }
+            Ok(DONE)
+        }
+        TraceCommand::Convert { from, to, format, skip, records } => {
+            let number = |name: &str, text: &str| parse_count(text).map_err(|e| Failure::bad(format!("--{name}: {e}")));
+            let first = number("skip", skip)?;
+            let records = records.as_ref().map(|text| number("records", text)).transpose()?;
+            let conversion = Conversion {
+                format: match format {
+                    FormatArgument::Amb => TraceFormat::Ambulator,
+                    FormatArgument::Champsim => TraceFormat::ChampSim,
+                },
+                compression: match to.extension().and_then(|e| e.to_str()) {
+                    Some("gz") => Compression::Gzip,
+                    Some("xz") => Compression::Xz,
+                    _ => Compression::None,
+                },
+                range: first..records.map_or(u64::MAX, |n| first.saturating_add(n)),
+                ..Conversion::default()
+            };
+            let report = trace::convert(from, to, &conversion).map_err(Failure::bad)?;
+            print(&format!(
+                "{}: {} records and {} events in {}",
+                to.display(),
+                report.records,
+                report.events,
+                bytes(report.bytes as f64)
+            ));
+            if report.left_out > 0 {
+                print(&format!("{} events and fetches have no place in this format and were left out", report.left_out));
+            }
+            Ok(DONE)
+        }
+    }
+}
+
+fn info(file: &Path, json: bool) -> Result<u8, Failure> {
+    let summary = trace::info(file, &TraceOptions::default()).map_err(Failure::bad)?;
+    let damaged = summary.damage.is_some();
+    if json {
+        print(&serde_json::to_string_pretty(&summary).map_err(Failure::failed)?);
+        return Ok(if damaged { SOME_FAILED } else { DONE });
+    }
+    let row = |name: &str, value: String| print(&format!("{name:26} {value}"));
+    let packing = summary.compression.map(|c| format!(", {c}")).unwrap_or_default();
+    row("format", format!("{:?}{packing}", summary.format));
+    row("program", summary.program.name.clone());
+    row("file", bytes(summary.bytes as f64));
+    row("records", count(summary.records as f64));
+    row("  loads / stores", format!("{} / {}", count(summary.loads as f64), count(summary.stores as f64)));
+    row("  branches (taken)", format!("{} ({})", count(summary.branches as f64), count(summary.taken as f64)));
+    row("  explicit fetches", count(summary.fetches as f64));
+    row("  with a dependence", count(summary.dependent as f64));
+    row(
+        "instructions (in region)",
+        format!("{} ({})", count(summary.instructions as f64), count(summary.region_instructions as f64)),
+    );
+    row("pages touched", format!("{} ({})", summary.touched_pages, bytes(summary.touched_pages as f64 * 4096.0)));
+    row("  prepared before", format!("{} ({})", summary.prepared_pages, bytes(summary.prepared_pages as f64 * 4096.0)));
+    let events: Vec<_> = summary.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    row("events", if events.is_empty() { "none".into() } else { events.join(", ") });
+    row("outside its mappings", count(summary.outside_mappings as f64));
+    row("bytes an access", format!("{:.2}", summary.bytes_per_access));
+    if let (Some(good), Some(all)) = (summary.blocks_good, summary.blocks) {
+        row("blocks whole", format!("{good} of {all}"));
+    }
+    for note in &summary.notes {
+        row("note", note.clone());
+    }
+    if let Some(damage) = &summary.damage {
+        row("damage", damage.clone());
+    }
+    Ok(if damaged { SOME_FAILED } else { DONE })
+}

@@ -1,0 +1,217 @@
+//! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
+
+use serde::Deserialize;
+use std::sync::OnceLock;
+
+/// A program of a figure's sweep.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureProgram {
+    /// Kernel or trace file.
+    pub name: String,
+    /// Name in the figure; the program's if it is left out.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Footprint at the paper's size.
+    pub footprint: String,
+    /// Footprint of a quick run.
+    pub quick: String,
+    /// Settings of the program.
+    #[serde(default)]
+    pub settings: serde_json::Map<String, serde_json::Value>,
+}
+
+impl FigureProgram {
+    /// What the figure calls it.
+    pub fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
+    }
+}
+
+/// How a metric comes from runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricKind {
+    /// Arithmetic mean over programs.
+    Mean,
+    /// Geometric mean, over programs, of the ratio to the base design.
+    GeomeanRatio,
+    /// Least and greatest over programs.
+    Range,
+}
+
+/// A published number or range.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// One number.
+    Value(f64),
+    /// Least and greatest.
+    Range([f64; 2]),
+}
+
+/// One number of the figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    /// What it is.
+    pub name: String,
+    /// How it comes from runs.
+    pub kind: MetricKind,
+    /// The design that is measured.
+    pub design: String,
+    /// The design that a ratio is relative to.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Only these programs, by label; all if left out.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// The measure: a name of the results' measures, or `ipc`.
+    #[serde(default)]
+    pub measure: Option<String>,
+    /// Or a quotient of counters: these added up ...
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// ... divided by these added up.
+    #[serde(default)]
+    pub under: Vec<String>,
+    /// What the value is multiplied with (100 for percent, 1e-6 for MB).
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// Unit after scaling.
+    pub unit: String,
+    /// The published number; left out where the paper has only a plot.
+    #[serde(default)]
+    pub published: Option<Published>,
+    /// Where the paper says it.
+    pub source: String,
+    /// Why ours differs, where that is known.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A figure or table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The paper's short name.
+    #[serde(skip)]
+    pub paper: String,
+    /// The figure's short name.
+    #[serde(skip)]
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// The machine preset.
+    pub machine: String,
+    /// The designs of the sweep.
+    pub designs: Vec<String>,
+    /// Settings beyond the machine's and the designs'.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Instructions at full size.
+    pub instructions: String,
+    /// Instructions of a quick run.
+    pub quick_instructions: String,
+    /// Instructions before counting.
+    pub warmup: String,
+    /// The programs.
+    pub programs: Vec<FigureProgram>,
+    /// The numbers.
+    pub metrics: Vec<Metric>,
+    /// What a reader must know about all of it.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+struct Embedded {
+    paper: &'static str,
+    name: &'static str,
+    text: &'static str,
+}
+
+const EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/figures.rs"));
+
+/// Every figure that there is, by paper and name.
+///
+/// # Panics
+/// When a file of the repository itself is not a figure; a test reads them all.
+pub fn figures() -> &'static [Figure] {
+    static FIGURES: OnceLock<Vec<Figure>> = OnceLock::new();
+    FIGURES.get_or_init(|| {
+        let parse = |embedded: &Embedded| match toml::from_str::<Figure>(embedded.text) {
+            Ok(figure) => Figure { paper: embedded.paper.into(), name: embedded.name.into(), ..figure },
+            Err(error) => panic!("presets/papers/{}/{}.toml: {error}", embedded.paper, embedded.name),
+        };
+        EMBEDDED.iter().map(parse).collect()
+    })
+}
+
+/// The figures that `what` names: a paper, `paper/figure`, or all for `None`.
+///
+/// # Errors
+/// A sentence with the names that there are.
+pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
+    let Some(what) = what else { return Ok(figures().iter().collect()) };
+    let named = |figure: &&Figure| figure.paper == what || format!("{}/{}", figure.paper, figure.name) == what;
+    let found: Vec<_> = figures().iter().filter(named).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names: Vec<_> = figures().iter().map(|figure| format!("{}/{}", figure.paper, figure.name)).collect();
+    Err(format!("there is no paper or figure `{what}`; there are: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+
+    #[test]
+    fn every_figure_names_designs_measures_and_programs_that_exist() {
+        assert!(figures().len() >= 6);
+        for figure in figures() {
+            let at = format!("{}/{}", figure.paper, figure.name);
+            for design in &figure.designs {
+                let request = SpecRequest {
+                    machine: Some(figure.machine.clone()),
+                    design: Some(design.clone()),
+                    options: figure.set.clone(),
+                    ..SpecRequest::default()
+                };
+                load(&request).unwrap_or_else(|e| panic!("{at}: {design}: {e}"));
+            }
+            for text in [&figure.instructions, &figure.quick_instructions, &figure.warmup] {
+                parse_count(text).unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+            for program in &figure.programs {
+                for size in [&program.footprint, &program.quick] {
+                    parse_size(size).unwrap_or_else(|e| panic!("{at}: {}: {e}", program.label()));
+                }
+            }
+            for metric in &figure.metrics {
+                assert!(figure.designs.contains(&metric.design), "{at}: {}", metric.name);
+                assert!(metric.base.as_ref().is_none_or(|base| figure.designs.contains(base)), "{at}: {}", metric.name);
+                assert_eq!(metric.measure.is_none(), !metric.over.is_empty(), "{at}: {}: measure or counters", metric.name);
+                assert!(metric.kind != MetricKind::GeomeanRatio || metric.base.is_some(), "{at}: {}", metric.name);
+                if let Some(measure) = &metric.measure {
+                    let known = measure == "ipc" || ambulator_simulator::MEASURES.iter().any(|m| m.name == measure);
+                    assert!(known, "{at}: {}: no measure `{measure}`", metric.name);
+                }
+                for label in &metric.programs {
+                    assert!(figure.programs.iter().any(|p| p.label() == label), "{at}: {}: no program `{label}`", metric.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_lists_the_right_ones() {
+        let error = figures_of(Some("utopai")).unwrap_err();
+        assert!(error.contains("utopia/fig2"), "{error}");
+    }
+}

@@ -1,0 +1,282 @@
+//! The papers' numbers beside ours.
+
+use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
+use crate::number::short;
+use crate::store::Store;
+use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare};
+use ambulator_workloads::ProgramRequest;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// At which size a figure's sweep runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The paper's footprints.
+    Full,
+    /// Footprints that take seconds: numbers of another size than the paper's, for trying out.
+    Quick,
+}
+
+/// How to reproduce.
+pub struct Reproduction {
+    /// At which size.
+    pub size: Size,
+    /// Where finished cells are kept, so that a killed run goes on where it was.
+    pub folder: PathBuf,
+    /// Host threads; 0 for all.
+    pub threads: usize,
+    /// Set to stop after the cells that are under way.
+    pub stop: Arc<AtomicBool>,
+    /// Who hears how runs go on.
+    pub progress: Arc<dyn Progress>,
+}
+
+/// One number, published and ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricResult {
+    /// What it is.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The published number or range.
+    pub published: Option<Vec<f64>>,
+    /// Ours: one number, or least and greatest.
+    pub ours: Vec<f64>,
+    /// Ours by program.
+    pub by_program: Vec<(String, f64)>,
+    /// Where the paper says it.
+    pub source: String,
+    /// Why ours differs, where that is known.
+    pub note: Option<String>,
+}
+
+impl MetricResult {
+    fn text(values: &[f64]) -> String {
+        values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
+    }
+
+    /// Ours against the published number, for a person.
+    pub fn difference(&self) -> String {
+        match (self.published.as_deref(), self.ours.as_slice()) {
+            (_, []) => "not run".into(),
+            (None, _) => "no number is published".into(),
+            (Some([published]), [ours]) if *published != 0.0 => format!("{:+.0}%", 100.0 * (ours / published - 1.0)),
+            (Some([published]), [ours]) => format!("{:+}", ours - published),
+            (Some([low, high]), ours) => {
+                if ours.iter().all(|v| (low..=high).contains(&v)) { "within".into() } else { "outside".into() }
+            }
+            _ => "-".into(),
+        }
+    }
+}
+
+/// A figure, published and ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureResult {
+    /// Paper and figure.
+    pub figure: String,
+    /// What it shows.
+    pub title: String,
+    /// Whether it ran at the paper's size.
+    pub full_size: bool,
+    /// Its numbers.
+    pub metrics: Vec<MetricResult>,
+    /// Runs that did not end by themselves, and why.
+    pub missing: Vec<String>,
+    /// What a reader must know.
+    pub note: Option<String>,
+}
+
+impl FigureResult {
+    /// The figure as a table for the terminal.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(["", "unit", "published", "ours", "difference", "by program", "said in"]);
+        for metric in &self.metrics {
+            let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);
+            let programs: Vec<_> = metric.by_program.iter().map(|(name, v)| format!("{name} {}", short(*v))).collect();
+            table.add_row([
+                metric.name.clone(),
+                metric.unit.clone(),
+                published,
+                if metric.ours.is_empty() { "-".into() } else { MetricResult::text(&metric.ours) },
+                metric.difference(),
+                programs.join(", "),
+                metric.source.clone(),
+            ]);
+        }
+        let size = if self.full_size { "" } else { " (quick sizes: not the paper's)" };
+        let mut text = format!("{}: {}{size}\n{table}", self.figure, self.title);
+        for metric in &self.metrics {
+            if let Some(note) = &metric.note {
+                text.push_str(&format!("\n  {}: {note}", metric.name));
+            }
+        }
+        for missing in &self.missing {
+            text.push_str(&format!("\n  missing: {missing}"));
+        }
+        if let Some(note) = &self.note {
+            text.push_str(&format!("\n  {note}"));
+        }
+        text
+    }
+}
+
+fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
+    let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
+    Ok(ProgramRequest {
+        name: program.name.clone(),
+        settings: program.settings.clone(),
+        footprint: Some(parse_size(footprint)?),
+        seed,
+    })
+}
+
+/// Runs what is not yet in the store, and puts published numbers beside ours.
+///
+/// # Errors
+/// A figure's file that does not hold together, or a store that cannot be written. Runs that fail are told in the result.
+pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
+    let mut store = Store::open(&how.folder)?;
+    let full = how.size == Size::Full;
+    let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
+    let warmup = parse_count(&figure.warmup)?.min(instructions);
+    let mut runs: Vec<(String, RunResult)> = Vec::new();
+    let mut missing = Vec::new();
+    for program in &figure.programs {
+        let request = request_of(program, how.size, 1)?;
+        let mut jobs = Vec::new();
+        for design in &figure.designs {
+            let mut options = figure.set.clone();
+            options.push(format!("run.instructions={instructions}"));
+            options.push(format!("run.warmup={warmup}"));
+            let spec = load(&SpecRequest {
+                machine: Some(figure.machine.clone()),
+                design: Some(design.clone()),
+                options,
+                ..SpecRequest::default()
+            })
+            .map_err(|e| e.to_string())?
+            .spec;
+            let key = cell_key(&figure.machine, design, &spec, &request);
+            match store.get(&key) {
+                Some(run) => runs.push((program.label().into(), run.clone())),
+                None => jobs.push((key, Job { design: design.clone(), spec })),
+            }
+        }
+        if jobs.is_empty() {
+            continue;
+        }
+        if how.stop.load(Ordering::Relaxed) {
+            missing.push(format!("{}: interrupted before it began", program.label()));
+            continue;
+        }
+        let keys: Vec<(String, String)> = jobs.iter().map(|(key, job)| (job.design.clone(), key.clone())).collect();
+        let source = ambulator_workloads::open(&request).map_err(|e| e.to_string())?;
+        let outcome = compare(Comparison {
+            jobs: jobs.into_iter().map(|(_, job)| job).collect(),
+            programs: vec![source],
+            threads: how.threads,
+            stop: Arc::clone(&how.stop),
+            progress: Arc::clone(&how.progress),
+        })
+        .map_err(|e| e.to_string())?;
+        let key_of = |run: &RunResult| {
+            keys.iter().find(|(design, _)| *design == run.design).map(|(_, key)| key.clone()).unwrap_or_default()
+        };
+        store.add_all(&outcome, key_of)?;
+        for run in outcome.runs {
+            if run.status == Status::Done {
+                runs.push((program.label().into(), run));
+            } else {
+                let why = run.outcome.unwrap_or_default();
+                missing.push(format!("{} with {}: {why}", program.label(), run.design));
+            }
+        }
+    }
+    let metrics = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    Ok(FigureResult {
+        figure: format!("{}/{}", figure.paper, figure.name),
+        title: figure.title.clone(),
+        full_size: full,
+        metrics,
+        missing,
+        note: figure.note.clone(),
+    })
+}
+
+/// What makes a cell the same as another: version, machine, design, every setting, the program.
+fn cell_key(machine: &str, design: &str, spec: &ambulator_simulator::spec::Spec, request: &ProgramRequest) -> String {
+    let spec = serde_json::to_string(spec).unwrap_or_default();
+    let settings = serde_json::to_string(&request.settings).unwrap_or_default();
+    let text = format!("{spec}|{settings}");
+    let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!(
+        "{}|{machine}|{design}|{}|{}|{}|{digest:016x}",
+        env!("CARGO_PKG_VERSION"),
+        request.name,
+        request.footprint.unwrap_or(0),
+        request.seed
+    )
+}
+
+fn value_of(metric: &Metric, run: &RunResult) -> f64 {
+    let sum = |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
+    let raw = match metric.measure.as_deref() {
+        Some("ipc") => run.ipc,
+        Some(name) => run.measure(name),
+        None if metric.under.is_empty() => sum(&metric.over),
+        None => {
+            let under = sum(&metric.under);
+            if under == 0.0 { 0.0 } else { sum(&metric.over) / under }
+        }
+    };
+    raw * metric.scale
+}
+
+fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
+    let wanted = |label: &str| metric.programs.is_empty() || metric.programs.iter().any(|p| p == label);
+    let of = |design: &str, label: &str| runs.iter().find(|(l, run)| l == label && run.design == design).map(|(_, run)| run);
+    let mut by_program = Vec::new();
+    for (label, run) in runs.iter().filter(|(label, run)| wanted(label) && run.design == metric.design) {
+        let value = match &metric.base {
+            Some(base) => {
+                let Some(base) = of(base, label) else { continue };
+                let below = value_of(metric, base) / metric.scale;
+                if below == 0.0 { continue } else { value_of(metric, run) / below }
+            }
+            None => value_of(metric, run),
+        };
+        by_program.push((label.clone(), value));
+    }
+    let values: Vec<f64> = by_program.iter().map(|(_, value)| *value).collect();
+    let n = values.len() as f64;
+    let ours = match metric.kind {
+        _ if values.is_empty() => Vec::new(),
+        MetricKind::Mean => vec![values.iter().sum::<f64>() / n],
+        MetricKind::GeomeanRatio => {
+            let logs = values.iter().map(|v| (v / metric.scale).max(f64::MIN_POSITIVE).ln()).sum::<f64>();
+            vec![(logs / n).exp() * metric.scale]
+        }
+        MetricKind::Range => {
+            vec![values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(f64::MIN, f64::max)]
+        }
+    };
+    MetricResult {
+        name: metric.name.clone(),
+        unit: metric.unit.clone(),
+        published: metric.published.map(|published| match published {
+            Published::Value(value) => vec![value],
+            Published::Range(range) => range.to_vec(),
+        }),
+        ours,
+        by_program,
+        source: metric.source.clone(),
+        note: metric.note.clone(),
+    }
+}
