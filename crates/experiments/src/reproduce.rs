@@ -95,7 +95,7 @@ impl FigureResult {
     /// The figure as a table for the terminal.
     pub fn table(&self) -> String {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+        table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["", "unit", "published", "ours", "difference", "by program", "said in"]);
         for metric in &self.metrics {
             let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);

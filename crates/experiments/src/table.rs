@@ -53,7 +53,7 @@ const ROWS: [(&str, Value); 13] = [
 /// The table: a row a quantity, a column a design. Its quantities are simulated; the host's are told elsewhere.
 pub fn comparison_table(runs: &[RunResult]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
     let mut header = vec![Cell::new("simulated")];
     header.extend(runs.iter().map(|run| Cell::new(&run.design).set_alignment(CellAlignment::Right)));
     table.set_header(header);
