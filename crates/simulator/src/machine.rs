@@ -387,12 +387,23 @@ impl Machine {
             if i >= next_check {
                 next_check = i + epoch_check;
                 self.sample_epoch();
+                self.run_daemons(number)?;
                 if self.phase == Phase::Warmup && self.cores[number].counters.instructions >= self.warmup {
                     return Ok(i + 1 - from);
                 }
             }
         }
         Ok(to - from)
+    }
+
+    /// Gives the kernel's background daemons their share of the time that has passed (in functional mode, an
+    /// instruction stands for a cycle).
+    fn run_daemons(&mut self, number: usize) -> Result<(), Stop> {
+        let core = &self.cores[number];
+        let now = if self.timing { core.window.now() } else { Cycle(core.executed) };
+        self.kernel.tick(core.process, now).map_err(|e| stop_of(&e))?;
+        self.settle(number);
+        Ok(())
     }
 
     fn sample_epoch(&mut self) {
