@@ -64,6 +64,15 @@ pub(crate) struct Hypervisor {
     pub machine: ProcessId,
 }
 
+/// A translation that holds: where the data is, when that is known, and when the access issued for good (after any
+/// faults).
+#[derive(Clone, Copy)]
+struct Located {
+    at: PhysAddr,
+    ready: Cycle,
+    issued: Cycle,
+}
+
 /// Occupancies sampled at the ends of epochs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
@@ -452,7 +461,7 @@ impl Machine {
     fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
         self.cores[number].counters.fetches += 1;
         let now = self.cores[number].window.now();
-        let (at, ready, _) = self.translate(number, pc, AccessKind::Fetch, now)?;
+        let Located { at, ready, .. } = self.translate(number, pc, AccessKind::Fetch, now)?;
         let access = self.hierarchy.access(number, at, AccessKind::Fetch, pc, ready);
         if self.timing && (ready > now || access.served != Served::L1) {
             self.cores[number].window.stall_front(access.ready);
@@ -476,7 +485,7 @@ impl Machine {
         };
         let walks = core.mmu.counters.walks;
         let walk_dram = core.traffic.dram;
-        let (at, translated, issued) = self.translate(number, record.va, access, issued)?;
+        let Located { at, ready: translated, issued } = self.translate(number, record.va, access, issued)?;
         let done = self.hierarchy.access(number, at, access, record.pc, translated);
         let core = &mut self.cores[number];
         let from_dram = done.served == Served::Dram;
@@ -516,47 +525,76 @@ impl Machine {
         self.cores[number].counters.split_lines += 1;
         let (at, ready) = if (last.0 ^ record.va.0) >> 12 != 0 {
             self.cores[number].counters.split_pages += 1;
-            let (at, ready, _) = self.translate(number, line, access, issued)?;
-            (at, ready)
+            let second = self.translate(number, line, access, issued)?;
+            (second.at, second.ready)
         } else {
             (PhysAddr((first_at.0 & !0xfff) | (line.0 & 0xfff)), issued)
         };
         Ok(self.hierarchy.access(number, at, access, record.pc, ready).ready)
     }
 
-    /// Translates, serves faults until the page is there, and asks the oracle. Returns where the data is, when that is
-    /// known, and when the access issued for good.
+    /// Translates, serves faults until the page is there, and asks the oracle.
     #[inline(always)]
-    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<(PhysAddr, Cycle, Cycle), Stop> {
-        let mut now = now;
-        let mut faults = 0;
+    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<Located, Stop> {
         if self.perfect {
             return self.translate_perfectly(number, va, access, now);
         }
+        // The way without a fault must not pass through a `Result` of several words: host stores of single words that are
+        // loaded again as one wide word stall, and cost a tenth of all time here.
+        let answer = self.ask_mmu(number, va, access, now);
+        if let Translated::Physical { at, ready } = answer
+            && (!self.oracle || self.is_true(number, va, at, access))
+        {
+            return Ok(Located { at, ready, issued: now });
+        }
+        self.translate_further(number, va, access, now, answer)
+    }
+
+    /// The MMU's answer.
+    #[inline(always)]
+    fn ask_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
+        let core = &mut self.cores[number];
+        let (memory, guest) = match &mut self.host {
+            Some(host) => (&mut host.kernel.memory, Some(&mut self.kernel.memory)),
+            None => (&mut self.kernel.memory, None),
+        };
+        let mut port = CorePort {
+            hierarchy: &mut self.hierarchy,
+            memory,
+            guest,
+            core: number,
+            entry: self.entry,
+            traffic: &mut core.traffic,
+        };
+        core.mmu.translate(va, access, now, &mut port)
+    }
+
+    /// What [`Machine::translate`] does when the first answer was a fault, or was wrong.
+    #[cold]
+    fn translate_further(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        first: Translated,
+    ) -> Result<Located, Stop> {
+        let mut now = now;
+        let mut faults = 0;
+        let mut answer = first;
         loop {
-            let core = &mut self.cores[number];
-            let (memory, guest) = match &mut self.host {
-                Some(host) => (&mut host.kernel.memory, Some(&mut self.kernel.memory)),
-                None => (&mut self.kernel.memory, None),
-            };
-            let mut port = CorePort {
-                hierarchy: &mut self.hierarchy,
-                memory,
-                guest,
-                core: number,
-                entry: self.entry,
-                traffic: &mut core.traffic,
-            };
-            match core.mmu.translate(va, access, now, &mut port) {
+            match answer {
                 Translated::Physical { at, ready } => {
-                    if self.oracle {
-                        self.check(number, va, at, access)?;
+                    if self.oracle && !self.is_true(number, va, at, access) {
+                        let truth = self.kernel.truth(self.cores[number].process, va);
+                        return Err(self.mismatch(number, va, Some(at), access, truth));
                     }
-                    return Ok((at, ready, now));
+                    return Ok(Located { at, ready, issued: now });
                 }
                 Translated::Fault { cause, .. } => {
                     faults += 1;
                     now = self.fault(number, va, access, cause, faults)?;
+                    answer = self.ask_mmu(number, va, access, now);
                 }
             }
         }
@@ -569,7 +607,7 @@ impl Machine {
         va: VirtAddr,
         access: AccessKind,
         now: Cycle,
-    ) -> Result<(PhysAddr, Cycle, Cycle), Stop> {
+    ) -> Result<Located, Stop> {
         let mut now = now;
         let mut faults = 0;
         loop {
@@ -579,7 +617,7 @@ impl Machine {
             if oracle::agrees(truth, va, at, access) {
                 self.checked += 1;
                 match self.host_physical(at, access) {
-                    Some(at) => return Ok((at, now, now)),
+                    Some(at) => return Ok(Located { at, ready: now, issued: now }),
                     None => {
                         faults += 1;
                         now = self.fault(number, va, access, FaultCause::Host(at), faults)?;
@@ -606,22 +644,16 @@ impl Machine {
         }
     }
 
-    /// Compares a translation with the kernel's truth.
+    /// The oracle: whether a translation is the kernel's.
     #[inline(always)]
-    fn check(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> Result<(), Stop> {
+    fn is_true(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
         self.checked += 1;
         let truth = self.kernel.truth(self.cores[number].process, va);
         if self.host.is_none() {
-            if oracle::agrees(truth, va, at, access) {
-                return Ok(());
-            }
-        } else {
-            let guest = truth.frame().start().offset(va.0 & 0xfff);
-            if oracle::agrees(truth, va, guest, access) && self.host_physical(guest, access) == Some(at) {
-                return Ok(());
-            }
+            return oracle::agrees(truth, va, at, access);
         }
-        Err(self.mismatch(number, va, Some(at), access, truth))
+        let guest = truth.frame().start().offset(va.0 & 0xfff);
+        oracle::agrees(truth, va, guest, access) && self.host_physical(guest, access) == Some(at)
     }
 
     /// The report of a translation that is not the kernel's: the address, the truth, the steps of the walk.
