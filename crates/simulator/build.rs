@@ -5,30 +5,20 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let root =
-        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");
     let mut list = String::from("[\n");
     for (folder, kind) in [("machines", "Machine"), ("designs", "Design")] {
         let folder_path = root.join(folder);
         println!("cargo::rerun-if-changed={}", folder_path.display());
         let mut files: Vec<PathBuf> = match fs::read_dir(&folder_path) {
-            Ok(entries) => entries
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .collect(),
+            Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
             Err(_) => Vec::new(),
         };
-        files.retain(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        });
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         files.sort();
         for file in files {
             println!("cargo::rerun-if-changed={}", file.display());
-            let name = file
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let path = fs::canonicalize(&file).unwrap_or(file);
             writeln!(
                 list,

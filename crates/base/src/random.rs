@@ -15,9 +15,9 @@ impl Random {
 
     /// A generator for one purpose: the same seed and purpose give the same values, whatever else is drawn.
     pub fn for_purpose(seed: u64, purpose: &str) -> Random {
-        let hash = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = purpose
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
         Random::new(mix64(seed ^ hash))
     }
 

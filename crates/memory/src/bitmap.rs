@@ -29,9 +29,7 @@ impl Bitmap {
 
     #[inline(always)]
     pub(crate) fn contains(&self, bit: usize) -> bool {
-        self.levels[0]
-            .get(bit / 64)
-            .is_some_and(|word| word >> (bit % 64) & 1 != 0)
+        self.levels[0].get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
     }
 
     #[inline(always)]
@@ -125,11 +123,7 @@ mod tests {
                 }
                 let probe = random.below(bits as u64) as usize;
                 assert_eq!(map.contains(probe), set.contains(&probe));
-                assert_eq!(
-                    map.first(),
-                    set.first().copied(),
-                    "{bits} bits, step {step}"
-                );
+                assert_eq!(map.first(), set.first().copied(), "{bits} bits, step {step}");
             }
             map.clear();
             assert_eq!(map.first(), None);

@@ -20,10 +20,7 @@ pub struct BuddySpec {
 
 impl Default for BuddySpec {
     fn default() -> Self {
-        BuddySpec {
-            max_order: 11,
-            reserve_low: 256,
-        }
+        BuddySpec { max_order: 11, reserve_low: 256 }
     }
 }
 
@@ -102,13 +99,7 @@ impl BuddyAllocator {
         let max_block = spec.max_order.clamp(1, GREATEST_MAX_ORDER) - 1;
         let groups = total_frames.div_ceil(64) as usize;
         let lists = (0..=max_block)
-            .map(|order| {
-                Bitmap::new(if order < IN_WORD {
-                    groups
-                } else {
-                    groups >> (order - IN_WORD)
-                })
-            })
+            .map(|order| Bitmap::new(if order < IN_WORD { groups } else { groups >> (order - IN_WORD) }))
             .collect();
         let reserved = spec.reserve_low.min(total_frames);
         let mut frames = BuddyAllocator {
@@ -184,10 +175,7 @@ impl BuddyAllocator {
             }
             return;
         }
-        assert!(
-            at.is_multiple_of(1 << order),
-            "frame {at:#x} is not aligned to order {order}"
-        );
+        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
         assert!(
             at >= self.reserved && at + (1 << order) <= self.total,
             "frames {at:#x} of order {order} were never allocated: they are reserved or beyond the end"
@@ -198,10 +186,7 @@ impl BuddyAllocator {
         if order < IN_WORD {
             let mut bit = at as u32 & 63;
             let word = self.words[group];
-            assert!(
-                word >> bit & ones(order) == 0,
-                "frame {at:#x} of order {order} is freed twice"
-            );
+            assert!(word >> bit & ones(order) == 0, "frame {at:#x} of order {order} is freed twice");
             self.words[group] = word | ones(order) << bit;
             while order < IN_WORD.min(self.max_block) {
                 let buddy = bit ^ (1 << order);
@@ -222,10 +207,7 @@ impl BuddyAllocator {
             }
         } else {
             let words = &mut self.words[group..group + (1 << (order - GROUP_SHIFT))];
-            assert!(
-                words.iter().all(|w| *w == 0),
-                "frame {at:#x} of order {order} is freed twice"
-            );
+            assert!(words.iter().all(|w| *w == 0), "frame {at:#x} of order {order} is freed twice");
             words.fill(!0);
         }
         let mut block = (at >> order) as usize;
@@ -246,10 +228,7 @@ impl BuddyAllocator {
     pub fn free_range(&mut self, at: Pfn, frames: u64) {
         let (mut at, end) = (at.0, at.0 + frames);
         while at < end {
-            let order = at
-                .trailing_zeros()
-                .min((end - at).ilog2())
-                .min(self.max_block);
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(self.max_block);
             self.free(Pfn(at), order);
             at += 1 << order;
         }
@@ -258,9 +237,7 @@ impl BuddyAllocator {
     /// Whether the frame is free. Frames beyond the end are not.
     #[inline]
     pub fn is_free(&self, at: Pfn) -> bool {
-        self.words
-            .get((at.0 >> GROUP_SHIFT) as usize)
-            .is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
+        self.words.get((at.0 >> GROUP_SHIFT) as usize).is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
     }
 
     /// Whether all frames of the block of `order` at `at` are free. Orders above the greatest are never.
@@ -357,10 +334,7 @@ impl BuddyAllocator {
         if order > self.max_block {
             return None;
         }
-        assert!(
-            at.is_multiple_of(1 << order),
-            "frame {at:#x} is not aligned to order {order}"
-        );
+        assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
         let word = *self.words.get((at >> GROUP_SHIFT) as usize)?;
         let mut order = order;
         if order < IN_WORD {
@@ -382,8 +356,7 @@ impl BuddyAllocator {
         } else if word != !0 {
             return None;
         }
-        (order..=self.max_block)
-            .find(|&order| self.lists[order as usize].contains((at >> order) as usize))
+        (order..=self.max_block).find(|&order| self.lists[order as usize].contains((at >> order) as usize))
     }
 
     /// The blocks of exactly `order` in a word, as a bit at each one's first frame.
@@ -408,11 +381,7 @@ impl BuddyAllocator {
         }
         for half in (order..from).rev() {
             self.count(half);
-            let entry = if half < IN_WORD {
-                group
-            } else {
-                (at >> half ^ 1) as usize
-            };
+            let entry = if half < IN_WORD { group } else { (at >> half ^ 1) as usize };
             self.lists[half as usize].insert(entry);
         }
         if order < IN_WORD {
@@ -450,10 +419,6 @@ fn maximal(word: u64, order: u32, max_block: u32) -> u64 {
     }
     // Those whose buddy is free too are part of a larger block. In an order-5 pair the whole word is.
     let pairs = blocks & blocks >> (1 << order);
-    let pairs = if order + 1 < IN_WORD {
-        pairs & STARTS[order as usize + 1]
-    } else {
-        pairs & 1
-    };
+    let pairs = if order + 1 < IN_WORD { pairs & STARTS[order as usize + 1] } else { pairs & 1 };
     blocks & !(pairs | pairs << (1 << order))
 }

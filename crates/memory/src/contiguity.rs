@@ -32,11 +32,7 @@ impl Contiguity {
     pub fn share_from(&self, order: u32) -> f64 {
         let all: u64 = self.frames.iter().sum();
         let long: u64 = self.frames.iter().skip(order as usize).sum();
-        if all == 0 {
-            0.0
-        } else {
-            long as f64 / all as f64
-        }
+        if all == 0 { 0.0 } else { long as f64 / all as f64 }
     }
 }
 
@@ -71,10 +67,7 @@ impl BuddyAllocator {
 
     /// Whether all of `frames` frames from `at` on are free.
     pub fn is_range_free(&self, at: Pfn, frames: u64) -> bool {
-        frames == 0
-            || self
-                .run_from(at.0)
-                .is_some_and(|(start, end)| start == at.0 && end - start >= frames)
+        frames == 0 || self.run_from(at.0).is_some_and(|(start, end)| start == at.0 && end - start >= frames)
     }
 
     /// Takes exactly the `frames` frames from `at` on, across blocks, and tells whether they were all free.
@@ -85,10 +78,7 @@ impl BuddyAllocator {
         }
         let (mut at, end) = (at.0, at.0 + frames);
         while at < end {
-            let order = at
-                .trailing_zeros()
-                .min((end - at).ilog2())
-                .min(self.max_block_order());
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(self.max_block_order());
             let taken = self.allocate_at(Pfn(at), order);
             debug_assert!(taken, "frame {at:#x} of a free range is not free");
             at += 1 << order;

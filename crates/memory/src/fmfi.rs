@@ -27,9 +27,7 @@ impl BuddyAllocator {
         if self.free_frames() == 0 {
             return 1.0;
         }
-        let usable: u64 = (order..=self.max_block_order())
-            .map(|i| self.free_blocks(i) << i)
-            .sum();
+        let usable: u64 = (order..=self.max_block_order()).map(|i| self.free_blocks(i) << i).sum();
         (self.free_frames() - usable) as f64 / self.free_frames() as f64
     }
 
@@ -41,15 +39,10 @@ impl BuddyAllocator {
     ///
     /// (`/sys/kernel/debug/extfrag/extfrag_index`; Linux computes it in thousandths). 0 when nothing is free.
     pub fn fragmentation_index(&self, order: u32) -> Option<f64> {
-        if self
-            .largest_free_order()
-            .is_some_and(|largest| largest >= order)
-        {
+        if self.largest_free_order().is_some_and(|largest| largest >= order) {
             return None;
         }
-        let blocks: u64 = (0..=self.max_block_order())
-            .map(|i| self.free_blocks(i))
-            .sum();
+        let blocks: u64 = (0..=self.max_block_order()).map(|i| self.free_blocks(i)).sum();
         if blocks == 0 {
             return Some(0.0);
         }

@@ -30,19 +30,13 @@ pub struct FragmentSpec {
 
 impl Default for FragmentSpec {
     fn default() -> Self {
-        FragmentSpec {
-            fmfi: 0.0,
-            order: 9,
-            free_share: 1.0,
-            grain: 0,
-        }
+        FragmentSpec { fmfi: 0.0, order: 9, free_share: 1.0, grain: 0 }
     }
 }
 
 /// A sentence when `value` is not a share.
 pub(crate) fn not_a_share(at: &str, key: &str, value: f64) -> Option<String> {
-    (!(0.0..=1.0).contains(&value))
-        .then(|| format!("{at}.{key} is {value}: it is a share, so it must be from 0 to 1"))
+    (!(0.0..=1.0).contains(&value)).then(|| format!("{at}.{key} is {value}: it is a share, so it must be from 0 to 1"))
 }
 
 impl FragmentSpec {
@@ -133,10 +127,7 @@ impl Stock {
             // Too few whole blocks for so much free memory at this index.
             let whole = self.whole;
             let scattered = (whole * self.block) as f64 * fmfi / (1.0 - fmfi);
-            return Plan {
-                whole,
-                scattered: (scattered.round() as u64).min(self.room(whole)),
-            };
+            return Plan { whole, scattered: (scattered.round() as u64).min(self.room(whole)) };
         }
         let scattered = wanted.saturating_sub(whole * self.block);
         if scattered <= self.room(whole) {
@@ -146,10 +137,7 @@ impl Stock {
         let most = (self.scattered + self.whole * (self.block - self.grain)) as f64;
         let whole = (1.0 - fmfi) * most / (self.block as f64 - (1.0 - fmfi) * self.grain as f64);
         let whole = (whole.round() as u64).min(self.whole);
-        Plan {
-            whole,
-            scattered: self.room(whole),
-        }
+        Plan { whole, scattered: self.room(whole) }
     }
 }
 
@@ -163,37 +151,20 @@ impl Stock {
 ///
 /// `spec` has been validated ([`FragmentSpec::validate_for`]). Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
 /// order is fragmented instead.
-pub fn fragment(
-    frames: &mut BuddyAllocator,
-    spec: &FragmentSpec,
-    random: &mut Random,
-) -> FragmentReport {
+pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut Random) -> FragmentReport {
     let before = frames.free_frames();
     let total = frames.total_frames();
     let order = spec.order.min(frames.max_block_order());
     let grain = spec.grain.min(order.saturating_sub(1));
     // With blocks of one frame nothing can be fragmented, only taken.
-    let fmfi = if order == 0 {
-        0.0
-    } else {
-        spec.fmfi.clamp(0.0, 1.0)
-    };
+    let fmfi = if order == 0 { 0.0 } else { spec.fmfi.clamp(0.0, 1.0) };
     let free_share = spec.free_share.clamp(0.0, 1.0);
     frames.edit(|words| {
         let map = FrameMap { words };
-        take(
-            map,
-            total,
-            order,
-            grain,
-            |stock| stock.plan(fmfi, free_share),
-            random,
-        );
+        take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
     });
     FragmentReport {
-        fmfi: (0..=frames.max_block_order())
-            .map(|order| frames.fmfi(order))
-            .collect(),
+        fmfi: (0..=frames.max_block_order()).map(|order| frames.fmfi(order)).collect(),
         free_share: frames.free_frames() as f64 / total.max(1) as f64,
         taken: before - frames.free_frames(),
     }
@@ -211,10 +182,7 @@ impl FrameMap<'_> {
         if order < 6 {
             u64::from((self.words[(at / 64) as usize] >> (at % 64) & mask(order)).count_ones())
         } else {
-            self.words_of(at, order)
-                .iter()
-                .map(|word| u64::from(word.count_ones()))
-                .sum()
+            self.words_of(at, order).iter().map(|word| u64::from(word.count_ones())).sum()
         }
     }
 
@@ -233,11 +201,7 @@ impl FrameMap<'_> {
             let Some(word) = self.words.get_mut((at / 64) as usize + i) else {
                 return;
             };
-            let block = if order < 6 {
-                mask(order) << (at % 64)
-            } else {
-                !0
-            };
+            let block = if order < 6 { mask(order) << (at % 64) } else { !0 };
             let mut gone = *word & block;
             while keep > 0 && gone != 0 {
                 gone &= gone - 1;
@@ -263,13 +227,7 @@ fn take(
 ) {
     let (block, piece) = (1u64 << order, 1u64 << grain);
     let starts = || (0..total).step_by(1 << order);
-    let mut stock = Stock {
-        total,
-        whole: 0,
-        scattered: 0,
-        block,
-        grain: piece,
-    };
+    let mut stock = Stock { total, whole: 0, scattered: 0, block, grain: piece };
     for at in starts() {
         let free = map.free_in(at, order);
         if free == block {
@@ -313,24 +271,14 @@ mod tests {
     use super::*;
 
     fn memory(frames: u64, max_order: u32) -> BuddyAllocator {
-        BuddyAllocator::new(
-            &BuddySpec {
-                max_order,
-                reserve_low: 256,
-            },
-            frames,
-        )
+        BuddyAllocator::new(&BuddySpec { max_order, reserve_low: 256 }, frames)
     }
 
     /// The index as its definition says, from single frames.
     fn index(frames: &BuddyAllocator, order: u32) -> f64 {
-        let free = (0..frames.total_frames())
-            .filter(|f| frames.is_free(ambulator_base::Pfn(*f)))
-            .count() as f64;
+        let free = (0..frames.total_frames()).filter(|f| frames.is_free(ambulator_base::Pfn(*f))).count() as f64;
         let usable = (0..frames.total_frames() >> order)
-            .filter(|b| {
-                (0..1 << order).all(|f| frames.is_free(ambulator_base::Pfn((b << order) + f)))
-            })
+            .filter(|b| (0..1 << order).all(|f| frames.is_free(ambulator_base::Pfn((b << order) + f))))
             .count();
         1.0 - (usable << order) as f64 / free
     }
@@ -344,31 +292,16 @@ mod tests {
                         let total = (1 << 17) + 77;
                         let mut frames = memory(total, 11);
                         let before = frames.free_frames();
-                        let spec = FragmentSpec {
-                            fmfi,
-                            order,
-                            free_share,
-                            grain,
-                        };
+                        let spec = FragmentSpec { fmfi, order, free_share, grain };
                         let report = fragment(&mut frames, &spec, &mut Random::new(7));
                         let block = (1u64 << order) as f64;
                         let near = block / (free_share * total as f64);
-                        assert!(
-                            (report.fmfi[order as usize] - fmfi).abs() <= near,
-                            "{spec:?}: {report:?}"
-                        );
-                        assert!(
-                            (report.free_share - free_share).abs() <= block / total as f64,
-                            "{spec:?}: {report:?}"
-                        );
+                        assert!((report.fmfi[order as usize] - fmfi).abs() <= near, "{spec:?}: {report:?}");
+                        assert!((report.free_share - free_share).abs() <= block / total as f64, "{spec:?}: {report:?}");
                         assert_eq!(report.taken, before - frames.free_frames());
-                        assert!(
-                            (index(&frames, order) - report.fmfi[order as usize]).abs() < 1e-12
-                        );
-                        let blocks = (frames.free_frames() as f64
-                            * (1.0 - report.fmfi[order as usize]))
-                            as u64
-                            >> order;
+                        assert!((index(&frames, order) - report.fmfi[order as usize]).abs() < 1e-12);
+                        let blocks =
+                            (frames.free_frames() as f64 * (1.0 - report.fmfi[order as usize])) as u64 >> order;
                         let served = std::iter::from_fn(|| frames.allocate(order)).count() as u64;
                         assert!(
                             served.abs_diff(blocks) <= 1,
@@ -383,23 +316,13 @@ mod tests {
     #[test]
     fn keeps_the_index_where_not_both_can_be_had() {
         let mut frames = memory(1 << 16, 11);
-        let spec = FragmentSpec {
-            fmfi: 0.9,
-            order: 4,
-            free_share: 1.0,
-            grain: 3,
-        };
+        let spec = FragmentSpec { fmfi: 0.9, order: 4, free_share: 1.0, grain: 3 };
         let report = fragment(&mut frames, &spec, &mut Random::new(1));
         assert!((report.fmfi[4] - 0.9).abs() < 0.01, "{report:?}");
         // A broken block of two grains keeps one: s / (s + (1 - s) / 2) = 0.1 gives s = 1/19 and 10/19 free.
         assert!((report.free_share - 10.0 / 19.0).abs() < 0.01, "{report:?}");
         // All blocks are broken now: an index of 0.5 cannot come back but by taking nearly everything.
-        let again = FragmentSpec {
-            fmfi: 0.5,
-            order: 4,
-            free_share: 0.5,
-            grain: 0,
-        };
+        let again = FragmentSpec { fmfi: 0.5, order: 4, free_share: 0.5, grain: 0 };
         let report = fragment(&mut frames, &again, &mut Random::new(1));
         assert!((report.fmfi[4] - 0.5).abs() < 0.01, "{report:?}");
         assert!((report.free_share - 2.0 / 19.0).abs() < 0.01, "{report:?}");
@@ -408,12 +331,7 @@ mod tests {
     #[test]
     fn grains_leave_runs_of_their_size() {
         let mut frames = memory(1 << 18, 11);
-        let spec = FragmentSpec {
-            fmfi: 1.0,
-            order: 7,
-            free_share: 0.4,
-            grain: 6,
-        };
+        let spec = FragmentSpec { fmfi: 1.0, order: 7, free_share: 0.4, grain: 6 };
         let report = fragment(&mut frames, &spec, &mut Random::new(3));
         // One block of 256 KiB is broken so that the share is exact.
         assert!(report.fmfi[6] < 0.001, "{report:?}");
@@ -424,15 +342,9 @@ mod tests {
     fn the_seed_decides() {
         let of = |seed| {
             let mut frames = memory(1 << 15, 11);
-            let spec = FragmentSpec {
-                fmfi: 0.5,
-                free_share: 0.5,
-                ..FragmentSpec::default()
-            };
+            let spec = FragmentSpec { fmfi: 0.5, free_share: 0.5, ..FragmentSpec::default() };
             fragment(&mut frames, &spec, &mut Random::new(seed));
-            (0..1 << 15)
-                .map(|f| frames.is_free(ambulator_base::Pfn(f)))
-                .collect::<Vec<_>>()
+            (0..1 << 15).map(|f| frames.is_free(ambulator_base::Pfn(f))).collect::<Vec<_>>()
         };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
@@ -440,40 +352,13 @@ mod tests {
 
     #[test]
     fn wrong_specs_are_told_by_key() {
-        let wrong = FragmentSpec {
-            fmfi: 1.5,
-            order: 0,
-            free_share: f64::NAN,
-            grain: 4,
-        }
-        .validate("os.fragment");
-        for key in [
-            "os.fragment.fmfi",
-            "os.fragment.order",
-            "os.fragment.free_share",
-            "os.fragment.grain",
-        ] {
-            assert!(
-                wrong.iter().any(|w| w.starts_with(key)),
-                "{key} is not told in {wrong:?}"
-            );
+        let wrong = FragmentSpec { fmfi: 1.5, order: 0, free_share: f64::NAN, grain: 4 }.validate("os.fragment");
+        for key in ["os.fragment.fmfi", "os.fragment.order", "os.fragment.free_share", "os.fragment.grain"] {
+            assert!(wrong.iter().any(|w| w.starts_with(key)), "{key} is not told in {wrong:?}");
         }
         assert!(FragmentSpec::default().validate("x").is_empty());
-        let chunk = FragmentSpec {
-            order: 14,
-            ..FragmentSpec::default()
-        };
-        assert!(
-            chunk
-                .validate_for(
-                    &BuddySpec {
-                        max_order: 20,
-                        ..BuddySpec::default()
-                    },
-                    "x"
-                )
-                .is_empty()
-        );
+        let chunk = FragmentSpec { order: 14, ..FragmentSpec::default() };
+        assert!(chunk.validate_for(&BuddySpec { max_order: 20, ..BuddySpec::default() }, "x").is_empty());
         let wrong = chunk.validate_for(&BuddySpec::default(), "x");
         assert!(wrong[0].contains("raise its max_order to 15"), "{wrong:?}");
     }

@@ -64,11 +64,8 @@ pub struct PhysicalMemory {
 
 fn reserve(bytes: u64, len: u64) -> Result<MmapMut, MemoryError> {
     let len = usize::try_from(len).map_err(|_| MemoryError::Size { bytes })?;
-    let map = MmapOptions::new()
-        .len(len)
-        .no_reserve_swap()
-        .map_anon()
-        .map_err(|cause| MemoryError::Host { bytes, cause })?;
+    let map =
+        MmapOptions::new().len(len).no_reserve_swap().map_anon().map_err(|cause| MemoryError::Host { bytes, cause })?;
     // Only a hint: a host without huge pages is slower, not wrong.
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::HugePage);
@@ -86,12 +83,7 @@ impl PhysicalMemory {
         }
         let index = reserve(bytes, bytes / FRAME_BYTES * ENTRY as u64)?;
         let slots = reserve(bytes, bytes + FRAME_BYTES)?;
-        Ok(PhysicalMemory {
-            index,
-            slots,
-            fresh: UNTOUCHED + 1,
-            spare: Vec::new(),
-        })
+        Ok(PhysicalMemory { index, slots, fresh: UNTOUCHED + 1, spare: Vec::new() })
     }
 
     /// The size in bytes.
@@ -125,11 +117,7 @@ impl PhysicalMemory {
     fn place_to_write(&mut self, at: PhysAddr) -> usize {
         let frame = at.pfn().0 as usize;
         let slot = self.slot(frame);
-        let slot = if slot == UNTOUCHED {
-            self.touch(frame)
-        } else {
-            slot
-        };
+        let slot = if slot == UNTOUCHED { self.touch(frame) } else { slot };
         slot as usize * FRAME + at.0 as usize % FRAME
     }
 
@@ -144,9 +132,7 @@ impl PhysicalMemory {
             None => {
                 let slot = self.fresh;
                 // 2^32 slots are 16 TiB of host memory.
-                self.fresh = slot
-                    .checked_add(1)
-                    .unwrap_or_else(|| unreachable!("more slots than the host can hold"));
+                self.fresh = slot.checked_add(1).unwrap_or_else(|| unreachable!("more slots than the host can hold"));
                 slot
             }
         };
@@ -197,11 +183,7 @@ impl PhysicalMemory {
     /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never written.
     pub fn zero(&mut self, from: PhysAddr, bytes: u64) {
         let (mut at, end) = (from.0, from.0 + bytes);
-        assert!(
-            end <= self.bytes(),
-            "zeroing {from:?} to {end:#x} goes beyond the memory's {:#x} bytes",
-            self.bytes()
-        );
+        assert!(end <= self.bytes(), "zeroing {from:?} to {end:#x} goes beyond the memory's {:#x} bytes", self.bytes());
         while at < end {
             let within = (at % FRAME_BYTES) as usize;
             let part = (end - at).min((FRAME - within) as u64) as usize;
@@ -222,10 +204,7 @@ impl PhysicalMemory {
     /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap: what arrives is what was there before.
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64) {
         let ends = from.0.max(to.0) + bytes;
-        assert!(
-            ends <= self.bytes(),
-            "copying {bytes} bytes from {from:?} to {to:?} goes beyond the memory"
-        );
+        assert!(ends <= self.bytes(), "copying {bytes} bytes from {from:?} to {to:?} goes beyond the memory");
         let mut done = 0;
         while done < bytes {
             let left = bytes - done;
@@ -284,14 +263,8 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_are_refused_with_a_sentence() {
         for bytes in [0, 1, 4095, 4097, MAX_BYTES + 4096, u64::MAX] {
-            let said = PhysicalMemory::new(bytes)
-                .map(|_| ())
-                .unwrap_err()
-                .to_string();
-            assert!(
-                said.contains(&bytes.to_string()) && said.contains("4096"),
-                "{said}"
-            );
+            let said = PhysicalMemory::new(bytes).map(|_| ()).unwrap_err().to_string();
+            assert!(said.contains(&bytes.to_string()) && said.contains("4096"), "{said}");
         }
         assert_eq!(PhysicalMemory::new(4096).unwrap().bytes(), 4096);
         assert_eq!(PhysicalMemory::new(MAX_BYTES).unwrap().bytes(), MAX_BYTES);
@@ -307,10 +280,7 @@ mod tests {
         assert_eq!(memory.touched_bytes(), 0);
         memory.write(PhysAddr((1 << 40) - 8), 7);
         memory.prefetch(PhysAddr((1 << 40) - 8));
-        assert_eq!(
-            (memory.read(PhysAddr((1 << 40) - 8)), memory.touched_bytes()),
-            (7, 4096)
-        );
+        assert_eq!((memory.read(PhysAddr((1 << 40) - 8)), memory.touched_bytes()), (7, 4096));
     }
 
     #[test]
@@ -322,11 +292,7 @@ mod tests {
         memory.zero(PhysAddr(4096), 1022 * 4096);
         assert_eq!(memory.touched_bytes(), 2 * 4096);
         memory.write(PhysAddr(40 << 20), 5);
-        assert_eq!(
-            memory.read(PhysAddr((40 << 20) + 8)),
-            0,
-            "a slot was handed on with its old bytes"
-        );
+        assert_eq!(memory.read(PhysAddr((40 << 20) + 8)), 0, "a slot was handed on with its old bytes");
         assert_eq!(memory.read(PhysAddr(8)), !0);
     }
 
@@ -353,11 +319,7 @@ mod tests {
             (word.clone(), any::<u64>()).prop_map(|(at, value)| Op::Write(at, value)),
             (word.clone(), any::<u64>()).prop_map(|(at, value)| Op::SetBits(at, value)),
             (word.clone(), word.clone()).prop_map(|(a, b)| Op::Zero(a.min(b), a.max(b) - a.min(b))),
-            (word.clone(), word.clone(), word).prop_map(|(a, b, n)| Op::Copy(
-                a,
-                b,
-                n.min(SMALL / 8 - a.max(b))
-            )),
+            (word.clone(), word.clone(), word).prop_map(|(a, b, n)| Op::Copy(a, b, n.min(SMALL / 8 - a.max(b)))),
         ]
     }
 

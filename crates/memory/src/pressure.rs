@@ -18,9 +18,7 @@ pub struct PressureSpec {
 impl PressureSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
     pub fn validate(&self, at: &str) -> Vec<String> {
-        crate::fragment::not_a_share(at, "pressure", self.pressure)
-            .into_iter()
-            .collect()
+        crate::fragment::not_a_share(at, "pressure", self.pressure).into_iter().collect()
     }
 }
 
@@ -34,11 +32,7 @@ pub struct PressureReport {
 }
 
 /// Takes `spec.pressure` of all frames at random (all that is free, if that is less) and never gives them back.
-pub fn press(
-    frames: &mut BuddyAllocator,
-    spec: &PressureSpec,
-    random: &mut Random,
-) -> PressureReport {
+pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Random) -> PressureReport {
     let (free, total) = (frames.free_frames(), frames.total_frames());
     let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;
     let taken = wanted.min(free);
@@ -55,10 +49,7 @@ pub fn press(
             }
         }
     });
-    PressureReport {
-        taken,
-        free_share: frames.free_frames() as f64 / total.max(1) as f64,
-    }
+    PressureReport { taken, free_share: frames.free_frames() as f64 / total.max(1) as f64 }
 }
 
 #[cfg(test)]
@@ -71,46 +62,25 @@ mod tests {
     fn takes_the_stated_share_evenly() {
         let total = 1 << 18;
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), total);
-        let report = press(
-            &mut frames,
-            &PressureSpec { pressure: 0.4 },
-            &mut Random::new(5),
-        );
+        let report = press(&mut frames, &PressureSpec { pressure: 0.4 }, &mut Random::new(5));
         assert_eq!(report.taken, (0.4 * total as f64) as u64 + 1);
         assert_eq!(frames.free_frames(), total - 256 - report.taken);
-        let in_quarter = |q: u64| {
-            (q * total / 4..(q + 1) * total / 4)
-                .filter(|f| !frames.is_free(Pfn(*f)))
-                .count()
-        };
+        let in_quarter = |q: u64| (q * total / 4..(q + 1) * total / 4).filter(|f| !frames.is_free(Pfn(*f))).count();
         for quarter in 0..4 {
             let share = in_quarter(quarter) as f64 / (total / 4) as f64;
-            assert!(
-                (share - 0.4).abs() < 0.01,
-                "quarter {quarter} is taken by {share}"
-            );
+            assert!((share - 0.4).abs() < 0.01, "quarter {quarter} is taken by {share}");
         }
     }
 
     #[test]
     fn takes_no_more_than_there_is() {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1024);
-        let report = press(
-            &mut frames,
-            &PressureSpec { pressure: 1.0 },
-            &mut Random::new(5),
-        );
-        assert_eq!(
-            (report.taken, report.free_share, frames.allocate(0)),
-            (768, 0.0, None)
-        );
+        let report = press(&mut frames, &PressureSpec { pressure: 1.0 }, &mut Random::new(5));
+        assert_eq!((report.taken, report.free_share, frames.allocate(0)), (768, 0.0, None));
     }
 
     #[test]
     fn wrong_specs_are_told_by_key() {
-        assert!(
-            PressureSpec { pressure: -0.1 }.validate("os.pressure")[0]
-                .starts_with("os.pressure.pressure is -0.1")
-        );
+        assert!(PressureSpec { pressure: -0.1 }.validate("os.pressure")[0].starts_with("os.pressure.pressure is -0.1"));
     }
 }

@@ -37,21 +37,13 @@ mod tests {
     fn a_selection_keeps_the_exact_number() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
-            let lots: Vec<u64> = (0..1 + random.below(20))
-                .map(|_| 1 + random.below(64))
-                .collect();
+            let lots: Vec<u64> = (0..1 + random.below(20)).map(|_| 1 + random.below(64)).collect();
             let all: u64 = lots.iter().sum();
             let keep = random.below(all + 1);
             let mut selection = Selection::new(all, keep);
-            let kept: Vec<u64> = lots
-                .iter()
-                .map(|n| selection.next(*n, &mut random))
-                .collect();
+            let kept: Vec<u64> = lots.iter().map(|n| selection.next(*n, &mut random)).collect();
             assert_eq!(kept.iter().sum::<u64>(), keep, "of {lots:?}: {kept:?}");
-            assert!(
-                kept.iter().zip(&lots).all(|(kept, lot)| kept <= lot),
-                "of {lots:?}: {kept:?}"
-            );
+            assert!(kept.iter().zip(&lots).all(|(kept, lot)| kept <= lot), "of {lots:?}: {kept:?}");
         }
     }
 }

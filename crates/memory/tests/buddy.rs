@@ -14,11 +14,7 @@ struct Model {
 impl Model {
     fn new(spec: &BuddySpec, total: u64) -> Model {
         let reserved = spec.reserve_low.min(total);
-        Model {
-            free: (0..total).map(|f| f >= reserved).collect(),
-            reserved,
-            max_block: spec.max_order - 1,
-        }
+        Model { free: (0..total).map(|f| f >= reserved).collect(), reserved, max_block: spec.max_order - 1 }
     }
 
     fn block_free(&self, at: u64, order: u32) -> bool {
@@ -38,9 +34,7 @@ impl Model {
     /// The free blocks that are no part of a larger one.
     fn maximal(&self, order: u32) -> Vec<u64> {
         let parent = |at: u64| at & !((2 << order) - 1);
-        self.starts(order)
-            .filter(|&at| self.block_free(at, order) && !self.block_free(parent(at), order + 1))
-            .collect()
+        self.starts(order).filter(|&at| self.block_free(at, order) && !self.block_free(parent(at), order + 1)).collect()
     }
 
     /// What the policy says: the smallest order that serves, its lowest block.
@@ -59,37 +53,19 @@ impl Model {
         let mut usable_from = vec![0; self.max_block as usize + 2];
         for order in 0..=self.max_block {
             let blocks = self.maximal(order).len() as u64;
-            prop_assert_eq!(
-                frames.free_blocks(order),
-                blocks,
-                "blocks of order {}",
-                order
-            );
+            prop_assert_eq!(frames.free_blocks(order), blocks, "blocks of order {}", order);
             if blocks > 0 {
                 largest = Some(order);
             }
             for at in self.starts(order) {
-                prop_assert_eq!(
-                    frames.is_block_free(Pfn(at), order),
-                    self.block_free(at, order),
-                    "{} {}",
-                    at,
-                    order
-                );
+                prop_assert_eq!(frames.is_block_free(Pfn(at), order), self.block_free(at, order), "{} {}", at, order);
             }
-            usable_from[order as usize] = self
-                .starts(order)
-                .filter(|&at| self.block_free(at, order))
-                .count() as u64;
+            usable_from[order as usize] = self.starts(order).filter(|&at| self.block_free(at, order)).count() as u64;
         }
         prop_assert_eq!(frames.largest_free_order(), largest);
         for order in 0..=self.max_block + 1 {
             let usable = usable_from[order as usize] << order;
-            let index = if free == 0 {
-                1.0
-            } else {
-                1.0 - usable as f64 / free as f64
-            };
+            let index = if free == 0 { 1.0 } else { 1.0 - usable as f64 / free as f64 };
             prop_assert!(
                 (frames.fmfi(order) - index).abs() < 1e-12,
                 "order {}: {} {}",
@@ -99,20 +75,12 @@ impl Model {
             );
             prop_assert_eq!(frames.fragmentation_index(order).is_none(), usable > 0);
         }
-        let runs: Vec<u64> = self
-            .free
-            .chunk_by(|a, b| a == b)
-            .filter(|r| r[0])
-            .map(|r| r.len() as u64)
-            .collect();
+        let runs: Vec<u64> = self.free.chunk_by(|a, b| a == b).filter(|r| r[0]).map(|r| r.len() as u64).collect();
         let found = frames.contiguity();
         prop_assert_eq!(found.largest, runs.iter().copied().max().unwrap_or(0));
         prop_assert_eq!(found.frames.iter().sum::<u64>(), free);
         for (class, &n) in found.runs.iter().enumerate() {
-            prop_assert_eq!(
-                n,
-                runs.iter().filter(|r| r.ilog2() as usize == class).count() as u64
-            );
+            prop_assert_eq!(n, runs.iter().filter(|r| r.ilog2() as usize == class).count() as u64);
         }
         Ok(())
     }
@@ -239,32 +207,13 @@ proptest! {
 #[test]
 fn orders_reach_what_linux_says() {
     let gib_8 = (8 << 30) / 4096;
-    let spec = |max_order| BuddySpec {
-        max_order,
-        reserve_low: 0,
-    };
-    assert_eq!(
-        BuddyAllocator::new(&spec(11), gib_8).free_blocks(10),
-        2048,
-        "blocks of 4 MiB"
-    );
-    assert_eq!(
-        BuddyAllocator::new(&spec(20), gib_8).free_blocks(19),
-        4,
-        "blocks of 2 GiB"
-    );
+    let spec = |max_order| BuddySpec { max_order, reserve_low: 0 };
+    assert_eq!(BuddyAllocator::new(&spec(11), gib_8).free_blocks(10), 2048, "blocks of 4 MiB");
+    assert_eq!(BuddyAllocator::new(&spec(20), gib_8).free_blocks(19), 4, "blocks of 2 GiB");
     let mut frames = BuddyAllocator::new(&spec(20), gib_8);
     assert_eq!(frames.allocate_bytes(1 << 30), Some(Pfn(0)));
-    assert_eq!(
-        frames.allocate_bytes((1 << 30) + 1),
-        Some(Pfn((2 << 30) / 4096)),
-        "rounded up to 2 GiB"
-    );
-    assert_eq!(
-        frames.allocate_bytes((2 << 30) + 1),
-        None,
-        "beyond the greatest block"
-    );
+    assert_eq!(frames.allocate_bytes((1 << 30) + 1), Some(Pfn((2 << 30) / 4096)), "rounded up to 2 GiB");
+    assert_eq!(frames.allocate_bytes((2 << 30) + 1), None, "beyond the greatest block");
     assert_eq!(frames.allocate(31), None);
     assert_eq!(frames.allocate(32), None);
     assert_eq!(frames.allocate(u32::MAX), None);
@@ -280,20 +229,12 @@ fn a_run_may_exceed_the_greatest_block() {
     // 64 MiB + 4 KiB at a multiple of 64 MiB; the first begins with reserved frames.
     assert_eq!(frames.allocate_run((1 << 14) + 1, 14), Some(Pfn(1 << 14)));
     assert_eq!(frames.free_frames(), free - (1 << 14) - 1);
-    assert!(
-        !frames.allocate_range(Pfn(1 << 15), 2) && frames.allocate_range(Pfn((1 << 15) + 1), 2)
-    );
+    assert!(!frames.allocate_range(Pfn(1 << 15), 2) && frames.allocate_range(Pfn((1 << 15) + 1), 2));
     assert_eq!(frames.allocate_run(1 << 16, 0), None);
     assert_eq!(frames.allocate_run(1, 64), None);
-    assert!(
-        !frames.is_range_free(Pfn((1 << 16) - 1), 2),
-        "the second is beyond the end"
-    );
+    assert!(!frames.is_range_free(Pfn((1 << 16) - 1), 2), "the second is beyond the end");
     frames.free_range(Pfn(1 << 14), (1 << 14) + 1 + 2);
-    assert_eq!(
-        (frames.free_frames(), frames.contiguity().largest),
-        (free, free)
-    );
+    assert_eq!((frames.free_frames(), frames.contiguity().largest), (free, free));
 }
 
 #[test]
@@ -301,22 +242,13 @@ fn the_lowest_frames_are_never_given() {
     let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1 << 16);
     assert!(!frames.allocate_at(Pfn(255), 0));
     let given: Vec<Pfn> = std::iter::from_fn(|| frames.allocate(0)).collect();
-    assert_eq!(
-        (given.len(), given.iter().min()),
-        ((1 << 16) - 256, Some(&Pfn(256)))
-    );
+    assert_eq!((given.len(), given.iter().min()), ((1 << 16) - 256, Some(&Pfn(256))));
 }
 
 #[test]
 fn the_two_indices_on_a_known_memory() {
     // 1024 frames; every even one is taken: 512 free blocks of order 0.
-    let mut frames = BuddyAllocator::new(
-        &BuddySpec {
-            max_order: 11,
-            reserve_low: 0,
-        },
-        1024,
-    );
+    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 11, reserve_low: 0 }, 1024);
     for f in (0..1024).step_by(2) {
         assert!(frames.allocate_at(Pfn(f), 0));
     }
@@ -381,33 +313,13 @@ fn freeing_beyond_the_end_is_our_own_mistake() {
 
 #[test]
 fn fragmented_memory_serves_as_its_index_says() {
-    let mut frames = BuddyAllocator::new(
-        &BuddySpec {
-            max_order: 20,
-            reserve_low: 256,
-        },
-        1 << 20,
-    );
-    let spec = FragmentSpec {
-        fmfi: 1.0,
-        free_share: 0.5,
-        ..FragmentSpec::default()
-    };
+    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, reserve_low: 256 }, 1 << 20);
+    let spec = FragmentSpec { fmfi: 1.0, free_share: 0.5, ..FragmentSpec::default() };
     fragment(&mut frames, &spec, &mut Random::new(9));
     assert_eq!(frames.allocate(9), None);
     assert!(frames.allocate(0).is_some());
-    let mut frames = BuddyAllocator::new(
-        &BuddySpec {
-            max_order: 20,
-            reserve_low: 256,
-        },
-        1 << 20,
-    );
-    let spec = FragmentSpec {
-        fmfi: 0.7,
-        free_share: 0.5,
-        ..FragmentSpec::default()
-    };
+    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, reserve_low: 256 }, 1 << 20);
+    let spec = FragmentSpec { fmfi: 0.7, free_share: 0.5, ..FragmentSpec::default() };
     fragment(&mut frames, &spec, &mut Random::new(9));
     // 0.3 of half of 2048 blocks.
     assert_eq!(std::iter::from_fn(|| frames.allocate(9)).count(), 307);
@@ -416,23 +328,10 @@ fn fragmented_memory_serves_as_its_index_says() {
 #[test]
 fn wrong_specs_are_told_by_key() {
     for max_order in [0, 31, u32::MAX] {
-        let wrong = BuddySpec {
-            max_order,
-            ..BuddySpec::default()
-        }
-        .validate("os.buddy");
-        assert!(
-            wrong[0].starts_with(&format!("os.buddy.max_order is {max_order}")),
-            "{wrong:?}"
-        );
+        let wrong = BuddySpec { max_order, ..BuddySpec::default() }.validate("os.buddy");
+        assert!(wrong[0].starts_with(&format!("os.buddy.max_order is {max_order}")), "{wrong:?}");
         // Even unvalidated it does not bring the house down.
-        BuddyAllocator::new(
-            &BuddySpec {
-                max_order,
-                ..BuddySpec::default()
-            },
-            4096,
-        );
+        BuddyAllocator::new(&BuddySpec { max_order, ..BuddySpec::default() }, 4096);
     }
     assert!(BuddySpec::default().validate("os.buddy").is_empty());
 }

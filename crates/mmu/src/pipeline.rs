@@ -183,7 +183,8 @@ impl SecondLevel {
             return Some(entry);
         }
         if self.large_held
-            && let Some(entry) = self.array_for(PageSize::SIZE_2M).and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_2M))
+            && let Some(entry) =
+                self.array_for(PageSize::SIZE_2M).and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_2M))
         {
             return Some(entry);
         }
@@ -204,8 +205,11 @@ impl SecondLevel {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        let in_small: &[PageSize] =
-            if self.unified && self.large_held { &[PageSize::SIZE_4K, PageSize::SIZE_2M] } else { &[PageSize::SIZE_4K] };
+        let in_small: &[PageSize] = if self.unified && self.large_held {
+            &[PageSize::SIZE_4K, PageSize::SIZE_2M]
+        } else {
+            &[PageSize::SIZE_4K]
+        };
         if let Some(tlb) = &mut self.small {
             tlb.invalidate(what, in_small);
         }
@@ -442,7 +446,14 @@ impl Mmu {
 
     /// A walk on one of the core's walkers, counted.
     #[inline]
-    fn timed_walk(&mut self, va: VirtAddr, access: AccessKind, began: Cycle, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+    fn timed_walk(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        began: Cycle,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Walk {
         if !self.timing {
             let walk = self.page_walk(va, access, now, port);
             self.counters.walk_accesses += u64::from(walk.accesses);
@@ -469,7 +480,13 @@ impl Mmu {
         }
     }
 
-    fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Option<Speculation> {
+    fn speculate(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Option<Speculation> {
         let guess = self.speculator.as_mut()?.speculate(va, access, now);
         let issue = now.after(u64::from(guess.latency));
         for &at in &guess.table[..usize::from(guess.table_count)] {

@@ -118,7 +118,9 @@ impl L2TlbSpec {
         for (suffix, entries, ways) in [("2m", self.entries_2m, self.ways_2m), ("1g", self.entries_1g, self.ways_1g)] {
             for sentence in TlbSpec::new(entries, ways).validate(at) {
                 wrong.push(
-                    sentence.replace(".entries`", &format!(".entries_{suffix}`")).replace(".ways`", &format!(".ways_{suffix}`")),
+                    sentence
+                        .replace(".entries`", &format!(".entries_{suffix}`"))
+                        .replace(".ways`", &format!(".ways_{suffix}`")),
                 );
             }
         }
@@ -207,7 +209,9 @@ impl MmuSpec {
         for name in ["l1d_4k", "l1i_4k"] {
             let tlb = if name == "l1d_4k" { &self.l1d_4k } else { &self.l1i_4k };
             if tlb.entries == 0 {
-                wrong.push(format!("`{at}.{name}.entries`: a core needs an L1 TLB for base pages; give at least 1 entry"));
+                wrong.push(format!(
+                    "`{at}.{name}.entries`: a core needs an L1 TLB for base pages; give at least 1 entry"
+                ));
             }
         }
         wrong.extend(self.l2_tlb.validate(&format!("{at}.l2_tlb")));

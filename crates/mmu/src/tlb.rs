@@ -182,14 +182,20 @@ mod tests {
             tlb.fill(Asid(1), VirtAddr(i * 4096), &translation(i, PageSize::SIZE_4K), Cycle(0));
         }
         tlb.fill(Asid(1), VirtAddr(0), &translation(0, PageSize::SIZE_2M), Cycle(0));
-        tlb.invalidate(Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0), PageSize::SIZE_2M) }, &sizes);
+        tlb.invalidate(
+            Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0), PageSize::SIZE_2M) },
+            &sizes,
+        );
         for i in 0..600 {
             let there = tlb.lookup(Asid(1), VirtAddr(i * 4096), PageSize::SIZE_4K).is_some();
             assert_eq!(there, i >= 512, "page {i}");
         }
         assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none());
         tlb.fill(Asid(1), VirtAddr(0), &translation(0, PageSize::SIZE_2M), Cycle(0));
-        tlb.invalidate(Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0x5000), PageSize::SIZE_4K) }, &sizes);
+        tlb.invalidate(
+            Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0x5000), PageSize::SIZE_4K) },
+            &sizes,
+        );
         assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none(), "a large entry over the page goes too");
     }
 }

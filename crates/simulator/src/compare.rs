@@ -92,7 +92,9 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     for job in &jobs {
         let problems = job.spec.validate();
         if !problems.is_empty() {
-            return Err(SimError::Spec(problems.into_iter().map(|p| format!("design `{}`: {p}", job.design)).collect()));
+            return Err(SimError::Spec(
+                problems.into_iter().map(|p| format!("design `{}`: {p}", job.design)).collect(),
+            ));
         }
         if job.spec.machine.cores as usize != programs.len() {
             return Err(SimError::Spec(vec![format!(
@@ -177,7 +179,8 @@ fn turn(
     }
     seat.turns += 1;
     let ended = ended.unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        let what =
+            panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Some(Err(Stop::Failed(format!(
             "an invariant of Ambulator's own was broken: {}",
             what.unwrap_or_else(|| "no message".into())
@@ -208,7 +211,8 @@ fn turn(
         }
         Ok(()) if result.simulated_instructions == 0 => {
             result.status = Status::Failed;
-            result.outcome = Some("the program has no instructions in its region of interest: nothing was simulated".into());
+            result.outcome =
+                Some("the program has no instructions in its region of interest: nothing was simulated".into());
         }
         Ok(()) => {}
         Err(Stop::Outcome(message)) => {

@@ -277,7 +277,10 @@ impl Machine {
             self.start_counting();
         }
         if self.phase == Phase::Warmup
-            && self.cores.iter().all(|core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup)
+            && self
+                .cores
+                .iter()
+                .all(|core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup)
         {
             self.phase = Phase::Measure;
             if self.warmup > 0 {
@@ -348,7 +351,6 @@ impl Machine {
         }
     }
 
-
     fn next_batch(&mut self, number: usize) -> Result<bool, Stop> {
         let core = &mut self.cores[number];
         match core.stream.next(core.reader).map_err(|e| Stop::Failed(e.message))? {
@@ -373,7 +375,14 @@ impl Machine {
     }
 
     /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its budget ended.
-    fn run_records(&mut self, number: usize, records: &[Record], from: usize, to: usize, until: u64) -> Result<usize, Stop> {
+    fn run_records(
+        &mut self,
+        number: usize,
+        records: &[Record],
+        from: usize,
+        to: usize,
+        until: u64,
+    ) -> Result<usize, Stop> {
         let budget_end = self.cores[number].budget_end;
         let epoch_check = 4096;
         let mut next_check = from + epoch_check;
@@ -658,7 +667,14 @@ impl Machine {
 
     /// The report of a translation that is not the kernel's: the address, the truth, the steps of the walk.
     #[cold]
-    fn mismatch(&mut self, number: usize, va: VirtAddr, at: Option<PhysAddr>, access: AccessKind, truth: Truth) -> Stop {
+    fn mismatch(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        at: Option<PhysAddr>,
+        access: AccessKind,
+        truth: Truth,
+    ) -> Stop {
         let steps = if self.host.is_none() {
             let mut recorder = oracle::Recorder { memory: &self.kernel.memory, steps: Vec::new() };
             let walk = self.cores[number].mmu.walk_untimed(va, &mut recorder);
@@ -680,7 +696,14 @@ impl Machine {
 
     /// The operating system serves a fault; returns when the access may be tried again.
     #[cold]
-    fn fault(&mut self, number: usize, va: VirtAddr, access: AccessKind, cause: FaultCause, times: u32) -> Result<Cycle, Stop> {
+    fn fault(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        cause: FaultCause,
+        times: u32,
+    ) -> Result<Cycle, Stop> {
         let process = self.cores[number].process;
         if let FaultCause::Host(guest) = cause
             && let Some(host) = &mut self.host
@@ -866,12 +889,21 @@ fn invalidation(shootdown: &Shootdown) -> Invalidation {
 }
 
 /// The frame allocator in the state that the spec asks for: fragmented, and under pressure.
-fn prepare_frames(spec: &Spec, bytes: u64, seed: u64) -> (BuddyAllocator, Option<FragmentReport>, Option<PressureReport>) {
+fn prepare_frames(
+    spec: &Spec,
+    bytes: u64,
+    seed: u64,
+) -> (BuddyAllocator, Option<FragmentReport>, Option<PressureReport>) {
     let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
     let fragmentation = (spec.memory.fragmentation.fmfi > 0.0).then(|| {
-        ambulator_memory::fragment(&mut frames, &spec.memory.fragmentation, &mut Random::for_purpose(seed, "fragmentation"))
+        ambulator_memory::fragment(
+            &mut frames,
+            &spec.memory.fragmentation,
+            &mut Random::for_purpose(seed, "fragmentation"),
+        )
     });
-    let pressure = (spec.memory.pressure.pressure > 0.0)
-        .then(|| ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure")));
+    let pressure = (spec.memory.pressure.pressure > 0.0).then(|| {
+        ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure"))
+    });
     (frames, fragmentation, pressure)
 }

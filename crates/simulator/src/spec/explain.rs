@@ -66,21 +66,11 @@ pub enum Explanation {
 pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecError> {
     let root = tree();
     let key = key.trim().trim_end_matches(['.', '*']);
-    let found = if key.is_empty() {
-        Some(root)
-    } else {
-        root.find(key)
-    };
+    let found = if key.is_empty() { Some(root) } else { root.find(key) };
     if let Some(setting) = found {
         return Ok(match setting.kind {
-            Kind::Group(_) => Explanation::Group {
-                group: setting,
-                settings: setting.leaves(),
-            },
-            _ => Explanation::Setting {
-                setting,
-                presets: preset_values(&setting.key),
-            },
+            Kind::Group(_) => Explanation::Group { group: setting, settings: setting.leaves() },
+            _ => Explanation::Setting { setting, presets: preset_values(&setting.key) },
         });
     }
     if let Some(counter) = counters.iter().find(|counter| counter.name == key) {
@@ -88,19 +78,11 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     }
     let below: Vec<CounterInfo> = counters
         .iter()
-        .filter(|counter| {
-            counter
-                .name
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.starts_with('.'))
-        })
+        .filter(|counter| counter.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
         .cloned()
         .collect();
     if !below.is_empty() {
-        return Ok(Explanation::Counters {
-            prefix: key.into(),
-            counters: below,
-        });
+        return Ok(Explanation::Counters { prefix: key.into(), counters: below });
     }
     let problem = Problem::new(format!("there is no setting or counter `{key}`"));
     Err(match nearest(key, root, counters) {
@@ -114,12 +96,7 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
 fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String> {
     let counter = counters
         .iter()
-        .map(|counter| {
-            (
-                strsim::damerau_levenshtein(key, &counter.name),
-                &counter.name,
-            )
-        })
+        .map(|counter| (strsim::damerau_levenshtein(key, &counter.name), &counter.name))
         .filter(|(distance, name)| *distance <= (name.len() / 4).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name.clone());
@@ -128,8 +105,7 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
         match at.child(part) {
             Some(child) => at = child,
             None => {
-                return counter
-                    .or_else(|| at.nearest(part, root).map(|setting| setting.key.clone()));
+                return counter.or_else(|| at.nearest(part, root).map(|setting| setting.key.clone()));
             }
         }
     }
@@ -144,11 +120,7 @@ pub fn preset_values(key: &str) -> Vec<PresetValue> {
         layers.add_toml(&preset.source);
         let value = layers.written().find(|(written, _)| written == key);
         if let (Some((_, value)), Some(setting)) = (value, tree().find(key)) {
-            values.push(PresetValue {
-                kind: preset.kind,
-                preset: preset.name,
-                value: show_value(setting, &value),
-            });
+            values.push(PresetValue { kind: preset.kind, preset: preset.name, value: show_value(setting, &value) });
         }
     }
     values
@@ -169,10 +141,9 @@ pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
             // TOML's integers are signed.
             Some(large) if large > i64::MAX as u64 => format!("\"{large}\""),
             Some(whole) => whole.to_string(),
-            None => number.as_i64().map_or_else(
-                || format!("{:?}", number.as_f64().unwrap_or(0.0)),
-                |number| number.to_string(),
-            ),
+            None => number
+                .as_i64()
+                .map_or_else(|| format!("{:?}", number.as_f64().unwrap_or(0.0)), |number| number.to_string()),
         },
         Value::String(text) => toml::Value::String(text.clone()).to_string(),
         Value::Array(items) => {
@@ -184,21 +155,13 @@ pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, name: &str, value: &str) -> fmt::Result {
-    if value.is_empty() {
-        Ok(())
-    } else {
-        writeln!(f, "  {name:<9}{value}")
-    }
+    if value.is_empty() { Ok(()) } else { writeln!(f, "  {name:<9}{value}") }
 }
 
 fn choices(f: &mut fmt::Formatter<'_>, choices: &[Choice]) -> fmt::Result {
     for (at, choice) in choices.iter().enumerate() {
         let name = if at == 0 { "allowed" } else { "" };
-        let meaning = if choice.meaning.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", choice.meaning)
-        };
+        let meaning = if choice.meaning.is_empty() { String::new() } else { format!(": {}", choice.meaning) };
         writeln!(f, "  {name:<9}\"{}\"{meaning}", choice.name)?;
     }
     Ok(())
@@ -214,9 +177,7 @@ impl fmt::Display for Explanation {
                 line(f, "default", &show_value(setting, &setting.default))?;
                 match &setting.kind {
                     Kind::Choice(allowed) => choices(f, allowed)?,
-                    Kind::Integer { least, greatest }
-                        if *greatest < i128::from(u32::MAX) || *least > 0 =>
-                    {
+                    Kind::Integer { least, greatest } if *greatest < i128::from(u32::MAX) || *least > 0 => {
                         line(f, "allowed", &format!("{least} to {greatest}"))?;
                     }
                     kind => line(f, "type", &kind.name())?,
@@ -224,13 +185,7 @@ impl fmt::Display for Explanation {
                 line(f, "source", setting.source.as_deref().unwrap_or_default())?;
                 for (at, value) in presets.iter().enumerate() {
                     let name = if at == 0 { "presets" } else { "" };
-                    writeln!(
-                        f,
-                        "  {name:<9}{} {}: {}",
-                        value.kind.name(),
-                        value.preset,
-                        value.value
-                    )?;
+                    writeln!(f, "  {name:<9}{} {}: {}", value.kind.name(), value.preset, value.value)?;
                 }
                 Ok(())
             }
@@ -239,11 +194,7 @@ impl fmt::Display for Explanation {
                     writeln!(f, "{}", group.key)?;
                     line(f, "meaning", &group.meaning)?;
                 }
-                let width = settings
-                    .iter()
-                    .map(|setting| setting.key.len())
-                    .max()
-                    .unwrap_or(0);
+                let width = settings.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
                 for setting in settings {
                     let value = show_value(setting, &setting.default);
                     let unit = if ["choice", "flag", "text", ""].contains(&setting.unit.as_str()) {
@@ -251,11 +202,7 @@ impl fmt::Display for Explanation {
                     } else {
                         format!(" {}", setting.unit)
                     };
-                    writeln!(
-                        f,
-                        "  {:<width$}  {value}{unit}: {}",
-                        setting.key, setting.meaning
-                    )?;
+                    writeln!(f, "  {:<width$}  {value}{unit}: {}", setting.key, setting.meaning)?;
                 }
                 Ok(())
             }
@@ -266,17 +213,9 @@ impl fmt::Display for Explanation {
             }
             Explanation::Counters { prefix, counters } => {
                 writeln!(f, "{prefix} (counters)")?;
-                let width = counters
-                    .iter()
-                    .map(|counter| counter.name.len())
-                    .max()
-                    .unwrap_or(0);
+                let width = counters.iter().map(|counter| counter.name.len()).max().unwrap_or(0);
                 for counter in counters {
-                    writeln!(
-                        f,
-                        "  {:<width$}  {}: {}",
-                        counter.name, counter.unit, counter.meaning
-                    )?;
+                    writeln!(f, "  {:<width$}  {}: {}", counter.name, counter.unit, counter.meaning)?;
                 }
                 Ok(())
             }

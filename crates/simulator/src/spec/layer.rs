@@ -41,12 +41,7 @@ pub(crate) struct Layers<'s> {
 impl<'s> Layers<'s> {
     /// No layer yet: the built-in defaults of `schema`.
     pub(crate) fn new(schema: &'s Setting) -> Layers<'s> {
-        Layers {
-            schema,
-            values: BTreeMap::new(),
-            layers: 0,
-            problems: Vec::new(),
-        }
+        Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new() }
     }
 
     /// Adds a problem that was found outside.
@@ -61,9 +56,7 @@ impl<'s> Layers<'s> {
 
     /// The keys that the layers have written so far, with their values.
     pub(crate) fn written(self) -> impl Iterator<Item = (String, Value)> {
-        self.values
-            .into_iter()
-            .map(|(key, (value, ..))| (key, value))
+        self.values.into_iter().map(|(key, (value, ..))| (key, value))
     }
 
     /// Puts a TOML text on top.
@@ -73,21 +66,12 @@ impl<'s> Layers<'s> {
         let table = match DeTable::parse(&source.text) {
             Ok(table) => table.into_inner(),
             Err(error) => {
-                let title = format!(
-                    "`{}` is not TOML: {}",
-                    source.name,
-                    error.message().trim().replace('\n', "; ")
-                );
-                self.problems
-                    .push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
+                let title = format!("`{}` is not TOML: {}", source.name, error.message().trim().replace('\n', "; "));
+                self.problems.push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
                 return header;
             }
         };
-        let mut reader = Reader {
-            layers: self,
-            source: source.clone(),
-            offset: 0,
-        };
+        let mut reader = Reader { layers: self, source: source.clone(), offset: 0 };
         for (key, value) in in_order(&table) {
             if HEADER_KEYS.contains(&key.get_ref().as_ref()) {
                 reader.header(key.get_ref(), value, &mut header);
@@ -101,24 +85,15 @@ impl<'s> Layers<'s> {
     /// Puts a `key=value` option on top.
     pub(crate) fn add_option(&mut self, option: &str) {
         self.layers += 1;
-        let source = Arc::new(Source {
-            name: OPTION.into(),
-            text: option.into(),
-        });
+        let source = Arc::new(Source { name: OPTION.into(), text: option.into() });
         let Some((key, _)) = option.split_once('=') else {
             let title = format!("`{OPTION} {option}` has no `=`");
-            let help =
-                format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
-            self.problems
-                .push(Problem::new(title).help(help).at(&source, 0..option.len()));
+            let help = format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
+            self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
             return;
         };
         let schema = self.schema;
-        let mut reader = Reader {
-            layers: self,
-            source,
-            offset: 0,
-        };
+        let mut reader = Reader { layers: self, source, offset: 0 };
         let mut setting = schema;
         let mut start = 0;
         for part in key.split('.') {
@@ -145,21 +120,13 @@ impl<'s> Layers<'s> {
                     error.message().trim().replace('\n', "; ")
                 );
                 reader.offset = value_span.start;
-                return reader.push(
-                    Problem::new(title),
-                    error.span().unwrap_or(0..text_value.len()),
-                );
+                return reader.push(Problem::new(title), error.span().unwrap_or(0..text_value.len()));
             }
         };
         reader.offset = value_span.start;
         // Spans inside the value count from its start, those of the option from its own.
         let end = value_span.len();
-        reader.value(
-            setting,
-            &value,
-            0..end,
-            Place::new(&reader.source, key_span),
-        );
+        reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
     }
 
     /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
@@ -168,9 +135,7 @@ impl<'s> Layers<'s> {
         validate: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<(T, Origins), SpecError> {
         if !self.problems.is_empty() {
-            return Err(SpecError {
-                problems: self.problems,
-            });
+            return Err(SpecError { problems: self.problems });
         }
         let mut json = self.schema.default.clone();
         for (key, (value, ..)) in &self.values {
@@ -178,9 +143,8 @@ impl<'s> Layers<'s> {
                 *slot = value.clone();
             }
         }
-        let spec: T = serde_json::from_value(json).map_err(|error| {
-            Problem::new(format!("the settings do not make a spec together: {error}"))
-        })?;
+        let spec: T = serde_json::from_value(json)
+            .map_err(|error| Problem::new(format!("the settings do not make a spec together: {error}")))?;
         for sentence in validate(&spec) {
             let mut problem = Problem::new(sentence);
             if let Some((key, place)) = self.written_key_in(&problem.title) {
@@ -189,18 +153,8 @@ impl<'s> Layers<'s> {
             }
             self.problems.push(problem);
         }
-        let origins = self
-            .values
-            .into_iter()
-            .map(|(key, (_, place, _))| (key, place))
-            .collect();
-        if self.problems.is_empty() {
-            Ok((spec, origins))
-        } else {
-            Err(SpecError {
-                problems: self.problems,
-            })
-        }
+        let origins = self.values.into_iter().map(|(key, (_, place, _))| (key, place)).collect();
+        if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
     }
 
     /// Of the settings that a sentence speaks of, the one that the highest layer wrote: those that it names by key, those
@@ -216,22 +170,15 @@ impl<'s> Layers<'s> {
             let Some(setting) = self.schema.find(name) else {
                 continue;
             };
-            let group = if setting.children().is_empty() {
-                name.rsplit_once('.').map_or("", |(group, _)| group)
-            } else {
-                name
-            };
+            let group =
+                if setting.children().is_empty() { name.rsplit_once('.').map_or("", |(group, _)| group) } else { name };
             for (key, (value, place, layer)) in &self.values {
-                let Some(rest) = key
-                    .strip_prefix(group)
-                    .and_then(|rest| rest.strip_prefix('.'))
-                else {
+                let Some(rest) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix('.')) else {
                     continue;
                 };
                 let is_meant = key == name
                     || group == *name
-                    || (words.contains(&rest)
-                        && words.contains(&value.to_string().trim_matches('"')));
+                    || (words.contains(&rest) && words.contains(&value.to_string().trim_matches('"')));
                 // Of equals, the one that is named first.
                 if is_meant && best.is_none_or(|(highest, ..)| *layer > highest) {
                     best = Some((*layer, key, place));
@@ -243,9 +190,7 @@ impl<'s> Layers<'s> {
 }
 
 /// A table's entries in the order of the text.
-fn in_order<'t, 'i>(
-    table: &'t DeTable<'i>,
-) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
@@ -268,18 +213,12 @@ struct Reader<'l, 's> {
 
 impl<'s> Reader<'_, 's> {
     fn place(&self, span: Range<usize>) -> Place {
-        Place::new(
-            &self.source,
-            span.start + self.offset..span.end + self.offset,
-        )
+        Place::new(&self.source, span.start + self.offset..span.end + self.offset)
     }
 
     fn push(&mut self, problem: Problem, span: Range<usize>) {
         let place = self.place(span);
-        self.layers.problems.push(Problem {
-            place: Some(place),
-            ..problem
-        });
+        self.layers.problems.push(Problem { place: Some(place), ..problem });
     }
 
     fn header(&mut self, key: &str, value: &Spanned<DeValue<'_>>, header: &mut Header) {
@@ -289,18 +228,9 @@ impl<'s> Reader<'_, 's> {
         };
         for of in bases {
             let Some(text) = of.get_ref().as_str() else {
-                let wanted = if key == "base" {
-                    "the name of a preset, the path of a file, or a list of them"
-                } else {
-                    "text"
-                };
-                self.push(
-                    Problem::new(format!(
-                        "`{key}` takes {wanted}, not {}",
-                        found(of.get_ref())
-                    )),
-                    of.span(),
-                );
+                let wanted =
+                    if key == "base" { "the name of a preset, the path of a file, or a list of them" } else { "text" };
+                self.push(Problem::new(format!("`{key}` takes {wanted}, not {}", found(of.get_ref()))), of.span());
                 continue;
             };
             match key {
@@ -311,12 +241,7 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    fn child(
-        &mut self,
-        parent: &'s Setting,
-        key: &Spanned<Cow<'_, str>>,
-        value: &Spanned<DeValue<'_>>,
-    ) {
+    fn child(&mut self, parent: &'s Setting, key: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         match parent.child(key.get_ref()) {
             Some(setting) => {
                 let key_place = self.place(key.span());
@@ -327,33 +252,20 @@ impl<'s> Reader<'_, 's> {
     }
 
     fn unknown(&mut self, parent: &Setting, name: &str, span: Range<usize>) {
-        let whole = if parent.key.is_empty() {
-            name.to_string()
-        } else {
-            format!("{}.{name}", parent.key)
-        };
+        let whole = if parent.key.is_empty() { name.to_string() } else { format!("{}.{name}", parent.key) };
         let title = format!("there is no setting `{whole}`");
         let help = match parent.nearest(name, self.layers.schema) {
             Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
-            None if parent.children().is_empty() => format!(
-                "`{}` takes a value, {}, and has nothing below it",
-                parent.key,
-                parent.kind.name()
-            ),
+            None if parent.children().is_empty() => {
+                format!("`{}` takes a value, {}, and has nothing below it", parent.key, parent.kind.name())
+            }
             None => {
                 let names: Vec<&str> = parent.children().iter().map(Setting::name).collect();
-                let at = if parent.key.is_empty() {
-                    "a spec".to_string()
-                } else {
-                    format!("`{}`", parent.key)
-                };
+                let at = if parent.key.is_empty() { "a spec".to_string() } else { format!("`{}`", parent.key) };
                 format!("{at} has: {}", names.join(", "))
             }
         };
-        self.push(
-            Problem::new(title).label("unknown setting").help(help),
-            span,
-        );
+        self.push(Problem::new(title).label("unknown setting").help(help), span);
     }
 
     fn value(&mut self, setting: &'s Setting, value: &DeValue<'_>, span: Range<usize>, key: Place) {
@@ -365,27 +277,18 @@ impl<'s> Reader<'_, 's> {
                 return;
             }
             let names: Vec<&str> = children.iter().map(Setting::name).collect();
-            let problem = Problem::new(format!(
-                "`{}` is a group of settings, not {}",
-                setting.key,
-                found(value)
-            ))
-            .label("a group is expected")
-            .help(format!("set one of those below it: {}", names.join(", ")));
+            let problem = Problem::new(format!("`{}` is a group of settings, not {}", setting.key, found(value)))
+                .label("a group is expected")
+                .help(format!("set one of those below it: {}", names.join(", ")));
             return self.push(problem, span);
         }
         match convert(&setting.kind, &setting.unit, value) {
             Ok(value) => {
                 let layer = self.layers.layers;
-                self.layers
-                    .values
-                    .insert(setting.key.clone(), (value, key, layer));
+                self.layers.values.insert(setting.key.clone(), (value, key, layer));
             }
             Err(Mistake { what, label, help }) => {
-                let problem = Problem {
-                    help,
-                    ..Problem::new(format!("`{}` {what}", setting.key)).label(label)
-                };
+                let problem = Problem { help, ..Problem::new(format!("`{}` {what}", setting.key)).label(label) };
                 self.push(problem, span);
             }
         }

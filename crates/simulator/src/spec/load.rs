@@ -46,10 +46,7 @@ pub struct LoadedSpec {
 /// Everything that is wrong, each with its file, line and caret: unknown presets and keys with the nearest right name,
 /// wrong types, values outside their range, settings that do not go together.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
-    let mut loader = Loader {
-        layers: Layers::new(tree()),
-        chain: Vec::new(),
-    };
+    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
     let mut files = Vec::new();
     // What the files call their base decides the presets below them, so they are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
@@ -73,14 +70,8 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
         None if bases.is_empty() => default.into(),
         None => bases.join("+"),
     };
-    let machine = loader.presets(
-        PresetKind::Machine,
-        &chosen(&request.machine, machines, DEFAULT_MACHINE),
-    );
-    let design = loader.presets(
-        PresetKind::Design,
-        &chosen(&request.design, designs, DEFAULT_DESIGN),
-    );
+    let machine = loader.presets(PresetKind::Machine, &chosen(&request.machine, machines, DEFAULT_MACHINE));
+    let design = loader.presets(PresetKind::Design, &chosen(&request.design, designs, DEFAULT_DESIGN));
     for (path, source) in &files {
         loader.file(path, source, true);
     }
@@ -88,12 +79,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
         loader.layers.add_option(option);
     }
     let (spec, origins) = loader.layers.finish(Spec::validate)?;
-    Ok(LoadedSpec {
-        spec,
-        machine,
-        design,
-        origins,
-    })
+    Ok(LoadedSpec { spec, machine, design, origins })
 }
 
 /// Reads a spec from one TOML text alone, over the built-in defaults; `name` is what errors call it.
@@ -101,14 +87,8 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
-    let mut loader = Loader {
-        layers: Layers::new(tree()),
-        chain: Vec::new(),
-    };
-    let source = Arc::new(Source {
-        name: name.into(),
-        text: text.into(),
-    });
+    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
+    let source = Arc::new(Source { name: name.into(), text: text.into() });
     loader.file(Path::new(name), &source, false);
     loader.layers.finish(Spec::validate).map(|(spec, _)| spec)
 }
@@ -119,13 +99,9 @@ fn read(path: &Path) -> Result<Arc<Source>, Problem> {
     match std::fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Arc::new(Source { name, text })),
-            Err(_) => Err(Problem::new(format!(
-                "the spec file `{name}` is not UTF-8 text"
-            ))),
+            Err(_) => Err(Problem::new(format!("the spec file `{name}` is not UTF-8 text"))),
         },
-        Err(error) => Err(Problem::new(format!(
-            "the spec file `{name}` cannot be read: {error}"
-        ))),
+        Err(error) => Err(Problem::new(format!("the spec file `{name}` cannot be read: {error}"))),
     }
 }
 
@@ -146,10 +122,7 @@ impl Loader {
         if is_path(names) && Path::new(names).exists() {
             return self.preset(kind, names);
         }
-        let shown: Vec<String> = names
-            .split('+')
-            .map(|name| self.preset(kind, name.trim()))
-            .collect();
+        let shown: Vec<String> = names.split('+').map(|name| self.preset(kind, name.trim())).collect();
         shown.join("+")
     }
 
@@ -165,24 +138,14 @@ impl Loader {
                 Ok(source) => self.file(path, &source, false),
                 Err(problem) => self.layers.problem(problem),
             }
-            return path
-                .file_stem()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy()
-                .into_owned();
+            return path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         }
         let other = presets().iter().find(|preset| preset.name == name);
         self.layers.problem(match other {
-            Some(other) => Problem::new(format!(
-                "`{name}` is a {} preset, not a {}",
-                other.kind.name(),
-                kind.name()
-            )),
-            None => unknown_preset(
-                &format!("there is no {} preset `{name}`", kind.name()),
-                name,
-                |preset| preset.kind == kind,
-            ),
+            Some(other) => Problem::new(format!("`{name}` is a {} preset, not a {}", other.kind.name(), kind.name())),
+            None => unknown_preset(&format!("there is no {} preset `{name}`", kind.name()), name, |preset| {
+                preset.kind == kind
+            }),
         });
         name.into()
     }
@@ -203,30 +166,16 @@ impl Loader {
                     let path = folder.unwrap_or(Path::new("")).join(&name);
                     read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
                 }
-                None => Err(unknown_preset(
-                    &format!("there is no preset `{name}` to be the base"),
-                    &name,
-                    |_| true,
-                )),
+                None => Err(unknown_preset(&format!("there is no preset `{name}` to be the base"), &name, |_| true)),
             };
             match base {
                 Ok((base, _)) if self.chain.contains(&base.name) || self.chain.len() > 16 => {
-                    let title = format!(
-                        "`{}` is based on itself: {} -> {}",
-                        base.name,
-                        self.chain.join(" -> "),
-                        base.name
-                    );
-                    self.layers.problem(Problem {
-                        place: Some(place),
-                        ..Problem::new(title)
-                    });
+                    let title =
+                        format!("`{}` is based on itself: {} -> {}", base.name, self.chain.join(" -> "), base.name);
+                    self.layers.problem(Problem { place: Some(place), ..Problem::new(title) });
                 }
                 Ok((base, folder)) => self.layer(&base, folder.as_deref(), false),
-                Err(problem) => self.layers.problem(Problem {
-                    place: Some(place),
-                    ..problem
-                }),
+                Err(problem) => self.layers.problem(Problem { place: Some(place), ..problem }),
             }
         }
         self.layers.add_toml(source);
@@ -235,11 +184,7 @@ impl Loader {
 }
 
 fn unknown_preset(title: &str, name: &str, wanted: impl Fn(&Preset) -> bool) -> Problem {
-    let known: Vec<&str> = presets()
-        .iter()
-        .filter(|preset| wanted(preset))
-        .map(|preset| preset.name)
-        .collect();
+    let known: Vec<&str> = presets().iter().filter(|preset| wanted(preset)).map(|preset| preset.name).collect();
     let nearest = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
@@ -247,10 +192,7 @@ fn unknown_preset(title: &str, name: &str, wanted: impl Fn(&Preset) -> bool) -> 
         .min_by_key(|(distance, _)| *distance);
     Problem::new(title).help(match nearest {
         Some((_, nearest)) => format!("did you mean `{nearest}`? A path of a TOML file works too"),
-        None => format!(
-            "there are: {}; a path of a TOML file works too",
-            known.join(", ")
-        ),
+        None => format!("there are: {}; a path of a TOML file works too", known.join(", ")),
     })
 }
 
@@ -263,22 +205,13 @@ pub fn fuzz_spec(text: &str) {
     }
     let mut layers = Layers::new(tree());
     layers.add_option(text);
-    for key in [
-        "mmu.l2_tlb.entries",
-        "mmu",
-        "mmu.walk_entry",
-        "memory.bytes",
-        "memory.fragmentation.fmfi",
-        "run.oracle",
-    ] {
+    for key in
+        ["mmu.l2_tlb.entries", "mmu", "mmu.walk_entry", "memory.bytes", "memory.fragmentation.fmfi", "run.oracle"]
+    {
         layers.add_option(&format!("{key}={text}"));
     }
     if let Err(error) = layers.finish(Spec::validate) {
         assert!(!error.to_string().is_empty());
     }
-    let _ = (
-        super::parse_size(text),
-        super::parse_count(text),
-        super::explain(text, &[]),
-    );
+    let _ = (super::parse_size(text), super::parse_count(text), super::explain(text, &[]));
 }

@@ -38,7 +38,6 @@ pub use problem::{Place, Problem, Source, SpecError};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
-    HostPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode,
-    VirtualizationSpec, tree,
+    HostPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
 pub use show::{reference_markdown, show_spec};

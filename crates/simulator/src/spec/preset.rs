@@ -62,20 +62,10 @@ pub fn presets() -> &'static [Preset] {
     static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
     PRESETS.get_or_init(|| {
         let read = |of: &Embedded| {
-            let source = Arc::new(Source {
-                name: of.path.into(),
-                text: of.text.into(),
-            });
+            let source = Arc::new(Source { name: of.path.into(), text: of.text.into() });
             let Header { about, paper, base } = Layers::header(settings::tree(), &source);
             let base = base.into_iter().map(|(name, _)| name).collect();
-            Preset {
-                kind: of.kind,
-                name: of.name,
-                about,
-                paper,
-                base,
-                source,
-            }
+            Preset { kind: of.kind, name: of.name, about, paper, base, source }
         };
         EMBEDDED.iter().map(read).collect()
     })
@@ -83,7 +73,5 @@ pub fn presets() -> &'static [Preset] {
 
 /// The preset of this kind and name.
 pub fn preset(kind: PresetKind, name: &str) -> Option<&'static Preset> {
-    presets()
-        .iter()
-        .find(|preset| preset.kind == kind && preset.name == name)
+    presets().iter().find(|preset| preset.kind == kind && preset.name == name)
 }

@@ -36,10 +36,7 @@ impl Place {
             at
         };
         let start = floor(span.start);
-        Place {
-            source: source.clone(),
-            span: start..floor(span.end).max(start),
-        }
+        Place { source: source.clone(), span: start..floor(span.end).max(start) }
     }
 
     /// The line, from 1.
@@ -77,12 +74,7 @@ pub struct Problem {
 impl Problem {
     /// A problem without place.
     pub(crate) fn new(title: impl Into<String>) -> Problem {
-        Problem {
-            title: title.into(),
-            label: String::new(),
-            help: None,
-            place: None,
-        }
+        Problem { title: title.into(), label: String::new(), help: None, place: None }
     }
 
     pub(crate) fn label(mut self, label: impl Into<String>) -> Problem {
@@ -105,16 +97,8 @@ impl Problem {
         let mut groups = vec![match &self.place {
             Some(place) => {
                 let mark = AnnotationKind::Primary.span(place.span.clone());
-                let mark = if self.label.is_empty() {
-                    mark
-                } else {
-                    mark.label(self.label.as_str())
-                };
-                title.element(
-                    Snippet::source(&place.source.text)
-                        .path(&place.source.name)
-                        .annotation(mark),
-                )
+                let mark = if self.label.is_empty() { mark } else { mark.label(self.label.as_str()) };
+                title.element(Snippet::source(&place.source.text).path(&place.source.name).annotation(mark))
             }
             None => Group::with_title(title),
         }];
@@ -135,25 +119,15 @@ pub struct SpecError {
 impl SpecError {
     /// For a terminal: each problem with its file, line and caret; in colour or plain.
     pub fn render(&self, colour: bool) -> String {
-        let renderer = if colour {
-            Renderer::styled().decor_style(DecorStyle::Unicode)
-        } else {
-            Renderer::plain()
-        };
-        let problems: Vec<String> = self
-            .problems
-            .iter()
-            .map(|problem| problem.render(&renderer))
-            .collect();
+        let renderer = if colour { Renderer::styled().decor_style(DecorStyle::Unicode) } else { Renderer::plain() };
+        let problems: Vec<String> = self.problems.iter().map(|problem| problem.render(&renderer)).collect();
         problems.join("\n\n")
     }
 }
 
 impl From<Problem> for SpecError {
     fn from(problem: Problem) -> SpecError {
-        SpecError {
-            problems: vec![problem],
-        }
+        SpecError { problems: vec![problem] }
     }
 }
 

@@ -18,8 +18,9 @@ impl Suffixes {
     pub(crate) fn of_unit(unit: &str) -> Suffixes {
         match unit {
             "bytes" => Suffixes::Size,
-            "count" | "instructions" | "cycles" | "events" | "pages" | "frames" | "accesses"
-            | "records" => Suffixes::Count,
+            "count" | "instructions" | "cycles" | "events" | "pages" | "frames" | "accesses" | "records" => {
+                Suffixes::Count
+            }
             "entries" | "ways" => Suffixes::Entries,
             _ => Suffixes::Plain,
         }
@@ -33,9 +34,7 @@ impl Suffixes {
             Suffixes::Entries => parse(text, entries_factor),
             Suffixes::Plain => parse(text, |suffix| match suffix {
                 "" => Ok(1),
-                _ => Err(format!(
-                    "`{suffix}` is not understood here: this setting takes a number without suffix"
-                )),
+                _ => Err(format!("`{suffix}` is not understood here: this setting takes a number without suffix")),
             }),
         }
     }
@@ -75,17 +74,13 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 /// Splits the number from its suffix, which `factor` reads.
 fn parse(text: &str, factor: impl Fn(&str) -> Result<u64, String>) -> Result<u64, String> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.')).unwrap_or(text.len());
     let (number, suffix) = (&text[..end], text[end..].trim());
     if !number.starts_with(|c: char| c.is_ascii_digit())
         || number.ends_with(['_', '.'])
         || number.matches('.').count() > 1
     {
-        return Err(format!(
-            "`{text}` is not a number; write digits and a suffix, such as `64`, `1_000` or `2Mi`"
-        ));
+        return Err(format!("`{text}` is not a number; write digits and a suffix, such as `64`, `1_000` or `2Mi`"));
     }
     let factor = u128::from(factor(suffix)?);
     let digits: String = number.chars().filter(|&c| c != '_').collect();
@@ -118,9 +113,7 @@ fn size_factor(suffix: &str) -> Result<u64, String> {
             "`{suffix}` could mean a power of 1000 or of 1024; write `{}iB` for 1024",
             suffix[..1].to_uppercase()
         )),
-        _ => Err(format!(
-            "`{suffix}` is not a suffix of sizes; these are: B, KiB, MiB, GiB, TiB"
-        )),
+        _ => Err(format!("`{suffix}` is not a suffix of sizes; these are: B, KiB, MiB, GiB, TiB")),
     }
 }
 
@@ -148,9 +141,7 @@ fn entries_factor(suffix: &str) -> Result<u64, String> {
             suffix.to_uppercase()
         )),
         "" | "Ki" | "Mi" | "Gi" => count_factor(suffix),
-        _ => Err(format!(
-            "`{suffix}` is not a suffix of entries; these are: Ki, Mi, Gi (powers of 1024)"
-        )),
+        _ => Err(format!("`{suffix}` is not a suffix of entries; these are: Ki, Mi, Gi (powers of 1024)")),
     }
 }
 
@@ -192,42 +183,18 @@ mod tests {
 
     #[test]
     fn counts_are_powers_of_1000_unless_they_say_i() {
-        for (text, count) in [
-            ("20M", 20_000_000),
-            ("1.5G", 1_500_000_000),
-            ("64Ki", 65536),
-            ("1_000", 1000),
-        ] {
+        for (text, count) in [("20M", 20_000_000), ("1.5G", 1_500_000_000), ("64Ki", 65536), ("1_000", 1000)] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
-        assert!(
-            parse_count("20MiB")
-                .unwrap_err()
-                .contains("suffix of counts")
-        );
+        assert!(parse_count("20MiB").unwrap_err().contains("suffix of counts"));
         assert_eq!(Suffixes::Entries.parse("128Ki"), Ok(131_072));
-        assert!(
-            Suffixes::Entries
-                .parse("128K")
-                .unwrap_err()
-                .contains("`Ki`")
-        );
+        assert!(Suffixes::Entries.parse("128K").unwrap_err().contains("`Ki`"));
         assert!(Suffixes::Plain.parse("3K").is_err());
     }
 
     #[test]
     fn what_is_shown_reads_back() {
-        for bytes in [
-            0,
-            1,
-            1023,
-            1024,
-            1536,
-            2 << 20,
-            128 << 30,
-            u64::MAX,
-            1 << 63,
-        ] {
+        for bytes in [0, 1, 1023, 1024, 1536, 2 << 20, 128 << 30, u64::MAX, 1 << 63] {
             assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
         }
     }

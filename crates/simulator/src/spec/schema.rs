@@ -48,10 +48,7 @@ impl Kind {
             Kind::Flag => "true or false".into(),
             Kind::Text => "text".into(),
             Kind::Choice(choices) => {
-                let names: Vec<String> = choices
-                    .iter()
-                    .map(|choice| format!("\"{}\"", choice.name))
-                    .collect();
+                let names: Vec<String> = choices.iter().map(|choice| format!("\"{}\"", choice.name)).collect();
                 format!("one of {}", names.join(", "))
             }
             Kind::List(of) => format!("list of {}", of.name()),
@@ -83,11 +80,7 @@ impl Setting {
     pub fn tree<T: JsonSchema + Serialize + Default>() -> Setting {
         let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
         let default = serde_json::to_value(T::default()).unwrap_or_default();
-        let definitions = schema
-            .get("$defs")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
+        let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
         read(String::new(), &schema, default, &definitions)
     }
 
@@ -140,10 +133,7 @@ impl Setting {
             let distance = strsim::damerau_levenshtein(name, candidate.name());
             (distance <= (name.chars().count() / 3).max(1)).then_some(distance)
         };
-        let siblings = self
-            .children()
-            .iter()
-            .filter_map(|child| Some((near(child)?, child)));
+        let siblings = self.children().iter().filter_map(|child| Some((near(child)?, child)));
         if let Some((_, found)) = siblings.min_by_key(|(distance, _)| *distance) {
             return Some(found);
         }
@@ -165,11 +155,7 @@ fn resolve<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Va
     let mut at = schema;
     // A chain of references is as long as there are definitions, unless it is a circle.
     for _ in 0..=definitions.len() {
-        let Some(name) = at
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(|path| path.strip_prefix("#/$defs/"))
-        else {
+        let Some(name) = at.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/")) else {
             break;
         };
         let Some(next) = definitions.get(name) else {
@@ -199,20 +185,15 @@ fn without_null<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> (
             return (resolve(of, definitions), true);
         }
     }
-    let nullable = schema
-        .get("type")
-        .and_then(Value::as_array)
-        .is_some_and(|types| types.iter().any(|of| of == "null"));
+    let nullable =
+        schema.get("type").and_then(Value::as_array).is_some_and(|types| types.iter().any(|of| of == "null"));
     (schema, nullable)
 }
 
 fn type_of(schema: &Value) -> Option<&str> {
     match schema.get("type")? {
         Value::String(name) => Some(name),
-        Value::Array(names) => names
-            .iter()
-            .filter_map(Value::as_str)
-            .find(|name| *name != "null"),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null"),
         _ => None,
     }
 }
@@ -231,15 +212,7 @@ fn read(key: String, schema: &Value, default: Value, definitions: &Map<String, V
         (None, _) => String::new(),
     };
     let source = attribute("x-source").map(str::to_string);
-    Setting {
-        key,
-        meaning,
-        unit,
-        source,
-        default,
-        optional,
-        kind,
-    }
+    Setting { key, meaning, unit, source, default, optional, kind }
 }
 
 fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String, Value>) -> Kind {
@@ -248,27 +221,14 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
     }
     match type_of(schema) {
         Some("object") if schema.get("properties").is_some() => {
-            let properties = schema
-                .get("properties")
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default();
+            let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
             let child = |name: &String| {
-                if key.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{key}.{name}")
-                }
+                if key.is_empty() { name.clone() } else { format!("{key}.{name}") }
             };
             // The order of the fields is that of the default, which serde writes in the order of the struct.
             let mut names: Vec<&String> = properties.keys().collect();
             if let Some(fields) = default.as_object() {
-                names.sort_by_key(|name| {
-                    fields
-                        .keys()
-                        .position(|field| field == *name)
-                        .unwrap_or(usize::MAX)
-                });
+                names.sort_by_key(|name| fields.keys().position(|field| field == *name).unwrap_or(usize::MAX));
             }
             let settings = names.into_iter().map(|name| {
                 let value = default.get(name).cloned().unwrap_or_default();
@@ -287,12 +247,7 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
                 Some("int64" | "int") => (i128::from(i64::MIN), i128::from(i64::MAX)),
                 _ => (0, i128::from(u64::MAX)),
             };
-            let bound = |name: &str| {
-                schema
-                    .get(name)
-                    .and_then(Value::as_number)
-                    .and_then(|number| number.as_i128())
-            };
+            let bound = |name: &str| schema.get(name).and_then(Value::as_number).and_then(|number| number.as_i128());
             Kind::Integer {
                 least: bound("minimum").map_or(least, |bound| bound.max(least)),
                 greatest: bound("maximum").map_or(greatest, |bound| bound.min(greatest)),
@@ -302,12 +257,7 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
         Some("boolean") => Kind::Flag,
         Some("array") => {
             let item = schema.get("items").cloned().unwrap_or_default();
-            Kind::List(Box::new(kind_of(
-                key,
-                resolve(&item, definitions),
-                &Value::Null,
-                definitions,
-            )))
+            Kind::List(Box::new(kind_of(key, resolve(&item, definitions), &Value::Null, definitions)))
         }
         _ => Kind::Text,
     }
@@ -316,33 +266,18 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
 /// The names of a unit-variant enum: `enum`, or `oneOf` with a `const` (documented variants) or an `enum` in each.
 fn choices(schema: &Value) -> Option<Vec<Choice>> {
     let plain = |schema: &Value, meaning: String| -> Option<Vec<Choice>> {
-        let names: Vec<&Value> = match (
-            schema.get("const"),
-            schema.get("enum").and_then(Value::as_array),
-        ) {
+        let names: Vec<&Value> = match (schema.get("const"), schema.get("enum").and_then(Value::as_array)) {
             (Some(name), _) => vec![name],
             (None, Some(names)) => names.iter().collect(),
             (None, None) => return None,
         };
         let names = names.into_iter().filter_map(Value::as_str);
-        Some(
-            names
-                .map(|name| Choice {
-                    name: name.into(),
-                    meaning: meaning.clone(),
-                })
-                .collect(),
-        )
+        Some(names.map(|name| Choice { name: name.into(), meaning: meaning.clone() }).collect())
     };
     if let Some(variants) = schema.get("oneOf").and_then(Value::as_array) {
         let mut all = Vec::new();
         for variant in variants {
-            all.extend(plain(
-                variant,
-                text(variant, "description")
-                    .map(one_line)
-                    .unwrap_or_default(),
-            )?);
+            all.extend(plain(variant, text(variant, "description").map(one_line).unwrap_or_default())?);
         }
         return Some(all);
     }

@@ -46,13 +46,7 @@ pub struct Spec {
 
 impl Default for Spec {
     fn default() -> Self {
-        let HierarchySpec {
-            l1i,
-            l1d,
-            l2,
-            llc,
-            dram,
-        } = HierarchySpec::default();
+        let HierarchySpec { l1i, l1d, l2, llc, dram } = HierarchySpec::default();
         Spec {
             machine: MachineSpec::default(),
             core: CoreSpec::default(),
@@ -94,20 +88,11 @@ impl Spec {
         // Sets and tags can be reasoned about only when the parts are sound.
         if caches.is_empty() && wrong.is_empty() {
             caches.extend(hierarchy.validate_machine("", cores, self.memory.bytes));
-            let of_machine = format!(
-                " (`machine.cores` is {cores}, `memory.bytes` is {})",
-                self.memory.bytes
-            );
-            caches
-                .iter_mut()
-                .for_each(|sentence| sentence.push_str(&of_machine));
+            let of_machine = format!(" (`machine.cores` is {cores}, `memory.bytes` is {})", self.memory.bytes);
+            caches.iter_mut().for_each(|sentence| sentence.push_str(&of_machine));
         }
         // The caches are at the top level of a spec, so their keys have no group before them.
-        wrong.extend(
-            caches
-                .into_iter()
-                .map(|sentence| sentence.replace("`.", "`")),
-        );
+        wrong.extend(caches.into_iter().map(|sentence| sentence.replace("`.", "`")));
         wrong.extend(self.mmu.validate("mmu"));
         wrong.extend(self.memory.validate("memory"));
         wrong.extend(self.kernel.validate("kernel"));
@@ -130,11 +115,7 @@ impl Spec {
             "a footprint of {} does not fit: `memory.bytes` is {}, of which about {} are free for programs; give a smaller footprint or more memory",
             super::quantity::show_size(footprint),
             super::quantity::show_size(self.memory.bytes),
-            if usable == self.memory.bytes {
-                "all".to_string()
-            } else {
-                format!("{} MiB", usable >> 20)
-            }
+            if usable == self.memory.bytes { "all".to_string() } else { format!("{} MiB", usable >> 20) }
         )]
     }
 }
@@ -153,10 +134,7 @@ pub struct MachineSpec {
 
 impl Default for MachineSpec {
     fn default() -> Self {
-        MachineSpec {
-            clock_mhz: 2000,
-            cores: 1,
-        }
+        MachineSpec { clock_mhz: 2000, cores: 1 }
     }
 }
 
@@ -168,16 +146,10 @@ impl MachineSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         if !(100..=10_000).contains(&self.clock_mhz) {
-            wrong.push(format!(
-                "`{at}.clock_mhz` is {}; it must be 100 to 10000 MHz",
-                self.clock_mhz
-            ));
+            wrong.push(format!("`{at}.clock_mhz` is {}; it must be 100 to 10000 MHz", self.clock_mhz));
         }
         if !(1..=MOST_CORES).contains(&self.cores) {
-            wrong.push(format!(
-                "`{at}.cores` is {}; a machine has 1 to {MOST_CORES} cores",
-                self.cores
-            ));
+            wrong.push(format!("`{at}.cores` is {}; a machine has 1 to {MOST_CORES} cores", self.cores));
         }
         wrong
     }
@@ -283,11 +255,10 @@ impl VirtualizationSpec {
         let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
         let tlb = tlb.validate(&format!("{at}.nested"));
         let mut wrong = self.host_table.validate(&format!("{at}.host_table"));
-        wrong.extend(tlb.into_iter().map(|sentence| {
-            sentence
-                .replace(".entries`", ".tlb_entries`")
-                .replace(".ways`", ".tlb_ways`")
-        }));
+        wrong.extend(
+            tlb.into_iter()
+                .map(|sentence| sentence.replace(".entries`", ".tlb_entries`").replace(".ways`", ".tlb_ways`")),
+        );
         wrong
     }
 }
@@ -326,13 +297,7 @@ pub struct RunSpec {
 
 impl Default for RunSpec {
     fn default() -> Self {
-        RunSpec {
-            seed: 1,
-            instructions: 20_000_000,
-            warmup: 2_000_000,
-            mode: RunMode::Timing,
-            oracle: true,
-        }
+        RunSpec { seed: 1, instructions: 20_000_000, warmup: 2_000_000, mode: RunMode::Timing, oracle: true }
     }
 }
 
@@ -340,9 +305,7 @@ impl RunSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<String> {
         if self.instructions == 0 {
-            return vec![format!(
-                "`{at}.instructions` is 0: a run must simulate something; give at least 1"
-            )];
+            return vec![format!("`{at}.instructions` is 0: a run must simulate something; give at least 1")];
         }
         Vec::new()
     }

@@ -20,10 +20,8 @@ pub(crate) fn show(setting: &Setting, value: &Value) -> String {
 
 fn show_group(text: &mut String, group: &Setting, value: &Value) {
     let below = |child: &Setting| value.get(child.name()).cloned().unwrap_or_default();
-    let (groups, values): (Vec<&Setting>, Vec<&Setting>) = group
-        .children()
-        .iter()
-        .partition(|child| matches!(child.kind, Kind::Group(_)));
+    let (groups, values): (Vec<&Setting>, Vec<&Setting>) =
+        group.children().iter().partition(|child| matches!(child.kind, Kind::Group(_)));
     if !group.key.is_empty() && !values.is_empty() {
         if !text.is_empty() {
             text.push('\n');
@@ -40,12 +38,7 @@ fn show_group(text: &mut String, group: &Setting, value: &Value) {
         let child_value = below(child);
         // What is unset has no value in TOML.
         let off = if child_value.is_null() { "# " } else { "" };
-        let _ = writeln!(
-            text,
-            "{off}{} = {}",
-            child.name(),
-            show_value(child, &child_value)
-        );
+        let _ = writeln!(text, "{off}{} = {}", child.name(), show_value(child, &child_value));
     }
     for child in groups {
         show_group(text, child, &below(child));
@@ -75,28 +68,18 @@ pub fn reference_markdown() -> String {
          and cycles take `K`, `M`, `G` (powers of 1000) and `Ki`, `Mi`, `Gi` (powers of 1024); entries take the latter only.\n",
     );
     tree().visit(&mut |group| {
-        let values: Vec<&Setting> = group
-            .children()
-            .iter()
-            .filter(|child| !matches!(child.kind, Kind::Group(_)))
-            .collect();
+        let values: Vec<&Setting> =
+            group.children().iter().filter(|child| !matches!(child.kind, Kind::Group(_))).collect();
         let Kind::Group(_) = group.kind else { return };
         if group.key.is_empty() {
             return;
         }
         let level = if group.key.contains('.') { "###" } else { "##" };
-        let _ = writeln!(
-            text,
-            "\n{level} `{}`\n\n{}",
-            group.key,
-            cell(&group.meaning)
-        );
+        let _ = writeln!(text, "\n{level} `{}`\n\n{}", group.key, cell(&group.meaning));
         if values.is_empty() {
             return;
         }
-        text.push_str(
-            "\n| setting | type | unit | default | meaning | source |\n|---|---|---|---|---|---|\n",
-        );
+        text.push_str("\n| setting | type | unit | default | meaning | source |\n|---|---|---|---|---|---|\n");
         for setting in values {
             let mut meaning = setting.meaning.clone();
             if let Kind::Choice(choices) = &setting.kind {
@@ -104,26 +87,11 @@ pub fn reference_markdown() -> String {
                     let _ = write!(meaning, "<br>`{}`: {}", choice.name, choice.meaning);
                 }
             }
-            let kind = if matches!(setting.kind, Kind::Choice(_)) {
-                "choice".into()
-            } else {
-                setting.kind.name()
-            };
+            let kind = if matches!(setting.kind, Kind::Choice(_)) { "choice".into() } else { setting.kind.name() };
             let default = show_value(setting, &setting.default);
             let source = setting.source.clone().unwrap_or_default();
-            let cells = [
-                kind,
-                setting.unit.clone(),
-                format!("`{default}`"),
-                meaning,
-                source,
-            ];
-            let _ = writeln!(
-                text,
-                "| `{}` | {} |",
-                setting.key,
-                cells.map(|text| cell(&text)).join(" | ")
-            );
+            let cells = [kind, setting.unit.clone(), format!("`{default}`"), meaning, source];
+            let _ = writeln!(text, "| `{}` | {} |", setting.key, cells.map(|text| cell(&text)).join(" | "));
         }
     });
     text

@@ -17,11 +17,7 @@ pub(crate) struct Mistake {
 
 impl Mistake {
     fn new(what: String, label: &str) -> Mistake {
-        Mistake {
-            what,
-            label: label.into(),
-            help: None,
-        }
+        Mistake { what, label: label.into(), help: None }
     }
 }
 
@@ -41,12 +37,11 @@ pub(crate) fn found(value: &DeValue<'_>) -> String {
 /// The value as JSON, if it is one of `kind`; `unit` says which suffixes it may have.
 pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Value, Mistake> {
     let wrong_type = || {
-        let with_unit =
-            if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
-                String::new()
-            } else {
-                format!(" ({unit})")
-            };
+        let with_unit = if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
+            String::new()
+        } else {
+            format!(" ({unit})")
+        };
         let article = if matches!(kind, Kind::Integer { .. }) {
             "an "
         } else if matches!(kind, Kind::Float | Kind::List(_)) {
@@ -54,40 +49,28 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
         } else {
             ""
         };
-        let what = format!(
-            "takes {article}{}{with_unit}, not {}",
-            kind.name(),
-            found(value)
-        );
+        let what = format!("takes {article}{}{with_unit}, not {}", kind.name(), found(value));
         Mistake::new(what, "wrong type")
     };
     match (kind, value) {
         (Kind::Integer { least, greatest }, DeValue::Integer(number)) => {
             let parsed = i128::from_str_radix(number.as_str(), number.radix());
-            in_range(
-                parsed.unwrap_or(i128::MAX),
-                &number.to_string(),
-                *least,
-                *greatest,
-            )
+            in_range(parsed.unwrap_or(i128::MAX), &number.to_string(), *least, *greatest)
         }
-        (Kind::Integer { least, greatest }, DeValue::String(text)) => {
-            match Suffixes::of_unit(unit).parse(text) {
-                Ok(number) => in_range(i128::from(number), text, *least, *greatest),
-                Err(sentence) => Err(Mistake {
-                    help: Some(sentence),
-                    ..Mistake::new(
-                        format!("takes an integer ({unit}), and \"{text}\" is none"),
-                        "not a number that is understood",
-                    )
-                }),
-            }
+        (Kind::Integer { least, greatest }, DeValue::String(text)) => match Suffixes::of_unit(unit).parse(text) {
+            Ok(number) => in_range(i128::from(number), text, *least, *greatest),
+            Err(sentence) => Err(Mistake {
+                help: Some(sentence),
+                ..Mistake::new(
+                    format!("takes an integer ({unit}), and \"{text}\" is none"),
+                    "not a number that is understood",
+                )
+            }),
+        },
+        (Kind::Float, DeValue::Float(number)) => {
+            real(number.as_str()).ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite"))
         }
-        (Kind::Float, DeValue::Float(number)) => real(number.as_str())
-            .ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite")),
-        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => {
-            real(number.as_str()).ok_or_else(wrong_type)
-        }
+        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => real(number.as_str()).ok_or_else(wrong_type),
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Bool(*flag)),
         (Kind::Text, DeValue::String(text)) => Ok(Value::String(text.to_string())),
         (Kind::Choice(choices), DeValue::String(text)) => {
@@ -97,19 +80,14 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             let distance = |choice: &Choice| strsim::damerau_levenshtein(text, &choice.name);
             let contains = |choice: &&Choice| text.len() > 1 && choice.name.contains(text.as_ref());
             let near = |choice: &&Choice| distance(choice) <= (choice.name.len() / 3).max(1);
-            let nearest = choices.iter().find(contains).or_else(|| {
-                choices
-                    .iter()
-                    .filter(near)
-                    .min_by_key(|choice| distance(choice))
-            });
+            let nearest = choices
+                .iter()
+                .find(contains)
+                .or_else(|| choices.iter().filter(near).min_by_key(|choice| distance(choice)));
             let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
             Err(Mistake {
                 help,
-                ..Mistake::new(
-                    format!("is \"{text}\", and it must be {}", kind.name()),
-                    "not one of the choices",
-                )
+                ..Mistake::new(format!("is \"{text}\", and it must be {}", kind.name()), "not one of the choices")
             })
         }
         (Kind::List(of), DeValue::Array(items)) => items
@@ -122,12 +100,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
 }
 
 fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
-    let out = || {
-        Mistake::new(
-            format!("is {shown}, and it must be from {least} to {greatest}"),
-            "out of range",
-        )
-    };
+    let out = || Mistake::new(format!("is {shown}, and it must be from {least} to {greatest}"), "out of range");
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }

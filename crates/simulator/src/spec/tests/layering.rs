@@ -12,17 +12,8 @@ fn the_default_spec_is_sound_and_is_lvm_table_1() {
 #[test]
 fn every_preset_loads_and_says_what_it_is() {
     let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
-    for name in [
-        "lvm-table1",
-        "me-hpt-table3",
-        "rmm-table5",
-        "utopia-table1",
-        "revelator-table1",
-    ] {
-        assert!(
-            preset(PresetKind::Machine, name).is_some(),
-            "{name} is not among {names:?}"
-        );
+    for name in ["lvm-table1", "me-hpt-table3", "rmm-table5", "utopia-table1", "revelator-table1"] {
+        assert!(preset(PresetKind::Machine, name).is_some(), "{name} is not among {names:?}");
     }
     for preset in presets() {
         let mut request = SpecRequest::default();
@@ -33,24 +24,14 @@ fn every_preset_loads_and_says_what_it_is() {
         if let Err(error) = load(&request) {
             panic!("{}: {error}", preset.name);
         }
-        assert!(
-            !preset.about.is_empty() && !preset.paper.is_empty(),
-            "{}",
-            preset.name
-        );
+        assert!(!preset.about.is_empty() && !preset.paper.is_empty(), "{}", preset.name);
     }
 }
 
 #[test]
 fn every_design_goes_with_every_machine() {
-    for machine in presets()
-        .iter()
-        .filter(|preset| preset.kind == PresetKind::Machine)
-    {
-        for design in presets()
-            .iter()
-            .filter(|preset| preset.kind == PresetKind::Design)
-        {
+    for machine in presets().iter().filter(|preset| preset.kind == PresetKind::Machine) {
+        for design in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
             let request = SpecRequest {
                 machine: Some(machine.name.into()),
                 design: Some(design.name.into()),
@@ -65,34 +46,15 @@ fn every_design_goes_with_every_machine() {
 
 #[test]
 fn papers_numbers_reach_the_spec() {
-    let machine = |name: &str| {
-        load(&SpecRequest {
-            machine: Some(name.into()),
-            ..SpecRequest::default()
-        })
-        .unwrap()
-        .spec
-    };
+    let machine =
+        |name: &str| load(&SpecRequest { machine: Some(name.into()), ..SpecRequest::default() }).unwrap().spec;
     let me_hpt = machine("me-hpt-table3");
-    assert_eq!(
-        (me_hpt.core.rob, me_hpt.l2.bytes, me_hpt.mmu.l2_tlb.entries),
-        (256, 512 << 10, 1024)
-    );
+    assert_eq!((me_hpt.core.rob, me_hpt.l2.bytes, me_hpt.mmu.l2_tlb.entries), (256, 512 << 10, 1024));
     assert_eq!(me_hpt.memory.fragmentation.fmfi, 0.7);
     let rmm = machine("rmm-table5");
-    assert_eq!(
-        (
-            rmm.machine.clock_mhz,
-            rmm.mmu.l2_tlb.entries,
-            rmm.mmu.l2_tlb.entries_2m
-        ),
-        (2200, 512, 0)
-    );
+    assert_eq!((rmm.machine.clock_mhz, rmm.mmu.l2_tlb.entries, rmm.mmu.l2_tlb.entries_2m), (2200, 512, 0));
     let revelator = machine("revelator-table1");
-    assert_eq!(
-        revelator.l2.replacement,
-        ambulator_hardware::Replacement::Srrip
-    );
+    assert_eq!(revelator.l2.replacement, ambulator_hardware::Replacement::Srrip);
     assert_eq!(machine("utopia-table1").mmu.l2_tlb.entries, 1536);
 }
 
@@ -105,18 +67,10 @@ fn later_layers_win() {
         path
     };
     // Each layer sets one key more than those above it.
-    let machine = write(
-        "machine.toml",
-        "core = { rob = 1, width = 1, load_queue = 1, store_queue = 1, mispredict_penalty = 1 }",
-    );
-    let design = write(
-        "design.toml",
-        "core = { rob = 2, width = 2, load_queue = 2, store_queue = 2 }",
-    );
-    let first = write(
-        "first.toml",
-        "core = { rob = 3, width = 3, load_queue = 3 }",
-    );
+    let machine =
+        write("machine.toml", "core = { rob = 1, width = 1, load_queue = 1, store_queue = 1, mispredict_penalty = 1 }");
+    let design = write("design.toml", "core = { rob = 2, width = 2, load_queue = 2, store_queue = 2 }");
+    let first = write("first.toml", "core = { rob = 3, width = 3, load_queue = 3 }");
     let second = write("second.toml", "core = { rob = 4, width = 4 }");
     let loaded = load(&SpecRequest {
         machine: Some(machine.display().to_string()),
@@ -126,25 +80,10 @@ fn later_layers_win() {
     })
     .unwrap();
     let core = &loaded.spec.core;
-    assert_eq!(
-        (
-            core.rob,
-            core.width,
-            core.load_queue,
-            core.store_queue,
-            core.mispredict_penalty
-        ),
-        (5, 4, 3, 2, 1)
-    );
-    assert_eq!(
-        (loaded.machine.as_str(), loaded.design.as_str()),
-        ("machine", "design")
-    );
+    assert_eq!((core.rob, core.width, core.load_queue, core.store_queue, core.mispredict_penalty), (5, 4, 3, 2, 1));
+    assert_eq!((loaded.machine.as_str(), loaded.design.as_str()), ("machine", "design"));
     assert_eq!(loaded.origins["core.rob"].to_string(), "--set core.rob=5");
-    assert_eq!(
-        loaded.origins["core.load_queue"].to_string(),
-        format!("{}:1", first.display())
-    );
+    assert_eq!(loaded.origins["core.load_queue"].to_string(), format!("{}:1", first.display()));
     assert_eq!(loaded.spec.llc, Spec::default().llc);
 }
 
@@ -152,64 +91,28 @@ fn later_layers_win() {
 fn a_base_is_layered_below_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
-    std::fs::write(
-        &path,
-        "base = [\"me-hpt-table3\", \"perfect-tlb\"]\ncore.rob = 300",
-    )
-    .unwrap();
-    let mut request = SpecRequest {
-        files: vec![path.clone()],
-        ..SpecRequest::default()
-    };
+    std::fs::write(&path, "base = [\"me-hpt-table3\", \"perfect-tlb\"]\ncore.rob = 300").unwrap();
+    let mut request = SpecRequest { files: vec![path.clone()], ..SpecRequest::default() };
     let loaded = load(&request).unwrap();
-    assert_eq!(
-        (loaded.machine.as_str(), loaded.design.as_str()),
-        ("me-hpt-table3", "perfect-tlb")
-    );
-    assert_eq!(
-        (
-            loaded.spec.core.rob,
-            loaded.spec.l2.bytes,
-            loaded.spec.mmu.perfect
-        ),
-        (300, 512 << 10, true)
-    );
+    assert_eq!((loaded.machine.as_str(), loaded.design.as_str()), ("me-hpt-table3", "perfect-tlb"));
+    assert_eq!((loaded.spec.core.rob, loaded.spec.l2.bytes, loaded.spec.mmu.perfect), (300, 512 << 10, true));
     // What is asked for by name takes the place of what the file builds on.
     request.machine = Some("lvm-table1".into());
     request.design = Some("radix".into());
     let loaded = load(&request).unwrap();
-    assert_eq!(
-        (
-            loaded.spec.core.rob,
-            loaded.spec.l2.bytes,
-            loaded.spec.mmu.perfect
-        ),
-        (300, 1 << 20, false)
-    );
+    assert_eq!((loaded.spec.core.rob, loaded.spec.l2.bytes, loaded.spec.mmu.perfect), (300, 1 << 20, false));
     // A machine file on a machine preset, and a chain of files beside each other.
     let variant = folder.path().join("variant.toml");
     std::fs::write(&variant, "base = \"me-hpt-table3\"\nl2.latency = 17").unwrap();
     std::fs::write(&path, "base = \"./variant.toml\"").unwrap();
     for machine in [&variant, &path] {
-        let spec = load(&SpecRequest {
-            machine: Some(machine.display().to_string()),
-            ..SpecRequest::default()
-        })
-        .unwrap()
-        .spec;
+        let spec =
+            load(&SpecRequest { machine: Some(machine.display().to_string()), ..SpecRequest::default() }).unwrap().spec;
         assert_eq!((spec.l2.latency, spec.l2.bytes), (17, 512 << 10));
     }
     std::fs::write(&variant, "base = \"./mine.toml\"").unwrap();
-    let circle = load(&SpecRequest {
-        machine: Some(path.display().to_string()),
-        ..SpecRequest::default()
-    });
-    assert!(
-        circle
-            .unwrap_err()
-            .to_string()
-            .contains("is based on itself")
-    );
+    let circle = load(&SpecRequest { machine: Some(path.display().to_string()), ..SpecRequest::default() });
+    assert!(circle.unwrap_err().to_string().contains("is based on itself"));
 }
 
 #[test]
@@ -229,64 +132,34 @@ fn designs_are_what_they_say() {
         ("radix-5level", TableKind::Radix, PageSizePolicy::Never),
         ("thp", TableKind::Radix, PageSizePolicy::Always),
         ("thp-madvise", TableKind::Radix, PageSizePolicy::Madvise),
-        (
-            "thp-khugepaged",
-            TableKind::Radix,
-            PageSizePolicy::Khugepaged,
-        ),
-        (
-            "thp-reservation",
-            TableKind::Radix,
-            PageSizePolicy::Reservation,
-        ),
+        ("thp-khugepaged", TableKind::Radix, PageSizePolicy::Khugepaged),
+        ("thp-reservation", TableKind::Radix, PageSizePolicy::Reservation),
         ("flattened", TableKind::Flattened, PageSizePolicy::Never),
         ("asap", TableKind::Asap, PageSizePolicy::Never),
         ("ideal", TableKind::Ideal, PageSizePolicy::Never),
         ("ideal-thp", TableKind::Ideal, PageSizePolicy::Always),
         ("asap+thp", TableKind::Asap, PageSizePolicy::Always),
-        (
-            "flattened-thp",
-            TableKind::Flattened,
-            PageSizePolicy::Always,
-        ),
+        ("flattened-thp", TableKind::Flattened, PageSizePolicy::Always),
         ("nested", TableKind::Radix, PageSizePolicy::Never),
         ("nested-thp", TableKind::Radix, PageSizePolicy::Always),
         ("ideal-shadow", TableKind::Radix, PageSizePolicy::Never),
     ] {
         let spec = design(name);
-        assert_eq!(
-            (spec.design.page_table.kind, spec.kernel.page_size_policy),
-            (kind, policy),
-            "{name}"
-        );
+        assert_eq!((spec.design.page_table.kind, spec.kernel.page_size_policy), (kind, policy), "{name}");
         // The machine's page-walk caches stay, whatever table walks through them.
         assert_eq!(spec.design.page_table.asap.pwc.ways, 4, "{name}");
     }
     assert_eq!(design("radix-5level").design.page_table.radix.levels, 5);
-    assert_eq!(
-        design("nested").virtualization.mode,
-        VirtualizationMode::Nested
-    );
-    assert_eq!(
-        design("nested-thp").virtualization.host_page,
-        HostPageSize::Huge
-    );
+    assert_eq!(design("nested").virtualization.mode, VirtualizationMode::Nested);
+    assert_eq!(design("nested-thp").virtualization.host_page, HostPageSize::Huge);
 }
 
 #[test]
 fn presets_join_with_a_plus() {
-    let design = |name: &str| {
-        load(&SpecRequest {
-            design: Some(name.into()),
-            ..SpecRequest::default()
-        })
-    };
+    let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() });
     let loaded = design("l2tlb-128k + perfect-tlb").unwrap();
     assert_eq!(loaded.design, "l2tlb-128k+perfect-tlb");
-    assert_eq!(
-        (loaded.spec.mmu.l2_tlb.entries, loaded.spec.mmu.perfect),
-        (131_072, true)
-    );
+    assert_eq!((loaded.spec.mmu.l2_tlb.entries, loaded.spec.mmu.perfect), (131_072, true));
     let message = design("radix+perfect-tbl").unwrap_err().to_string();
     assert!(message.contains("did you mean `perfect-tlb`?"), "{message}");
 }
@@ -304,17 +177,11 @@ fn unknown_presets_and_files_are_told() {
     };
     assert!(message(Some("lvm-tabel1"), None, None).contains("did you mean `lvm-table1`?"));
     assert!(message(None, Some("quantum-tunnelling"), None).contains("there are: "));
-    assert!(
-        message(Some("radix"), None, None).contains("`radix` is a design preset, not a machine")
-    );
+    assert!(message(Some("radix"), None, None).contains("`radix` is a design preset, not a machine"));
     assert!(message(Some("no/such.toml"), None, None).contains("`no/such.toml` cannot be read"));
     assert!(message(None, None, Some("no-such-file")).contains("`no-such-file` cannot be read"));
     assert_says(
         parse_text("base = \"lvm-tabel1\""),
-        &[
-            "there is no preset `lvm-tabel1`",
-            "mine.toml:1:8",
-            "`lvm-table1`",
-        ],
+        &["there is no preset `lvm-tabel1`", "mine.toml:1:8", "`lvm-table1`"],
     );
 }

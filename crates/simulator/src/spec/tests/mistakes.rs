@@ -15,28 +15,18 @@ fn a_misspelt_key_shows_file_line_and_the_nearest() {
             "`mmu.l2_tlb.entries`",
         ],
     );
-    assert_says(
-        parse_text("mmu.l2_tbl.entries = 4"),
-        &["mine.toml:1:5", "the nearest setting is `mmu.l2_tlb`"],
-    );
-    assert_says(
-        parse_text("[mmu]\nrob = 4"),
-        &["the nearest setting is `core.rob`"],
-    );
+    assert_says(parse_text("mmu.l2_tbl.entries = 4"), &["mine.toml:1:5", "the nearest setting is `mmu.l2_tlb`"]);
+    assert_says(parse_text("[mmu]\nrob = 4"), &["the nearest setting is `core.rob`"]);
     assert_says(
         parse_text("[virtualization]\nxyzzyxyzzy = 4"),
         &["`virtualization` has: mode, host_page, host_table, nested"],
     );
-    assert_says(
-        parse_text("core.rob.size = 4"),
-        &["`core.rob` is", "mine.toml:1"].map(|_| "`core.rob`"),
-    );
+    assert_says(parse_text("core.rob.size = 4"), &["`core.rob` is", "mine.toml:1"].map(|_| "`core.rob`"));
 }
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let message =
-        parse_text("[core]\nwidht = 1\nrob = true\n[dram]\nchannels = \"many\"\n").unwrap_err();
+    let message = parse_text("[core]\nwidht = 1\nrob = true\n[dram]\nchannels = \"many\"\n").unwrap_err();
     assert_eq!(message.matches("error:").count(), 3, "{message}");
 }
 
@@ -44,82 +34,34 @@ fn all_problems_are_told_at_once() {
 fn wrong_types_are_told_with_what_is_right() {
     assert_says(
         parse_text("core.rob = true"),
-        &[
-            "`core.rob` takes an integer (entries), not `true`",
-            "mine.toml:1:12",
-        ],
+        &["`core.rob` takes an integer (entries), not `true`", "mine.toml:1:12"],
     );
-    assert_says(
-        parse_text("core.rob = 2.5"),
-        &["takes an integer (entries), not the number 2.5"],
-    );
-    assert_says(
-        parse_text("core.rob = -1"),
-        &["`core.rob` is -1, and it must be from 0 to 4294967295"],
-    );
-    assert_says(
-        parse_text("core.rob = 5_000_000_000"),
-        &["is 5000000000, and it must be from 0 to"],
-    );
+    assert_says(parse_text("core.rob = 2.5"), &["takes an integer (entries), not the number 2.5"]);
+    assert_says(parse_text("core.rob = -1"), &["`core.rob` is -1, and it must be from 0 to 4294967295"]);
+    assert_says(parse_text("core.rob = 5_000_000_000"), &["is 5000000000, and it must be from 0 to"]);
     assert_says(
         parse_text("run.seed = 99999999999999999999999999999999999999999999"),
         &["must be from 0 to 18446744073709551615"],
     );
-    assert_says(
-        parse_text("run.oracle = 1"),
-        &["`run.oracle` takes true or false, not the integer 1"],
-    );
-    assert_says(
-        parse_text("mmu = 5"),
-        &[
-            "`mmu` is a group of settings, not the integer 5",
-            "l1d_4k, ",
-        ],
-    );
+    assert_says(parse_text("run.oracle = 1"), &["`run.oracle` takes true or false, not the integer 1"]);
+    assert_says(parse_text("mmu = 5"), &["`mmu` is a group of settings, not the integer 5", "l1d_4k, "]);
     assert_says(parse_text("dram.t_faw_ns = nan"), &["must be finite"]);
-    assert_says(
-        parse_text("dram.t_faw_ns = \"4\""),
-        &["takes a number (ns), not the text \"4\""],
-    );
-    assert_says(
-        parse_text("core.rob = 2024-01-01"),
-        &["not the date 2024-01-01"],
-    );
-    assert_says(
-        parse_text("[core\nrob = 1"),
-        &["`mine.toml` is not TOML", "mine.toml:1"],
-    );
-    assert_says(
-        parse_text("core.rob = 1\ncore.rob = 2"),
-        &["is not TOML", "mine.toml:2"],
-    );
-    assert_says(
-        parse_text("base = 4"),
-        &["`base` takes the name of a preset"],
-    );
+    assert_says(parse_text("dram.t_faw_ns = \"4\""), &["takes a number (ns), not the text \"4\""]);
+    assert_says(parse_text("core.rob = 2024-01-01"), &["not the date 2024-01-01"]);
+    assert_says(parse_text("[core\nrob = 1"), &["`mine.toml` is not TOML", "mine.toml:1"]);
+    assert_says(parse_text("core.rob = 1\ncore.rob = 2"), &["is not TOML", "mine.toml:2"]);
+    assert_says(parse_text("base = 4"), &["`base` takes the name of a preset"]);
 }
 
 #[test]
 fn wrong_choices_list_the_right_ones() {
     assert_says(
         parse_text("mmu.walk_entry = \"l3\""),
-        &[
-            "`mmu.walk_entry` is \"l3\", and it must be one of \"l1\", \"l2\", \"llc\"",
-            "did you mean \"l1\"?",
-        ],
+        &["`mmu.walk_entry` is \"l3\", and it must be one of \"l1\", \"l2\", \"llc\"", "did you mean \"l1\"?"],
     );
-    assert_says(
-        with_options(&["design.page_table.kind=radx"]),
-        &["\"flattened\"", "did you mean \"radix\"?"],
-    );
-    assert_says(
-        with_options(&["llc.replacement=lur"]),
-        &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"],
-    );
-    assert_says(
-        with_options(&["llc.replacement=plru"]),
-        &["did you mean \"tree-plru\"?"],
-    );
+    assert_says(with_options(&["design.page_table.kind=radx"]), &["\"flattened\"", "did you mean \"radix\"?"]);
+    assert_says(with_options(&["llc.replacement=lur"]), &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"]);
+    assert_says(with_options(&["llc.replacement=plru"]), &["did you mean \"tree-plru\"?"]);
 }
 
 #[test]
@@ -129,36 +71,19 @@ fn suffixes_are_read_by_unit() {
     );
     let spec = spec.unwrap();
     assert_eq!(
-        (
-            spec.memory.bytes,
-            spec.run.instructions,
-            spec.mmu.l2_tlb.entries,
-            spec.run.seed
-        ),
+        (spec.memory.bytes, spec.run.instructions, spec.mmu.l2_tlb.entries, spec.run.seed),
         (8 << 30, 20_000_000, 4096, u64::MAX)
     );
-    assert_says(
-        parse_text("memory.bytes = \"8GB\""),
-        &["\"8GB\" is none", "write `GiB` for 1024"],
-    );
-    assert_says(
-        parse_text("mmu.l2_tlb.entries = \"4K\""),
-        &["entries take `Ki`"],
-    );
-    assert_says(
-        parse_text("run.instructions = \"20MiB\""),
-        &["`MiB` is not a suffix of counts"],
-    );
+    assert_says(parse_text("memory.bytes = \"8GB\""), &["\"8GB\" is none", "write `GiB` for 1024"]);
+    assert_says(parse_text("mmu.l2_tlb.entries = \"4K\""), &["entries take `Ki`"]);
+    assert_says(parse_text("run.instructions = \"20MiB\""), &["`MiB` is not a suffix of counts"]);
 }
 
 #[test]
 fn absurd_specs_get_a_sentence_each() {
     for (option, sentence) in [
         ("l1d.ways=0", "`l1d.ways` is 0, which is outside 1 to 32"),
-        (
-            "l2.bytes=48KiB",
-            "the number of sets must be a power of two",
-        ),
+        ("l2.bytes=48KiB", "the number of sets must be a power of two"),
         ("machine.cores=0", "a machine has 1 to 16 cores"),
         ("memory.bytes=16TiB", "need tags of more than 32 bits"),
         ("machine.clock_mhz=1", "100 to 10000 MHz"),
@@ -172,36 +97,21 @@ fn absurd_specs_get_a_sentence_each() {
         ("run.instructions=0", "must simulate something"),
         ("kernel.promotion_threshold=0", "above 0, at most 1"),
         ("kernel.asid_bits=40", "give 1 to 14"),
-        (
-            "design.page_table.radix.levels=3",
-            "`design.page_table.radix.levels`",
-        ),
-        (
-            "design.page_table.radix.pwc.ways=5",
-            "must be a multiple of",
-        ),
-        (
-            "virtualization.nested.tlb_entries=65",
-            "`virtualization.nested.tlb_entries`",
-        ),
+        ("design.page_table.radix.levels=3", "`design.page_table.radix.levels`"),
+        ("design.page_table.radix.pwc.ways=5", "must be a multiple of"),
+        ("virtualization.nested.tlb_entries=65", "`virtualization.nested.tlb_entries`"),
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
     }
     let message = with_options(&["l1d.ways=0", "core.rob=0"]).unwrap_err();
-    assert!(
-        message.contains("`l1d.ways`") && message.contains("`core.rob`"),
-        "{message}"
-    );
+    assert!(message.contains("`l1d.ways`") && message.contains("`core.rob`"), "{message}");
 }
 
 #[test]
 fn a_footprint_above_memory_is_refused() {
     let spec = Spec::default();
     assert!(spec.validate_footprint(64 << 30).is_empty());
-    assert!(
-        spec.validate_footprint(256 << 30)[0]
-            .contains("256GiB does not fit: `memory.bytes` is 128GiB")
-    );
+    assert!(spec.validate_footprint(256 << 30)[0].contains("256GiB does not fit: `memory.bytes` is 128GiB"));
     let pressed = with_options(&["memory.pressure.pressure=0.6"]).unwrap();
     assert_eq!(pressed.validate_footprint(64 << 30).len(), 1);
 }
@@ -219,40 +129,18 @@ fn options_take_values_with_and_without_quotes() {
         "mmu.l1d_4k={ entries = 32, ways = 2 }",
     ])
     .unwrap();
-    assert_eq!(
-        (
-            spec.mmu.l2_tlb.entries,
-            spec.memory.bytes,
-            spec.run.instructions
-        ),
-        (4096, 8 << 30, 1000)
-    );
-    assert_eq!(
-        (spec.mmu.walk_entry, spec.run.oracle),
-        (ambulator_mmu::WalkEntry::Llc, false)
-    );
+    assert_eq!((spec.mmu.l2_tlb.entries, spec.memory.bytes, spec.run.instructions), (4096, 8 << 30, 1000));
+    assert_eq!((spec.mmu.walk_entry, spec.run.oracle), (ambulator_mmu::WalkEntry::Llc, false));
     assert_eq!((spec.mmu.l1d_4k.entries, spec.mmu.l1d_4k.ways), (32, 2));
     assert_eq!(spec.memory.pressure.pressure, 0.25);
-    assert_says(
-        with_options(&["core.rob"]),
-        &["`--set core.rob` has no `=`", "write `--set key=value`"],
-    );
+    assert_says(with_options(&["core.rob"]), &["`--set core.rob` has no `=`", "write `--set key=value`"]);
     assert_says(
         with_options(&["mmu.l2_tlb.entires=4"]),
         &["--set:1:12", "mmu.l2_tlb.entires=4", "`mmu.l2_tlb.entries`"],
     );
     assert_says(with_options(&["=4"]), &["there is no setting ``"]);
-    assert_says(
-        with_options(&["core.rob="]),
-        &["`core.rob` takes an integer (entries), and \"\" is none"],
-    );
-    assert_says(
-        with_options(&["mmu={ l2_tlb = { latnecy = 4 } }"]),
-        &["--set:1:18", "`mmu.l2_tlb.latency`"],
-    );
+    assert_says(with_options(&["core.rob="]), &["`core.rob` takes an integer (entries), and \"\" is none"]);
+    assert_says(with_options(&["mmu={ l2_tlb = { latnecy = 4 } }"]), &["--set:1:18", "`mmu.l2_tlb.latency`"]);
     assert_says(with_options(&["mmu={"]), &["is not TOML"]);
-    assert_says(
-        with_options(&["core.rob = many"]),
-        &["--set:1:12", "\"many\" is none"],
-    );
+    assert_says(with_options(&["core.rob = many"]), &["--set:1:12", "\"many\" is none"]);
 }

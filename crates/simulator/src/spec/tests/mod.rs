@@ -11,13 +11,9 @@ use super::*;
 use std::sync::Arc;
 
 fn with_options(options: &[&str]) -> Result<Spec, String> {
-    let request = SpecRequest {
-        options: options.iter().map(|option| option.to_string()).collect(),
-        ..SpecRequest::default()
-    };
-    load(&request)
-        .map(|loaded| loaded.spec)
-        .map_err(|error| error.to_string())
+    let request =
+        SpecRequest { options: options.iter().map(|option| option.to_string()).collect(), ..SpecRequest::default() };
+    load(&request).map(|loaded| loaded.spec).map_err(|error| error.to_string())
 }
 
 fn parse_text(text: &str) -> Result<Spec, String> {
