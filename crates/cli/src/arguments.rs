@@ -7,14 +7,19 @@ use std::path::PathBuf;
 /// A laboratory for virtual-memory address translation: runs programs' memory accesses through a modelled machine and
 /// says what each translation design costs and why.
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 110, after_help = "\
+#[command(
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    after_help = "\
 Examples:
   ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
   ambulator compare traces/mummer.amb --designs radix,asap,flattened
   ambulator run bfs --footprint 1GiB --design thp --set mmu.l2_tlb.entries=1024
   ambulator list designs
   ambulator explain mmu.l2_tlb.entries
-  ambulator reproduce utopia/fig2 --quick")]
+  ambulator reproduce utopia/fig2 --quick"
+)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -42,10 +47,14 @@ Examples:
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
     /// Explain a setting, a group of settings, or a counter: unit, default, meaning, source.
-    #[command(after_help = "Examples:\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles")]
+    #[command(
+        after_help = "Examples:\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles"
+    )]
     Explain(ExplainArguments),
     /// Print the whole spec that a command would run, with units and meanings, as TOML that `--spec` reads.
-    #[command(after_help = "Examples:\n  ambulator show-spec --machine utopia-table1 --design thp > mine.toml\n  ambulator show-spec --set core.rob=512")]
+    #[command(
+        after_help = "Examples:\n  ambulator show-spec --machine utopia-table1 --design thp > mine.toml\n  ambulator show-spec --set core.rob=512"
+    )]
     ShowSpec(SpecArguments),
     /// Put the papers' published numbers beside ours.
     #[command(after_help = "\
@@ -55,7 +64,9 @@ Examples:
   ambulator reproduce utopia/fig2 --quick")]
     Reproduce(ReproduceArguments),
     /// Print completions for a shell.
-    #[command(after_help = "Example:\n  ambulator completions bash > ~/.local/share/bash-completion/completions/ambulator")]
+    #[command(
+        after_help = "Example:\n  ambulator completions bash > ~/.local/share/bash-completion/completions/ambulator"
+    )]
     Completions {
         /// Which shell.
         shell: Shell,
@@ -144,7 +155,13 @@ pub struct CompareArguments {
     #[command(flatten)]
     pub program: ProgramArguments,
     /// Design presets or TOML files, by commas; the first is what speed-ups are relative to. Presets join with `+`.
-    #[arg(long, short, value_delimiter = ',', default_value = "radix,thp,ideal,perfect-tlb", value_name = "DESIGN,...")]
+    #[arg(
+        long,
+        short,
+        value_delimiter = ',',
+        default_value = "radix,thp,ideal,perfect-tlb",
+        value_name = "DESIGN,..."
+    )]
     pub designs: Vec<String>,
     /// Host threads; 0 for all.
     #[arg(long, default_value_t = 0)]

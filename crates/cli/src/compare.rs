@@ -108,7 +108,8 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
     let mut options = Vec::new();
     for (key, value) in [("run.instructions", &arguments.instructions), ("run.warmup", &arguments.warmup)] {
         if let Some(value) = value {
-            let count = parse_count(value).map_err(|e| Failure::bad(format!("--{}: {e}", key.trim_start_matches("run."))))?;
+            let count =
+                parse_count(value).map_err(|e| Failure::bad(format!("--{}: {e}", key.trim_start_matches("run."))))?;
             options.push(format!("{key}={count}"));
         }
     }

@@ -40,8 +40,10 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
         section("programs (or a trace file's path)", &rows);
     }
     if wanted(ListOf::Figures) {
-        let rows: Vec<_> =
-            figures().iter().map(|figure| (format!("{}/{}", figure.paper, figure.name), figure.title.clone())).collect();
+        let rows: Vec<_> = figures()
+            .iter()
+            .map(|figure| (format!("{}/{}", figure.paper, figure.name), figure.title.clone()))
+            .collect();
         section("figures (ambulator reproduce)", &rows);
     }
     if arguments.what == Some(ListOf::Settings) {
@@ -81,7 +83,9 @@ pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
     match what {
         ReferenceOf::Settings => print(&reference_markdown()),
         ReferenceOf::Counters => {
-            print("# Counters and measures\n\nEvery name that a result can have, with its unit. Counters of several cores are added up.\n");
+            print(
+                "# Counters and measures\n\nEvery name that a result can have, with its unit. Counters of several cores are added up.\n",
+            );
             print("| name | unit | meaning |\n|---|---|---|");
             for counter in counter_catalogue() {
                 print(&format!("| `{}` | {} | {} |", counter.name, counter.unit, counter.meaning));

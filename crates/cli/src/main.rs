@@ -55,7 +55,11 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             let message = failure.message.trim_end();
-            if message.starts_with("error") { eprintln!("{message}") } else { eprintln!("error: {message}") }
+            if message.starts_with("error") {
+                eprintln!("{message}")
+            } else {
+                eprintln!("error: {message}")
+            }
             ExitCode::from(failure.code)
         }
     }

@@ -42,7 +42,10 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
                 bytes(report.bytes as f64)
             ));
             if report.left_out > 0 {
-                print(&format!("{} events and fetches have no place in this format and were left out", report.left_out));
+                print(&format!(
+                    "{} events and fetches have no place in this format and were left out",
+                    report.left_out
+                ));
             }
             Ok(DONE)
         }

@@ -196,14 +196,23 @@ mod tests {
             for metric in &figure.metrics {
                 assert!(figure.designs.contains(&metric.design), "{at}: {}", metric.name);
                 assert!(metric.base.as_ref().is_none_or(|base| figure.designs.contains(base)), "{at}: {}", metric.name);
-                assert_eq!(metric.measure.is_none(), !metric.over.is_empty(), "{at}: {}: measure or counters", metric.name);
+                assert_eq!(
+                    metric.measure.is_none(),
+                    !metric.over.is_empty(),
+                    "{at}: {}: measure or counters",
+                    metric.name
+                );
                 assert!(metric.kind != MetricKind::GeomeanRatio || metric.base.is_some(), "{at}: {}", metric.name);
                 if let Some(measure) = &metric.measure {
                     let known = measure == "ipc" || ambulator_simulator::MEASURES.iter().any(|m| m.name == measure);
                     assert!(known, "{at}: {}: no measure `{measure}`", metric.name);
                 }
                 for label in &metric.programs {
-                    assert!(figure.programs.iter().any(|p| p.label() == label), "{at}: {}: no program `{label}`", metric.name);
+                    assert!(
+                        figure.programs.iter().any(|p| p.label() == label),
+                        "{at}: {}: no program `{label}`",
+                        metric.name
+                    );
                 }
             }
         }

@@ -30,7 +30,7 @@ pub fn count(value: f64) -> String {
 /// Three digits that matter.
 pub fn short(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),
         v if v >= 0.01 => format!("{value:.2}"),
@@ -40,7 +40,11 @@ pub fn short(value: f64) -> String {
 
 /// A span of host time.
 pub fn seconds(value: f64) -> String {
-    if value < 60.0 { format!("{value:.1} s") } else { format!("{:.0} min {:.0} s", (value / 60.0).floor(), value % 60.0) }
+    if value < 60.0 {
+        format!("{value:.1} s")
+    } else {
+        format!("{:.0} min {:.0} s", (value / 60.0).floor(), value % 60.0)
+    }
 }
 
 #[cfg(test)]

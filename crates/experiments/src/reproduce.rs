@@ -67,7 +67,11 @@ impl MetricResult {
             (Some([published]), [ours]) if *published != 0.0 => format!("{:+.0}%", 100.0 * (ours / published - 1.0)),
             (Some([published]), [ours]) => format!("{:+}", ours - published),
             (Some([low, high]), ours) => {
-                if ours.iter().all(|v| (low..=high).contains(&v)) { "within".into() } else { "outside".into() }
+                if ours.iter().all(|v| (low..=high).contains(&v)) {
+                    "within".into()
+                } else {
+                    "outside".into()
+                }
             }
             _ => "-".into(),
         }
@@ -226,7 +230,8 @@ fn cell_key(machine: &str, design: &str, spec: &ambulator_simulator::spec::Spec,
 }
 
 fn value_of(metric: &Metric, run: &RunResult) -> f64 {
-    let sum = |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
+    let sum =
+        |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
     let raw = match metric.measure.as_deref() {
         Some("ipc") => run.ipc,
         Some(name) => run.measure(name),
@@ -241,7 +246,8 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
 
 fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
     let wanted = |label: &str| metric.programs.is_empty() || metric.programs.iter().any(|p| p == label);
-    let of = |design: &str, label: &str| runs.iter().find(|(l, run)| l == label && run.design == design).map(|(_, run)| run);
+    let of =
+        |design: &str, label: &str| runs.iter().find(|(l, run)| l == label && run.design == design).map(|(_, run)| run);
     let mut by_program = Vec::new();
     for (label, run) in runs.iter().filter(|(label, run)| wanted(label) && run.design == metric.design) {
         let value = match &metric.base {

@@ -33,7 +33,10 @@ fn walk_latency(run: &RunResult) -> String {
 const ROWS: [(&str, Value); 13] = [
     ("speed-up", |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
     ("instructions per cycle", |run| if run.ipc > 0.0 { format!("{:.3}", run.ipc) } else { "-".into() }),
-    ("MMU cycles per access", |run| if run.ipc > 0.0 { short(run.measure("mmu_cycles_per_access")) } else { "-".into() }),
+    (
+        "MMU cycles per access",
+        |run| if run.ipc > 0.0 { short(run.measure("mmu_cycles_per_access")) } else { "-".into() },
+    ),
     ("page walks", |run| count(run.counters.get("mmu.walks").copied().unwrap_or(0) as f64)),
     ("a walk, mean", walk_latency),
     ("walk loads from L2 / LLC / DRAM", served),

@@ -37,7 +37,12 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
     if walks1 == 0.0 {
         parts.push(format!("no page walks at all ({} per 1000 instructions in {})", short(walks0), base.design));
     } else {
-        parts.push(format!("{} page walks ({} against {} per 1000 instructions)", change(walks0, walks1), short(walks1), short(walks0)));
+        parts.push(format!(
+            "{} page walks ({} against {} per 1000 instructions)",
+            change(walks0, walks1),
+            short(walks1),
+            short(walks0)
+        ));
         let (loads0, loads1) = (base.measure("walk_accesses_mean"), run.measure("walk_accesses_mean"));
         let (latency0, latency1) = (base.measure("walk_latency_mean"), run.measure("walk_latency_mean"));
         if run.ipc > 0.0 {

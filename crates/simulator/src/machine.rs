@@ -322,10 +322,9 @@ impl Machine {
         let mut ran = 0;
         loop {
             let core = &mut self.cores[number];
-            while let Some((at, event)) = batch.events.get(core.event_at) {
-                if *at as usize > core.at {
-                    break;
-                }
+            if let Some((at, event)) = batch.events.get(core.event_at)
+                && *at as usize <= core.at
+            {
                 core.event_at += 1;
                 self.event(number, event)?;
                 // Phase, process and time may be others now: the caller decides anew which core goes on.
