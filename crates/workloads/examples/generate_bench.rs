@@ -7,14 +7,8 @@ use serde_json::json;
 use std::time::Instant;
 
 fn main() {
-    let mebibytes = std::env::args()
-        .nth(1)
-        .and_then(|a| a.parse().ok())
-        .unwrap_or(1024u64);
-    println!(
-        "{:<44} {:>9} {:>12} {:>16} {:>14}",
-        "program", "open s", "set-up s", "M records/s", "instr/record"
-    );
+    let mebibytes = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1024u64);
+    println!("{:<44} {:>9} {:>12} {:>16} {:>14}", "program", "open s", "set-up s", "M records/s", "instr/record");
     for (name, settings) in [
         ("gups", json!({})),
         ("gups", json!({ "streams": 1 })),
@@ -27,16 +21,8 @@ fn main() {
         ("pagerank", json!({ "layout": "csr" })),
     ] {
         let settings = settings.as_object().cloned().unwrap_or_default();
-        let title = format!(
-            "{name} {}",
-            serde_json::to_string(&settings).unwrap_or_default()
-        );
-        let request = ProgramRequest {
-            name: name.into(),
-            settings,
-            footprint: Some(mebibytes << 20),
-            seed: 1,
-        };
+        let title = format!("{name} {}", serde_json::to_string(&settings).unwrap_or_default());
+        let request = ProgramRequest { name: name.into(), settings, footprint: Some(mebibytes << 20), seed: 1 };
         let start = Instant::now();
         let mut source = match open(&request) {
             Ok(source) => source,

@@ -24,29 +24,18 @@ fn generated(records: u64) -> Vec<Record> {
     (0..records)
         .map(|i| Record {
             pc: VirtAddr(0x40_1000 + i % 12 * 4),
-            va: VirtAddr(if i % 3 == 0 {
-                random.below(1 << 30) & !7
-            } else {
-                0x7000_0000_0000 + i * 8
-            }),
+            va: VirtAddr(if i % 3 == 0 { random.below(1 << 30) & !7 } else { 0x7000_0000_0000 + i * 8 }),
             gap: (i % 4) as u32,
             dep1: u16::from(i % 3 == 1),
             dep2: 0,
             size: 8,
-            kind: if i % 12 == 11 {
-                RecordKind::Store
-            } else {
-                RecordKind::Load
-            },
+            kind: if i % 12 == 11 { RecordKind::Store } else { RecordKind::Load },
         })
         .collect()
 }
 
 fn measure(records: &[Record], level: i32) -> Result<(), Box<dyn Error>> {
-    let header = TraceHeader {
-        identity: ProgramIdentity::default(),
-        ..TraceHeader::default()
-    };
+    let header = TraceHeader { identity: ProgramIdentity::default(), ..TraceHeader::default() };
     let begun = Instant::now();
     let mut writer = TraceWriter::new(Vec::new(), header, &TraceWriterSpec { level, va_bits: 57 })?;
     records.iter().try_for_each(|record| writer.push(record))?;
@@ -112,10 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 records.append(&mut batch.records);
             }
             let misses = tlb_misses(&records) as f64;
-            println!(
-                "{:.2} TLB misses in 1,000 instructions",
-                misses * 1e3 / summary.instructions.max(1) as f64
-            );
+            println!("{:.2} TLB misses in 1,000 instructions", misses * 1e3 / summary.instructions.max(1) as f64);
             records
         }
     };

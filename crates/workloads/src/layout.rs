@@ -69,11 +69,7 @@ impl Array {
     /// Address of element `index`.
     #[inline(always)]
     pub fn at(&self, index: u64) -> VirtAddr {
-        debug_assert!(
-            index < self.len,
-            "index {index} is behind an array of {} elements",
-            self.len
-        );
+        debug_assert!(index < self.len, "index {index} is behind an array of {} elements", self.len);
         VirtAddr(self.base + index * self.element)
     }
 
@@ -84,11 +80,7 @@ impl Array {
 
     /// The set-up touches all of it in ascending order.
     pub fn touch(&self, write: bool) -> VmEvent {
-        VmEvent::Touch {
-            start: VirtAddr(self.base),
-            len: self.bytes(),
-            write,
-        }
+        VmEvent::Touch { start: VirtAddr(self.base), len: self.bytes(), write }
     }
 }
 
@@ -115,12 +107,7 @@ impl AddressSpace {
     pub fn new() -> AddressSpace {
         let mut events = Vec::new();
         for &(start, pages, protection, kind) in IMAGE {
-            events.push(VmEvent::Map {
-                start: VirtAddr(start),
-                len: pages * FRAME_BYTES,
-                protection,
-                kind,
-            });
+            events.push(VmEvent::Map { start: VirtAddr(start), len: pages * FRAME_BYTES, protection, kind });
         }
         let stack = STACK_PAGES * FRAME_BYTES;
         events.push(VmEvent::Map {
@@ -130,46 +117,22 @@ impl AddressSpace {
             kind: MapKind::Stack,
         });
         let touched = STACK_TOUCHED * FRAME_BYTES;
-        events.push(VmEvent::Touch {
-            start: VirtAddr(STACK_END - touched),
-            len: touched,
-            write: true,
-        });
+        events.push(VmEvent::Touch { start: VirtAddr(STACK_END - touched), len: touched, write: true });
         // The loader relocates what is writable; libc's own text is paged in as it is called, beside the measured kernel.
-        for &(start, pages, protection, _) in IMAGE
-            .iter()
-            .rev()
-            .filter(|(_, _, p, _)| p.write || p.execute)
-        {
+        for &(start, pages, protection, _) in IMAGE.iter().rev().filter(|(_, _, p, _)| p.write || p.execute) {
             let pages = if protection.execute { 1 } else { pages };
-            events.push(VmEvent::Touch {
-                start: VirtAddr(start),
-                len: pages * FRAME_BYTES,
-                write: protection.write,
-            });
+            events.push(VmEvent::Touch { start: VirtAddr(start), len: pages * FRAME_BYTES, write: protection.write });
         }
-        AddressSpace {
-            events,
-            lowest: MMAP_END,
-            holes: BTreeMap::new(),
-            heap_start: HEAP_START,
-            heap_end: HEAP_START,
-        }
+        AddressSpace { events, lowest: MMAP_END, holes: BTreeMap::new(), heap_start: HEAP_START, heap_end: HEAP_START }
     }
 
     /// A process whose program has static arrays of those element sizes and lengths: one behind the other in its bss,
     /// each aligned to 32 bytes, behind the image and below the heap.
-    pub fn with_static_arrays<const N: usize>(
-        arrays: [(u64, u64); N],
-    ) -> (AddressSpace, [Array; N]) {
+    pub fn with_static_arrays<const N: usize>(arrays: [(u64, u64); N]) -> (AddressSpace, [Array; N]) {
         let mut space = AddressSpace::new();
         let mut end = HEAP_START;
         let arrays = arrays.map(|(element, len)| {
-            let array = Array {
-                base: end,
-                element,
-                len,
-            };
+            let array = Array { base: end, element, len };
             end = (end + array.bytes()).next_multiple_of(32);
             array
         });
@@ -190,20 +153,12 @@ impl AddressSpace {
     pub fn map(&mut self, len: u64) -> VirtAddr {
         let len = len.next_multiple_of(FRAME_BYTES);
         let huge = PageSize::SIZE_2M.bytes();
-        let align = if len.is_multiple_of(huge) {
-            huge
-        } else {
-            FRAME_BYTES
-        };
+        let align = if len.is_multiple_of(huge) { huge } else { FRAME_BYTES };
         let place = |start: u64, hole: u64| {
             let at = (start + hole).checked_sub(len)? / align * align;
             (at >= start).then_some(at)
         };
-        let found = self
-            .holes
-            .iter()
-            .rev()
-            .find_map(|(&start, &hole)| Some((start, hole, place(start, hole)?)));
+        let found = self.holes.iter().rev().find_map(|(&start, &hole)| Some((start, hole, place(start, hole)?)));
         let at = match found {
             Some((start, hole, at)) => {
                 self.holes.remove(&start);
@@ -220,12 +175,7 @@ impl AddressSpace {
             }
         };
         let start = VirtAddr(at);
-        self.events.push(VmEvent::Map {
-            start,
-            len,
-            protection: WRITE,
-            kind: MapKind::Anonymous,
-        });
+        self.events.push(VmEvent::Map { start, len, protection: WRITE, kind: MapKind::Anonymous });
         start
     }
 
@@ -239,19 +189,12 @@ impl AddressSpace {
     /// `malloc` of an array too large for the heap: a mapping of its own, the elements 16 bytes into it.
     pub fn allocate_array(&mut self, element: u64, len: u64) -> Array {
         let mapping = self.map(element * len + MMAP_HEADER);
-        Array {
-            base: mapping.0 + MMAP_HEADER,
-            element,
-            len,
-        }
+        Array { base: mapping.0 + MMAP_HEADER, element, len }
     }
 
     /// `free` of what [`AddressSpace::allocate_array`] gave.
     pub fn free_array(&mut self, array: &Array) {
-        self.unmap(
-            VirtAddr(array.base - MMAP_HEADER),
-            array.bytes() + MMAP_HEADER,
-        );
+        self.unmap(VirtAddr(array.base - MMAP_HEADER), array.bytes() + MMAP_HEADER);
     }
 
     /// The end of the heap now; the heap is empty and unmapped until the first [`AddressSpace::grow_heap`].
@@ -265,16 +208,9 @@ impl AddressSpace {
         let old = self.heap_end;
         self.heap_end += bytes;
         self.events.push(if old == self.heap_start {
-            VmEvent::Map {
-                start: VirtAddr(old),
-                len: bytes,
-                protection: WRITE,
-                kind: MapKind::Heap,
-            }
+            VmEvent::Map { start: VirtAddr(old), len: bytes, protection: WRITE, kind: MapKind::Heap }
         } else {
-            VmEvent::Brk {
-                end: VirtAddr(self.heap_end),
-            }
+            VmEvent::Brk { end: VirtAddr(self.heap_end) }
         });
         VirtAddr(old)
     }
@@ -282,15 +218,8 @@ impl AddressSpace {
     /// An array on the stack of `main`, below what start-up wrote. `bytes` must fit the fresh stack (120 KiB).
     pub fn stack_array(&mut self, element: u64, len: u64) -> Array {
         let bytes = (element * len).next_multiple_of(64);
-        debug_assert!(
-            bytes <= (STACK_PAGES - STACK_TOUCHED) * FRAME_BYTES,
-            "{bytes} bytes overflow the fresh stack"
-        );
-        Array {
-            base: STACK_END - STACK_TOUCHED * FRAME_BYTES - bytes,
-            element,
-            len,
-        }
+        debug_assert!(bytes <= (STACK_PAGES - STACK_TOUCHED) * FRAME_BYTES, "{bytes} bytes overflow the fresh stack");
+        Array { base: STACK_END - STACK_TOUCHED * FRAME_BYTES - bytes, element, len }
     }
 
     /// Adds what happens next: touches, advice.
@@ -338,10 +267,7 @@ mod tests {
         assert!(a.base > b.base + b.bytes() - 1 && b.base > c.base + c.bytes() - 1);
         space.free_array(&b);
         let d = space.allocate_array(8, 1 << 20);
-        assert!(
-            d.base > b.base && d.base < a.base,
-            "the highest hole that fits is used"
-        );
+        assert!(d.base > b.base && d.base < a.base, "the highest hole that fits is used");
         let e = space.allocate_array(8, 1 << 22);
         assert!(e.base < c.base, "what fits no hole goes below everything");
     }
@@ -351,20 +277,14 @@ mod tests {
         let mut space = AddressSpace::new();
         assert_eq!(space.map(64 << 20).0 % PageSize::SIZE_2M.bytes(), 0);
         let small = space.map(4096);
-        assert!(
-            small.0 > MMAP_END - (2 << 20),
-            "the hole that alignment left is used"
-        );
+        assert!(small.0 > MMAP_END - (2 << 20), "the hole that alignment left is used");
     }
 
     #[test]
     fn freeing_the_lowest_mapping_gives_its_space_back_whole() {
         let mut space = AddressSpace::new();
         let before = space.lowest;
-        let (a, b) = (
-            space.allocate_array(1, 100_000),
-            space.allocate_array(1, 300_000),
-        );
+        let (a, b) = (space.allocate_array(1, 100_000), space.allocate_array(1, 300_000));
         space.free_array(&a);
         space.free_array(&b);
         assert_eq!((space.lowest, space.holes.len()), (before, 0));

@@ -22,22 +22,13 @@ impl Permutation {
         let bits = (64 - (n - 1).leading_zeros()).max(2);
         let mut random = Random::for_purpose(seed, purpose);
         let keys = std::array::from_fn(|_| (random.next_u64(), random.next_u64() | 1));
-        Permutation {
-            n,
-            mask: (1 << bits) - 1,
-            shift: bits.div_ceil(2),
-            keys,
-        }
+        Permutation { n, mask: (1 << bits) - 1, shift: bits.div_ceil(2), keys }
     }
 
     /// Where `i` goes.
     #[inline(always)]
     pub fn of(&self, i: u64) -> u64 {
-        debug_assert!(
-            i < self.n,
-            "{i} is outside a permutation of {} values",
-            self.n
-        );
+        debug_assert!(i < self.n, "{i} is outside a permutation of {} values", self.n);
         let mut x = i;
         loop {
             for (key, factor) in self.keys {
@@ -74,20 +65,9 @@ mod tests {
         let n = 1 << 20;
         let permutation = Permutation::new(n, 7, "test");
         // Of a random permutation's steps, 1 in 256 goes to the same or the next of 512 stretches; LCGs fail this.
-        let near = (1..n)
-            .filter(|&i| permutation.of(i).abs_diff(permutation.of(i - 1)) < n / 512)
-            .count();
-        assert!(
-            (3600..4600).contains(&near),
-            "{near} of {n} steps are short; about 4096 should be"
-        );
-        let parity = (1..n)
-            .filter(|&i| (permutation.of(i) ^ permutation.of(i - 1)) & 1 == 1)
-            .count() as f64
-            / n as f64;
-        assert!(
-            (0.48..0.52).contains(&parity),
-            "lowest bits change in {parity} of the steps"
-        );
+        let near = (1..n).filter(|&i| permutation.of(i).abs_diff(permutation.of(i - 1)) < n / 512).count();
+        assert!((3600..4600).contains(&near), "{near} of {n} steps are short; about 4096 should be");
+        let parity = (1..n).filter(|&i| (permutation.of(i) ^ permutation.of(i - 1)) & 1 == 1).count() as f64 / n as f64;
+        assert!((0.48..0.52).contains(&parity), "lowest bits change in {parity} of the steps");
     }
 }

@@ -172,14 +172,9 @@ pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError
     if !looks_like_a_path && !path.exists() {
         return Err(unknown(&request.name));
     }
-    let settings_error = |message| OpenError::Settings {
-        program: request.name.clone(),
-        message,
-    };
+    let settings_error = |message| OpenError::Settings { program: request.name.clone(), message };
     if request.footprint.is_some() {
-        return Err(settings_error(
-            "a trace has the footprint that it was taken with: leave `footprint` out".into(),
-        ));
+        return Err(settings_error("a trace has the footprint that it was taken with: leave `footprint` out".into()));
     }
     let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
         .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;
@@ -190,8 +185,7 @@ fn unknown(name: &str) -> OpenError {
     let known: Vec<&str> = kernels().iter().map(|k| k.name).collect();
     OpenError::UnknownProgram {
         name: name.into(),
-        hint: nearest(name, known.iter().copied())
-            .map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
+        hint: nearest(name, known.iter().copied()).map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
         known: known.join(", "),
     }
 }

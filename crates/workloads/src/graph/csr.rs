@@ -88,22 +88,8 @@ fn for_each_half(spec: &KroneckerSpec, vertices: u64, seed: u64, mut place: impl
     let mut buckets = Buckets::new(vertices);
     let mut sequence = 0u32;
     for_each_edge(spec, vertices, seed, |u, v| {
-        buckets.push(
-            Half {
-                sequence,
-                from: u,
-                to: v,
-            },
-            &mut place,
-        );
-        buckets.push(
-            Half {
-                sequence: sequence + 1,
-                from: v,
-                to: u,
-            },
-            &mut place,
-        );
+        buckets.push(Half { sequence, from: u, to: v }, &mut place);
+        buckets.push(Half { sequence: sequence + 1, from: v, to: u }, &mut place);
         sequence = sequence.wrapping_add(2);
     });
     buckets.finish(place);
@@ -138,11 +124,7 @@ impl Graph {
         });
         offsets.copy_within(..n, 1);
         offsets[0] = 0;
-        Graph {
-            offsets,
-            neighbours,
-            first_touches: touched.order(),
-        }
+        Graph { offsets, neighbours, first_touches: touched.order() }
     }
 
     /// The edges that `wanted` picks by how many their vertex had before, in the order of the input.
@@ -171,13 +153,9 @@ impl Graph {
     pub fn shared(spec: &KroneckerSpec, vertices: u64, seed: u64) -> Arc<Graph> {
         type Known = (KroneckerSpec, u64, u64, Weak<Graph>);
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
-        let mut known = KNOWN
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         known.retain(|(.., graph)| graph.strong_count() > 0);
-        let same = known
-            .iter()
-            .find(|(s, n, x, _)| (s, *n, *x) == (spec, vertices, seed));
+        let same = known.iter().find(|(s, n, x, _)| (s, *n, *x) == (spec, vertices, seed));
         if let Some(graph) = same.and_then(|(.., graph)| graph.upgrade()) {
             return graph;
         }
@@ -215,11 +193,7 @@ struct PageOrder(Vec<(u32, u32)>);
 impl PageOrder {
     fn new(neighbours: usize) -> PageOrder {
         let bytes = neighbours as u64 * 4 + crate::layout::MMAP_HEADER;
-        PageOrder(
-            (0..bytes.div_ceil(FRAME_BYTES) as u32)
-                .map(|page| (u32::MAX, page))
-                .collect(),
-        )
+        PageOrder((0..bytes.div_ceil(FRAME_BYTES) as u32).map(|page| (u32::MAX, page)).collect())
     }
 
     #[inline(always)]
@@ -255,14 +229,8 @@ mod tests {
             }
             let mut pages = graph.first_touches.clone();
             pages.sort_unstable();
-            assert!(
-                pages.iter().enumerate().all(|(i, &page)| i as u32 == page),
-                "each page is first written once"
-            );
-            assert_ne!(
-                pages, graph.first_touches,
-                "a counting sort does not write in ascending order"
-            );
+            assert!(pages.iter().enumerate().all(|(i, &page)| i as u32 == page), "each page is first written once");
+            assert_ne!(pages, graph.first_touches, "a counting sort does not write in ascending order");
         }
     }
 
@@ -270,22 +238,12 @@ mod tests {
     fn degrees_are_skewed_and_hubs_are_anywhere() {
         let graph = Graph::generate(&KroneckerSpec::default(), 1 << 14, 1);
         let isolated = (0..1 << 14).filter(|&u| graph.degree(u) == 0).count();
-        assert!(
-            (1000..8000).contains(&isolated),
-            "{isolated} isolated vertices"
-        );
+        assert!((1000..8000).contains(&isolated), "{isolated} isolated vertices");
         let mut by_degree: Vec<u32> = (0..1 << 14).collect();
         by_degree.sort_by_key(|&u| std::cmp::Reverse(graph.degree(u)));
-        assert!(
-            graph.degree(by_degree[0]) > 1000,
-            "the greatest hub has {}",
-            graph.degree(by_degree[0])
-        );
+        assert!(graph.degree(by_degree[0]) > 1000, "the greatest hub has {}", graph.degree(by_degree[0]));
         let low = by_degree[..100].iter().filter(|&&u| u < 1 << 13).count();
-        assert!(
-            (25..75).contains(&low),
-            "{low} of 100 hubs are in the lower half of the labels"
-        );
+        assert!((25..75).contains(&low), "{low} of 100 hubs are in the lower half of the labels");
     }
 
     #[test]

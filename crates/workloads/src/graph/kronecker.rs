@@ -33,13 +33,7 @@ pub struct KroneckerSpec {
 
 impl Default for KroneckerSpec {
     fn default() -> Self {
-        KroneckerSpec {
-            vertices: 0,
-            edge_factor: 16,
-            a: 0.57,
-            b: 0.19,
-            c: 0.19,
-        }
+        KroneckerSpec { vertices: 0, edge_factor: 16, a: 0.57, b: 0.19, c: 0.19 }
     }
 }
 
@@ -51,21 +45,14 @@ impl KroneckerSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
         if self.vertices != 0 && !(16..=MAX_VERTICES).contains(&self.vertices) {
-            problems.push(format!(
-                "{at}.vertices is {}; it must be 0 (from the footprint) or 16 to 2^31",
-                self.vertices
-            ));
+            problems
+                .push(format!("{at}.vertices is {}; it must be 0 (from the footprint) or 16 to 2^31", self.vertices));
         }
         if !(1..=1024).contains(&self.edge_factor) {
-            problems.push(format!(
-                "{at}.edge_factor is {}; it must be 1 to 1024 (Graph500 has 16)",
-                self.edge_factor
-            ));
+            problems.push(format!("{at}.edge_factor is {}; it must be 1 to 1024 (Graph500 has 16)", self.edge_factor));
         }
         let sum = self.a + self.b + self.c;
-        let in_range = [self.a, self.b, self.c]
-            .iter()
-            .all(|p| (0.0..=1.0).contains(p));
+        let in_range = [self.a, self.b, self.c].iter().all(|p| (0.0..=1.0).contains(p));
         if !in_range || !(0.0..=1.0).contains(&sum) {
             problems.push(format!(
                 "{at}.a, b and c are {}, {} and {}; each must be 0 to 1 and their sum at most 1 (Graph500 has 0.57, 0.19, 0.19)",
@@ -104,14 +91,9 @@ impl AliasTable {
             outcome[path] = row << 8 | column;
         }
         let mut columns: Vec<(u32, u16, u16)> = outcome.iter().map(|&o| (u32::MAX, o, o)).collect();
-        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
-            (0..n).partition(|&i| share[i] < 1.0);
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| share[i] < 1.0);
         while let (Some(less), Some(&more)) = (small.pop(), large.last()) {
-            columns[less] = (
-                (share[less] * 4_294_967_296.0) as u32,
-                outcome[less],
-                outcome[more],
-            );
+            columns[less] = ((share[less] * 4_294_967_296.0) as u32, outcome[less], outcome[more]);
             share[more] -= 1.0 - share[less];
             if share[more] < 1.0 {
                 large.pop();
@@ -124,30 +106,16 @@ impl AliasTable {
     #[inline(always)]
     fn draw(&self, bits: u64) -> (u64, u64) {
         let (threshold, below, from) = self.columns[bits as usize & (self.columns.len() - 1)];
-        let outcome = if (bits >> 32) as u32 >= threshold {
-            from
-        } else {
-            below
-        };
+        let outcome = if (bits >> 32) as u32 >= threshold { from } else { below };
         (u64::from(outcome >> 8), u64::from(outcome & 0xff))
     }
 }
 
 /// The edges of a graph with `vertices` vertices, in the order in which the generator writes them: the same each time.
-pub fn for_each_edge(
-    spec: &KroneckerSpec,
-    vertices: u64,
-    seed: u64,
-    mut edge: impl FnMut(u32, u32),
-) {
+pub fn for_each_edge(spec: &KroneckerSpec, vertices: u64, seed: u64, mut edge: impl FnMut(u32, u32)) {
     let scale = vertices.next_power_of_two().ilog2();
     let size = 1u64 << scale;
-    let quadrants = [
-        spec.a,
-        spec.b,
-        spec.c,
-        (1.0 - spec.a - spec.b - spec.c).max(0.0),
-    ];
+    let quadrants = [spec.a, spec.b, spec.c, (1.0 - spec.a - spec.b - spec.c).max(0.0)];
     let table = AliasTable::new(LEVELS.min(scale), quadrants);
     let rest = AliasTable::new(scale % table.levels, quadrants);
     let labels = Permutation::new(size, seed, "vertex labels");
@@ -196,13 +164,7 @@ mod tests {
 
     #[test]
     fn absurd_settings_are_named() {
-        let spec = KroneckerSpec {
-            vertices: 3,
-            edge_factor: 0,
-            a: 0.9,
-            b: f64::NAN,
-            c: 0.3,
-        };
+        let spec = KroneckerSpec { vertices: 3, edge_factor: 0, a: 0.9, b: f64::NAN, c: 0.3 };
         assert_eq!(spec.validate("bfs.graph").len(), 3);
         assert!(KroneckerSpec::default().validate("").is_empty());
     }

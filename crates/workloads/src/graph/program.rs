@@ -100,9 +100,7 @@ impl GraphChoice<'_> {
     /// A way out of too large a graph, where there is one.
     fn other_layout(&self) -> &'static str {
         match self.layout {
-            GraphLayout::Csr => {
-                " (the layout `property` has some ten times the footprint for the same graph)"
-            }
+            GraphLayout::Csr => " (the layout `property` has some ten times the footprint for the same graph)",
             GraphLayout::Property => "",
         }
     }
@@ -112,8 +110,7 @@ impl GraphChoice<'_> {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::HOST_BYTES_PER_VERTEX,
         };
-        host_bytes(vertices, self.graph.edge_factor)
-            + vertices * (places + self.host_bytes_per_vertex)
+        host_bytes(vertices, self.graph.edge_factor) + vertices * (places + self.host_bytes_per_vertex)
     }
 
     /// Vertices of the graph: as asked for, or as many as the footprint holds.
@@ -136,24 +133,16 @@ impl GraphChoice<'_> {
         const ROOM: f64 = 1.04;
         match self.layout {
             GraphLayout::Csr => {
-                (OFFSET_BYTES + 2 * u64::from(self.graph.edge_factor) * ID_BYTES + self.csr_arrays)
-                    as f64
+                (OFFSET_BYTES + 2 * u64::from(self.graph.edge_factor) * ID_BYTES + self.csr_arrays) as f64
             }
             GraphLayout::Property => {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);
                     let mut space = AddressSpace::new();
-                    let placed = PropertyGraph::build(
-                        self.property,
-                        self.graph,
-                        &graph,
-                        self.seed,
-                        &mut space,
-                    );
+                    let placed = PropertyGraph::build(self.property, self.graph, &graph, self.seed, &mut space);
                     placed.footprint as f64 / vertices as f64
                 };
-                SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM
-                    + self.property_arrays as f64
+                SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.property_arrays as f64
             }
         }
     }
@@ -164,13 +153,9 @@ impl GraphChoice<'_> {
         let graph = Graph::shared(self.graph, vertices, self.seed);
         let placed = match self.layout {
             GraphLayout::Csr => self.build_csr(&graph, space),
-            GraphLayout::Property => Placed::Property(PropertyGraph::build(
-                self.property,
-                self.graph,
-                &graph,
-                self.seed,
-                space,
-            )),
+            GraphLayout::Property => {
+                Placed::Property(PropertyGraph::build(self.property, self.graph, &graph, self.seed, space))
+            }
         };
         (graph, placed)
     }
@@ -179,8 +164,7 @@ impl GraphChoice<'_> {
     /// neighbours in the order in which the edges scatter them.
     fn build_csr(&self, graph: &Graph, space: &mut AddressSpace) -> Placed {
         let (vertices, edges) = (graph.vertices(), graph.edges());
-        let list = (self.edge_list == EdgeList::Memory)
-            .then(|| space.allocate_array(LISTED_EDGE_BYTES, edges / 2));
+        let list = (self.edge_list == EdgeList::Memory).then(|| space.allocate_array(LISTED_EDGE_BYTES, edges / 2));
         if let Some(list) = &list {
             space.push(list.touch(true));
         }
@@ -189,27 +173,17 @@ impl GraphChoice<'_> {
         let offsets = space.allocate_array(OFFSET_BYTES, vertices + 1);
         space.push(offsets.touch(true));
         let neighbours = space.allocate_array(ID_BYTES, edges);
-        let (start, end) = (
-            neighbours.base - MMAP_HEADER,
-            neighbours.base + neighbours.bytes(),
-        );
+        let (start, end) = (neighbours.base - MMAP_HEADER, neighbours.base + neighbours.bytes());
         for &page in &graph.first_touches {
             let at = start + u64::from(page) * FRAME_BYTES;
             let len = FRAME_BYTES.min(end - at);
-            space.push(VmEvent::Touch {
-                start: VirtAddr(at),
-                len,
-                write: true,
-            });
+            space.push(VmEvent::Touch { start: VirtAddr(at), len, write: true });
         }
         space.free_array(&degrees);
         if let Some(list) = &list {
             space.free_array(list);
         }
-        Placed::Csr {
-            offsets,
-            neighbours,
-        }
+        Placed::Csr { offsets, neighbours }
     }
 }
 
@@ -217,10 +191,7 @@ impl Placed {
     /// Bytes of the graph in the address space.
     pub fn footprint(&self) -> u64 {
         match self {
-            Placed::Csr {
-                offsets,
-                neighbours,
-            } => offsets.bytes() + neighbours.bytes(),
+            Placed::Csr { offsets, neighbours } => offsets.bytes() + neighbours.bytes(),
             Placed::Property(graph) => graph.footprint,
         }
     }

@@ -45,10 +45,7 @@ pub struct PropertySpec {
 
 impl Default for PropertySpec {
     fn default() -> Self {
-        PropertySpec {
-            vertex_bytes: vertex_field::BYTES,
-            edge_bytes: 24,
-        }
+        PropertySpec { vertex_bytes: vertex_field::BYTES, edge_bytes: 24 }
     }
 }
 
@@ -56,19 +53,14 @@ impl PropertySpec {
     /// What makes no sense, each sentence naming its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
-        if !(vertex_field::BYTES..=1 << 16).contains(&self.vertex_bytes)
-            || !self.vertex_bytes.is_multiple_of(8)
-        {
+        if !(vertex_field::BYTES..=1 << 16).contains(&self.vertex_bytes) || !self.vertex_bytes.is_multiple_of(8) {
             problems.push(format!(
                 "{at}.vertex_bytes is {}; it must be a multiple of 8 from 64 to 65536",
                 self.vertex_bytes
             ));
         }
         if !(8..=4096).contains(&self.edge_bytes) || !self.edge_bytes.is_multiple_of(8) {
-            problems.push(format!(
-                "{at}.edge_bytes is {}; it must be a multiple of 8 from 8 to 4096",
-                self.edge_bytes
-            ));
+            problems.push(format!("{at}.edge_bytes is {}; it must be a multiple of 8 from 8 to 4096", self.edge_bytes));
         }
         problems
     }
@@ -113,9 +105,7 @@ impl PropertyGraph {
         let mut places = vec![Place::default(); vertices as usize];
         let mapped_from = (MMAP_THRESHOLD / spec.edge_bytes) as u32 / 2;
         let grows = |degree: u32| {
-            degree == 0
-                || degree.is_power_of_two()
-                || degree >= mapped_from && degree.is_multiple_of(TOUCH_EDGES)
+            degree == 0 || degree.is_power_of_two() || degree >= mapped_from && degree.is_multiple_of(TOUCH_EDGES)
         };
         for (_, vertex, degree) in Graph::placed_when(graph_spec, vertices, seed, grows) {
             append(&mut places[vertex as usize], degree, spec, &mut heap, space);
@@ -127,12 +117,7 @@ impl PropertyGraph {
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
-        PropertyGraph {
-            index,
-            places,
-            edge_bytes: spec.edge_bytes,
-            footprint,
-        }
+        PropertyGraph { index, places, edge_bytes: spec.edge_bytes, footprint }
     }
 
     /// Host bytes for each vertex: its places, and the growth steps of its edges while they are built.
@@ -163,13 +148,7 @@ const MMAP_THRESHOLD: u64 = 128 << 10;
 const TOUCH_EDGES: u32 = 128;
 
 /// `push_back` on a vertex's edge vector that has `degree` edges: what it does to the heap.
-fn append(
-    place: &mut Place,
-    degree: u32,
-    spec: &PropertySpec,
-    heap: &mut Heap,
-    space: &mut AddressSpace,
-) {
+fn append(place: &mut Place, degree: u32, spec: &PropertySpec, heap: &mut Heap, space: &mut AddressSpace) {
     let used = u64::from(degree) * spec.edge_bytes;
     if degree == 0 {
         place.object = heap.allocate(spec.vertex_bytes, space);
@@ -180,21 +159,13 @@ fn append(
         place.edges = grown;
         if heap.is_mapped(grown) {
             // The copy of what was there.
-            space.push(VmEvent::Touch {
-                start: VirtAddr(grown),
-                len: used,
-                write: true,
-            });
+            space.push(VmEvent::Touch { start: VirtAddr(grown), len: used, write: true });
         }
     }
     if heap.is_mapped(place.edges) {
         // A vector with a mapping of its own is first touched as it fills.
         let len = u64::from(TOUCH_EDGES.min(degree.max(1))) * spec.edge_bytes;
-        space.push(VmEvent::Touch {
-            start: VirtAddr(place.edges + used),
-            len,
-            write: true,
-        });
+        space.push(VmEvent::Touch { start: VirtAddr(place.edges + used), len, write: true });
     }
 }
 
@@ -221,10 +192,6 @@ mod tests {
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
         let used: u64 = ranges.iter().map(|r| r.1).sum();
-        assert!(
-            property.footprint > used && property.footprint < used * 3 / 2,
-            "{} for {used}",
-            property.footprint
-        );
+        assert!(property.footprint > used && property.footprint < used * 3 / 2, "{} for {used}", property.footprint);
     }
 }

@@ -24,8 +24,7 @@
 
 use super::{Kernel, KernelSource, Out, distance, identity, load, store};
 use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec,
-    vertex_field,
+    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr};
@@ -97,52 +96,25 @@ impl BfsSpec {
     pub(crate) fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
-        let facts = format!(
-            "graph = {} vertices and {} stored edges",
-            graph.vertices(),
-            graph.edges()
-        );
+        let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());
         let footprint = placed.footprint();
         let vertices = graph.vertices();
         let kernel = match placed {
-            Placed::Csr {
-                offsets,
-                neighbours,
-            } => {
+            Placed::Csr { offsets, neighbours } => {
                 let parent = space.allocate_array(4, vertices);
                 space.push(parent.touch(true));
                 let queue = space.allocate_array(4, vertices);
                 space.push(queue.touch(true));
-                Bfs::boxed(
-                    graph,
-                    self.seed,
-                    Arrays {
-                        offsets,
-                        neighbours,
-                        parent,
-                        queue,
-                    },
-                )
+                Bfs::boxed(graph, self.seed, Arrays { offsets, neighbours, parent, queue })
             }
             Placed::Property(property) => {
                 let queue = space.allocate_array(8, vertices);
                 space.push(queue.touch(true));
-                Bfs::boxed(
-                    graph,
-                    self.seed,
-                    Objects {
-                        graph: property,
-                        queue,
-                    },
-                )
+                Bfs::boxed(graph, self.seed, Objects { graph: property, queue })
             }
         };
         let setup = Box::new(space.take_events().into_iter());
-        KernelSource::boxed(
-            identity("bfs", self, &facts, footprint + 8 * vertices),
-            setup,
-            kernel,
-        )
+        KernelSource::boxed(identity("bfs", self, &facts, footprint + 8 * vertices), setup, kernel)
     }
 }
 
@@ -162,16 +134,7 @@ trait Steps: Send {
     fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32);
     /// Looks at stored edge `edge`, the `k`-th of `u`, which leads to `v`.
     #[allow(clippy::too_many_arguments)]
-    fn edge(
-        &self,
-        u: u32,
-        edge: u64,
-        k: u64,
-        v: u32,
-        found: Option<u64>,
-        edges_from: u16,
-        out: &mut Out<'_>,
-    );
+    fn edge(&self, u: u32, edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>);
     /// Done with `u`.
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -212,10 +175,7 @@ impl Steps for Arrays {
     }
 
     fn root(&self, u: u32, out: &mut Out<'_>) {
-        out.push(
-            store(csr_pc::ROOT, self.parent.at(u64::from(u)), 4, 0, 0),
-            0,
-        );
+        out.push(store(csr_pc::ROOT, self.parent.at(u64::from(u)), 4, 0, 0), 0);
         out.push(store(csr_pc::ROOT + 4, self.queue.at(0), 4, 0, 0), 0);
     }
 
@@ -225,35 +185,14 @@ impl Steps for Arrays {
         out.push(load(csr_pc::QUEUE, self.queue.at(head), 4, 0, 0), 0);
         out.push(load(csr_pc::OFFSET, self.offsets.at(u), 8, 0, 1), 0);
         // mov; cmp; jge; lea; lea
-        out.push(
-            load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 2),
-            5,
-        );
+        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 2), 5);
         (3, 2)
     }
 
     #[inline(always)]
-    fn edge(
-        &self,
-        _u: u32,
-        edge: u64,
-        _k: u64,
-        v: u32,
-        found: Option<u64>,
-        edges_from: u16,
-        out: &mut Out<'_>,
-    ) {
+    fn edge(&self, _u: u32, edge: u64, _k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
         let parent = self.parent.at(u64::from(v));
-        out.push(
-            load(
-                csr_pc::NEIGHBOUR,
-                self.neighbours.at(edge),
-                4,
-                0,
-                edges_from,
-            ),
-            2,
-        );
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge), 4, 0, edges_from), 2);
         out.push(load(csr_pc::PARENT, parent, 4, 0, 1), 0);
         out.push(branch(csr_pc::VISITED, csr_pc::NEXT, found.is_none()), 3);
         if let Some(tail) = found {
@@ -314,149 +253,35 @@ impl Steps for Objects {
     }
 
     fn root(&self, u: u32, out: &mut Out<'_>) {
-        out.push(
-            load(
-                property_pc::ROOT,
-                self.graph.index.at(u64::from(u)),
-                8,
-                0,
-                0,
-            ),
-            0,
-        );
-        out.push(
-            store(
-                property_pc::ROOT + 4,
-                self.graph.field(u, vertex_field::COLOUR),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
-        out.push(
-            store(
-                property_pc::ROOT + 12,
-                self.graph.field(u, vertex_field::LEVEL),
-                8,
-                0,
-                2,
-            ),
-            0,
-        );
+        out.push(load(property_pc::ROOT, self.graph.index.at(u64::from(u)), 8, 0, 0), 0);
+        out.push(store(property_pc::ROOT + 4, self.graph.field(u, vertex_field::COLOUR), 8, 0, 1), 0);
+        out.push(store(property_pc::ROOT + 12, self.graph.field(u, vertex_field::LEVEL), 8, 0, 2), 0);
         out.push(store(property_pc::ROOT + 20, self.queue.at(0), 8, 0, 0), 0);
     }
 
     #[inline(always)]
     fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32) {
         out.push(load(property_pc::QUEUE, self.queue.at(head), 8, 0, 0), 0);
-        out.push(
-            load(
-                property_pc::OBJECT,
-                self.graph.index.at(u64::from(u)),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
-        out.push(
-            load(
-                property_pc::LEVEL,
-                self.graph.field(u, vertex_field::LEVEL),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
+        out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 0);
+        out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 0);
         // lea between the two
-        out.push(
-            load(
-                property_pc::END,
-                self.graph.field(u, vertex_field::EDGES_END),
-                8,
-                0,
-                2,
-            ),
-            1,
-        );
+        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 1);
         // cmp; je
-        out.push(
-            load(
-                property_pc::BEGIN,
-                self.graph.field(u, vertex_field::EDGES_BEGIN),
-                8,
-                0,
-                3,
-            ),
-            2,
-        );
+        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 3), 2);
         (4, 1)
     }
 
     #[inline(always)]
-    fn edge(
-        &self,
-        u: u32,
-        _edge: u64,
-        k: u64,
-        v: u32,
-        found: Option<u64>,
-        edges_from: u16,
-        out: &mut Out<'_>,
-    ) {
+    fn edge(&self, u: u32, _edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
         let object = self.graph.places[v as usize].object;
-        out.push(
-            load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from),
-            0,
-        );
-        out.push(
-            load(
-                property_pc::NEIGHBOUR,
-                self.graph.index.at(u64::from(v)),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
-        out.push(
-            load(
-                property_pc::COLOUR,
-                VirtAddr(object + vertex_field::COLOUR),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
-        out.push(
-            branch(property_pc::VISITED, property_pc::NEXT, found.is_none()),
-            3,
-        );
+        out.push(load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from), 0);
+        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(v)), 8, 0, 1), 0);
+        out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
+        out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none()), 3);
         if let Some(tail) = found {
             out.gap = 0;
-            out.push(
-                store(
-                    property_pc::SET_COLOUR,
-                    VirtAddr(object + vertex_field::COLOUR),
-                    8,
-                    0,
-                    3,
-                ),
-                0,
-            );
-            out.push(
-                store(
-                    property_pc::SET_LEVEL,
-                    VirtAddr(object + vertex_field::LEVEL),
-                    8,
-                    0,
-                    4,
-                ),
-                0,
-            );
+            out.push(store(property_pc::SET_COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 3), 0);
+            out.push(store(property_pc::SET_LEVEL, VirtAddr(object + vertex_field::LEVEL), 8, 0, 4), 0);
             out.push(store(property_pc::APPEND, self.queue.at(tail), 8, 0, 0), 4);
         }
     }
@@ -465,35 +290,14 @@ impl Steps for Objects {
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>) {
         // add; movq $2,8(object); cmp; jb
         out.gap += 1;
-        out.push(
-            store(
-                property_pc::LEAVE,
-                self.graph.field(u, vertex_field::COLOUR),
-                8,
-                0,
-                object_from,
-            ),
-            2,
-        );
+        out.push(store(property_pc::LEAVE, self.graph.field(u, vertex_field::COLOUR), 8, 0, object_from), 2);
     }
 }
 
 #[inline(always)]
 fn branch(pc: u64, target: u64, taken: bool) -> Record {
-    let kind = if taken {
-        RecordKind::BranchTaken
-    } else {
-        RecordKind::BranchNotTaken
-    };
-    Record {
-        pc: VirtAddr(pc),
-        va: VirtAddr(target),
-        gap: 0,
-        dep1: 1,
-        dep2: 0,
-        size: 1,
-        kind,
-    }
+    let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
+    Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
 }
 
 /// What the search does next.
@@ -568,10 +372,7 @@ impl<S: Steps + 'static> Bfs<S> {
     /// Looks at the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
     fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
         let u = self.queue[self.head];
-        let (first, end) = (
-            u64::from(self.graph.offsets[u as usize]),
-            u64::from(self.graph.offsets[u as usize + 1]),
-        );
+        let (first, end) = (u64::from(self.graph.offsets[u as usize]), u64::from(self.graph.offsets[u as usize + 1]));
         let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / S::MOST + 1) as u64;
         let stop = end.min(edge + room);
         let before = out.records.len();
@@ -585,8 +386,7 @@ impl<S: Steps + 'static> Bfs<S> {
                 self.parent[v as usize] = u;
                 self.queue.push(v);
             }
-            self.steps
-                .edge(u, at, at - first, v, found, edges_from, out);
+            self.steps.edge(u, at, at - first, v, found, edges_from, out);
         }
         let made = (out.records.len() - before) as u32;
         self.edges_from += made;
@@ -631,10 +431,7 @@ impl<S: Steps + 'static> Bfs<S> {
 
 impl<S: Steps + 'static> Kernel for Bfs<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
-        let mut out = Out {
-            records,
-            gap: self.gap,
-        };
+        let mut out = Out { records, gap: self.gap };
         while out.records.len() < Batch::TARGET_RECORDS {
             self.step(&mut out);
         }

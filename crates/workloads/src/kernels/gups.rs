@@ -71,13 +71,7 @@ pub struct GupsSpec {
 
 impl Default for GupsSpec {
     fn default() -> Self {
-        GupsSpec {
-            footprint: 8 << 30,
-            seed: 1,
-            index: GupsIndex::Mask,
-            streams: 128,
-            updates_per_word: 4,
-        }
+        GupsSpec { footprint: 8 << 30, seed: 1, index: GupsIndex::Mask, streams: 128, updates_per_word: 4 }
     }
 }
 
@@ -93,10 +87,8 @@ impl GupsSpec {
             ));
         }
         if !(1..=1 << 20).contains(&self.updates_per_word) {
-            problems.push(format!(
-                "{at}.updates_per_word is {}; it must be 1 to 2^20 (HPCC has 4)",
-                self.updates_per_word
-            ));
+            problems
+                .push(format!("{at}.updates_per_word is {}; it must be 1 to 2^20 (HPCC has 4)", self.updates_per_word));
         }
         problems
     }
@@ -144,9 +136,7 @@ fn starts(n: u64) -> u64 {
     }
     let mut ran = 2;
     for bit in (0..n.ilog2()).rev() {
-        ran = (0..64)
-            .filter(|j| ran >> j & 1 != 0)
-            .fold(0, |sum, j| sum ^ squares[j]);
+        ran = (0..64).filter(|j| ran >> j & 1 != 0).fold(0, |sum, j| sum ^ squares[j]);
         if n >> bit & 1 != 0 {
             ran = successor(ran);
         }
@@ -171,33 +161,16 @@ impl Gups {
         let streams = u64::from(spec.streams);
         // HPCC runs updates / 128 rounds; a table with fewer updates than streams still makes one round.
         let rounds = (table.len * spec.updates_per_word / streams).max(1);
-        let first = if spec.seed <= 1 {
-            0
-        } else {
-            mix64(spec.seed) % PERIOD
-        };
-        let ran = (0..streams)
-            .map(|j| starts((first + rounds * j) % PERIOD))
-            .collect();
-        Gups {
-            table,
-            states,
-            index: spec.index,
-            ran,
-            turn: 0,
-            left: rounds * streams,
-        }
+        let first = if spec.seed <= 1 { 0 } else { mix64(spec.seed) % PERIOD };
+        let ran = (0..streams).map(|j| starts((first + rounds * j) % PERIOD)).collect();
+        Gups { table, states, index: spec.index, ran, turn: 0, left: rounds * streams }
     }
 
     #[inline(always)]
     fn updates<const MASK: bool>(&mut self, records: &mut Vec<Record>) {
         let (table, states, words) = (self.table, self.states, self.table.len);
         let place = |ran: u64| {
-            let index = if MASK {
-                ran & (words - 1)
-            } else {
-                ((u128::from(ran) * u128::from(words)) >> 64) as u64
-            };
+            let index = if MASK { ran & (words - 1) } else { ((u128::from(ran) * u128::from(words)) >> 64) as u64 };
             table.at(index)
         };
         if self.ran.len() == 1 {
@@ -277,29 +250,19 @@ mod tests {
             ran = successor(ran);
         }
         // Doubling from 1 meets the polynomial first when bit 63 falls out.
-        assert_eq!(
-            (starts(1), starts(63), starts(64), starts(65)),
-            (2, 1 << 63, 7, 14)
-        );
+        assert_eq!((starts(1), starts(63), starts(64), starts(65)), (2, 1 << 63, 7, 14));
         assert_eq!(starts(PERIOD), 1);
         assert_eq!(starts(PERIOD - 1), successor_inverse(1));
         assert_eq!(starts((1 << 40) + 1), successor(starts(1 << 40)));
     }
 
     fn successor_inverse(ran: u64) -> u64 {
-        if ran & 1 == 0 {
-            ran >> 1
-        } else {
-            ((ran ^ POLY) >> 1) | 1 << 63
-        }
+        if ran & 1 == 0 { ran >> 1 } else { ((ran ^ POLY) >> 1) | 1 << 63 }
     }
 
     #[test]
     fn updates_are_the_reference_loop_and_doing_them_twice_restores_the_table() {
-        let spec = GupsSpec {
-            footprint: 3 << 20,
-            ..GupsSpec::default()
-        };
+        let spec = GupsSpec { footprint: 3 << 20, ..GupsSpec::default() };
         let (array, records) = all_records(&spec);
         let words = 1u64 << 18;
         assert_eq!(array.len, words, "3 MiB is rounded down to 2 MiB");
@@ -315,15 +278,9 @@ mod tests {
                 let index = *r & (words - 1);
                 table[index as usize] ^= *r;
                 let seen = update.next().unwrap();
-                assert_eq!(
-                    seen[0].va,
-                    VirtAddr(seen[0].va.0 / 1024 * 1024 + 8 * j as u64)
-                );
+                assert_eq!(seen[0].va, VirtAddr(seen[0].va.0 / 1024 * 1024 + 8 * j as u64));
                 assert_eq!(seen[2].va, array.at(index));
-                assert_eq!(
-                    (seen[2].kind, seen[3].kind),
-                    (RecordKind::Load, RecordKind::Store)
-                );
+                assert_eq!((seen[2].kind, seen[3].kind), (RecordKind::Load, RecordKind::Store));
                 assert_eq!(seen[3].va, seen[2].va);
                 assert_eq!(seen.iter().map(Record::instructions).sum::<u64>(), 13);
             }
@@ -356,25 +313,14 @@ mod tests {
             assert_eq!(pair.iter().map(Record::instructions).sum::<u64>(), 11);
             assert_eq!(pair[0].dep1, 0);
         }
-        assert!(
-            pages.iter().all(|&n| (1700..2400).contains(&n)),
-            "about 2048 updates a page"
-        );
+        assert!(pages.iter().all(|&n| (1700..2400).contains(&n)), "about 2048 updates a page");
     }
 
     #[test]
     fn absurd_settings_are_named() {
-        let spec = GupsSpec {
-            footprint: 0,
-            streams: 0,
-            updates_per_word: 0,
-            ..GupsSpec::default()
-        };
+        let spec = GupsSpec { footprint: 0, streams: 0, updates_per_word: 0, ..GupsSpec::default() };
         let problems = spec.validate("program");
         assert_eq!(problems.len(), 3);
-        assert!(
-            problems[0].starts_with("program.footprint is 0 bytes; it must be"),
-            "{problems:?}"
-        );
+        assert!(problems[0].starts_with("program.footprint is 0 bytes; it must be"), "{problems:?}");
     }
 }

@@ -36,29 +36,13 @@ pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<Strin
 /// A load; `dep1` as in [`Record`].
 #[inline(always)]
 pub(crate) fn load(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
-    Record {
-        pc: VirtAddr(pc),
-        va,
-        gap,
-        dep1,
-        dep2: 0,
-        size,
-        kind: RecordKind::Load,
-    }
+    Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Load }
 }
 
 /// A store; `dep1` as in [`Record`].
 #[inline(always)]
 pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
-    Record {
-        pc: VirtAddr(pc),
-        va,
-        gap,
-        dep1,
-        dep2: 0,
-        size,
-        kind: RecordKind::Store,
-    }
+    Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Store }
 }
 
 /// Records on their way out, and the instructions since the last one.

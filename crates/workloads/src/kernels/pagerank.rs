@@ -19,8 +19,7 @@
 
 use super::{Kernel, KernelSource, Out, distance, identity, load, store};
 use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec,
-    vertex_field,
+    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent};
@@ -100,21 +99,13 @@ impl PageRankSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = self.choice().validate(at);
         if !(0.0..1.0).contains(&self.damping) {
-            problems.push(format!(
-                "{at}.damping is {}; it must be 0 to below 1 (usually 0.85)",
-                self.damping
-            ));
+            problems.push(format!("{at}.damping is {}; it must be 0 to below 1 (usually 0.85)", self.damping));
         }
         if !self.tolerance.is_finite() || self.tolerance < 0.0 {
-            problems.push(format!(
-                "{at}.tolerance is {}; it must be 0 or more (GAP has 1e-4)",
-                self.tolerance
-            ));
+            problems.push(format!("{at}.tolerance is {}; it must be 0 or more (GAP has 1e-4)", self.tolerance));
         }
         if self.max_iterations == 0 {
-            problems.push(format!(
-                "{at}.max_iterations is 0; it must be at least 1 (GAP has 20)"
-            ));
+            problems.push(format!("{at}.max_iterations is 0; it must be at least 1 (GAP has 20)"));
         }
         problems
     }
@@ -122,44 +113,24 @@ impl PageRankSpec {
     pub(crate) fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
-        let facts = format!(
-            "graph = {} vertices and {} stored edges",
-            graph.vertices(),
-            graph.edges()
-        );
+        let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());
         let (footprint, vertices) = (placed.footprint(), graph.vertices());
         let (kernel, footprint): (Box<dyn Kernel>, u64) = match placed {
-            Placed::Csr {
-                offsets,
-                neighbours,
-            } => {
+            Placed::Csr { offsets, neighbours } => {
                 let score = space.allocate_array(4, vertices);
                 space.push(score.touch(true));
                 let contribution = space.allocate_array(4, vertices);
                 space.push(contribution.touch(true));
-                let steps = Arrays {
-                    offsets,
-                    neighbours,
-                    score,
-                    contribution,
-                };
-                (
-                    Box::new(PageRank::new(self, graph, steps)),
-                    footprint + 8 * vertices,
-                )
+                let steps = Arrays { offsets, neighbours, score, contribution };
+                (Box::new(PageRank::new(self, graph, steps)), footprint + 8 * vertices)
             }
             // The scores are in objects that the building of the graph has touched.
-            Placed::Property(property) => (
-                Box::new(PageRank::new(self, graph, Objects { graph: property })),
-                footprint,
-            ),
+            Placed::Property(property) => {
+                (Box::new(PageRank::new(self, graph, Objects { graph: property })), footprint)
+            }
         };
         let setup: Vec<VmEvent> = space.take_events();
-        KernelSource::boxed(
-            identity("pagerank", self, &facts, footprint),
-            Box::new(setup.into_iter()),
-            kernel,
-        )
+        KernelSource::boxed(identity("pagerank", self, &facts, footprint), Box::new(setup.into_iter()), kernel)
     }
 }
 
@@ -212,10 +183,7 @@ impl Steps for Arrays {
     fn reset(&self, u: u32, out: &mut Out<'_>) {
         // movups of four scores; add; cmp; jne
         if u.is_multiple_of(4) {
-            out.push(
-                store(csr_pc::RESET, self.score.at(u64::from(u)), 16, 0, 0),
-                3,
-            );
+            out.push(store(csr_pc::RESET, self.score.at(u64::from(u)), 16, 0, 0), 3);
         }
     }
 
@@ -225,10 +193,7 @@ impl Steps for Arrays {
         out.push(load(csr_pc::DEGREE_END, self.offsets.at(u + 1), 8, 0, 0), 1);
         out.push(load(csr_pc::DEGREE_BEGIN, self.offsets.at(u), 8, 0, 0), 1);
         out.push(load(csr_pc::SCORE, self.score.at(u), 4, 0, 0), 1);
-        out.push(
-            store(csr_pc::CONTRIBUTE, self.contribution.at(u), 4, 0, 0),
-            3,
-        );
+        out.push(store(csr_pc::CONTRIBUTE, self.contribution.at(u), 4, 0, 0), 3);
     }
 
     #[inline(always)]
@@ -236,29 +201,14 @@ impl Steps for Arrays {
         let u = u64::from(u);
         out.push(load(csr_pc::OFFSET, self.offsets.at(u), 8, 0, 0), 0);
         // cmp; jge; lea; lea; pxor
-        out.push(
-            load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 0),
-            5,
-        );
+        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 0), 5);
         Some((2, 2))
     }
 
     #[inline(always)]
     fn pull(&self, _u: u32, edge: u64, _k: u64, v: u32, edges_from: u16, out: &mut Out<'_>) {
-        out.push(
-            load(
-                csr_pc::NEIGHBOUR,
-                self.neighbours.at(edge),
-                4,
-                0,
-                edges_from,
-            ),
-            1,
-        );
-        out.push(
-            load(csr_pc::PULL, self.contribution.at(u64::from(v)), 4, 0, 1),
-            2,
-        );
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge), 4, 0, edges_from), 1);
+        out.push(load(csr_pc::PULL, self.contribution.at(u64::from(v)), 4, 0, 1), 2);
     }
 
     #[inline(always)]
@@ -317,16 +267,7 @@ impl Steps for Objects {
     #[inline(always)]
     fn reset(&self, u: u32, out: &mut Out<'_>) {
         if self.object(property_pc::RESET, u, out) {
-            out.push(
-                store(
-                    property_pc::RESET + 8,
-                    self.graph.field(u, vertex_field::SCORE),
-                    8,
-                    0,
-                    1,
-                ),
-                3,
-            );
+            out.push(store(property_pc::RESET + 8, self.graph.field(u, vertex_field::SCORE), 8, 0, 1), 3);
         }
     }
 
@@ -334,42 +275,12 @@ impl Steps for Objects {
     fn contribute(&self, u: u32, out: &mut Out<'_>) {
         if self.object(property_pc::CONTRIBUTOR, u, out) {
             let field = |field| self.graph.field(u, field);
-            out.push(
-                load(
-                    property_pc::DEGREE_END,
-                    field(vertex_field::EDGES_END),
-                    8,
-                    0,
-                    1,
-                ),
-                0,
-            );
+            out.push(load(property_pc::DEGREE_END, field(vertex_field::EDGES_END), 8, 0, 1), 0);
             // pxor; sar
-            out.push(
-                load(
-                    property_pc::DEGREE_BEGIN,
-                    field(vertex_field::EDGES_BEGIN),
-                    8,
-                    0,
-                    2,
-                ),
-                2,
-            );
+            out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_BEGIN), 8, 0, 2), 2);
             // imul; cvtsi2sd; divsd
-            out.push(
-                load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 3),
-                3,
-            );
-            out.push(
-                store(
-                    property_pc::CONTRIBUTE,
-                    field(vertex_field::CONTRIBUTION),
-                    8,
-                    0,
-                    4,
-                ),
-                3,
-            );
+            out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 3), 3);
+            out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 4), 3);
         }
     }
 
@@ -378,57 +289,18 @@ impl Steps for Objects {
         if !self.object(property_pc::OBJECT, u, out) {
             return None;
         }
-        out.push(
-            load(
-                property_pc::BEGIN,
-                self.graph.field(u, vertex_field::EDGES_BEGIN),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
+        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 1), 0);
         // pxor; cmp; je
-        out.push(
-            load(
-                property_pc::END,
-                self.graph.field(u, vertex_field::EDGES_END),
-                8,
-                0,
-                2,
-            ),
-            3,
-        );
+        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 3);
         Some((3, 2))
     }
 
     #[inline(always)]
     fn pull(&self, u: u32, _edge: u64, k: u64, v: u32, edges_from: u16, out: &mut Out<'_>) {
         let object = self.graph.places[v as usize].object;
-        out.push(
-            load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from),
-            1,
-        );
-        out.push(
-            load(
-                property_pc::NEIGHBOUR,
-                self.graph.index.at(u64::from(v)),
-                8,
-                0,
-                1,
-            ),
-            0,
-        );
-        out.push(
-            load(
-                property_pc::PULL,
-                VirtAddr(object + vertex_field::CONTRIBUTION),
-                8,
-                0,
-                1,
-            ),
-            2,
-        );
+        out.push(load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from), 1);
+        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(v)), 8, 0, 1), 0);
+        out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 2);
     }
 
     #[inline(always)]
@@ -437,11 +309,7 @@ impl Steps for Objects {
         // mulsd; addsd
         out.gap += 2;
         out.push(load(property_pc::OLD_SCORE, score, 8, 0, object_from), 0);
-        let object_from = if object_from == 0 {
-            0
-        } else {
-            object_from.saturating_add(1)
-        };
+        let object_from = if object_from == 0 { 0 } else { object_from.saturating_add(1) };
         // subsd; andpd; addsd; add; cmp; jne
         out.push(store(property_pc::NEW_SCORE, score, 8, 0, object_from), 6);
     }
@@ -515,10 +383,7 @@ impl<S: Steps> PageRank<S> {
     /// Pulls along the edges of `u` from stored edge `edge` on, as far as the batch has room.
     #[inline(always)]
     fn pull(&mut self, u: u32, edge: u64, out: &mut Out<'_>) {
-        let (first, end) = (
-            u64::from(self.graph.offsets[u as usize]),
-            u64::from(self.graph.offsets[u as usize + 1]),
-        );
+        let (first, end) = (u64::from(self.graph.offsets[u as usize]), u64::from(self.graph.offsets[u as usize + 1]));
         let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / S::MOST + 1) as u64;
         let stop = end.min(edge + room);
         let before = out.records.len();
@@ -562,8 +427,7 @@ impl<S: Steps> PageRank<S> {
             Phase::Contribute(from) => {
                 let end = self.stretch(from, 5, out);
                 for u in from..end {
-                    self.contribution[u as usize] =
-                        self.score[u as usize] / self.graph.degree(u) as f32;
+                    self.contribution[u as usize] = self.score[u as usize] / self.graph.degree(u) as f32;
                     self.steps.contribute(u, out);
                 }
                 self.phase = Phase::Contribute(end);
@@ -575,11 +439,7 @@ impl<S: Steps> PageRank<S> {
             Phase::Begin(u) if u == self.vertices() => {
                 self.iterations += 1;
                 let done = self.moved < self.tolerance || self.iterations == self.max_iterations;
-                self.phase = if done {
-                    Phase::Reset(0)
-                } else {
-                    Phase::Contribute(0)
-                };
+                self.phase = if done { Phase::Reset(0) } else { Phase::Contribute(0) };
             }
             Phase::Begin(u) => match self.steps.begin(u, out) {
                 Some(from) => {
@@ -597,10 +457,7 @@ impl<S: Steps> PageRank<S> {
 
 impl<S: Steps> Kernel for PageRank<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
-        let mut out = Out {
-            records,
-            gap: self.gap,
-        };
+        let mut out = Out { records, gap: self.gap };
         while out.records.len() < Batch::TARGET_RECORDS {
             self.step(&mut out);
         }
@@ -619,9 +476,7 @@ mod tests {
     fn objects(graph: &Graph) -> Objects {
         let mut space = AddressSpace::new();
         let spec = KroneckerSpec::default();
-        Objects {
-            graph: PropertyGraph::build(&PropertySpec::default(), &spec, graph, 21, &mut space),
-        }
+        Objects { graph: PropertyGraph::build(&PropertySpec::default(), &spec, graph, 21, &mut space) }
     }
 
     fn arrays(graph: &Graph) -> Arrays {
@@ -640,10 +495,7 @@ mod tests {
         let mut all = Vec::new();
         let mut batch = Vec::new();
         loop {
-            let mut out = Out {
-                records: &mut batch,
-                gap: kernel.gap,
-            };
+            let mut out = Out { records: &mut batch, gap: kernel.gap };
             kernel.step(&mut out);
             kernel.gap = out.gap;
             all.append(&mut batch);
@@ -664,35 +516,22 @@ mod tests {
         }
         let mut score = vec![1.0 / n as f64; n];
         for _ in 0..iterations {
-            score = (0..n)
-                .map(|u| {
-                    0.15 / n as f64 + (0..n).map(|v| matrix[u * n + v] * score[v]).sum::<f64>()
-                })
-                .collect();
+            score =
+                (0..n).map(|u| 0.15 / n as f64 + (0..n).map(|v| matrix[u * n + v] * score[v]).sum::<f64>()).collect();
         }
         score
     }
 
     fn check_scores<S: Steps>(steps: S) {
         let graph = graph();
-        let spec = PageRankSpec {
-            tolerance: 0.0,
-            max_iterations: 12,
-            ..PageRankSpec::default()
-        };
+        let spec = PageRankSpec { tolerance: 0.0, max_iterations: 12, ..PageRankSpec::default() };
         let mut kernel = PageRank::new(&spec, graph.clone(), steps);
         converge(&mut kernel);
         assert_eq!(kernel.iterations, 12);
         let connected = (0..600).filter(|&u| graph.degree(u) > 0);
-        for (u, expected) in connected
-            .map(|u| (u, dense(&graph, 12)[u as usize]))
-            .take(40)
-        {
+        for (u, expected) in connected.map(|u| (u, dense(&graph, 12)[u as usize])).take(40) {
             let score = f64::from(kernel.score[u as usize]);
-            assert!(
-                (score - expected).abs() < 1e-5 * expected.max(0.01),
-                "vertex {u}: {score} instead of {expected}"
-            );
+            assert!((score - expected).abs() < 1e-5 * expected.max(0.01), "vertex {u}: {score} instead of {expected}");
         }
     }
 
@@ -721,48 +560,20 @@ mod tests {
     fn each_pull_reads_the_neighbour_that_it_has_just_loaded() {
         let graph = graph();
         let o = objects(&graph);
-        let mut kernel = PageRank::new(
-            &PageRankSpec {
-                max_iterations: 1,
-                ..Default::default()
-            },
-            graph.clone(),
-            objects(&graph),
-        );
+        let mut kernel =
+            PageRank::new(&PageRankSpec { max_iterations: 1, ..Default::default() }, graph.clone(), objects(&graph));
         let records = converge(&mut kernel);
-        let mut expected = (0..600).flat_map(|u| {
-            graph
-                .neighbours_of(u)
-                .iter()
-                .enumerate()
-                .map(move |(k, &v)| (u, k, v))
-        });
-        for (i, r) in records
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.pc.0 == property_pc::TARGET)
-        {
+        let mut expected =
+            (0..600).flat_map(|u| graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (u, k, v)));
+        for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
             let (u, k, v) = expected.next().unwrap();
-            assert_eq!(
-                (r.va, records[i - usize::from(r.dep1)].pc.0),
-                (o.graph.edge(u, k as u64), property_pc::BEGIN)
-            );
+            assert_eq!((r.va, records[i - usize::from(r.dep1)].pc.0), (o.graph.edge(u, k as u64), property_pc::BEGIN));
             let (neighbour, pull) = (&records[i + 1], &records[i + 2]);
-            assert_eq!(
-                (neighbour.va, neighbour.dep1, neighbour.gap),
-                (o.graph.index.at(u64::from(v)), 1, 1)
-            );
-            assert_eq!(
-                (pull.va, pull.dep1, pull.gap),
-                (o.graph.field(v, vertex_field::CONTRIBUTION), 1, 0)
-            );
+            assert_eq!((neighbour.va, neighbour.dep1, neighbour.gap), (o.graph.index.at(u64::from(v)), 1, 1));
+            assert_eq!((pull.va, pull.dep1, pull.gap), (o.graph.field(v, vertex_field::CONTRIBUTION), 1, 0));
         }
         assert_eq!(expected.next(), None);
-        for (i, r) in records
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.pc.0 == property_pc::NEW_SCORE)
-        {
+        for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::NEW_SCORE) {
             assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::OBJECT);
         }
     }

@@ -43,12 +43,7 @@ pub struct PointerChaseSpec {
 
 impl Default for PointerChaseSpec {
     fn default() -> Self {
-        PointerChaseSpec {
-            footprint: 8 << 30,
-            seed: 1,
-            node_bytes: 64,
-            chains: 1,
-        }
+        PointerChaseSpec { footprint: 8 << 30, seed: 1, node_bytes: 64, chains: 1 }
     }
 }
 
@@ -58,16 +53,11 @@ impl PointerChaseSpec {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(8..=1 << 16).contains(&self.node_bytes) || !self.node_bytes.is_multiple_of(8) {
-            problems.push(format!(
-                "{at}.node_bytes is {}; it must be a multiple of 8 from 8 to 65536",
-                self.node_bytes
-            ));
+            problems
+                .push(format!("{at}.node_bytes is {}; it must be a multiple of 8 from 8 to 65536", self.node_bytes));
         }
         if !(1..=12).contains(&self.chains) {
-            problems.push(format!(
-                "{at}.chains is {}; it must be 1 to 12",
-                self.chains
-            ));
+            problems.push(format!("{at}.chains is {}; it must be 1 to 12", self.chains));
         }
         problems
     }
@@ -78,11 +68,7 @@ impl PointerChaseSpec {
         space.push(nodes.touch(true));
         let facts = format!("nodes = {}", nodes.len);
         let setup = Box::new(space.take_events().into_iter());
-        KernelSource::boxed(
-            identity("pointer-chase", self, &facts, nodes.bytes()),
-            setup,
-            Chase::new(self, nodes),
-        )
+        KernelSource::boxed(identity("pointer-chase", self, &facts, nodes.bytes()), setup, Chase::new(self, nodes))
     }
 }
 
@@ -112,13 +98,7 @@ impl Kernel for Chase {
             for (chain, place) in self.places.iter_mut().enumerate() {
                 let gap = if chain == 0 { LOOP_INSTRUCTIONS } else { 0 };
                 let va = self.nodes.at(self.cycle.of(*place));
-                records.push(load(
-                    PC_STEP + STEP_CODE_BYTES * chain as u64,
-                    va,
-                    8,
-                    gap,
-                    chains as u16,
-                ));
+                records.push(load(PC_STEP + STEP_CODE_BYTES * chain as u64, va, 8, gap, chains as u16));
                 *place += 1;
                 if *place == self.nodes.len {
                     *place = 0;
@@ -133,8 +113,7 @@ mod tests {
     use super::*;
 
     fn addresses(spec: &PointerChaseSpec, n: usize) -> (Array, Vec<Record>) {
-        let nodes =
-            AddressSpace::new().allocate_array(spec.node_bytes, spec.footprint / spec.node_bytes);
+        let nodes = AddressSpace::new().allocate_array(spec.node_bytes, spec.footprint / spec.node_bytes);
         let mut chase = Chase::new(spec, nodes);
         let mut records = Vec::new();
         while records.len() < n {
@@ -145,43 +124,26 @@ mod tests {
 
     #[test]
     fn a_cycle_visits_every_node_once_and_then_repeats() {
-        let spec = PointerChaseSpec {
-            footprint: 1_234_567,
-            ..PointerChaseSpec::default()
-        };
+        let spec = PointerChaseSpec { footprint: 1_234_567, ..PointerChaseSpec::default() };
         let n = 1_234_567 / 64;
         let (nodes, records) = addresses(&spec, 2 * n);
         let mut met = vec![false; n];
         for r in &records[..n] {
             let node = ((r.va.0 - nodes.base) / 64) as usize;
             assert_eq!((r.va.0 - nodes.base) % 64, 0);
-            assert!(
-                !std::mem::replace(&mut met[node], true),
-                "node {node} is met twice"
-            );
+            assert!(!std::mem::replace(&mut met[node], true), "node {node} is met twice");
             assert_eq!((r.dep1, r.instructions()), (1, 3));
         }
-        assert!(
-            records[..n]
-                .iter()
-                .zip(&records[n..])
-                .all(|(a, b)| a.va == b.va)
-        );
+        assert!(records[..n].iter().zip(&records[n..]).all(|(a, b)| a.va == b.va));
     }
 
     #[test]
     fn each_chain_depends_on_itself_alone() {
-        let spec = PointerChaseSpec {
-            footprint: 1 << 20,
-            chains: 4,
-            ..PointerChaseSpec::default()
-        };
+        let spec = PointerChaseSpec { footprint: 1 << 20, chains: 4, ..PointerChaseSpec::default() };
         let (_, records) = addresses(&spec, 1 << 16);
         // Chain 1 starts a quarter of the cycle behind chain 0: what chain 0 reaches then.
-        let (chain0, chain1): (Vec<_>, Vec<_>) = (
-            records.iter().step_by(4).collect(),
-            records[1..].iter().step_by(4).collect(),
-        );
+        let (chain0, chain1): (Vec<_>, Vec<_>) =
+            (records.iter().step_by(4).collect(), records[1..].iter().step_by(4).collect());
         let quarter = (1 << 20) / 64 / 4;
         assert!((0..1000).all(|i| chain0[i + quarter].va == chain1[i].va));
         assert!(records.iter().all(|r| r.dep1 == 4));

@@ -30,17 +30,8 @@ pub(crate) struct KernelSource<K> {
 }
 
 impl<K: Kernel + 'static> KernelSource<K> {
-    pub(crate) fn boxed(
-        identity: ProgramIdentity,
-        setup: Setup,
-        kernel: K,
-    ) -> Box<dyn RecordSource> {
-        Box::new(KernelSource {
-            identity,
-            setup: Some(setup),
-            kernel,
-            ended: false,
-        })
+    pub(crate) fn boxed(identity: ProgramIdentity, setup: Setup, kernel: K) -> Box<dyn RecordSource> {
+        Box::new(KernelSource { identity, setup: Some(setup), kernel, ended: false })
     }
 }
 
@@ -52,9 +43,7 @@ impl<K: Kernel> RecordSource for KernelSource<K> {
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
         if let Some(setup) = &mut self.setup {
-            batch
-                .events
-                .extend(setup.take(SETUP_EVENTS).map(|event| (0, event)));
+            batch.events.extend(setup.take(SETUP_EVENTS).map(|event| (0, event)));
             if batch.events.len() < SETUP_EVENTS {
                 batch.push_event(VmEvent::RegionBegin);
                 self.setup = None;
@@ -75,25 +64,11 @@ impl<K: Kernel> RecordSource for KernelSource<K> {
 }
 
 /// Who a kernel with these settings is. `facts` are what follows from them: sizes as they came out.
-pub(crate) fn identity(
-    name: &str,
-    spec: &impl Serialize,
-    facts: &str,
-    footprint: u64,
-) -> ProgramIdentity {
+pub(crate) fn identity(name: &str, spec: &impl Serialize, facts: &str, footprint: u64) -> ProgramIdentity {
     let settings = serde_json::to_value(spec).unwrap_or_default();
-    let mut detail: Vec<String> = settings
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key} = {value}"))
-        .collect();
+    let mut detail: Vec<String> =
+        settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}")).collect();
     detail.push(facts.to_string());
     let digest = xxh3_64(format!("{name} {settings}").as_bytes());
-    ProgramIdentity {
-        name: name.into(),
-        detail: detail.join(", "),
-        footprint,
-        digest,
-    }
+    ProgramIdentity { name: name.into(), detail: detail.join(", "), footprint, digest }
 }

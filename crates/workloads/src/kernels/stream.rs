@@ -53,11 +53,7 @@ pub struct StreamSpec {
 
 impl Default for StreamSpec {
     fn default() -> Self {
-        StreamSpec {
-            footprint: 8 << 30,
-            seed: 1,
-            operation: StreamOperation::All,
-        }
+        StreamSpec { footprint: 8 << 30, seed: 1, operation: StreamOperation::All }
     }
 }
 
@@ -73,17 +69,8 @@ impl StreamSpec {
         let (mut space, arrays) = self.layout();
         let facts = format!("array = {} doubles", arrays[0].len);
         let footprint = 3 * arrays[0].bytes();
-        let setup = Box::new(
-            space
-                .take_events()
-                .into_iter()
-                .chain(TouchInTurn::new(arrays)),
-        );
-        KernelSource::boxed(
-            identity("stream", self, &facts, footprint),
-            setup,
-            Stream::new(self, arrays),
-        )
+        let setup = Box::new(space.take_events().into_iter().chain(TouchInTurn::new(arrays)));
+        KernelSource::boxed(identity("stream", self, &facts, footprint), setup, Stream::new(self, arrays))
     }
 
     fn layout(&self) -> (AddressSpace, [Array; 3]) {
@@ -101,10 +88,7 @@ struct TouchInTurn {
 
 impl TouchInTurn {
     fn new(arrays: [Array; 3]) -> TouchInTurn {
-        TouchInTurn {
-            arrays,
-            next: [0; 3],
-        }
+        TouchInTurn { arrays, next: [0; 3] }
     }
 }
 
@@ -121,11 +105,7 @@ impl Iterator for TouchInTurn {
         let start = array.at(element).0;
         let end = ((start / FRAME_BYTES + 1) * FRAME_BYTES).min(array.base + array.bytes());
         self.next[turn] = element + (end - start).div_ceil(array.element);
-        Some(VmEvent::Touch {
-            start: VirtAddr(start),
-            len: end - start,
-            write: true,
-        })
+        Some(VmEvent::Touch { start: VirtAddr(start), len: end - start, write: true })
     }
 }
 
@@ -143,30 +123,10 @@ struct Loop {
 
 /// `add`, `cmp`, `jne`.
 const LOOP_INSTRUCTIONS: u32 = 3;
-const COPY: Loop = Loop {
-    reads: &[0],
-    writes: 2,
-    arithmetic: 0,
-    pc: TEXT + 0x340,
-};
-const SCALE: Loop = Loop {
-    reads: &[2],
-    writes: 1,
-    arithmetic: 1,
-    pc: TEXT + 0x378,
-};
-const ADD: Loop = Loop {
-    reads: &[0, 1],
-    writes: 2,
-    arithmetic: 1,
-    pc: TEXT + 0x3c0,
-};
-const TRIAD: Loop = Loop {
-    reads: &[2, 1],
-    writes: 0,
-    arithmetic: 2,
-    pc: TEXT + 0x400,
-};
+const COPY: Loop = Loop { reads: &[0], writes: 2, arithmetic: 0, pc: TEXT + 0x340 };
+const SCALE: Loop = Loop { reads: &[2], writes: 1, arithmetic: 1, pc: TEXT + 0x378 };
+const ADD: Loop = Loop { reads: &[0, 1], writes: 2, arithmetic: 1, pc: TEXT + 0x3c0 };
+const TRIAD: Loop = Loop { reads: &[2, 1], writes: 0, arithmetic: 2, pc: TEXT + 0x400 };
 
 /// The running kernel.
 struct Stream {
@@ -187,23 +147,13 @@ impl Stream {
             StreamOperation::Add => &[ADD],
             StreamOperation::Triad => &[TRIAD],
         };
-        Stream {
-            arrays,
-            loops,
-            current: 0,
-            position: 0,
-        }
+        Stream { arrays, loops, current: 0, position: 0 }
     }
 }
 
 impl Kernel for Stream {
     fn run(&mut self, records: &mut Vec<Record>) {
-        let Loop {
-            reads,
-            writes,
-            arithmetic,
-            pc,
-        } = self.loops[self.current];
+        let Loop { reads, writes, arithmetic, pc } = self.loops[self.current];
         let steps = (Batch::TARGET_RECORDS / (reads.len() + 1)) as u64;
         let end = self.arrays[0].bytes().min(self.position + steps * VECTOR);
         let at = |array: usize, position| VirtAddr(self.arrays[array].base + position);
@@ -216,13 +166,7 @@ impl Kernel for Stream {
                 ]);
             } else {
                 records.extend_from_slice(&[
-                    load(
-                        pc,
-                        at(reads[0], position),
-                        VECTOR as u8,
-                        LOOP_INSTRUCTIONS,
-                        0,
-                    ),
+                    load(pc, at(reads[0], position), VECTOR as u8, LOOP_INSTRUCTIONS, 0),
                     store(pc + 9, at(writes, position), VECTOR as u8, arithmetic, 0),
                 ]);
             }
@@ -242,10 +186,7 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_the_four_loops() {
-        let spec = StreamSpec {
-            footprint: 1 << 20,
-            ..StreamSpec::default()
-        };
+        let spec = StreamSpec { footprint: 1 << 20, ..StreamSpec::default() };
         let (_, arrays) = spec.layout();
         let [a, b, c] = arrays;
         assert_eq!(a.len, (1 << 20) / 48 * 2);
@@ -257,59 +198,29 @@ mod tests {
         let mut seen = records.iter();
         let mut expect = |kind, array: Array, j| {
             let r = seen.next().unwrap();
-            assert_eq!(
-                (r.kind, r.va, r.size),
-                (kind, array.at(j), 16),
-                "element {j}"
-            );
+            assert_eq!((r.kind, r.va, r.size), (kind, array.at(j), 16), "element {j}");
         };
         use RecordKind::{Load, Store};
         for _ in 0..2 {
-            (0..a.len).step_by(2).for_each(|j| {
-                [(Load, a), (Store, c)]
-                    .iter()
-                    .for_each(|&(k, x)| expect(k, x, j))
-            });
-            (0..a.len).step_by(2).for_each(|j| {
-                [(Load, c), (Store, b)]
-                    .iter()
-                    .for_each(|&(k, x)| expect(k, x, j))
-            });
-            (0..a.len).step_by(2).for_each(|j| {
-                [(Load, a), (Load, b), (Store, c)]
-                    .iter()
-                    .for_each(|&(k, x)| expect(k, x, j))
-            });
-            (0..a.len).step_by(2).for_each(|j| {
-                [(Load, c), (Load, b), (Store, a)]
-                    .iter()
-                    .for_each(|&(k, x)| expect(k, x, j))
-            });
+            (0..a.len).step_by(2).for_each(|j| [(Load, a), (Store, c)].iter().for_each(|&(k, x)| expect(k, x, j)));
+            (0..a.len).step_by(2).for_each(|j| [(Load, c), (Store, b)].iter().for_each(|&(k, x)| expect(k, x, j)));
+            (0..a.len)
+                .step_by(2)
+                .for_each(|j| [(Load, a), (Load, b), (Store, c)].iter().for_each(|&(k, x)| expect(k, x, j)));
+            (0..a.len)
+                .step_by(2)
+                .for_each(|j| [(Load, c), (Load, b), (Store, a)].iter().for_each(|&(k, x)| expect(k, x, j)));
         }
         let of = |pc: u64, n: usize| {
             let at = records.iter().position(|r| r.pc.0 == pc).unwrap();
-            records[at..at + n]
-                .iter()
-                .map(Record::instructions)
-                .sum::<u64>()
+            records[at..at + n].iter().map(Record::instructions).sum::<u64>()
         };
-        assert_eq!(
-            (
-                of(COPY.pc, 2),
-                of(SCALE.pc, 2),
-                of(ADD.pc, 3),
-                of(TRIAD.pc, 3)
-            ),
-            (5, 6, 7, 8)
-        );
+        assert_eq!((of(COPY.pc, 2), of(SCALE.pc, 2), of(ADD.pc, 3), of(TRIAD.pc, 3)), (5, 6, 7, 8));
     }
 
     #[test]
     fn first_touches_take_turns_and_cover_the_arrays() {
-        let spec = StreamSpec {
-            footprint: 3 << 20,
-            ..StreamSpec::default()
-        };
+        let spec = StreamSpec { footprint: 3 << 20, ..StreamSpec::default() };
         let (_, arrays) = spec.layout();
         let touches: Vec<(u64, u64)> = TouchInTurn::new(arrays)
             .map(|event| match event {
@@ -318,15 +229,7 @@ mod tests {
             })
             .collect();
         assert_eq!(touches.iter().map(|t| t.1).sum::<u64>(), 3 << 20);
-        let of = |address| {
-            arrays
-                .iter()
-                .position(|x| (x.base..x.base + x.bytes()).contains(&address))
-                .unwrap()
-        };
-        assert_eq!(
-            touches[..6].iter().map(|t| of(t.0)).collect::<Vec<_>>(),
-            [0, 1, 2, 0, 1, 2]
-        );
+        let of = |address| arrays.iter().position(|x| (x.base..x.base + x.bytes()).contains(&address)).unwrap();
+        assert_eq!(touches[..6].iter().map(|t| of(t.0)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
     }
 }

@@ -18,15 +18,7 @@ pub(super) const EVENT_BYTES: usize = 41 + 5;
 pub(super) const MAX_REFERENCE: usize = 15;
 
 /// Columns of a block, in file order.
-pub(super) const COLUMNS: [&str; 7] = [
-    "sites",
-    "order",
-    "address",
-    "gap",
-    "dependence 1",
-    "dependence 2",
-    "event",
-];
+pub(super) const COLUMNS: [&str; 7] = ["sites", "order", "address", "gap", "dependence 1", "dependence 2", "event"];
 pub(super) const SITES: usize = 0;
 pub(super) const ORDER: usize = 1;
 pub(super) const ADDRESS: usize = 2;

@@ -27,8 +27,7 @@ use super::compressed::{Compression, Finish, Unpacked, packing};
 use super::implicit_maps::ImplicitMaps;
 use super::writer::cannot_write;
 use ambulator_base::{
-    Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
-    VmEvent,
+    Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
 };
 use std::io::Write;
 
@@ -81,12 +80,7 @@ fn merge(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 }
 
 impl ChampSimReader {
-    pub(super) fn new(
-        input: Unpacked,
-        identity: ProgramIdentity,
-        maps: Option<ImplicitMaps>,
-        va_bits: u8,
-    ) -> Self {
+    pub(super) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
         ChampSimReader {
             input,
             identity,
@@ -114,10 +108,8 @@ impl ChampSimReader {
             self.emit(branch, batch);
         }
         let carried = |r: &&u8| !matches!(**r, 0 | STACK_POINTER | INSTRUCTION_POINTER);
-        let sources = bytes[12..16]
-            .iter()
-            .filter(carried)
-            .fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]));
+        let sources =
+            bytes[12..16].iter().filter(carried).fold([0; 2], |all, &r| merge(all, self.producers[usize::from(r)]));
         let before = self.records;
         let mut value = sources;
         let is_branch = bytes[8] != 0;
@@ -139,11 +131,7 @@ impl ChampSimReader {
         }
         if is_branch {
             let taken = bytes[9] != 0;
-            let kind = if taken {
-                RecordKind::BranchTaken
-            } else {
-                RecordKind::BranchNotTaken
-            };
+            let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
             let record = self.record(ip, 0, 0, kind, value, before);
             if taken {
                 self.branch = Some(record);
@@ -161,15 +149,7 @@ impl ChampSimReader {
         }
     }
 
-    fn record(
-        &mut self,
-        pc: u64,
-        va: u64,
-        size: u8,
-        kind: RecordKind,
-        producers: [u64; 2],
-        before: u64,
-    ) -> Record {
+    fn record(&mut self, pc: u64, va: u64, size: u8, kind: RecordKind, producers: [u64; 2], before: u64) -> Record {
         self.records += 1;
         let mut gap = 0;
         if self.records == before + 1 {
@@ -203,10 +183,7 @@ impl RecordSource for ChampSimReader {
         batch.clear();
         while batch.records.len() < Batch::TARGET_RECORDS {
             let offset = self.input.offset;
-            let bytes = self
-                .input
-                .peek(INSTRUCTION_BYTES)
-                .map_err(SourceError::new)?;
+            let bytes = self.input.peek(INSTRUCTION_BYTES).map_err(SourceError::new)?;
             let Some(bytes) = bytes.first_chunk::<INSTRUCTION_BYTES>() else {
                 let left = bytes.len();
                 if left > 0 {
@@ -261,16 +238,10 @@ impl ChampSimWriter {
     ///
     /// # Errors
     /// When the compressor cannot be set up.
-    pub fn new<W: Write + 'static>(
-        out: W,
-        compression: Compression,
-    ) -> Result<ChampSimWriter, SourceError> {
+    pub fn new<W: Write + 'static>(out: W, compression: Compression) -> Result<ChampSimWriter, SourceError> {
         let mut ring = [0; RING];
-        let usable =
-            (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
-        ring.iter_mut()
-            .zip(usable)
-            .for_each(|(slot, register)| *slot = register);
+        let usable = (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
+        ring.iter_mut().zip(usable).for_each(|(slot, register)| *slot = register);
         Ok(ChampSimWriter {
             out: packing(out, compression).map_err(cannot_write)?,
             written: vec![0; 1 << 16],
@@ -285,19 +256,11 @@ impl ChampSimWriter {
 
     /// The register that the load `distance` records back wrote, if it still holds that load's value.
     fn source(&self, distance: u16) -> u8 {
-        let Some(producer) = self
-            .records
-            .checked_sub(u64::from(distance))
-            .filter(|_| distance > 0)
-        else {
+        let Some(producer) = self.records.checked_sub(u64::from(distance)).filter(|_| distance > 0) else {
             return 0;
         };
         let place = usize::from(self.written[producer as usize % self.written.len()]);
-        if self.owners[place] == producer + 1 {
-            self.ring[place]
-        } else {
-            0
-        }
+        if self.owners[place] == producer + 1 { self.ring[place] } else { 0 }
     }
 }
 
@@ -321,10 +284,7 @@ impl RecordSink for ChampSimWriter {
         instruction[13] = self.source(record.dep2);
         match record.kind {
             RecordKind::Load => {
-                let (slot, place) = (
-                    self.records as usize % self.written.len(),
-                    self.loads % RING,
-                );
+                let (slot, place) = (self.records as usize % self.written.len(), self.loads % RING);
                 self.loads += 1;
                 self.written[slot] = place as u8;
                 self.owners[place] = self.records + 1;

@@ -47,17 +47,14 @@ impl Unpacked {
     /// Unpacks `source`; `name` is how errors call it.
     pub(super) fn new(source: impl Read + Send + 'static, name: &str) -> Result<Unpacked, String> {
         let mut source = BufReader::with_capacity(1 << 16, source);
-        let head = source
-            .fill_buf()
-            .map_err(|e| format!("{name}: cannot be read: {e}"))?;
+        let head = source.fill_buf().map_err(|e| format!("{name}: cannot be read: {e}"))?;
         let compression = Compression::of(head);
         let inner: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(source),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
             Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(source)),
             Compression::Zstd => Box::new(
-                zstd::stream::Decoder::with_buffer(source)
-                    .map_err(|e| format!("{name}: cannot be unpacked: {e}"))?,
+                zstd::stream::Decoder::with_buffer(source).map_err(|e| format!("{name}: cannot be unpacked: {e}"))?,
             ),
         };
         Ok(Unpacked {
@@ -90,11 +87,7 @@ impl Unpacked {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     let at = self.offset + (self.end - self.begin) as u64;
-                    let packed = if self.compression == Compression::None {
-                        ""
-                    } else {
-                        " unpacked"
-                    };
+                    let packed = if self.compression == Compression::None { "" } else { " unpacked" };
                     return Err(format!(
                         "{}: cannot be read beyond{packed} byte {at}: {e}; the file is damaged or cut short there",
                         self.name
@@ -113,16 +106,10 @@ impl Unpacked {
 }
 
 /// Compresses what is written, by the compression's default level.
-pub(super) fn packing<W: io::Write + 'static>(
-    out: W,
-    compression: Compression,
-) -> io::Result<Box<dyn Finish>> {
+pub(super) fn packing<W: io::Write + 'static>(out: W, compression: Compression) -> io::Result<Box<dyn Finish>> {
     Ok(match compression {
         Compression::None => Box::new(io::BufWriter::new(out)),
-        Compression::Gzip => Box::new(flate2::write::GzEncoder::new(
-            out,
-            flate2::Compression::default(),
-        )),
+        Compression::Gzip => Box::new(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
         Compression::Xz => Box::new(liblzma::write::XzEncoder::new(out, 6)),
         Compression::Zstd => Box::new(zstd::stream::Encoder::new(out, 9)?),
     })

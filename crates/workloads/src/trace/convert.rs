@@ -74,16 +74,11 @@ impl Counted {
     fn push(&mut self, mut record: Record) -> Result<(), SourceError> {
         // What a record depends on may have been cut off.
         let there = |distance: u16| {
-            if u64::from(distance) > self.report.records {
-                0
-            } else {
-                distance
-            }
+            if u64::from(distance) > self.report.records { 0 } else { distance }
         };
         (record.dep1, record.dep2) = (there(record.dep1), there(record.dep2));
         self.report.records += 1;
-        self.report.left_out +=
-            u64::from(self.champsim && record.kind == ambulator_base::RecordKind::Fetch);
+        self.report.left_out += u64::from(self.champsim && record.kind == ambulator_base::RecordKind::Fetch);
         self.sink.push(&record)
     }
 }
@@ -93,14 +88,8 @@ impl Counted {
 /// # Errors
 /// When the input cannot be read or is damaged within the range, the output cannot be written, both
 /// are the same file, or the format is one that is only read.
-pub fn convert(
-    from: &Path,
-    to: &Path,
-    conversion: &Conversion,
-) -> Result<ConversionReport, SourceError> {
-    if std::fs::canonicalize(from)
-        .is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to))
-    {
+pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
+    if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to)) {
         return Err(SourceError::new(format!(
             "{}: a trace cannot be converted onto itself; name another file",
             to.display()
@@ -117,42 +106,24 @@ pub fn convert(
     made
 }
 
-fn write(
-    from: &Path,
-    to: &Path,
-    part: &Path,
-    conversion: &Conversion,
-) -> Result<ConversionReport, SourceError> {
+fn write(from: &Path, to: &Path, part: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
     let mut source = open_trace(from, &conversion.reader)?;
     let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
-    let file =
-        File::create(part).map_err(|e| at_output(&format!("the trace cannot be created: {e}")))?;
+    let file = File::create(part).map_err(|e| at_output(&format!("the trace cannot be created: {e}")))?;
     let sink: Box<dyn RecordSink> = match conversion.format {
         TraceFormat::Ambulator => {
-            let header = TraceHeader {
-                identity: source.identity(),
-                ..TraceHeader::default()
-            };
-            Box::new(
-                TraceWriter::new(BufWriter::new(file), header, &conversion.writer)
-                    .map_err(|e| at_output(&e))?,
-            )
+            let header = TraceHeader { identity: source.identity(), ..TraceHeader::default() };
+            Box::new(TraceWriter::new(BufWriter::new(file), header, &conversion.writer).map_err(|e| at_output(&e))?)
         }
         TraceFormat::ChampSim => {
             Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?)
         }
         TraceFormat::Lackey => {
-            return Err(SourceError::new(
-                "traces are written as ambulator or champsim; lackey's text is only read",
-            ));
+            return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
         }
     };
     let champsim = conversion.format == TraceFormat::ChampSim;
-    let mut out = Counted {
-        sink,
-        report: ConversionReport::default(),
-        champsim,
-    };
+    let mut out = Counted { sink, report: ConversionReport::default(), champsim };
     let (mut batch, mut touches, mut number) = (Batch::default(), FirstTouches::default(), 0u64);
     let range = &conversion.range;
     while number < range.end && source.fill(&mut batch)? {
@@ -175,11 +146,7 @@ fn write(
                 if let Some(run) = fetched {
                     out.event(run).map_err(|e| at_output(&e))?;
                 }
-                if record.is_data() {
-                    touches.touch(record.va, u64::from(record.size), write)
-                } else {
-                    None
-                }
+                if record.is_data() { touches.touch(record.va, u64::from(record.size), write) } else { None }
             } else if number == range.start {
                 touches.take_run()
             } else {
@@ -201,8 +168,7 @@ fn write(
     }
     let mut report = out.report;
     out.sink.finish().map_err(|e| at_output(&e))?;
-    std::fs::rename(part, to)
-        .map_err(|e| at_output(&format!("the trace cannot be put in place: {e}")))?;
+    std::fs::rename(part, to).map_err(|e| at_output(&format!("the trace cannot be put in place: {e}")))?;
     report.bytes = std::fs::metadata(to).map_or(0, |meta| meta.len());
     Ok(report)
 }

@@ -1,8 +1,6 @@
 //! From the columns of a block to records.
 
-use super::block::{
-    ADDRESS, COLUMNS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES, column_limit,
-};
+use super::block::{ADDRESS, COLUMNS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES, column_limit};
 use super::event_codec;
 use super::varint::{self, Cursor};
 use ambulator_base::{Batch, Record, RecordKind, VirtAddr, VmEvent};
@@ -78,14 +76,7 @@ impl Decoder {
         self.read_fields(records)?;
         let before = batch.records.len();
         self.assemble(records, va_limit, &mut batch.records)?;
-        take_events(
-            &self.columns[EVENTS],
-            events,
-            records,
-            before as u32,
-            va_limit,
-            &mut batch.events,
-        )
+        take_events(&self.columns[EVENTS], events, records, before as u32, va_limit, &mut batch.events)
     }
 
     /// Only the block's events, as if all of them happened at once after the records in `batch`.
@@ -99,27 +90,12 @@ impl Decoder {
     ) -> Result<(), String> {
         self.unpack(payload, records, events, true)?;
         let (first, at) = (batch.events.len(), batch.records.len() as u32);
-        take_events(
-            &self.columns[EVENTS],
-            events,
-            records,
-            0,
-            va_limit,
-            &mut batch.events,
-        )?;
-        batch.events[first..]
-            .iter_mut()
-            .for_each(|event| event.0 = at);
+        take_events(&self.columns[EVENTS], events, records, 0, va_limit, &mut batch.events)?;
+        batch.events[first..].iter_mut().for_each(|event| event.0 = at);
         Ok(())
     }
 
-    fn unpack(
-        &mut self,
-        payload: &[u8],
-        records: usize,
-        events: usize,
-        only_events: bool,
-    ) -> Result<(), String> {
+    fn unpack(&mut self, payload: &[u8], records: usize, events: usize, only_events: bool) -> Result<(), String> {
         let mut cursor = Cursor::new(payload);
         for (number, column) in self.columns.iter_mut().enumerate() {
             let name = COLUMNS[number];
@@ -129,14 +105,9 @@ impl Decoder {
             let stored_len = cursor.value().ok_or_else(short)?;
             let limit = column_limit(number, records, events);
             if raw_len > limit as u64 {
-                return Err(format!(
-                    "the {name} column claims {raw_len} bytes where {limit} are the most"
-                ));
+                return Err(format!("the {name} column claims {raw_len} bytes where {limit} are the most"));
             }
-            let stored = usize::try_from(stored_len)
-                .ok()
-                .and_then(|n| cursor.take(n))
-                .ok_or_else(short)?;
+            let stored = usize::try_from(stored_len).ok().and_then(|n| cursor.take(n)).ok_or_else(short)?;
             column.clear();
             if only_events && number != EVENTS {
                 continue;
@@ -150,23 +121,15 @@ impl Decoder {
                         .map_err(|e| format!("the {name} column does not decompress ({e})"))?;
                 }
                 other => {
-                    return Err(format!(
-                        "the {name} column has packing {other}, which is neither 0 nor 1"
-                    ));
+                    return Err(format!("the {name} column has packing {other}, which is neither 0 nor 1"));
                 }
             }
             if column.len() as u64 != raw_len {
-                return Err(format!(
-                    "the {name} column has {} bytes and claims {raw_len}",
-                    column.len()
-                ));
+                return Err(format!("the {name} column has {} bytes and claims {raw_len}", column.len()));
             }
         }
         if cursor.remaining() != 0 {
-            return Err(format!(
-                "{} bytes follow the last column",
-                cursor.remaining()
-            ));
+            return Err(format!("{} bytes follow the last column", cursor.remaining()));
         }
         Ok(())
     }
@@ -183,18 +146,10 @@ impl Decoder {
                 let kind = kind_of(flags & 7)?;
                 let size = cursor.byte()?;
                 let its_records = cursor.value().filter(|&n| n >= 1 && n <= records as u64)?;
-                if matches!(kind, RecordKind::Load | RecordKind::Store) && !(1..=64).contains(&size)
-                {
+                if matches!(kind, RecordKind::Load | RecordKind::Store) && !(1..=64).contains(&size) {
                     return None;
                 }
-                self.sites.push(Running {
-                    pc,
-                    last_va: UNSEEN,
-                    next: next as u32,
-                    kind,
-                    size,
-                    reference: flags >> 3,
-                });
+                self.sites.push(Running { pc, last_va: UNSEEN, next: next as u32, kind, size, reference: flags >> 3 });
                 next += its_records;
                 if next > records as u64 {
                     return None;
@@ -203,25 +158,17 @@ impl Decoder {
             (next == records as u64 && cursor.remaining() == 0).then_some(())
         };
         let found = read();
-        if found.is_none()
-            || self
-                .sites
-                .iter()
-                .any(|site| usize::from(site.reference) > MAX_REFERENCE)
-        {
-            return Err(
-                "the sites column lists something that is no instruction site, or not \
+        if found.is_none() || self.sites.iter().any(|site| usize::from(site.reference) > MAX_REFERENCE) {
+            return Err("the sites column lists something that is no instruction site, or not \
             as many records as the block has"
-                    .into(),
-            );
+                .into());
         }
         Ok(())
     }
 
     fn read_order(&mut self, records: usize) -> Result<(), String> {
-        let wrong = || {
-            "the order column names a site that does not exist, or not as many records as the block has".to_string()
-        };
+        let wrong =
+            || "the order column names a site that does not exist, or not as many records as the block has".to_string();
         let mut cursor = Cursor::new(&self.columns[ORDER]);
         self.order.clear();
         self.successor.clear();
@@ -238,29 +185,17 @@ impl Decoder {
                 last = usize::from(site);
             }
             if self.order.len() < records {
-                let site = cursor
-                    .value()
-                    .filter(|&site| site < self.sites.len() as u64)
-                    .ok_or_else(wrong)?;
+                let site = cursor.value().filter(|&site| site < self.sites.len() as u64).ok_or_else(wrong)?;
                 self.successor[last] = site as u16;
                 self.order.push(site as u16);
                 last = site as usize;
             }
         }
-        if cursor.remaining() != 0 {
-            Err(wrong())
-        } else {
-            Ok(())
-        }
+        if cursor.remaining() != 0 { Err(wrong()) } else { Ok(()) }
     }
 
     fn read_fields(&mut self, records: usize) -> Result<(), String> {
-        let short = |column: usize| {
-            format!(
-                "the {} column does not hold one value for each record",
-                COLUMNS[column]
-            )
-        };
+        let short = |column: usize| format!("the {} column does not hold one value for each record", COLUMNS[column]);
         self.fields.clear();
         self.fields.resize(records, Fields::default());
         let mut cursor = Cursor::new(&self.columns[ADDRESS]);
@@ -270,59 +205,32 @@ impl Decoder {
         let mut left = cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[GAP]);
         for field in &mut self.fields {
-            field.gap = cursor
-                .value()
-                .and_then(|v| u32::try_from(v).ok())
-                .ok_or_else(|| short(GAP))?;
+            field.gap = cursor.value().and_then(|v| u32::try_from(v).ok()).ok_or_else(|| short(GAP))?;
         }
         left += cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[DEP1]);
         for field in &mut self.fields {
-            field.dep1 = cursor
-                .value()
-                .and_then(|v| u16::try_from(v).ok())
-                .ok_or_else(|| short(DEP1))?;
+            field.dep1 = cursor.value().and_then(|v| u16::try_from(v).ok()).ok_or_else(|| short(DEP1))?;
         }
         left += cursor.remaining();
         let mut cursor = Cursor::new(&self.columns[DEP2]);
         for field in &mut self.fields {
-            field.dep2 = cursor
-                .value()
-                .and_then(|v| u16::try_from(v).ok())
-                .ok_or_else(|| short(DEP2))?;
+            field.dep2 = cursor.value().and_then(|v| u16::try_from(v).ok()).ok_or_else(|| short(DEP2))?;
         }
         left += cursor.remaining();
-        if left > 0 {
-            Err(format!(
-                "{left} bytes too many in the address, gap or dependence columns"
-            ))
-        } else {
-            Ok(())
-        }
+        if left > 0 { Err(format!("{left} bytes too many in the address, gap or dependence columns")) } else { Ok(()) }
     }
 
-    fn assemble(
-        &mut self,
-        records: usize,
-        va_limit: u64,
-        out: &mut Vec<Record>,
-    ) -> Result<(), String> {
+    fn assemble(&mut self, records: usize, va_limit: u64, out: &mut Vec<Record>) -> Result<(), String> {
         let begin = out.len();
         out.reserve(records);
-        let mut counted = self
-            .sites
-            .iter()
-            .skip(1)
-            .map(|s| s.next)
-            .collect::<Vec<_>>();
+        let mut counted = self.sites.iter().skip(1).map(|s| s.next).collect::<Vec<_>>();
         counted.push(records as u32);
         let mut all = 0u64;
         for (i, &number) in self.order.iter().enumerate() {
             let site = &mut self.sites[usize::from(number)];
             if site.next >= counted[usize::from(number)] {
-                return Err(
-                    "the order column runs a site more often than the sites column says".into(),
-                );
+                return Err("the order column runs a site more often than the sites column says".into());
             }
             let field = self.fields[site.next as usize];
             site.next += 1;
@@ -349,10 +257,7 @@ impl Decoder {
             });
         }
         if all >= va_limit {
-            return Err(format!(
-                "an address has bits above the {} bits that the header states",
-                va_limit.ilog2()
-            ));
+            return Err(format!("an address has bits above the {} bits that the header states", va_limit.ilog2()));
         }
         Ok(())
     }
@@ -370,16 +275,9 @@ fn take_events(
     let mut at = 0u64;
     for number in 0..events {
         let wrong = || format!("event {number} of the block is not an event of this format");
-        at = cursor
-            .value()
-            .and_then(|d| at.checked_add(d))
-            .filter(|&at| at <= records as u64)
-            .ok_or_else(wrong)?;
+        at = cursor.value().and_then(|d| at.checked_add(d)).filter(|&at| at <= records as u64).ok_or_else(wrong)?;
         let event = event_codec::take(&mut cursor).ok_or_else(wrong)?;
-        if event_codec::ranges_of(&event)
-            .iter()
-            .any(|(start, len)| start + len > va_limit)
-        {
+        if event_codec::ranges_of(&event).iter().any(|(start, len)| start + len > va_limit) {
             return Err(format!(
                 "event {number} of the block names addresses above the {} bits that the header states",
                 va_limit.ilog2()
@@ -387,9 +285,5 @@ fn take_events(
         }
         out.push((before + at as u32, event));
     }
-    if cursor.remaining() != 0 {
-        Err("bytes follow the last event".into())
-    } else {
-        Ok(())
-    }
+    if cursor.remaining() != 0 { Err("bytes follow the last event".into()) } else { Ok(()) }
 }

@@ -104,10 +104,7 @@ impl Encoder {
                     back => earlier_va(records, i as usize, usize::from(back)),
                 };
                 last_va = Some(record.va.0);
-                varint::put(
-                    &mut columns[ADDRESS],
-                    varint::zigzag(record.va.0.wrapping_sub(base) as i64),
-                );
+                varint::put(&mut columns[ADDRESS], varint::zigzag(record.va.0.wrapping_sub(base) as i64));
                 varint::put(&mut columns[GAP], u64::from(record.gap));
                 varint::put(&mut columns[DEP1], u64::from(record.dep1));
                 varint::put(&mut columns[DEP2], u64::from(record.dep2));
@@ -121,19 +118,10 @@ impl Encoder {
         let mut sites: Vec<Site> = Vec::new();
         let mut order = Vec::with_capacity(records.len());
         for record in records {
-            let number = *self
-                .numbers
-                .entry((record.pc.0, record.kind as u8, record.size))
-                .or_insert_with(|| {
-                    sites.push(Site {
-                        pc: record.pc.0,
-                        kind: record.kind,
-                        size: record.size,
-                        records: 0,
-                        reference: 0,
-                    });
-                    sites.len() as u32 - 1
-                });
+            let number = *self.numbers.entry((record.pc.0, record.kind as u8, record.size)).or_insert_with(|| {
+                sites.push(Site { pc: record.pc.0, kind: record.kind, size: record.size, records: 0, reference: 0 });
+                sites.len() as u32 - 1
+            });
             sites[number as usize].records += 1;
             order.push(number as u16);
         }
@@ -144,9 +132,7 @@ impl Encoder {
         for (new, &old) in sorted.iter().enumerate() {
             rank[usize::from(old)] = new as u16;
         }
-        order
-            .iter_mut()
-            .for_each(|site| *site = rank[usize::from(*site)]);
+        order.iter_mut().for_each(|site| *site = rank[usize::from(*site)]);
         sites.sort_unstable_by_key(key);
         (sites, order)
     }
@@ -173,15 +159,9 @@ fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
         }
     }
     for (site, cost) in sites.iter_mut().zip(&cost) {
-        let best = (0..=MAX_REFERENCE)
-            .min_by_key(|&back| cost[back])
-            .unwrap_or(0);
+        let best = (0..=MAX_REFERENCE).min_by_key(|&back| cost[back]).unwrap_or(0);
         // Constant strides vanish in the compressor; another reference must be clearly better.
-        site.reference = if cost[best] + site.records / 4 < cost[0] {
-            best as u8
-        } else {
-            0
-        };
+        site.reference = if cost[best] + site.records / 4 < cost[0] { best as u8 } else { 0 };
     }
 }
 

@@ -17,17 +17,11 @@ const REGION_BEGIN: u8 = 10;
 const REGION_END: u8 = 11;
 
 fn rights(protection: Protection) -> u64 {
-    u64::from(protection.read)
-        | u64::from(protection.write) << 1
-        | u64::from(protection.execute) << 2
+    u64::from(protection.read) | u64::from(protection.write) << 1 | u64::from(protection.execute) << 2
 }
 
 fn protection(bits: u64) -> Option<Protection> {
-    (bits < 8).then_some(Protection {
-        read: bits & 1 != 0,
-        write: bits & 2 != 0,
-        execute: bits & 4 != 0,
-    })
+    (bits < 8).then_some(Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 })
 }
 
 fn map_kind(kind: MapKind) -> u64 {
@@ -55,35 +49,17 @@ pub(super) fn put(out: &mut Vec<u8>, event: &VmEvent) {
         values.iter().for_each(|&value| varint::put(out, value));
     };
     match *event {
-        VmEvent::Map {
-            start,
-            len,
-            protection,
-            kind,
-        } => {
+        VmEvent::Map { start, len, protection, kind } => {
             fields(MAP, &[start.0, len, rights(protection), map_kind(kind)]);
         }
         VmEvent::Unmap { start, len } => fields(UNMAP, &[start.0, len]),
-        VmEvent::Protect {
-            start,
-            len,
-            protection,
-        } => fields(PROTECT, &[start.0, len, rights(protection)]),
-        VmEvent::Remap {
-            old,
-            old_len,
-            new,
-            new_len,
-        } => fields(REMAP, &[old.0, old_len, new.0, new_len]),
-        VmEvent::Advise { start, len, advice } => {
-            fields(ADVISE, &[start.0, len, advice_number(advice)])
-        }
+        VmEvent::Protect { start, len, protection } => fields(PROTECT, &[start.0, len, rights(protection)]),
+        VmEvent::Remap { old, old_len, new, new_len } => fields(REMAP, &[old.0, old_len, new.0, new_len]),
+        VmEvent::Advise { start, len, advice } => fields(ADVISE, &[start.0, len, advice_number(advice)]),
         VmEvent::Brk { end } => fields(BRK, &[end.0]),
         VmEvent::Fork { child } => fields(FORK, &[u64::from(child.0)]),
         VmEvent::Exit { process } => fields(EXIT, &[u64::from(process.0)]),
-        VmEvent::Switch { process, thread } => {
-            fields(SWITCH, &[u64::from(process.0), u64::from(thread)])
-        }
+        VmEvent::Switch { process, thread } => fields(SWITCH, &[u64::from(process.0), u64::from(thread)]),
         VmEvent::Touch { start, len, write } => fields(TOUCH, &[start.0, len, u64::from(write)]),
         VmEvent::RegionBegin => fields(REGION_BEGIN, &[]),
         VmEvent::RegionEnd => fields(REGION_END, &[]),
@@ -108,21 +84,11 @@ pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
                 _ => return None,
             },
         },
-        UNMAP => VmEvent::Unmap {
-            start: VirtAddr(value()?),
-            len: value()?,
-        },
-        PROTECT => VmEvent::Protect {
-            start: VirtAddr(value()?),
-            len: value()?,
-            protection: protection(value()?)?,
-        },
-        REMAP => VmEvent::Remap {
-            old: VirtAddr(value()?),
-            old_len: value()?,
-            new: VirtAddr(value()?),
-            new_len: value()?,
-        },
+        UNMAP => VmEvent::Unmap { start: VirtAddr(value()?), len: value()? },
+        PROTECT => VmEvent::Protect { start: VirtAddr(value()?), len: value()?, protection: protection(value()?)? },
+        REMAP => {
+            VmEvent::Remap { old: VirtAddr(value()?), old_len: value()?, new: VirtAddr(value()?), new_len: value()? }
+        }
         ADVISE => VmEvent::Advise {
             start: VirtAddr(value()?),
             len: value()?,
@@ -134,19 +100,10 @@ pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
                 _ => return None,
             },
         },
-        BRK => VmEvent::Brk {
-            end: VirtAddr(value()?),
-        },
-        FORK => VmEvent::Fork {
-            child: process(value()?)?,
-        },
-        EXIT => VmEvent::Exit {
-            process: process(value()?)?,
-        },
-        SWITCH => VmEvent::Switch {
-            process: process(value()?)?,
-            thread: u32::try_from(value()?).ok()?,
-        },
+        BRK => VmEvent::Brk { end: VirtAddr(value()?) },
+        FORK => VmEvent::Fork { child: process(value()?)? },
+        EXIT => VmEvent::Exit { process: process(value()?)? },
+        SWITCH => VmEvent::Switch { process: process(value()?)?, thread: u32::try_from(value()?).ok()? },
         TOUCH => VmEvent::Touch {
             start: VirtAddr(value()?),
             len: value()?,
@@ -160,10 +117,7 @@ pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
         REGION_END => VmEvent::RegionEnd,
         _ => return None,
     };
-    ranges_of(&event)
-        .iter()
-        .all(|&(start, len)| start.checked_add(len).is_some())
-        .then_some(event)
+    ranges_of(&event).iter().all(|&(start, len)| start.checked_add(len).is_some()).then_some(event)
 }
 
 /// The address ranges that an event names, as `(first address, bytes)`; unused places are `(0, 0)`.
@@ -174,12 +128,7 @@ pub(super) fn ranges_of(event: &VmEvent) -> [(u64, u64); 2] {
         | VmEvent::Protect { start, len, .. }
         | VmEvent::Advise { start, len, .. }
         | VmEvent::Touch { start, len, .. } => [(start.0, len), (0, 0)],
-        VmEvent::Remap {
-            old,
-            old_len,
-            new,
-            new_len,
-        } => [(old.0, old_len), (new.0, new_len)],
+        VmEvent::Remap { old, old_len, new, new_len } => [(old.0, old_len), (new.0, new_len)],
         VmEvent::Brk { end } => [(end.0, 0), (0, 0)],
         _ => [(0, 0), (0, 0)],
     }

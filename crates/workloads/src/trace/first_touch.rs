@@ -27,10 +27,7 @@ impl FirstTouches {
     /// earlier touches that it ends, which then comes first.
     #[inline]
     pub fn touch(&mut self, va: VirtAddr, bytes: u64, write: bool) -> Option<VmEvent> {
-        debug_assert!(
-            bytes <= FRAME_BYTES,
-            "{bytes} bytes may end more than one run"
-        );
+        debug_assert!(bytes <= FRAME_BYTES, "{bytes} bytes may end more than one run");
         let first = va.0 >> FRAME_SHIFT;
         let last = va.0.saturating_add(bytes.max(1) - 1) >> FRAME_SHIFT;
         if first == last && self.last == Some(first) {
@@ -39,11 +36,7 @@ impl FirstTouches {
         self.last = Some(last);
         let ended = self.touch_page(first, write);
         // A second page goes on with the run of the first, or the first was no news: one run ends at most.
-        if last == first {
-            ended
-        } else {
-            ended.or(self.touch_page(last, write))
-        }
+        if last == first { ended } else { ended.or(self.touch_page(last, write)) }
     }
 
     fn touch_page(&mut self, page: u64, write: bool) -> Option<VmEvent> {
@@ -85,19 +78,10 @@ impl FirstTouches {
         match *event {
             VmEvent::Unmap { start, len }
             | VmEvent::Map { start, len, .. }
-            | VmEvent::Advise {
-                start,
-                len,
-                advice: Advice::DontNeed,
-            } => {
+            | VmEvent::Advise { start, len, advice: Advice::DontNeed } => {
                 self.clear(start.0, len, None);
             }
-            VmEvent::Remap {
-                old,
-                old_len,
-                new,
-                new_len,
-            } => {
+            VmEvent::Remap { old, old_len, new, new_len } => {
                 if new != old {
                     self.clear(new.0, new_len, None);
                     self.clear(old.0, old_len, Some((new.0, new_len)));
@@ -134,10 +118,7 @@ impl FirstTouches {
         if len == 0 {
             return;
         }
-        let (first, last) = (
-            start >> FRAME_SHIFT,
-            start.saturating_add(len - 1) >> FRAME_SHIFT,
-        );
+        let (first, last) = (start >> FRAME_SHIFT, start.saturating_add(len - 1) >> FRAME_SHIFT);
         // A huge range over few touched regions must not cost a step for each of its pages.
         let mut regions: Vec<u64> = if (last - first) >> REGION_SHIFT < self.seen.len() as u64 {
             (first >> REGION_SHIFT..=last >> REGION_SHIFT).collect()
@@ -175,11 +156,7 @@ mod tests {
     use super::*;
 
     fn touch(start: u64, pages: u64, write: bool) -> VmEvent {
-        VmEvent::Touch {
-            start: VirtAddr(start << 12),
-            len: pages << 12,
-            write,
-        }
+        VmEvent::Touch { start: VirtAddr(start << 12), len: pages << 12, write }
     }
 
     #[test]
@@ -188,15 +165,9 @@ mod tests {
         for page in [10, 11, 10, 12] {
             assert_eq!(touches.touch(VirtAddr(page << 12), 8, true), None);
         }
-        assert_eq!(
-            touches.touch(VirtAddr(5 << 12), 8, true),
-            Some(touch(10, 3, true))
-        );
+        assert_eq!(touches.touch(VirtAddr(5 << 12), 8, true), Some(touch(10, 3, true)));
         assert_eq!(touches.touch(VirtAddr((6 << 12) - 4), 8, true), None);
-        assert_eq!(
-            touches.touch(VirtAddr(7 << 12), 8, false),
-            Some(touch(5, 2, true))
-        );
+        assert_eq!(touches.touch(VirtAddr(7 << 12), 8, false), Some(touch(5, 2, true)));
         assert_eq!(touches.take_run(), Some(touch(7, 1, false)));
         assert_eq!(touches.pages(), 6);
     }
@@ -207,18 +178,11 @@ mod tests {
         for page in 16..20 {
             touches.touch(VirtAddr(page << 12), 1, true);
         }
-        let unmap = VmEvent::Unmap {
-            start: VirtAddr(16 << 12),
-            len: 4096,
-        };
+        let unmap = VmEvent::Unmap { start: VirtAddr(16 << 12), len: 4096 };
         assert_eq!(touches.event(&unmap), Some(touch(16, 4, true)));
         touches.touch(VirtAddr(16 << 12), 1, true);
-        let remap = VmEvent::Remap {
-            old: VirtAddr(17 << 12),
-            old_len: 3 << 12,
-            new: VirtAddr(1 << 40),
-            new_len: 8 << 12,
-        };
+        let remap =
+            VmEvent::Remap { old: VirtAddr(17 << 12), old_len: 3 << 12, new: VirtAddr(1 << 40), new_len: 8 << 12 };
         assert_eq!(touches.event(&remap), Some(touch(16, 1, true)));
         assert_eq!(touches.touch(VirtAddr((1 << 40) + 4096), 1, true), None);
         assert_eq!(touches.take_run(), None, "the page moved with its contents");
@@ -230,10 +194,7 @@ mod tests {
     fn a_range_of_the_whole_address_space_is_cheap() {
         let mut touches = FirstTouches::default();
         touches.touch(VirtAddr(1 << 12), 1, true);
-        touches.event(&VmEvent::Unmap {
-            start: VirtAddr(0),
-            len: 1 << 57,
-        });
+        touches.event(&VmEvent::Unmap { start: VirtAddr(0), len: 1 << 57 });
         touches.touch(VirtAddr(1 << 12), 1, true);
         assert_eq!(touches.take_run(), Some(touch(1, 1, true)));
     }

@@ -31,10 +31,7 @@ impl Drop for Scratch {
 }
 
 fn plain() -> TraceOptions {
-    TraceOptions {
-        implicit_maps: false,
-        ..TraceOptions::default()
-    }
+    TraceOptions { implicit_maps: false, ..TraceOptions::default() }
 }
 
 fn read(path: &Path, options: &TraceOptions) -> Result<Batch, SourceError> {
@@ -46,14 +43,7 @@ fn error(path: &Path) -> String {
 }
 
 /// One ChampSim instruction.
-fn instruction(
-    ip: u64,
-    branch: Option<bool>,
-    to: &[u8],
-    from: &[u8],
-    stores: &[u64],
-    loads: &[u64],
-) -> Vec<u8> {
+fn instruction(ip: u64, branch: Option<bool>, to: &[u8], from: &[u8], stores: &[u64], loads: &[u64]) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..8].copy_from_slice(&ip.to_le_bytes());
     bytes[8] = u8::from(branch.is_some());
@@ -70,15 +60,7 @@ fn instruction(
 }
 
 fn record(pc: u64, va: u64, gap: u32, dep1: u16, dep2: u16, size: u8, kind: RecordKind) -> Record {
-    Record {
-        pc: VirtAddr(pc),
-        va: VirtAddr(va),
-        gap,
-        dep1,
-        dep2,
-        size,
-        kind,
-    }
+    Record { pc: VirtAddr(pc), va: VirtAddr(va), gap, dep1, dep2, size, kind }
 }
 
 fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
@@ -90,16 +72,9 @@ fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
         instruction(0x100c, None, &[25], &[3, 1], &[], &[]),   // flags <- r3, r1
         instruction(0x1010, Some(true), &[26], &[25, 26], &[], &[]), // taken: after both
         instruction(0x1100, None, &[4, 6], &[3, 6], &[0xa000], &[0xa000]), // a load and a store, r4, stack pointer
-        instruction(0x1104, None, &[], &[6], &[0xb000], &[]), // the stack pointer carries nothing
+        instruction(0x1104, None, &[], &[6], &[0xb000], &[]),  // the stack pointer carries nothing
         instruction(0x1108, Some(false), &[26], &[4], &[], &[]),
-        instruction(
-            0xffff_8000_0000_1000,
-            None,
-            &[],
-            &[],
-            &[],
-            &[0xffff_8000_0000_2000],
-        ),
+        instruction(0xffff_8000_0000_1000, None, &[], &[], &[], &[0xffff_8000_0000_2000]),
     ]
     .concat();
     let records = vec![
@@ -125,21 +100,10 @@ fn champsim_instructions_become_records() {
     // addresses another.
     let mapped = read(&path, &TraceOptions::default()).unwrap();
     assert_eq!(mapped.records, records);
-    assert_eq!(
-        mapped.events.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
-        [0, 7]
-    );
-    let small = TraceOptions {
-        map_granularity: 4096,
-        ..TraceOptions::default()
-    };
+    assert_eq!(mapped.events.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 7]);
+    let small = TraceOptions { map_granularity: 4096, ..TraceOptions::default() };
     assert_eq!(read(&path, &small).unwrap().events.len(), 7);
-    assert_eq!(
-        info(&path, &TraceOptions::default())
-            .unwrap()
-            .outside_mappings,
-        0
-    );
+    assert_eq!(info(&path, &TraceOptions::default()).unwrap().outside_mappings, 0);
 }
 
 #[test]
@@ -154,26 +118,16 @@ fn compression_is_told_by_contents() {
         (Compression::None, None),
     ] {
         let to = scratch.0.join("misleading.amb");
-        let conversion = Conversion {
-            format: TraceFormat::ChampSim,
-            compression,
-            ..Conversion::default()
-        };
+        let conversion = Conversion { format: TraceFormat::ChampSim, compression, ..Conversion::default() };
         convert(&raw, &to, &conversion).unwrap();
         let summary = info(&to, &plain()).unwrap();
-        assert_eq!(
-            (summary.compression, summary.format),
-            (packed, TraceFormat::ChampSim)
-        );
+        assert_eq!((summary.compression, summary.format), (packed, TraceFormat::ChampSim));
         assert_eq!(read(&to, &plain()).unwrap().records.len(), records.len());
         if packed.is_some() {
             let whole = std::fs::read(&to).unwrap();
             let cut = scratch.file("cut", &whole[..whole.len() - 12]);
             let message = error(&cut);
-            assert!(
-                message.contains("cut") && message.contains("unpacked byte"),
-                "{message}"
-            );
+            assert!(message.contains("cut") && message.contains("unpacked byte"), "{message}");
         }
     }
 }
@@ -190,24 +144,15 @@ fn a_written_champsim_trace_reads_back_equal() {
     batch.events.clear();
     let ours = scratch.file("ours.amb", &written(&batch, &[]));
     let theirs = scratch.0.join("theirs.trace");
-    let conversion = Conversion {
-        format: TraceFormat::ChampSim,
-        reader: plain(),
-        ..Conversion::default()
-    };
+    let conversion = Conversion { format: TraceFormat::ChampSim, reader: plain(), ..Conversion::default() };
     let report = convert(&ours, &theirs, &conversion).unwrap();
-    assert_eq!(
-        (report.records, report.left_out),
-        (batch.records.len() as u64, 0)
-    );
+    assert_eq!((report.records, report.left_out), (batch.records.len() as u64, 0));
     let instructions: u64 = batch.records.iter().map(Record::instructions).sum();
     assert_eq!(report.bytes, 64 * instructions);
     let mut expected = batch.records;
     for i in 0..expected.len() {
         // A dependence on something that is no load cannot be said either.
-        let producer = i
-            .checked_sub(usize::from(expected[i].dep1))
-            .map(|p| expected[p].kind);
+        let producer = i.checked_sub(usize::from(expected[i].dep1)).map(|p| expected[p].kind);
         if expected[i].dep1 > 0 && producer != Some(RecordKind::Load) {
             expected[i].dep1 = 0;
         }
@@ -233,14 +178,8 @@ fn lackey_lines_become_records() {
     ];
     assert_eq!(read(&path, &plain()).unwrap().records, expected);
     let message = error(&scratch.file("bad.txt", text.replace(" M 0000", " X 0000").as_bytes()));
-    assert!(
-        message.contains("line 6 (byte 71) is \" X 00008000,4\""),
-        "{message}"
-    );
-    let message = error(&scratch.file(
-        "long.txt",
-        &[b"I  1,2\n".as_slice(), &[b'x'; 9000]].concat(),
-    ));
+    assert!(message.contains("line 6 (byte 71) is \" X 00008000,4\""), "{message}");
+    let message = error(&scratch.file("long.txt", &[b"I  1,2\n".as_slice(), &[b'x'; 9000]].concat()));
     assert!(message.contains("line 2 (byte 7)"), "{message}");
 }
 
@@ -254,11 +193,7 @@ fn a_real_lackey_sample_is_read() {
     assert_eq!(summary.loads, lines(" L") + lines(" M"));
     assert_eq!(summary.stores, lines(" S") + lines(" M"));
     // Instructions behind the last record are not told.
-    assert!(
-        summary.instructions <= lines("I") && summary.instructions + 10 > lines("I"),
-        "{}",
-        summary.instructions
-    );
+    assert!(summary.instructions <= lines("I") && summary.instructions + 10 > lines("I"), "{}", summary.instructions);
     assert_eq!((summary.damage, summary.outside_mappings), (None, 0));
 }
 
@@ -266,24 +201,12 @@ fn a_real_lackey_sample_is_read() {
 fn the_captured_trace_is_whole() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb");
     let summary = info(&path, &TraceOptions::default()).unwrap();
-    assert_eq!(
-        (summary.instructions, summary.region_instructions),
-        (7_000_000, 7_000_000)
-    );
-    assert_eq!(
-        (summary.damage, summary.outside_mappings, summary.notes),
-        (None, 0, vec![])
-    );
+    assert_eq!((summary.instructions, summary.region_instructions), (7_000_000, 7_000_000));
+    assert_eq!((summary.damage, summary.outside_mappings, summary.notes), (None, 0, vec![]));
     assert_eq!(summary.blocks, summary.blocks_good);
     assert!(summary.bytes_per_access < 1.5 && summary.dependent * 2 > summary.records);
     let lines = head(&path, &TraceOptions::default(), 3).unwrap();
-    assert!(
-        lines
-            .iter()
-            .filter(|line| matches!(line, HeadLine::Record(_)))
-            .count()
-            == 3
-    );
+    assert!(lines.iter().filter(|line| matches!(line, HeadLine::Record(_))).count() == 3);
     assert!(lines[0].to_string().starts_with("map "), "{}", lines[0]);
 }
 
@@ -294,8 +217,7 @@ fn files_that_are_no_traces_are_refused_with_a_reason() {
     assert!(error(&scratch.0).contains("is a directory"));
     assert!(error(&scratch.file("empty", b"")).contains("is empty"));
     assert!(
-        error(&scratch.file("elf", b"\x7fELF\x02\x01\x01 and so on"))
-            .contains("begins with the bytes 7f 45 4c 46")
+        error(&scratch.file("elf", b"\x7fELF\x02\x01\x01 and so on")).contains("begins with the bytes 7f 45 4c 46")
     );
     assert!(error(&scratch.file("short", b"AMBTR")).contains("cut short"));
     let (bytes, _) = champsim_sample();
@@ -304,23 +226,10 @@ fn files_that_are_no_traces_are_refused_with_a_reason() {
     let mut damaged = bytes.clone();
     damaged[64 * 3 + 8] = 7;
     let message = error(&scratch.file("damaged.trace", &damaged));
-    assert!(
-        message.contains("instruction 3 at byte 192") && message.contains("is_branch is 7"),
-        "{message}"
-    );
-    let wrong = TraceOptions {
-        map_granularity: 3000,
-        va_bits: 99,
-        implicit_maps: true,
-    };
+    assert!(message.contains("instruction 3 at byte 192") && message.contains("is_branch is 7"), "{message}");
+    let wrong = TraceOptions { map_granularity: 3000, va_bits: 99, implicit_maps: true };
     assert_eq!(wrong.validate("trace").len(), 2);
-    assert!(
-        open_trace(&scratch.0, &wrong)
-            .err()
-            .unwrap()
-            .message
-            .contains("trace.map_granularity")
-    );
+    assert!(open_trace(&scratch.0, &wrong).err().unwrap().message.contains("trace.map_granularity"));
     #[cfg(unix)]
     assert!(error(Path::new("/dev/null")).contains("no ordinary file"));
 }
@@ -331,47 +240,22 @@ fn a_converted_range_keeps_events_and_first_touches() {
     let batch = generated(1);
     let from = scratch.file("from.amb", &written(&batch, &[VmEvent::RegionBegin]));
     let to = scratch.0.join("to.amb");
-    let conversion = Conversion {
-        range: 20_000..20_010,
-        ..Conversion::default()
-    };
+    let conversion = Conversion { range: 20_000..20_010, ..Conversion::default() };
     let report = convert(&from, &to, &conversion).unwrap();
     assert_eq!(report.records, 10);
     let part = read(&to, &plain()).unwrap();
     assert_eq!(part.records.len(), 10);
-    assert!(
-        part.records
-            .iter()
-            .enumerate()
-            .all(|(i, r)| usize::from(r.dep1) <= i),
-        "nothing before the cut is named"
-    );
+    assert!(part.records.iter().enumerate().all(|(i, r)| usize::from(r.dep1) <= i), "nothing before the cut is named");
     assert_eq!(part.records[5].va, batch.records[20_005].va);
     assert_eq!(part.events[0], (0, VmEvent::RegionBegin));
     assert!(part.events.iter().all(|(at, _)| *at == 0));
-    let touched: u64 = part
-        .events
-        .iter()
-        .map(|(_, e)| {
-            if let VmEvent::Touch { len, .. } = e {
-                len >> 12
-            } else {
-                0
-            }
-        })
-        .sum();
-    let mut pages: Vec<u64> = batch.records[..20_000]
-        .iter()
-        .map(|r| r.va.vpn().0)
-        .collect();
+    let touched: u64 =
+        part.events.iter().map(|(_, e)| if let VmEvent::Touch { len, .. } = e { len >> 12 } else { 0 }).sum();
+    let mut pages: Vec<u64> = batch.records[..20_000].iter().map(|r| r.va.vpn().0).collect();
     pages.push(0x401);
     pages.extend([17, 5017, 10017, 15017]);
     // An access may reach into the next page.
-    pages.extend(
-        batch.records[..20_000]
-            .iter()
-            .map(|r| r.va.offset(7).vpn().0),
-    );
+    pages.extend(batch.records[..20_000].iter().map(|r| r.va.offset(7).vpn().0));
     pages.sort_unstable();
     pages.dedup();
     assert_eq!(touched, pages.len() as u64);
@@ -381,26 +265,17 @@ fn a_converted_range_keeps_events_and_first_touches() {
 fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
     let scratch = Scratch::new("conversion");
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
-    let message =
-        |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
+    let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
     assert!(message(&from, &Conversion::default()).contains("onto itself"));
     let nowhere = scratch.0.join("no/such/directory.amb");
     assert!(message(&nowhere, &Conversion::default()).contains("cannot be created"));
     let to = scratch.0.join("to");
-    let lackey = Conversion {
-        format: TraceFormat::Lackey,
-        ..Conversion::default()
-    };
+    let lackey = Conversion { format: TraceFormat::Lackey, ..Conversion::default() };
     assert!(message(&to, &lackey).contains("only read"));
     let mut damaged = std::fs::read(&from).unwrap();
     damaged[100] ^= 1;
     let damaged = scratch.file("damaged.amb", &damaged);
-    assert!(
-        convert(&damaged, &to, &Conversion::default())
-            .unwrap_err()
-            .message
-            .contains("block 0 at byte")
-    );
+    assert!(convert(&damaged, &to, &Conversion::default()).unwrap_err().message.contains("block 0 at byte"));
     assert!(!to.exists() && !scratch.0.join("to.part").exists());
     let summary = info(&damaged, &plain()).unwrap();
     assert!(summary.damage.unwrap().contains("damaged") && summary.blocks_good == Some(0));
@@ -409,17 +284,10 @@ fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_told() {
-    let device = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
+    let device = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let spec = TraceWriterSpec::default();
-    let written = TraceWriter::new(
-        std::io::BufWriter::new(device),
-        TraceHeader::default(),
-        &spec,
-    )
-    .and_then(|writer| writer.finish().map(|_| ()));
+    let written = TraceWriter::new(std::io::BufWriter::new(device), TraceHeader::default(), &spec)
+        .and_then(|writer| writer.finish().map(|_| ()));
     let message = written.unwrap_err().message;
     assert!(message.contains("No space left"), "{message}");
 }

@@ -129,14 +129,9 @@ impl TraceHeader {
         put_text(&mut body, &self.identity.detail);
         varint::put(&mut body, self.identity.footprint);
         varint::put(&mut body, self.records.map_or(0, |n| n.saturating_add(1)));
-        varint::put(
-            &mut body,
-            self.instructions.map_or(0, |n| n.saturating_add(1)),
-        );
+        varint::put(&mut body, self.instructions.map_or(0, |n| n.saturating_add(1)));
         varint::put(&mut body, self.start.len() as u64);
-        self.start
-            .iter()
-            .for_each(|event| event_codec::put(&mut body, event));
+        self.start.iter().for_each(|event| event_codec::put(&mut body, event));
         let mut out = Vec::with_capacity(body.len() + 24);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -154,36 +149,18 @@ impl TraceHeader {
         let va_bits = cursor.byte().filter(|bits| (32..=57).contains(bits))?;
         let (name, detail) = (take_text(&mut cursor)?, take_text(&mut cursor)?);
         let footprint = cursor.value()?;
-        let (records, instructions) = (
-            cursor.value()?.checked_sub(1),
-            cursor.value()?.checked_sub(1),
-        );
+        let (records, instructions) = (cursor.value()?.checked_sub(1), cursor.value()?.checked_sub(1));
         let count = cursor.value()?;
         let mut start = Vec::new();
         for _ in 0..count {
             let event = event_codec::take(&mut cursor)?;
-            if event_codec::ranges_of(&event)
-                .iter()
-                .any(|(from, len)| from + len > 1 << va_bits)
-            {
+            if event_codec::ranges_of(&event).iter().any(|(from, len)| from + len > 1 << va_bits) {
                 return None;
             }
             start.push(event);
         }
-        let identity = ProgramIdentity {
-            name,
-            detail,
-            footprint,
-            digest: 0,
-        };
-        (cursor.remaining() == 0).then_some(TraceHeader {
-            identity,
-            page_shift,
-            va_bits,
-            records,
-            instructions,
-            start,
-        })
+        let identity = ProgramIdentity { name, detail, footprint, digest: 0 };
+        (cursor.remaining() == 0).then_some(TraceHeader { identity, page_shift, va_bits, records, instructions, start })
     }
 }
 
@@ -198,17 +175,11 @@ pub(super) struct BlockEntry {
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 8)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u64::from_le_bytes)
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 /// A block's header as it stands in the file.
@@ -240,10 +211,7 @@ impl BlockHeader {
     /// Reads the 40 bytes; the error says what is wrong with them.
     pub(super) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<BlockHeader, String> {
         if bytes[..4] != BLOCK_MAGIC {
-            return Err(format!(
-                "there is no block (it begins with {:02x?} instead of \"ABLK\")",
-                &bytes[..4]
-            ));
+            return Err(format!("there is no block (it begins with {:02x?} instead of \"ABLK\")", &bytes[..4]));
         }
         let header = BlockHeader {
             payload_bytes: u32_at(bytes, 4),
@@ -293,11 +261,7 @@ pub(super) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
 }
 
 /// Reads a footer without its trailer; `None` when it is damaged.
-pub(super) fn decode_footer(
-    bytes: &[u8],
-    offset: u64,
-    first_block: u64,
-) -> Option<Vec<BlockEntry>> {
+pub(super) fn decode_footer(bytes: &[u8], offset: u64, first_block: u64) -> Option<Vec<BlockEntry>> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
     if content.len() < 8 || content[..4] != FOOTER_MAGIC || xxh3_64(content) != u64_at(sum, 0) {
         return None;

@@ -30,13 +30,7 @@ pub fn fuzz_trace(bytes: &[u8]) {
 
 /// The other formats, told apart and unpacked as for a file.
 pub fn fuzz_open(bytes: &[u8]) {
-    let opened = foreign(
-        Cursor::new(bytes.to_vec()),
-        Path::new("fuzz"),
-        "fuzz",
-        0,
-        &TraceOptions::default(),
-    );
+    let opened = foreign(Cursor::new(bytes.to_vec()), Path::new("fuzz"), "fuzz", 0, &TraceOptions::default());
     if let Ok(Opened::Foreign { mut source, .. }) = opened {
         drain(&mut *source);
     }

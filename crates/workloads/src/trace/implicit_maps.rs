@@ -24,11 +24,7 @@ pub(super) struct ImplicitMaps {
 
 impl ImplicitMaps {
     pub(super) fn new(granularity: u64) -> ImplicitMaps {
-        ImplicitMaps {
-            shift: granularity.ilog2(),
-            mapped: FxHashSet::default(),
-            recent: [u64::MAX; RECENT],
-        }
+        ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
     }
 
     /// Emits what `record` needs into `batch`, and then the record.
@@ -55,11 +51,7 @@ impl ImplicitMaps {
                 batch.push_event(VmEvent::Map {
                     start: VirtAddr(region << self.shift),
                     len: 1 << self.shift,
-                    protection: Protection {
-                        read: true,
-                        write: true,
-                        execute: true,
-                    },
+                    protection: Protection { read: true, write: true, execute: true },
                     kind,
                 });
             }
@@ -75,12 +67,7 @@ mod tests {
     fn each_neighbourhood_is_mapped_once_before_its_first_record() {
         let mut maps = ImplicitMaps::new(2 << 20);
         let mut batch = Batch::default();
-        let record = |va: u64| Record {
-            pc: VirtAddr(0x40_0000),
-            va: VirtAddr(va),
-            size: 8,
-            ..Record::default()
-        };
+        let record = |va: u64| Record { pc: VirtAddr(0x40_0000), va: VirtAddr(va), size: 8, ..Record::default() };
         for va in [0x1000_0000, 0x1000_0008, 0x101f_fffc, 0x1000_0000] {
             maps.push(record(va), &mut batch);
         }
@@ -88,9 +75,7 @@ mod tests {
             .events
             .iter()
             .map(|(at, event)| match event {
-                VmEvent::Map {
-                    start, len, kind, ..
-                } => (*at, start.0, *len, *kind),
+                VmEvent::Map { start, len, kind, .. } => (*at, start.0, *len, *kind),
                 other => panic!("{other:?} is no mapping"),
             })
             .collect();

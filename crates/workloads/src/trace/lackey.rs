@@ -12,9 +12,7 @@
 
 use super::compressed::Unpacked;
 use super::implicit_maps::ImplicitMaps;
-use ambulator_base::{
-    Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr,
-};
+use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
 /// Longest line that is looked at.
 const LONGEST_LINE: usize = 4096;
@@ -24,9 +22,7 @@ const LARGEST_ACCESS: u64 = 1 << 16;
 /// Whether text may be lackey's.
 pub(super) fn plausible(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
-    line.starts_with(b"==")
-        || line.starts_with(b"--")
-        || matches!(parse(line), Some(Line::Access(..)))
+    line.starts_with(b"==") || line.starts_with(b"--") || matches!(parse(line), Some(Line::Access(..)))
 }
 
 enum Line {
@@ -46,10 +42,7 @@ fn parse(line: &[u8]) -> Option<Line> {
     };
     let (address, size) = std::str::from_utf8(rest).ok()?.trim_end().split_once(',')?;
     let address = u64::from_str_radix(address, 16).ok()?;
-    let size = size
-        .parse()
-        .ok()
-        .filter(|size| (1..=LARGEST_ACCESS).contains(size))?;
+    let size = size.parse().ok().filter(|size| (1..=LARGEST_ACCESS).contains(size))?;
     Some(Line::Access(kind, address, size))
 }
 
@@ -68,24 +61,9 @@ pub(super) struct LackeyReader {
 }
 
 impl LackeyReader {
-    pub(super) fn new(
-        input: Unpacked,
-        identity: ProgramIdentity,
-        maps: Option<ImplicitMaps>,
-        va_bits: u8,
-    ) -> Self {
+    pub(super) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
         let va_mask = (1 << va_bits) - 1;
-        LackeyReader {
-            input,
-            identity,
-            maps,
-            va_mask,
-            line: 0,
-            pc: 0,
-            recorded: true,
-            gap: 0,
-            debt: 0,
-        }
+        LackeyReader { input, identity, maps, va_mask, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
     }
 
     fn access(&mut self, kind: RecordKind, address: u64, size: u64, batch: &mut Batch) {
@@ -125,13 +103,9 @@ impl LackeyReader {
         let text = &text[..text.len().min(LONGEST_LINE)];
         let end = line_end(text).unwrap_or(text.len());
         match parse(&text[..end]) {
-            Some(parsed) if end < LONGEST_LINE => {
-                Ok(Some((parsed, end + usize::from(end < text.len()))))
-            }
+            Some(parsed) if end < LONGEST_LINE => Ok(Some((parsed, end + usize::from(end < text.len())))),
             _ => {
-                let shown: String = String::from_utf8_lossy(&text[..end.min(60)])
-                    .escape_debug()
-                    .collect();
+                let shown: String = String::from_utf8_lossy(&text[..end.min(60)]).escape_debug().collect();
                 Err(self.no_line(&shown))
             }
         }

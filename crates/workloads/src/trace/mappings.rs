@@ -15,10 +15,7 @@ pub(super) struct Mappings {
 }
 
 fn end_of(start: u64, len: u64) -> u64 {
-    start
-        .saturating_add(len)
-        .div_ceil(FRAME_BYTES)
-        .saturating_mul(FRAME_BYTES)
+    start.saturating_add(len).div_ceil(FRAME_BYTES).saturating_mul(FRAME_BYTES)
 }
 
 impl Mappings {
@@ -27,9 +24,7 @@ impl Mappings {
     pub(super) fn allow(&mut self, va: VirtAddr, bytes: u64, kind: AccessKind) -> bool {
         let end = va.0.saturating_add(bytes);
         let (from, to, protection) = self.last[usize::from(kind == AccessKind::Fetch)];
-        (from <= va.0 && end <= to && protection.allows(kind))
-            || self.forked
-            || self.find(va.0, end, kind)
+        (from <= va.0 && end <= to && protection.allows(kind)) || self.forked || self.find(va.0, end, kind)
     }
 
     fn find(&mut self, start: u64, end: u64, kind: AccessKind) -> bool {
@@ -50,33 +45,19 @@ impl Mappings {
     /// Follows an event; false when it touches what is not mapped or not to be touched so.
     pub(super) fn event(&mut self, event: &VmEvent) -> bool {
         match *event {
-            VmEvent::Map {
-                start,
-                len,
-                kind,
-                protection,
-            } => {
+            VmEvent::Map { start, len, kind, protection } => {
                 self.add(start.0, len, protection);
                 if kind == MapKind::Heap && self.heap.is_none() {
                     self.heap = Some((start.0, end_of(start.0, len), protection));
                 }
             }
             VmEvent::Unmap { start, len } => drop(self.remove(start.0, len)),
-            VmEvent::Protect {
-                start,
-                len,
-                protection,
-            } => {
+            VmEvent::Protect { start, len, protection } => {
                 for (from, to, _) in self.remove(start.0, len) {
                     self.ranges.insert(from, (to, protection));
                 }
             }
-            VmEvent::Remap {
-                old,
-                old_len,
-                new,
-                new_len,
-            } => {
+            VmEvent::Remap { old, old_len, new, new_len } => {
                 let moved = self.remove(old.0, old_len);
                 let protection = moved.last().map_or(Protection::READ_WRITE, |range| range.2);
                 self.add(new.0, new_len, protection);
@@ -95,13 +76,8 @@ impl Mappings {
             VmEvent::Fork { .. } => self.forked = true,
             VmEvent::Touch { start, len, write } => {
                 // A read may be of the file's text, which is not known to be readable.
-                let kind = if write {
-                    AccessKind::Store
-                } else {
-                    AccessKind::Load
-                };
-                return self.allow(start, len, kind)
-                    || (!write && self.allow(start, len, AccessKind::Fetch));
+                let kind = if write { AccessKind::Store } else { AccessKind::Load };
+                return self.allow(start, len, kind) || (!write && self.allow(start, len, AccessKind::Fetch));
             }
             _ => {}
         }
@@ -162,75 +138,34 @@ mod tests {
     fn rights_are_followed() {
         let mut maps = Mappings::default();
         let (start, len) = (VirtAddr(0x10000), 0x3000);
-        maps.event(&VmEvent::Map {
-            start,
-            len,
-            protection: Protection::READ_WRITE,
-            kind: MapKind::Anonymous,
-        });
+        maps.event(&VmEvent::Map { start, len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous });
         let middle = VirtAddr(0x11000);
         assert!(maps.allow(middle, 8, AccessKind::Store));
-        maps.event(&VmEvent::Protect {
-            start: middle,
-            len: 0x1000,
-            protection: Protection::READ_EXECUTE,
-        });
-        assert!(
-            !maps.allow(middle, 8, AccessKind::Store) && maps.allow(middle, 8, AccessKind::Fetch)
-        );
-        assert!(
-            maps.allow(start, 0x3000, AccessKind::Load)
-                && !maps.allow(start, 0x3000, AccessKind::Store)
-        );
+        maps.event(&VmEvent::Protect { start: middle, len: 0x1000, protection: Protection::READ_EXECUTE });
+        assert!(!maps.allow(middle, 8, AccessKind::Store) && maps.allow(middle, 8, AccessKind::Fetch));
+        assert!(maps.allow(start, 0x3000, AccessKind::Load) && !maps.allow(start, 0x3000, AccessKind::Store));
         assert!(maps.allow(VirtAddr(0x12000), 0x1000, AccessKind::Store));
-        assert!(!maps.event(&VmEvent::Touch {
-            start,
-            len,
-            write: true
-        }));
+        assert!(!maps.event(&VmEvent::Touch { start, len, write: true }));
     }
 
     #[test]
     fn holes_moves_and_the_heap_are_followed() {
         let mut maps = Model(Mappings::default());
-        let map = |start, len, kind| VmEvent::Map {
-            start: VirtAddr(start),
-            len,
-            protection: Protection::READ_WRITE,
-            kind,
-        };
+        let map =
+            |start, len, kind| VmEvent::Map { start: VirtAddr(start), len, protection: Protection::READ_WRITE, kind };
         maps.event(&map(0x10000, 0x4000, MapKind::Anonymous));
-        maps.event(&VmEvent::Unmap {
-            start: VirtAddr(0x11000),
-            len: 0x1000,
-        });
+        maps.event(&VmEvent::Unmap { start: VirtAddr(0x11000), len: 0x1000 });
         assert!(maps.holds(VirtAddr(0x10ff8), 8) && !maps.holds(VirtAddr(0x10ffc), 8));
         assert!(!maps.holds(VirtAddr(0x11000), 1) && maps.holds(VirtAddr(0x12000), 0x2000));
         maps.event(&map(0x14000, 0x1000, MapKind::Heap));
-        assert!(
-            maps.holds(VirtAddr(0x13ffc), 8),
-            "an access may span two mappings"
-        );
-        maps.event(&VmEvent::Brk {
-            end: VirtAddr(0x16000),
-        });
+        assert!(maps.holds(VirtAddr(0x13ffc), 8), "an access may span two mappings");
+        maps.event(&VmEvent::Brk { end: VirtAddr(0x16000) });
         assert!(maps.holds(VirtAddr(0x15ff8), 8));
-        maps.event(&VmEvent::Brk {
-            end: VirtAddr(0x14000),
-        });
+        maps.event(&VmEvent::Brk { end: VirtAddr(0x14000) });
         assert!(!maps.holds(VirtAddr(0x14000), 8));
-        let moved = VmEvent::Remap {
-            old: VirtAddr(0x12000),
-            old_len: 0x2000,
-            new: VirtAddr(0x90000),
-            new_len: 0x3000,
-        };
+        let moved = VmEvent::Remap { old: VirtAddr(0x12000), old_len: 0x2000, new: VirtAddr(0x90000), new_len: 0x3000 };
         maps.event(&moved);
         assert!(!maps.holds(VirtAddr(0x12000), 8) && maps.holds(VirtAddr(0x92ff8), 8));
-        assert!(!maps.event(&VmEvent::Touch {
-            start: VirtAddr(0x92000),
-            len: 0x2000,
-            write: true
-        }));
+        assert!(!maps.event(&VmEvent::Touch { start: VirtAddr(0x92000), len: 0x2000, write: true }));
     }
 }

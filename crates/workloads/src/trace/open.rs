@@ -55,11 +55,7 @@ pub struct TraceOptions {
 
 impl Default for TraceOptions {
     fn default() -> Self {
-        TraceOptions {
-            implicit_maps: true,
-            map_granularity: 2 << 20,
-            va_bits: 48,
-        }
+        TraceOptions { implicit_maps: true, map_granularity: 2 << 20, va_bits: 48 }
     }
 }
 
@@ -67,37 +63,27 @@ impl TraceOptions {
     /// What is wrong with the settings, as sentences that name the key under `at`.
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut wrong = Vec::new();
-        if !self.map_granularity.is_power_of_two()
-            || !(1 << 12..=1 << 30).contains(&self.map_granularity)
-        {
+        if !self.map_granularity.is_power_of_two() || !(1 << 12..=1 << 30).contains(&self.map_granularity) {
             wrong.push(format!(
                 "{at}.map_granularity is {} bytes: it must be a power of two from 4 KiB to 1 GiB",
                 self.map_granularity
             ));
         }
         if !(32..=57).contains(&self.va_bits) {
-            wrong.push(format!(
-                "{at}.va_bits is {}: virtual addresses have 32 to 57 bits",
-                self.va_bits
-            ));
+            wrong.push(format!("{at}.va_bits is {}: virtual addresses have 32 to 57 bits", self.va_bits));
         }
         wrong
     }
 
     fn maps(&self) -> Option<ImplicitMaps> {
-        self.implicit_maps
-            .then(|| ImplicitMaps::new(self.map_granularity))
+        self.implicit_maps.then(|| ImplicitMaps::new(self.map_granularity))
     }
 }
 
 /// A trace of a known format, still as what it is.
 pub(super) enum Opened {
     Ours(Box<TraceReader<File>>),
-    Foreign {
-        format: TraceFormat,
-        compression: Compression,
-        source: Box<dyn RecordSource>,
-    },
+    Foreign { format: TraceFormat, compression: Compression, source: Box<dyn RecordSource> },
 }
 
 /// Opens a trace file; the format is told by its contents.
@@ -105,10 +91,7 @@ pub(super) enum Opened {
 /// # Errors
 /// When the file is missing, a directory or another thing that is no file, empty, of no known
 /// format, or its beginning is damaged.
-pub fn open_trace(
-    path: &Path,
-    options: &TraceOptions,
-) -> Result<Box<dyn RecordSource>, SourceError> {
+pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     Ok(match open(path, options)? {
         Opened::Ours(reader) => reader,
         Opened::Foreign { source, .. } => source,
@@ -121,26 +104,19 @@ pub(super) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
     if let Some(wrong) = options.validate("trace").into_iter().next() {
         return Err(SourceError::new(wrong));
     }
-    let kind =
-        std::fs::metadata(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
+    let kind = std::fs::metadata(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
     if kind.is_dir() {
         return Err(fail("is a directory; a trace is a file".into()));
     }
     if !kind.is_file() {
-        return Err(fail(
-            "is no ordinary file; a trace is read from a file on disk, so write it there first"
-                .into(),
-        ));
+        return Err(fail("is no ordinary file; a trace is read from a file on disk, so write it there first".into()));
     }
     if kind.len() == 0 {
         return Err(fail("the trace is empty (0 bytes)".into()));
     }
-    let mut file =
-        File::open(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
+    let mut file = File::open(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
     let mut head = [0; 8];
-    let got = file
-        .read(&mut head)
-        .map_err(|e| fail(format!("cannot be read: {e}")))?;
+    let got = file.read(&mut head).map_err(|e| fail(format!("cannot be read: {e}")))?;
     if compressed::is_ours(&head[..got]) {
         return TraceReader::new(file, &name).map(|reader| Opened::Ours(Box::new(reader)));
     }
@@ -196,17 +172,11 @@ pub(super) fn foreign(
         )));
     };
     let identity = ProgramIdentity {
-        name: path.file_stem().map_or_else(
-            || name.to_owned(),
-            |stem| stem.to_string_lossy().into_owned(),
-        ),
+        name: path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         detail: format!(
             "{format} trace{}",
             match options.implicit_maps {
-                true => format!(
-                    ", mappings made up in neighbourhoods of {} bytes",
-                    options.map_granularity
-                ),
+                true => format!(", mappings made up in neighbourhoods of {} bytes", options.map_granularity),
                 false => ", without mappings".into(),
             }
         ),
@@ -214,22 +184,8 @@ pub(super) fn foreign(
         digest,
     };
     let source: Box<dyn RecordSource> = match format {
-        TraceFormat::Lackey => Box::new(LackeyReader::new(
-            input,
-            identity,
-            options.maps(),
-            options.va_bits,
-        )),
-        _ => Box::new(ChampSimReader::new(
-            input,
-            identity,
-            options.maps(),
-            options.va_bits,
-        )),
+        TraceFormat::Lackey => Box::new(LackeyReader::new(input, identity, options.maps(), options.va_bits)),
+        _ => Box::new(ChampSimReader::new(input, identity, options.maps(), options.va_bits)),
     };
-    Ok(Opened::Foreign {
-        format,
-        compression,
-        source,
-    })
+    Ok(Opened::Foreign { format, compression, source })
 }

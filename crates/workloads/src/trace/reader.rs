@@ -2,8 +2,8 @@
 
 use super::decode::Decoder;
 use super::format::{
-    BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY,
-    TRAILER_BYTES, TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, TRAILER_BYTES,
+    TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,
 };
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::io::{Read, Seek, SeekFrom};
@@ -68,11 +68,7 @@ impl<R: Read + Seek> TraceReader<R> {
             before += u64::from(entry.records);
             digest.update(&entry.checksum.to_le_bytes());
         }
-        let sum = |of: fn(&BlockEntry) -> u64| {
-            entries
-                .iter()
-                .fold(0u64, |all, entry| all.saturating_add(of(entry)))
-        };
+        let sum = |of: fn(&BlockEntry) -> u64| entries.iter().fold(0u64, |all, entry| all.saturating_add(of(entry)));
         let mut info = TraceInfo {
             records: sum(|e| u64::from(e.records)),
             events: sum(|e| u64::from(e.events)) + header.start.len() as u64,
@@ -118,11 +114,7 @@ impl<R: Read + Seek> TraceReader<R> {
         self.next_block = 0;
         self.start_given = false;
         self.events_only_before = block;
-        self.leave_out = if block < self.entries.len() {
-            (record - before) as u32
-        } else {
-            0
-        };
+        self.leave_out = if block < self.entries.len() { (record - before) as u32 } else { 0 };
     }
 
     fn damaged(&self, block: usize, offset: u64, what: &str) -> SourceError {
@@ -139,64 +131,39 @@ impl<R: Read + Seek> TraceReader<R> {
     fn load(&mut self, block: usize) -> Result<BlockHeader, SourceError> {
         let offset = self.entries[block].offset;
         let io = |e: std::io::Error, name: &str| {
-            SourceError::new(format!(
-                "{name}: block {block} at byte {offset} cannot be read: {e}"
-            ))
+            SourceError::new(format!("{name}: block {block} at byte {offset} cannot be read: {e}"))
         };
-        self.source
-            .seek(SeekFrom::Start(offset))
-            .map_err(|e| io(e, &self.name))?;
+        self.source.seek(SeekFrom::Start(offset)).map_err(|e| io(e, &self.name))?;
         let mut head = [0; BLOCK_HEADER_BYTES];
-        self.source
-            .read_exact(&mut head)
-            .map_err(|e| io(e, &self.name))?;
-        let header =
-            BlockHeader::decode(&head).map_err(|what| self.damaged(block, offset, &what))?;
+        self.source.read_exact(&mut head).map_err(|e| io(e, &self.name))?;
+        let header = BlockHeader::decode(&head).map_err(|what| self.damaged(block, offset, &what))?;
         let end = offset + BLOCK_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
         if end > self.info.bytes {
-            let what = format!(
-                "it claims to end at byte {end}, and the file ends at byte {}",
-                self.info.bytes
-            );
+            let what = format!("it claims to end at byte {end}, and the file ends at byte {}", self.info.bytes);
             return Err(self.damaged(block, offset, &what));
         }
         self.payload.resize(header.payload_bytes as usize, 0);
-        self.source
-            .read_exact(&mut self.payload)
-            .map_err(|e| io(e, &self.name))?;
+        self.source.read_exact(&mut self.payload).map_err(|e| io(e, &self.name))?;
         let sum = checksum(&head[..32], &self.payload);
         let entry = &self.entries[block];
         if sum != header.checksum {
-            let what = format!(
-                "its checksum is {sum:016x} where {:016x} was written",
-                header.checksum
-            );
+            let what = format!("its checksum is {sum:016x} where {:016x} was written", header.checksum);
             return Err(self.damaged(block, offset, &what));
         }
         if (entry.checksum, entry.records, entry.events) != (sum, header.records, header.events)
             || header.first_record != self.first_records[block]
         {
-            return Err(self.damaged(
-                block,
-                offset,
-                "it is not the block that the footer lists here",
-            ));
+            return Err(self.damaged(block, offset, "it is not the block that the footer lists here"));
         }
         Ok(header)
     }
 }
 
-fn read_header<R: Read>(
-    source: &mut R,
-    name: &str,
-    bytes: u64,
-) -> Result<(TraceHeader, u64, Xxh3), SourceError> {
+fn read_header<R: Read>(source: &mut R, name: &str, bytes: u64) -> Result<(TraceHeader, u64, Xxh3), SourceError> {
     let fail = |what: String| Err(SourceError::new(format!("{name}: {what}")));
     let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
     if bytes < (HEADER_PREFIX_BYTES + 8) as u64 {
-        return fail(format!(
-            "the trace is cut short: it has {bytes} bytes, less than a header"
-        ));
+        return fail(format!("the trace is cut short: it has {bytes} bytes, less than a header"));
     }
     let mut head = vec![0; HEADER_PREFIX_BYTES];
     source.read_exact(&mut head).map_err(io)?;
@@ -205,9 +172,7 @@ fn read_header<R: Read>(
     }
     let version = u16::from_le_bytes([head[8], head[9]]);
     if version != VERSION {
-        return fail(format!(
-            "it is an Ambulator trace of version {version}; this program reads version {VERSION}"
-        ));
+        return fail(format!("it is an Ambulator trace of version {version}; this program reads version {VERSION}"));
     }
     let body_bytes = u32_at(&head, 12);
     let all = HEADER_PREFIX_BYTES as u64 + u64::from(body_bytes) + 8;
@@ -217,15 +182,10 @@ fn read_header<R: Read>(
         ));
     }
     head.resize(all as usize, 0);
-    source
-        .read_exact(&mut head[HEADER_PREFIX_BYTES..])
-        .map_err(io)?;
+    source.read_exact(&mut head[HEADER_PREFIX_BYTES..]).map_err(io)?;
     let (content, sum) = head.split_at(all as usize - 8);
     if xxh3_64(content) != u64_at(sum, 0) {
-        return fail(format!(
-            "the header (bytes 0 to {}) is damaged: its checksum does not fit",
-            all - 1
-        ));
+        return fail(format!("the header (bytes 0 to {}) is damaged: its checksum does not fit", all - 1));
     }
     let Some(header) = TraceHeader::decode_body(&content[HEADER_PREFIX_BYTES..]) else {
         return fail("the header is not what version 1 of the format has: was it written by another program?".into());
@@ -236,11 +196,7 @@ fn read_header<R: Read>(
 }
 
 /// The index, or `None` when the file does not end in a sound one.
-fn read_footer<R: Read + Seek>(
-    source: &mut R,
-    head: u64,
-    bytes: u64,
-) -> std::io::Result<Option<Vec<BlockEntry>>> {
+fn read_footer<R: Read + Seek>(source: &mut R, head: u64, bytes: u64) -> std::io::Result<Option<Vec<BlockEntry>>> {
     if bytes < head + TRAILER_BYTES as u64 {
         return Ok(None);
     }
@@ -261,12 +217,7 @@ fn read_footer<R: Read + Seek>(
 type Scanned = (Vec<BlockEntry>, Option<String>);
 
 /// Finds the whole blocks of a file without a footer.
-fn scan<R: Read + Seek>(
-    source: &mut R,
-    name: &str,
-    head: u64,
-    bytes: u64,
-) -> Result<Scanned, SourceError> {
+fn scan<R: Read + Seek>(source: &mut R, name: &str, head: u64, bytes: u64) -> Result<Scanned, SourceError> {
     let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
     let mut entries: Vec<BlockEntry> = Vec::new();
     let (mut offset, mut first_record) = (head, 0);
@@ -325,11 +276,7 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
         batch.clear();
         if !self.start_given {
             self.start_given = true;
-            self.info
-                .header
-                .start
-                .iter()
-                .for_each(|event| batch.push_event(event.clone()));
+            self.info.header.start.iter().for_each(|event| batch.push_event(event.clone()));
         }
         let va_limit = 1 << self.info.header.va_bits;
         while self.next_block < self.entries.len() {
@@ -337,19 +284,8 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
             let header = self.load(block)?;
             let (records, events) = (header.records as usize, header.events as usize);
             let only_events = block < self.events_only_before;
-            let decode = if only_events {
-                Decoder::decode_events
-            } else {
-                Decoder::decode
-            };
-            if let Err(what) = decode(
-                &mut self.decoder,
-                &self.payload,
-                records,
-                events,
-                va_limit,
-                batch,
-            ) {
+            let decode = if only_events { Decoder::decode_events } else { Decoder::decode };
+            if let Err(what) = decode(&mut self.decoder, &self.payload, records, events, va_limit, batch) {
                 batch.clear();
                 return Err(self.damaged(block, self.entries[block].offset, &what));
             }
@@ -359,10 +295,7 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
             }
             let out = std::mem::take(&mut self.leave_out);
             batch.records.drain(..out as usize);
-            batch
-                .events
-                .iter_mut()
-                .for_each(|event| event.0 = event.0.saturating_sub(out));
+            batch.events.iter_mut().for_each(|event| event.0 = event.0.saturating_sub(out));
             return Ok(true);
         }
         Ok(!batch.is_empty())
@@ -370,10 +303,6 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
 
     fn progress(&self) -> Option<f64> {
         let all = self.entries.len().max(1) as f64;
-        Some(if self.entries.is_empty() {
-            1.0
-        } else {
-            self.next_block as f64 / all
-        })
+        Some(if self.entries.is_empty() { 1.0 } else { self.next_block as f64 / all })
     }
 }

@@ -4,8 +4,7 @@ use super::compressed::Compression;
 use super::mappings::Mappings;
 use super::open::{Opened, TraceFormat, TraceOptions, open};
 use ambulator_base::{
-    AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError,
-    VmEvent,
+    AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -100,10 +99,7 @@ impl Pages {
     }
 
     fn count(&self) -> u64 {
-        self.words
-            .values()
-            .map(|word| u64::from(word.count_ones()))
-            .sum()
+        self.words.values().map(|word| u64::from(word.count_ones())).sum()
     }
 }
 
@@ -119,18 +115,9 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
         Opened::Ours(reader) => {
             notes.extend(reader.info().recovered.clone());
-            (
-                TraceFormat::Ambulator,
-                Compression::None,
-                Some(reader.info().blocks),
-                reader,
-            )
+            (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader)
         }
-        Opened::Foreign {
-            format,
-            compression,
-            source,
-        } => (format, compression, None, source),
+        Opened::Foreign { format, compression, source } => (format, compression, None, source),
     };
     let mut all = TraceSummary {
         format,
@@ -162,8 +149,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         damage: None,
         notes,
     };
-    let (mut pages, mut mappings, mut batch) =
-        (Pages::default(), Mappings::default(), Batch::default());
+    let (mut pages, mut mappings, mut batch) = (Pages::default(), Mappings::default(), Batch::default());
     let (mut mapped, mut region, mut regions) = (false, false, false);
     loop {
         match source.fill(&mut batch) {
@@ -189,9 +175,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
                     VmEvent::RegionBegin => (region, regions) = (true, true),
                     VmEvent::RegionEnd => region = false,
                     VmEvent::Touch { len, .. } => {
-                        all.prepared_pages = all
-                            .prepared_pages
-                            .saturating_add(len.div_ceil(1 << FRAME_SHIFT));
+                        all.prepared_pages = all.prepared_pages.saturating_add(len.div_ceil(1 << FRAME_SHIFT));
                     }
                     _ => {}
                 }
@@ -230,13 +214,10 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         all.region_instructions = all.instructions;
     }
     if !mapped {
-        all.notes.push(
-            "the trace maps nothing: an operating system model will refuse its accesses".into(),
-        );
+        all.notes.push("the trace maps nothing: an operating system model will refuse its accesses".into());
     }
     if all.dependent == 0 && all.records > 0 {
-        all.notes
-            .push("the trace has no dependences: a timing model overlaps all of its misses".into());
+        all.notes.push("the trace has no dependences: a timing model overlaps all of its misses".into());
     }
     all.touched_pages = pages.count();
     all.footprint = all.touched_pages << FRAME_SHIFT;
@@ -264,23 +245,14 @@ impl fmt::Display for HeadLine {
                     RecordKind::BranchNotTaken => "not-taken",
                     RecordKind::BranchTaken => "taken",
                 };
-                write!(
-                    f,
-                    "+{:<4} {:#014x} {kind:<9} {:#014x} {:>2} bytes",
-                    r.gap, r.pc.0, r.va.0, r.size
-                )?;
+                write!(f, "+{:<4} {:#014x} {kind:<9} {:#014x} {:>2} bytes", r.gap, r.pc.0, r.va.0, r.size)?;
                 match (r.dep1, r.dep2) {
                     (0, 0) => Ok(()),
                     (one, 0) | (0, one) => write!(f, "  after -{one}"),
                     (one, two) => write!(f, "  after -{one} and -{two}"),
                 }
             }
-            HeadLine::Event(VmEvent::Map {
-                start,
-                len,
-                protection,
-                kind,
-            }) => {
+            HeadLine::Event(VmEvent::Map { start, len, protection, kind }) => {
                 let right = |has: bool, letter: char| if has { letter } else { '-' };
                 write!(
                     f,
@@ -292,12 +264,7 @@ impl fmt::Display for HeadLine {
                 )
             }
             HeadLine::Event(VmEvent::Touch { start, len, write }) => {
-                write!(
-                    f,
-                    "touch  {:#014x} {len:>12} bytes {}",
-                    start.0,
-                    if *write { "written" } else { "read" }
-                )
+                write!(f, "touch  {:#014x} {len:>12} bytes {}", start.0, if *write { "written" } else { "read" })
             }
             HeadLine::Event(event) => write!(f, "{event:?}"),
         }
@@ -309,11 +276,7 @@ impl fmt::Display for HeadLine {
 ///
 /// # Errors
 /// When the trace cannot be opened, or is damaged before the lines are complete.
-pub fn head(
-    path: &Path,
-    options: &TraceOptions,
-    count: usize,
-) -> Result<Vec<HeadLine>, SourceError> {
+pub fn head(path: &Path, options: &TraceOptions, count: usize) -> Result<Vec<HeadLine>, SourceError> {
     let mut source = super::open_trace(path, options)?;
     let (mut lines, mut batch) = (Vec::new(), Batch::default());
     let (mut records, mut events_shown) = (0, 0);

@@ -7,26 +7,13 @@ use std::io::Cursor;
 
 pub(super) fn any_event() -> impl Strategy<Value = VmEvent> {
     let range = || (0u64..1 << 46, 0u64..1 << 40);
-    let rights =
-        (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(read, write, execute)| {
-            Protection {
-                read,
-                write,
-                execute,
-            }
-        });
-    let kind = prop_oneof![
-        Just(MapKind::Anonymous),
-        Just(MapKind::File),
-        Just(MapKind::Heap),
-        Just(MapKind::Stack)
-    ];
-    let advice = prop_oneof![
-        Just(Advice::Huge),
-        Just(Advice::NoHuge),
-        Just(Advice::DontNeed),
-        Just(Advice::Free)
-    ];
+    let rights = (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(read, write, execute)| Protection {
+        read,
+        write,
+        execute,
+    });
+    let kind = prop_oneof![Just(MapKind::Anonymous), Just(MapKind::File), Just(MapKind::Heap), Just(MapKind::Stack)];
+    let advice = prop_oneof![Just(Advice::Huge), Just(Advice::NoHuge), Just(Advice::DontNeed), Just(Advice::Free)];
     prop_oneof![
         (range(), rights.clone(), kind).prop_map(|((s, len), protection, kind)| VmEvent::Map {
             start: VirtAddr(s),
@@ -34,42 +21,20 @@ pub(super) fn any_event() -> impl Strategy<Value = VmEvent> {
             protection,
             kind
         }),
-        range().prop_map(|(s, len)| VmEvent::Unmap {
-            start: VirtAddr(s),
-            len
-        }),
-        (range(), rights).prop_map(|((s, len), protection)| VmEvent::Protect {
-            start: VirtAddr(s),
-            len,
-            protection
-        }),
+        range().prop_map(|(s, len)| VmEvent::Unmap { start: VirtAddr(s), len }),
+        (range(), rights).prop_map(|((s, len), protection)| VmEvent::Protect { start: VirtAddr(s), len, protection }),
         (range(), range()).prop_map(|((o, old_len), (n, new_len))| VmEvent::Remap {
             old: VirtAddr(o),
             old_len,
             new: VirtAddr(n),
             new_len
         }),
-        (range(), advice).prop_map(|((s, len), advice)| VmEvent::Advise {
-            start: VirtAddr(s),
-            len,
-            advice
-        }),
+        (range(), advice).prop_map(|((s, len), advice)| VmEvent::Advise { start: VirtAddr(s), len, advice }),
         (0u64..1 << 46).prop_map(|end| VmEvent::Brk { end: VirtAddr(end) }),
-        any::<u32>().prop_map(|n| VmEvent::Fork {
-            child: ProcessId(n)
-        }),
-        any::<u32>().prop_map(|n| VmEvent::Exit {
-            process: ProcessId(n)
-        }),
-        any::<(u32, u32)>().prop_map(|(p, thread)| VmEvent::Switch {
-            process: ProcessId(p),
-            thread
-        }),
-        (range(), any::<bool>()).prop_map(|((s, len), write)| VmEvent::Touch {
-            start: VirtAddr(s),
-            len,
-            write
-        }),
+        any::<u32>().prop_map(|n| VmEvent::Fork { child: ProcessId(n) }),
+        any::<u32>().prop_map(|n| VmEvent::Exit { process: ProcessId(n) }),
+        any::<(u32, u32)>().prop_map(|(p, thread)| VmEvent::Switch { process: ProcessId(p), thread }),
+        (range(), any::<bool>()).prop_map(|((s, len), write)| VmEvent::Touch { start: VirtAddr(s), len, write }),
         Just(VmEvent::RegionBegin),
         Just(VmEvent::RegionEnd),
     ]
@@ -86,16 +51,8 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
     let wide = prop_oneof![0u64..1 << 57, 0u64..1 << 20, Just((1 << 57) - 1)];
     let gap = prop_oneof![3 => 0u32..10, 1 => any::<u32>()];
     let dep = || prop_oneof![3 => Just(0u16), 1 => any::<u16>()];
-    (
-        prop_oneof![0u64..1 << 57, 0x1000u64..0x1010],
-        wide,
-        gap,
-        dep(),
-        dep(),
-        1u8..=64,
-        kind,
-    )
-        .prop_map(|(pc, va, gap, dep1, dep2, size, kind)| Record {
+    (prop_oneof![0u64..1 << 57, 0x1000u64..0x1010], wide, gap, dep(), dep(), 1u8..=64, kind).prop_map(
+        |(pc, va, gap, dep1, dep2, size, kind)| Record {
             pc: VirtAddr(pc),
             va: VirtAddr(va),
             gap,
@@ -103,20 +60,13 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
             dep2,
             size,
             kind,
-        })
+        },
+    )
 }
 
 fn header(name: &str) -> TraceHeader {
-    let identity = ProgramIdentity {
-        name: name.into(),
-        detail: "made by a test".into(),
-        footprint: 4096,
-        digest: 0,
-    };
-    TraceHeader {
-        identity,
-        ..TraceHeader::default()
-    }
+    let identity = ProgramIdentity { name: name.into(), detail: "made by a test".into(), footprint: 4096, digest: 0 };
+    TraceHeader { identity, ..TraceHeader::default() }
 }
 
 /// A stream with loops, strides, random addresses and events, longer than `blocks` blocks.
@@ -125,17 +75,9 @@ pub(super) fn generated(blocks: usize) -> Batch {
     let mut batch = Batch::default();
     for i in 0..(blocks * Batch::TARGET_RECORDS + 100) as u64 {
         if i % 5000 == 17 {
-            batch.push_event(VmEvent::Touch {
-                start: VirtAddr(i << 12),
-                len: 4096,
-                write: true,
-            });
+            batch.push_event(VmEvent::Touch { start: VirtAddr(i << 12), len: 4096, write: true });
         }
-        let va = if i % 3 == 0 {
-            random.below(1 << 40)
-        } else {
-            0x5000_0000 + i * 8
-        };
+        let va = if i % 3 == 0 { random.below(1 << 40) } else { 0x5000_0000 + i * 8 };
         batch.records.push(Record {
             pc: VirtAddr(0x40_1000 + (i % 3) * 4 + (i % 7) / 6 * 64),
             va: VirtAddr(va),
@@ -143,11 +85,7 @@ pub(super) fn generated(blocks: usize) -> Batch {
             dep1: (i % 3 == 1) as u16,
             dep2: 0,
             size: 8,
-            kind: if i % 3 == 2 {
-                RecordKind::Store
-            } else {
-                RecordKind::Load
-            },
+            kind: if i % 3 == 2 { RecordKind::Store } else { RecordKind::Load },
         });
     }
     batch
@@ -156,15 +94,7 @@ pub(super) fn generated(blocks: usize) -> Batch {
 pub(super) fn written(batch: &Batch, start: &[VmEvent]) -> Vec<u8> {
     let mut head = header("generated");
     head.start = start.to_vec();
-    let mut writer = TraceWriter::new(
-        Vec::new(),
-        head,
-        &TraceWriterSpec {
-            level: 1,
-            va_bits: 57,
-        },
-    )
-    .unwrap();
+    let mut writer = TraceWriter::new(Vec::new(), head, &TraceWriterSpec { level: 1, va_bits: 57 }).unwrap();
     let mut events = batch.events.iter().peekable();
     for (i, record) in batch.records.iter().enumerate() {
         while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= i) {
@@ -182,19 +112,9 @@ pub(super) fn drained(source: &mut dyn RecordSource) -> Result<Batch, SourceErro
     let (mut all, mut batch) = (Batch::default(), Batch::default());
     while source.fill(&mut batch)? {
         let before = all.records.len() as u32;
-        assert!(
-            batch
-                .events
-                .iter()
-                .all(|(at, _)| *at as usize <= batch.records.len())
-        );
+        assert!(batch.events.iter().all(|(at, _)| *at as usize <= batch.records.len()));
         all.records.append(&mut batch.records);
-        all.events.extend(
-            batch
-                .events
-                .drain(..)
-                .map(|(at, event)| (before + at, event)),
-        );
+        all.events.extend(batch.events.drain(..).map(|(at, event)| (before + at, event)));
     }
     assert!(batch.is_empty());
     Ok(all)
@@ -285,11 +205,7 @@ fn seeking_keeps_the_events_and_drops_the_records_before() {
         assert_eq!(rest.records, batch.records[first..]);
         assert_eq!(rest.events.len(), batch.events.len() + 1);
         let positions = |events: &[(u32, VmEvent)]| events.iter().map(|e| e.0).collect::<Vec<_>>();
-        let shifted: Vec<u32> = batch
-            .events
-            .iter()
-            .map(|e| e.0.saturating_sub(first as u32))
-            .collect();
+        let shifted: Vec<u32> = batch.events.iter().map(|e| e.0.saturating_sub(first as u32)).collect();
         assert_eq!(positions(&rest.events[1..]), shifted);
     }
 }
@@ -306,13 +222,7 @@ fn a_killed_writer_leaves_its_whole_blocks() {
     // Without a footer: everything. Cut in the last block: the two before it.
     let footer = whole.len() - 16 - (8 + 3 * 32 + 8);
     let mut r = reader(whole[..footer].to_vec());
-    assert!(
-        r.info()
-            .recovered
-            .as_ref()
-            .unwrap()
-            .contains("3 blocks, 65636 records")
-    );
+    assert!(r.info().recovered.as_ref().unwrap().contains("3 blocks, 65636 records"));
     assert!(r.identity().detail.contains("no sound footer"));
     assert_eq!(drained(&mut r).unwrap(), batch);
     let mut r = reader(whole[..footer - 1].to_vec());
@@ -323,10 +233,7 @@ fn a_killed_writer_leaves_its_whole_blocks() {
     let mut r = reader(zeroed);
     assert_eq!(drained(&mut r).unwrap().records, batch.records[..65536]);
     // The digest of a whole file does not depend on how it was indexed.
-    assert_eq!(
-        reader(whole.clone()).identity().digest,
-        reader(whole[..footer].to_vec()).identity().digest
-    );
+    assert_eq!(reader(whole.clone()).identity().digest, reader(whole[..footer].to_vec()).identity().digest);
 }
 
 #[test]
@@ -343,27 +250,16 @@ fn damage_is_named_with_block_and_byte() {
     assert!(r.fill(&mut first).unwrap());
     let error = r.fill(&mut first).unwrap_err().message;
     assert!(error.starts_with("t.amb: block 1 at byte "), "{error}");
-    assert!(
-        error.contains("checksum") && error.contains("The 32768 records before it are good"),
-        "{error}"
-    );
+    assert!(error.contains("checksum") && error.contains("The 32768 records before it are good"), "{error}");
 }
 
 #[test]
 fn other_versions_and_damaged_headers_are_refused() {
     let bytes = written(&generated(0), &[]);
-    let message = |bytes: Vec<u8>| {
-        TraceReader::new(Cursor::new(bytes), "t.amb")
-            .err()
-            .unwrap()
-            .message
-    };
+    let message = |bytes: Vec<u8>| TraceReader::new(Cursor::new(bytes), "t.amb").err().unwrap().message;
     let mut newer = bytes.clone();
     newer[8] = 9;
-    assert_eq!(
-        message(newer),
-        "t.amb: it is an Ambulator trace of version 9; this program reads version 1"
-    );
+    assert_eq!(message(newer), "t.amb: it is an Ambulator trace of version 9; this program reads version 1");
     let mut damaged = bytes.clone();
     damaged[20] ^= 1;
     assert!(message(damaged).contains("checksum does not fit"));
@@ -373,50 +269,10 @@ fn other_versions_and_damaged_headers_are_refused() {
 
 #[test]
 fn the_writer_refuses_what_readers_would_refuse() {
-    let mut writer = TraceWriter::new(
-        Vec::new(),
-        header("x"),
-        &TraceWriterSpec {
-            level: 1,
-            va_bits: 48,
-        },
-    )
-    .unwrap();
-    let record = Record {
-        va: VirtAddr(1 << 48),
-        size: 8,
-        ..Record::default()
-    };
-    assert!(
-        writer
-            .push(&record)
-            .unwrap_err()
-            .message
-            .contains("0x1000000000000")
-    );
-    assert!(
-        writer
-            .push(&Record {
-                size: 0,
-                ..Record::default()
-            })
-            .is_err()
-    );
-    assert!(
-        writer
-            .event(VmEvent::Unmap {
-                start: VirtAddr(u64::MAX),
-                len: 2
-            })
-            .is_err()
-    );
-    assert_eq!(
-        TraceWriterSpec {
-            level: 0,
-            va_bits: 64
-        }
-        .validate("trace")
-        .len(),
-        2
-    );
+    let mut writer = TraceWriter::new(Vec::new(), header("x"), &TraceWriterSpec { level: 1, va_bits: 48 }).unwrap();
+    let record = Record { va: VirtAddr(1 << 48), size: 8, ..Record::default() };
+    assert!(writer.push(&record).unwrap_err().message.contains("0x1000000000000"));
+    assert!(writer.push(&Record { size: 0, ..Record::default() }).is_err());
+    assert!(writer.event(VmEvent::Unmap { start: VirtAddr(u64::MAX), len: 2 }).is_err());
+    assert_eq!(TraceWriterSpec { level: 0, va_bits: 64 }.validate("trace").len(), 2);
 }

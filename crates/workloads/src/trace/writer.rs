@@ -24,10 +24,7 @@ pub struct TraceWriterSpec {
 
 impl Default for TraceWriterSpec {
     fn default() -> Self {
-        TraceWriterSpec {
-            level: 9,
-            va_bits: 57,
-        }
+        TraceWriterSpec { level: 9, va_bits: 57 }
     }
 }
 
@@ -36,16 +33,10 @@ impl TraceWriterSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         if !(1..=22).contains(&self.level) {
-            wrong.push(format!(
-                "{at}.level is {}: zstd has levels 1 to 22",
-                self.level
-            ));
+            wrong.push(format!("{at}.level is {}: zstd has levels 1 to 22", self.level));
         }
         if !(32..=57).contains(&self.va_bits) {
-            wrong.push(format!(
-                "{at}.va_bits is {}: virtual addresses have 32 to 57 bits",
-                self.va_bits
-            ));
+            wrong.push(format!("{at}.va_bits is {}: virtual addresses have 32 to 57 bits", self.va_bits));
         }
         wrong
     }
@@ -69,20 +60,13 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     /// When the settings are invalid, or the header cannot be written.
-    pub fn new(
-        mut out: W,
-        mut header: TraceHeader,
-        spec: &TraceWriterSpec,
-    ) -> Result<TraceWriter<W>, SourceError> {
+    pub fn new(mut out: W, mut header: TraceHeader, spec: &TraceWriterSpec) -> Result<TraceWriter<W>, SourceError> {
         if let Some(wrong) = spec.validate("trace").into_iter().next() {
             return Err(SourceError::new(wrong));
         }
         header.va_bits = spec.va_bits;
         let va_limit = 1 << spec.va_bits;
-        header
-            .start
-            .iter()
-            .try_for_each(|event| check_event(event, va_limit))?;
+        header.start.iter().try_for_each(|event| check_event(event, va_limit))?;
         let bytes = header.encode();
         if bytes.len() as u64 > u64::from(super::format::MAX_HEADER_BODY) {
             return Err(SourceError::new(format!(
@@ -111,18 +95,12 @@ impl<W: Write> TraceWriter<W> {
     /// writing fails.
     #[inline]
     pub fn push(&mut self, record: &Record) -> Result<(), SourceError> {
-        if record.va.0 | record.pc.0 >= self.va_limit
-            || (record.is_data() && !(1..=64).contains(&record.size))
-        {
+        if record.va.0 | record.pc.0 >= self.va_limit || (record.is_data() && !(1..=64).contains(&record.size)) {
             return Err(self.refusal(record));
         }
         self.instructions += record.instructions();
         self.batch.records.push(*record);
-        if self.batch.records.len() == MAX_RECORDS {
-            self.write_block()
-        } else {
-            Ok(())
-        }
+        if self.batch.records.len() == MAX_RECORDS { self.write_block() } else { Ok(()) }
     }
 
     #[cold]
@@ -146,11 +124,7 @@ impl<W: Write> TraceWriter<W> {
     pub fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
         check_event(&event, self.va_limit)?;
         self.batch.push_event(event);
-        if self.batch.events.len() == MAX_EVENTS {
-            self.write_block()
-        } else {
-            Ok(())
-        }
+        if self.batch.events.len() == MAX_EVENTS { self.write_block() } else { Ok(()) }
     }
 
     /// Records so far.
@@ -174,10 +148,7 @@ impl<W: Write> TraceWriter<W> {
             checksum: 0,
         };
         let (head, checksum) = header.encode(&payload);
-        self.out
-            .write_all(&head)
-            .and_then(|()| self.out.write_all(&payload))
-            .map_err(cannot_write)?;
+        self.out.write_all(&head).and_then(|()| self.out.write_all(&payload)).map_err(cannot_write)?;
         self.entries.push(BlockEntry {
             offset: self.offset,
             records: header.records,
@@ -206,10 +177,7 @@ impl<W: Write> TraceWriter<W> {
             self.write_block()?;
         }
         let footer = encode_footer(&self.entries, self.offset);
-        self.out
-            .write_all(&footer)
-            .and_then(|()| self.out.flush())
-            .map_err(cannot_write)?;
+        self.out.write_all(&footer).and_then(|()| self.out.flush()).map_err(cannot_write)?;
         self.offset += footer.len() as u64;
         Ok(())
     }
@@ -230,8 +198,7 @@ impl<W: Write> RecordSink for TraceWriter<W> {
 }
 
 fn check_event(event: &VmEvent, va_limit: u64) -> Result<(), SourceError> {
-    let outside =
-        |&(start, len): &(u64, u64)| start.checked_add(len).is_none_or(|end| end > va_limit);
+    let outside = |&(start, len): &(u64, u64)| start.checked_add(len).is_none_or(|end| end > va_limit);
     if event_codec::ranges_of(event).iter().any(outside) {
         return Err(SourceError::new(format!(
             "a VM event cannot be written: {event:?} reaches beyond the address width of the trace ({va_limit:#x})"

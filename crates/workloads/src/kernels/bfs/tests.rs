@@ -9,18 +9,9 @@ fn graph() -> Arc<Graph> {
 
 fn objects(graph: &Graph) -> Objects {
     let mut space = AddressSpace::new();
-    let property = PropertyGraph::build(
-        &PropertySpec::default(),
-        &KroneckerSpec::default(),
-        graph,
-        11,
-        &mut space,
-    );
+    let property = PropertyGraph::build(&PropertySpec::default(), &KroneckerSpec::default(), graph, 11, &mut space);
     let queue = space.allocate_array(8, graph.vertices());
-    Objects {
-        graph: property,
-        queue,
-    }
+    Objects { graph: property, queue }
 }
 
 fn arrays(graph: &Graph) -> Arrays {
@@ -37,10 +28,7 @@ fn arrays(graph: &Graph) -> Arrays {
 /// Runs one whole search; its records.
 fn search<S: Steps + 'static>(bfs: &mut Bfs<S>) -> Vec<Record> {
     let mut records = Vec::new();
-    let mut out = Out {
-        records: &mut records,
-        gap: 0,
-    };
+    let mut out = Out { records: &mut records, gap: 0 };
     loop {
         bfs.step(&mut out);
         if bfs.phase == Phase::Take && bfs.head == bfs.queue.len() {
@@ -77,20 +65,13 @@ fn check_tree<S: Steps + 'static>(steps: S) {
     for _ in 0..3 {
         search(&mut bfs);
         let expected = depths(&graph, bfs.root);
-        assert!(
-            expected.iter().flatten().count() > 1000,
-            "the root is in the large component"
-        );
+        assert!(expected.iter().flatten().count() > 1000, "the root is in the large component");
         for v in 0..graph.vertices() as u32 {
             let parent = bfs.parent[v as usize];
             match expected[v as usize] {
                 None => assert_eq!(parent, u32::MAX),
                 Some(0) => assert_eq!(parent, v),
-                Some(depth) => assert_eq!(
-                    expected[parent as usize],
-                    Some(depth - 1),
-                    "vertex {v} under {parent}"
-                ),
+                Some(depth) => assert_eq!(expected[parent as usize], Some(depth - 1), "vertex {v} under {parent}"),
             }
         }
         bfs.next_root();
@@ -109,11 +90,7 @@ fn rows_are_searched_as_the_compiled_loop_does() {
     let mut bfs = Bfs::new(graph.clone(), 4, arrays(&graph));
     let records = search(&mut bfs);
     let a = arrays(&graph);
-    let mut at = records
-        .iter()
-        .enumerate()
-        .skip_while(|(_, r)| r.pc.0 != csr_pc::QUEUE)
-        .peekable();
+    let mut at = records.iter().enumerate().skip_while(|(_, r)| r.pc.0 != csr_pc::QUEUE).peekable();
     let mut seen = vec![false; graph.vertices() as usize];
     seen[bfs.root as usize] = true;
     let mut tail = 1;
@@ -129,19 +106,13 @@ fn rows_are_searched_as_the_compiled_loop_does() {
             assert_eq!(neighbour.va, a.neighbours.at(edge));
             assert_eq!(usize::from(neighbour.dep1), i - offset_at);
             let (_, parent) = next();
-            assert_eq!(
-                (parent.va, parent.dep1, parent.gap),
-                (a.parent.at(u64::from(v)), 1, 2)
-            );
+            assert_eq!((parent.va, parent.dep1, parent.gap), (a.parent.at(u64::from(v)), 1, 2));
             let (_, branch) = next();
             let new = !std::mem::replace(&mut seen[v as usize], true);
             assert_eq!(branch.kind == RecordKind::BranchNotTaken, new);
             if new {
                 let (_, set) = next();
-                assert_eq!(
-                    (set.va, set.kind, set.dep1),
-                    (a.parent.at(u64::from(v)), RecordKind::Store, 3)
-                );
+                assert_eq!((set.va, set.kind, set.dep1), (a.parent.at(u64::from(v)), RecordKind::Store, 3));
                 assert_eq!(next().1.va, a.queue.at(tail));
                 tail += 1;
             }
@@ -163,38 +134,16 @@ fn objects_are_searched_through_their_pointers() {
     assert_eq!(of(property_pc::LEAVE).count(), bfs.queue.len());
     let mut expected = bfs.queue.iter().flat_map(|&u| {
         let o = &o;
-        graph
-            .neighbours_of(u)
-            .iter()
-            .enumerate()
-            .map(move |(k, &v)| (o.graph.edge(u, k as u64), v))
+        graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (o.graph.edge(u, k as u64), v))
     });
-    for (i, r) in records
-        .iter()
-        .enumerate()
-        .filter(|(_, r)| r.pc.0 == property_pc::TARGET)
-    {
+    for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
         let (edge, v) = expected.next().unwrap();
         assert_eq!(r.va, edge);
-        assert_eq!(
-            records[i - usize::from(r.dep1)].pc.0,
-            property_pc::BEGIN,
-            "the edges' pointer names the edge"
-        );
-        assert_eq!(
-            (records[i + 1].va, records[i + 1].dep1),
-            (o.graph.index.at(u64::from(v)), 1)
-        );
-        assert_eq!(
-            (records[i + 2].va, records[i + 2].dep1),
-            (o.graph.field(v, vertex_field::COLOUR), 1)
-        );
+        assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::BEGIN, "the edges' pointer names the edge");
+        assert_eq!((records[i + 1].va, records[i + 1].dep1), (o.graph.index.at(u64::from(v)), 1));
+        assert_eq!((records[i + 2].va, records[i + 2].dep1), (o.graph.field(v, vertex_field::COLOUR), 1));
     }
-    for (i, r) in records
-        .iter()
-        .enumerate()
-        .filter(|(_, r)| r.pc.0 == property_pc::LEAVE)
-    {
+    for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::LEAVE) {
         assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::OBJECT);
     }
 }
