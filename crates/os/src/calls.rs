@@ -3,9 +3,7 @@
 use crate::kernel::{Kernel, process_mut, table_context};
 use crate::vma::pages_of;
 use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PteFlags, Vma};
-use ambulator_base::{
-    AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent,
-};
+use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
 
 fn range(start: VirtAddr, len: u64, call: &str) -> Result<(VirtAddr, VirtAddr), OsError> {
     pages_of(start, len).ok_or_else(|| {
@@ -23,11 +21,7 @@ impl Kernel {
     pub fn event(&mut self, process: ProcessId, event: &VmEvent) -> Result<(), OsError> {
         match *event {
             VmEvent::Touch { start, len, write } => {
-                let access = if write {
-                    AccessKind::Store
-                } else {
-                    AccessKind::Load
-                };
+                let access = if write { AccessKind::Store } else { AccessKind::Load };
                 return self.touch(process, start, len, access);
             }
             VmEvent::RegionBegin | VmEvent::RegionEnd | VmEvent::Switch { .. } => return Ok(()),
@@ -36,34 +30,17 @@ impl Kernel {
         self.counters.syscalls += 1;
         self.ledger.charge(LedgerCause::Syscall, self.costs.syscall);
         match *event {
-            VmEvent::Map {
-                start,
-                len,
-                protection,
-                kind,
-            } => self.mmap(process, start, len, protection, kind)?,
+            VmEvent::Map { start, len, protection, kind } => self.mmap(process, start, len, protection, kind)?,
             VmEvent::Unmap { start, len } => self.munmap(process, start, len)?,
-            VmEvent::Protect {
-                start,
-                len,
-                protection,
-            } => self.mprotect(process, start, len, protection)?,
-            VmEvent::Remap {
-                old,
-                old_len,
-                new,
-                new_len,
-            } => self.mremap(process, old, old_len, new, new_len)?,
+            VmEvent::Protect { start, len, protection } => self.mprotect(process, start, len, protection)?,
+            VmEvent::Remap { old, old_len, new, new_len } => self.mremap(process, old, old_len, new, new_len)?,
             VmEvent::Advise { start, len, advice } => self.madvise(process, start, len, advice)?,
             VmEvent::Brk { end } => self.brk(process, end)?,
             VmEvent::Exit { .. } => self.exit(process)?,
             VmEvent::Fork { .. } => {
                 self.fork(process)?;
             }
-            VmEvent::Touch { .. }
-            | VmEvent::RegionBegin
-            | VmEvent::RegionEnd
-            | VmEvent::Switch { .. } => {}
+            VmEvent::Touch { .. } | VmEvent::RegionBegin | VmEvent::RegionEnd | VmEvent::Switch { .. } => {}
         }
         self.charge_shootdowns();
         Ok(())
@@ -80,67 +57,34 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mmap")?;
         self.drop_areas(process, start, end)?;
-        self.add_area(
-            process,
-            Vma {
-                start,
-                end,
-                protection,
-                kind,
-                huge: HugeAdvice::None,
-            },
-        )
+        self.add_area(process, Vma { start, end, protection, kind, huge: HugeAdvice::None })
     }
 
     /// Puts an area where there is none, and tells table and placement.
     fn add_area(&mut self, process: ProcessId, vma: Vma) -> Result<(), OsError> {
         let owner = process_mut!(self, process);
         owner.vmas.insert(vma);
-        owner
-            .table
-            .vma_added(vma.start, vma.len(), &mut table_context!(self));
+        owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
         let (placement, mut context) = self.place_context();
         for eager in placement.vma_added(process, vma.start, vma.end, &mut context) {
             for i in 0..eager.pages {
-                let page = Page {
-                    start: eager.start.offset(i << 12),
-                    size: PageSize::SIZE_4K,
-                };
-                let flags = PteFlags {
-                    accessed: true,
-                    dirty: vma.protection.write,
-                    ..PteFlags::user(vma.protection)
-                };
-                self.map_page(
-                    process,
-                    Mapping {
-                        page,
-                        frame: eager.frame.offset(i),
-                        flags,
-                    },
-                    false,
-                )?;
+                let page = Page { start: eager.start.offset(i << 12), size: PageSize::SIZE_4K };
+                let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
+                self.map_page(process, Mapping { page, frame: eager.frame.offset(i), flags }, false)?;
                 self.charge_zero(PageSize::SIZE_4K);
             }
         }
         Ok(())
     }
 
-    fn drop_areas(
-        &mut self,
-        process: ProcessId,
-        start: VirtAddr,
-        end: VirtAddr,
-    ) -> Result<(), OsError> {
+    fn drop_areas(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         if self.process(process).vmas.is_free(start, end) {
             return Ok(());
         }
         self.unmap_range(process, start, end)?;
         let owner = process_mut!(self, process);
         for piece in owner.vmas.remove(start, end) {
-            owner
-                .table
-                .vma_removed(piece.start, piece.len(), &mut table_context!(self));
+            owner.table.vma_removed(piece.start, piece.len(), &mut table_context!(self));
         }
         Ok(())
     }
@@ -158,9 +102,7 @@ impl Kernel {
         protection: Protection,
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mprotect")?;
-        process_mut!(self, process)
-            .vmas
-            .change(start, end, |vma| vma.protection = protection);
+        process_mut!(self, process).vmas.change(start, end, |vma| vma.protection = protection);
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
@@ -215,14 +157,7 @@ impl Kernel {
                         "mremap grows [{old}, {old_end}) to {new_end}, but something is mapped behind it; say where it moved to"
                     )));
                 }
-                return self.add_area(
-                    process,
-                    Vma {
-                        start: old_end,
-                        end: new_end,
-                        ..vma
-                    },
-                );
+                return self.add_area(process, Vma { start: old_end, end: new_end, ..vma });
             }
             return Ok(());
         }
@@ -232,14 +167,7 @@ impl Kernel {
             )));
         }
         self.drop_areas(process, new, new_end)?;
-        self.add_area(
-            process,
-            Vma {
-                start: new,
-                end: new_end,
-                ..vma
-            },
-        )?;
+        self.add_area(process, Vma { start: new, end: new_end, ..vma })?;
         self.break_reservations(process, old, old_end);
         self.split_at(process, old)?;
         self.split_at(process, old_end)?;
@@ -259,13 +187,7 @@ impl Kernel {
                     continue;
                 }
                 let entry = self.unmap_page(process, page)?;
-                let mapping = Mapping {
-                    page: Page {
-                        start: to,
-                        size: page.size,
-                    },
-                    ..entry
-                };
+                let mapping = Mapping { page: Page { start: to, size: page.size }, ..entry };
                 self.map_page(process, mapping, truth.copy_on_write())?;
             } else {
                 let pages = &mut process_mut!(self, process).pages;
@@ -277,21 +199,11 @@ impl Kernel {
         self.drop_areas(process, old, old_end)
     }
 
-    fn madvise(
-        &mut self,
-        process: ProcessId,
-        start: VirtAddr,
-        len: u64,
-        advice: Advice,
-    ) -> Result<(), OsError> {
+    fn madvise(&mut self, process: ProcessId, start: VirtAddr, len: u64, advice: Advice) -> Result<(), OsError> {
         let (start, end) = range(start, len, "madvise")?;
         match advice {
-            Advice::Huge => process_mut!(self, process)
-                .vmas
-                .change(start, end, |vma| vma.huge = HugeAdvice::Huge),
-            Advice::NoHuge => process_mut!(self, process)
-                .vmas
-                .change(start, end, |vma| vma.huge = HugeAdvice::NoHuge),
+            Advice::Huge => process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = HugeAdvice::Huge),
+            Advice::NoHuge => process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = HugeAdvice::NoHuge),
             Advice::DontNeed => self.unmap_range(process, start, end)?,
             Advice::Free => self.free_lazily(process, start, end)?,
         }
@@ -299,12 +211,7 @@ impl Kernel {
     }
 
     /// `MADV_FREE`: whole private pages lose their dirty bit; reclaim may drop them while they have none.
-    fn free_lazily(
-        &mut self,
-        process: ProcessId,
-        start: VirtAddr,
-        end: VirtAddr,
-    ) -> Result<(), OsError> {
+    fn free_lazily(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         let mut at = start;
         while let Some((page, truth)) = self.next_page(process, at, end) {
             at = page.end();
@@ -312,18 +219,8 @@ impl Kernel {
                 continue;
             }
             let entry = self.entry(process, page.start)?;
-            self.set_page_flags(
-                process,
-                page,
-                PteFlags {
-                    dirty: false,
-                    accessed: false,
-                    ..entry.flags
-                },
-            )?;
-            process_mut!(self, process)
-                .pages
-                .change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
+            self.set_page_flags(process, page, PteFlags { dirty: false, accessed: false, ..entry.flags })?;
+            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
         }
         Ok(())
     }
@@ -350,14 +247,7 @@ impl Kernel {
                     heap.end
                 )));
             }
-            return self.add_area(
-                process,
-                Vma {
-                    start: heap.end,
-                    end,
-                    ..heap
-                },
-            );
+            return self.add_area(process, Vma { start: heap.end, end, ..heap });
         }
         if end < heap.end {
             return self.drop_areas(process, end.max(heap.start), heap.end);

@@ -30,10 +30,7 @@ impl Kernel {
             while let Some((page, truth)) = self.next_page(process, va, VirtAddr(1 << 57)) {
                 va = page.end();
                 let Some(vma) = vmas.iter().find(|vma| vma.contains(page.start)) else {
-                    return Err(format!(
-                        "process {process} has a page at {} outside its areas",
-                        page.start
-                    ));
+                    return Err(format!("process {process} has a page at {} outside its areas", page.start));
                 };
                 if page.end() > vma.end {
                     return Err(format!(
@@ -46,35 +43,19 @@ impl Kernel {
                     continue;
                 }
                 pages += 1;
-                let Some(entry) = self.process(process).table.lookup(page.start, &self.memory)
-                else {
-                    return Err(format!(
-                        "the table of process {process} has nothing at {}",
-                        page.start
-                    ));
+                let Some(entry) = self.process(process).table.lookup(page.start, &self.memory) else {
+                    return Err(format!("the table of process {process} has nothing at {}", page.start));
                 };
-                if entry.page != page
-                    || entry.frame != truth.frame()
-                    || entry.flags.writable != truth.writable()
-                {
-                    return Err(format!(
-                        "at {} the table says {entry:?}, the truth {truth:?}",
-                        page.start
-                    ));
+                if entry.page != page || entry.frame != truth.frame() || entry.flags.writable != truth.writable() {
+                    return Err(format!("at {} the table says {entry:?}, the truth {truth:?}", page.start));
                 }
                 if truth.writable() && (truth.copy_on_write() || !vma.protection.write) {
-                    return Err(format!(
-                        "the page at {} is writable and must not be",
-                        page.start
-                    ));
+                    return Err(format!("the page at {} is writable and must not be", page.start));
                 }
                 for i in 0..page.size.frames() {
                     let part = self.truth(process, page.start.offset(i << 12));
                     if part.frame().0 != truth.frame().0 + i || part.size() != page.size {
-                        return Err(format!(
-                            "part {i} of the {} page at {} is elsewhere",
-                            page.size, page.start
-                        ));
+                        return Err(format!("part {i} of the {} page at {} is elsewhere", page.size, page.start));
                     }
                     *owners.entry(truth.frame().0 + i).or_default() += 1;
                 }
@@ -88,9 +69,7 @@ impl Kernel {
             for (number, reservation) in &self.process(process).reservations {
                 for i in 0..PageSize::SIZE_2M.frames() {
                     if self.frames.is_free(reservation.frame.offset(i)) {
-                        return Err(format!(
-                            "frame {i} of the reservation for 2 MiB number {number} is free"
-                        ));
+                        return Err(format!("frame {i} of the reservation for 2 MiB number {number} is free"));
                     }
                 }
             }
@@ -107,10 +86,7 @@ impl Kernel {
             }
         }
         if swapped != self.swap_used {
-            return Err(format!(
-                "{swapped} pages are in swap, {} are counted",
-                self.swap_used
-            ));
+            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap_used));
         }
         Ok(())
     }

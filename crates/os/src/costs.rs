@@ -107,11 +107,7 @@ impl CostTable {
             (26.0, self.allocate_64m),
         ];
         let size = (bytes.max(4096) as f64).log2();
-        let above = row
-            .iter()
-            .position(|(at, _)| size <= *at)
-            .unwrap_or(row.len() - 1)
-            .max(1);
+        let above = row.iter().position(|(at, _)| size <= *at).unwrap_or(row.len() - 1).max(1);
         let ((x0, y0), (x1, y1)) = (row[above - 1], row[above]);
         let (y0, y1) = ((y0.max(1) as f64).ln(), (y1.max(1) as f64).ln());
         let measured = (y0 + (y1 - y0) * (size - x0) / (x1 - x0)).exp();
@@ -139,13 +135,9 @@ mod tests {
     #[test]
     fn the_measured_sizes_cost_what_was_measured() {
         let costs = CostTable::default();
-        for (bytes, cycles) in [
-            (4 << 10, 4_000),
-            (8 << 10, 5_000),
-            (1 << 20, 750_000),
-            (8 << 20, 13_000_000),
-            (64 << 20, 120_000_000),
-        ] {
+        for (bytes, cycles) in
+            [(4 << 10, 4_000), (8 << 10, 5_000), (1 << 20, 750_000), (8 << 20, 13_000_000), (64 << 20, 120_000_000)]
+        {
             assert_eq!(costs.allocation(bytes, 0.7), Some(cycles), "{bytes} bytes");
         }
         assert_eq!(costs.allocation(64 << 20, 0.71), None);

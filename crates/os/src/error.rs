@@ -34,9 +34,7 @@ pub enum OsError {
         largest: u64,
     },
     /// An access outside every VMA, or against its rights.
-    #[error(
-        "{access:?} of {va} is not allowed: {why}. The program's stream and its mappings do not belong together"
-    )]
+    #[error("{access:?} of {va} is not allowed: {why}. The program's stream and its mappings do not belong together")]
     Segfault {
         /// The address.
         va: VirtAddr,
@@ -56,9 +54,6 @@ pub enum OsError {
 impl OsError {
     /// Whether this is an outcome of the modelled machine (it ran out of something), and not a mistake.
     pub fn is_outcome(&self) -> bool {
-        matches!(
-            self,
-            OsError::OutOfMemory { .. } | OsError::TableMemory { .. }
-        )
+        matches!(self, OsError::OutOfMemory { .. } | OsError::TableMemory { .. })
     }
 }

@@ -24,12 +24,7 @@ impl Kernel {
     /// # Errors
     /// [`OsError::Segfault`] where no mapping allows the access, [`OsError::OutOfMemory`] and
     /// [`OsError::TableMemory`] where memory ran out.
-    pub fn fault(
-        &mut self,
-        process: ProcessId,
-        va: VirtAddr,
-        access: AccessKind,
-    ) -> Result<FaultKind, OsError> {
+    pub fn fault(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Result<FaultKind, OsError> {
         let vma = self.allowing(process, va, access)?;
         self.ledger.charge(LedgerCause::Fault, self.costs.fault);
         let truth = self.truth(process, va);
@@ -51,24 +46,14 @@ impl Kernel {
         Ok(kind)
     }
 
-    fn allowing(
-        &self,
-        process: ProcessId,
-        va: VirtAddr,
-        access: AccessKind,
-    ) -> Result<Vma, OsError> {
+    fn allowing(&self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Result<Vma, OsError> {
         let vmas = &self.process(process).vmas;
         let segfault = |why: String| OsError::Segfault { va, access, why };
-        let vma = vmas
-            .find(va)
-            .ok_or_else(|| segfault(vmas.describe_near(va)))?;
+        let vma = vmas.find(va).ok_or_else(|| segfault(vmas.describe_near(va)))?;
         if vma.protection.allows(access) {
             return Ok(*vma);
         }
-        Err(segfault(format!(
-            "the mapping [{}, {}) has the rights {:?}",
-            vma.start, vma.end, vma.protection
-        )))
+        Err(segfault(format!("the mapping [{}, {}) has the rights {:?}", vma.start, vma.end, vma.protection)))
     }
 
     /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that are there stay.
@@ -80,9 +65,7 @@ impl Kernel {
         access: AccessKind,
     ) -> Result<(), OsError> {
         let (start, end) = pages_of(start, len).ok_or_else(|| {
-            OsError::BadCall(format!(
-                "a touch of {len} bytes at {start}: the range is empty or too far up"
-            ))
+            OsError::BadCall(format!("a touch of {len} bytes at {start}: the range is empty or too far up"))
         })?;
         let mut at = start;
         while at < end {
@@ -90,16 +73,15 @@ impl Kernel {
             let until = vma.end.min(end);
             while at < until {
                 let truth = self.truth(process, at);
-                let served =
-                    if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
-                        truth.size()
-                    } else if truth.present() || truth.swapped() {
-                        self.fault(process, at, access)?;
-                        PageSize::SIZE_4K
-                    } else {
-                        self.ledger.charge(LedgerCause::Fault, self.costs.fault);
-                        self.populate(process, &vma, at, access)?
-                    };
+                let served = if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
+                    truth.size()
+                } else if truth.present() || truth.swapped() {
+                    self.fault(process, at, access)?;
+                    PageSize::SIZE_4K
+                } else {
+                    self.ledger.charge(LedgerCause::Fault, self.costs.fault);
+                    self.populate(process, &vma, at, access)?
+                };
                 at = at.align_down(served).offset(served.bytes());
             }
         }
@@ -114,9 +96,7 @@ impl Kernel {
             && match self.spec.page_size_policy {
                 PageSizePolicy::Never => false,
                 PageSizePolicy::Madvise => vma.huge == HugeAdvice::Huge,
-                PageSizePolicy::Always
-                | PageSizePolicy::Khugepaged
-                | PageSizePolicy::Reservation => true,
+                PageSizePolicy::Always | PageSizePolicy::Khugepaged | PageSizePolicy::Reservation => true,
             }
     }
 
@@ -132,12 +112,7 @@ impl Kernel {
         let policy = self.spec.page_size_policy;
         if self.spec.gigantic_pages
             && vma.kind != MapKind::File
-            && self.populate_huge(
-                process,
-                vma,
-                Page::containing(va, PageSize::SIZE_1G),
-                access,
-            )?
+            && self.populate_huge(process, vma, Page::containing(va, PageSize::SIZE_1G), access)?
         {
             self.counters.faults_1g += 1;
             return Ok(PageSize::SIZE_1G);
@@ -174,18 +149,10 @@ impl Kernel {
         page: Page,
         access: AccessKind,
     ) -> Result<bool, OsError> {
-        if page.start < vma.start
-            || page.end() > vma.end
-            || page.size.order() > self.frames.max_block_order()
-        {
+        if page.start < vma.start || page.end() > vma.end || page.size.order() > self.frames.max_block_order() {
             return Ok(false);
         }
-        if self
-            .process(process)
-            .pages
-            .next_known(page.start.vpn(), page.end().vpn())
-            .is_some()
-        {
+        if self.process(process).pages.next_known(page.start.vpn(), page.end().vpn()).is_some() {
             return Ok(false);
         }
         let Some(frame) = self.place(process, vma, page) else {
@@ -201,20 +168,12 @@ impl Kernel {
     pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
         let fmfi = self.frames.fmfi(size.order());
         // The block is there already: where the table says that it could not have been found, the most that it costs counts.
-        let cycles = self
-            .costs
-            .allocation(size.bytes(), fmfi)
-            .unwrap_or(self.costs.allocate_64m);
+        let cycles = self.costs.allocation(size.bytes(), fmfi).unwrap_or(self.costs.allocate_64m);
         self.ledger.charge(LedgerCause::Allocate, cycles);
     }
 
     /// A store to a page that is shared since a fork.
-    fn copy_on_write(
-        &mut self,
-        process: ProcessId,
-        vma: &Vma,
-        va: VirtAddr,
-    ) -> Result<(), OsError> {
+    fn copy_on_write(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr) -> Result<(), OsError> {
         // As Linux does: a shared huge page is split, and only what is written is copied.
         while self.truth(process, va).size() > PageSize::SIZE_4K {
             let page = self.mapped_page(process, va);
@@ -226,18 +185,11 @@ impl Kernel {
         let page = self.mapped_page(process, va);
         let truth = self.truth(process, page.start);
         let entry = self.entry(process, page.start)?;
-        let flags = PteFlags {
-            writable: vma.protection.write,
-            accessed: true,
-            dirty: true,
-            ..entry.flags
-        };
+        let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
         if !self.is_shared(truth.frame(), page.size) {
             self.counters.reuses_on_write += 1;
             self.set_page_flags(process, page, flags)?;
-            process_mut!(self, process)
-                .pages
-                .change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
+            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
             return Ok(());
         }
         let frame = self.place_base(process, vma, page)?;
@@ -253,27 +205,15 @@ impl Kernel {
         self.map_page(process, crate::Mapping { page, frame, flags }, false)
     }
 
-    fn swap_in(
-        &mut self,
-        process: ProcessId,
-        vma: &Vma,
-        va: VirtAddr,
-        access: AccessKind,
-    ) -> Result<(), OsError> {
+    fn swap_in(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr, access: AccessKind) -> Result<(), OsError> {
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
         self.counters.swap_ins += 1;
         self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
         self.swap_used -= 1;
-        process_mut!(self, process)
-            .pages
-            .set(page.start.vpn(), Truth::NONE);
+        process_mut!(self, process).pages.set(page.start.vpn(), Truth::NONE);
         // Read back, it differs from no disk copy, but the model keeps none: it is dirty from the start.
-        let flags = PteFlags {
-            accessed: true,
-            dirty: true,
-            ..PteFlags::user(vma.protection)
-        };
+        let flags = PteFlags { accessed: true, dirty: true, ..PteFlags::user(vma.protection) };
         debug_assert!(vma.protection.allows(access));
         self.map_page(process, crate::Mapping { page, frame, flags }, false)
     }

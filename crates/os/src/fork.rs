@@ -29,9 +29,7 @@ impl Kernel {
         for vma in vmas.as_slice() {
             let owner = process_mut!(self, child);
             owner.vmas.insert(*vma);
-            owner
-                .table
-                .vma_added(vma.start, vma.len(), &mut table_context!(self));
+            owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
         }
         // Reserved but unused frames stay the parent's alone.
         self.break_reservations(parent, VirtAddr(0), VirtAddr(1 << 57));
@@ -48,29 +46,15 @@ impl Kernel {
                     continue;
                 }
                 let entry = self.entry(parent, page.start)?;
-                let flags = PteFlags {
-                    writable: false,
-                    ..entry.flags
-                };
+                let flags = PteFlags { writable: false, ..entry.flags };
                 if entry.flags.writable {
                     self.set_page_flags(parent, page, flags)?;
                 }
-                process_mut!(self, parent)
-                    .pages
-                    .change(page.start.vpn(), page.size, |t| t.with_copy_on_write(true));
-                for owners in &mut self.sharers
-                    [entry.frame.0 as usize..(entry.frame.0 + page.size.frames()) as usize]
-                {
+                process_mut!(self, parent).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(true));
+                for owners in &mut self.sharers[entry.frame.0 as usize..(entry.frame.0 + page.size.frames()) as usize] {
                     *owners += 1;
                 }
-                let mapping = Mapping {
-                    page,
-                    frame: entry.frame,
-                    flags: PteFlags {
-                        accessed: false,
-                        ..flags
-                    },
-                };
+                let mapping = Mapping { page, frame: entry.frame, flags: PteFlags { accessed: false, ..flags } };
                 if let Err(error) = self.map_page(child, mapping, true) {
                     self.release_frames(entry.frame, page.size);
                     return Err(error);

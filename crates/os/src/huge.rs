@@ -24,10 +24,7 @@ fn number_of(va: VirtAddr) -> u64 {
 }
 
 fn page_of(number: u64) -> Page {
-    Page {
-        start: VirtAddr(number << PageSize::SIZE_2M.shift()),
-        size: PageSize::SIZE_2M,
-    }
+    Page { start: VirtAddr(number << PageSize::SIZE_2M.shift()), size: PageSize::SIZE_2M }
 }
 
 impl Kernel {
@@ -48,11 +45,7 @@ impl Kernel {
             None => {
                 if huge.start < vma.start
                     || huge.end() > vma.end
-                    || self
-                        .process(process)
-                        .pages
-                        .next_known(huge.start.vpn(), huge.end().vpn())
-                        .is_some()
+                    || self.process(process).pages.next_known(huge.start.vpn(), huge.end().vpn()).is_some()
                 {
                     return Ok(None);
                 }
@@ -66,22 +59,12 @@ impl Kernel {
             }
         };
         let page = Page::containing(va, PageSize::SIZE_4K);
-        let frame = reservation
-            .frame
-            .offset((page.start.0 - huge.start.0) >> 12);
+        let frame = reservation.frame.offset((page.start.0 - huge.start.0) >> 12);
         let used = reservation.used + 1;
-        process_mut!(self, process).reservations.insert(
-            number,
-            Reservation {
-                used,
-                ..reservation
-            },
-        );
+        process_mut!(self, process).reservations.insert(number, Reservation { used, ..reservation });
         // From here on the block is accounted for by the reservation, whatever mapping meets.
         if let Err(error) = self.map_reserved(process, vma, page, frame, access) {
-            process_mut!(self, process)
-                .reservations
-                .insert(number, reservation);
+            process_mut!(self, process).reservations.insert(number, reservation);
             self.break_reservations(process, huge.start, huge.end());
             return Err(error);
         }
@@ -112,12 +95,7 @@ impl Kernel {
     }
 
     /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed.
-    fn promote_reservation(
-        &mut self,
-        process: ProcessId,
-        vma: &Vma,
-        number: u64,
-    ) -> Result<(), OsError> {
+    fn promote_reservation(&mut self, process: ProcessId, vma: &Vma, number: u64) -> Result<(), OsError> {
         let Some(reservation) = process_mut!(self, process).reservations.remove(&number) else {
             return Ok(());
         };
@@ -131,39 +109,18 @@ impl Kernel {
             self.charge_zero(PageSize::SIZE_4K);
         }
         self.counters.promotions += 1;
-        let flags = crate::PteFlags {
-            accessed: true,
-            dirty,
-            ..crate::PteFlags::user(vma.protection)
-        };
-        self.map_page(
-            process,
-            Mapping {
-                page: huge,
-                frame: reservation.frame,
-                flags,
-            },
-            false,
-        )
+        let flags = crate::PteFlags { accessed: true, dirty, ..crate::PteFlags::user(vma.protection) };
+        self.map_page(process, Mapping { page: huge, frame: reservation.frame, flags }, false)
     }
 
     /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain base pages.
-    pub(crate) fn break_reservations(
-        &mut self,
-        process: ProcessId,
-        start: VirtAddr,
-        end: VirtAddr,
-    ) {
+    pub(crate) fn break_reservations(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) {
         if self.process(process).reservations.is_empty() {
             return;
         }
         let last = number_of(VirtAddr(end.0 - 1));
-        let numbers: Vec<u64> = self
-            .process(process)
-            .reservations
-            .range(number_of(start)..=last)
-            .map(|(n, _)| *n)
-            .collect();
+        let numbers: Vec<u64> =
+            self.process(process).reservations.range(number_of(start)..=last).map(|(n, _)| *n).collect();
         for number in numbers {
             self.break_reservation(process, number);
         }
@@ -192,12 +149,7 @@ impl Kernel {
             if !self.is_alive(process) {
                 continue;
             }
-            let least = self
-                .process(process)
-                .reservations
-                .iter()
-                .min_by_key(|(n, r)| (r.used, **n))
-                .map(|(n, _)| *n);
+            let least = self.process(process).reservations.iter().min_by_key(|(n, r)| (r.used, **n)).map(|(n, _)| *n);
             if let Some(number) = least {
                 self.break_reservation(process, number);
                 return true;
@@ -230,10 +182,7 @@ impl Kernel {
         let areas: Vec<Vma> = self.process(process).vmas.as_slice().to_vec();
         let eligible = |vma: &&Vma| vma.huge != HugeAdvice::NoHuge && vma.kind != MapKind::File;
         for vma in areas.iter().filter(eligible).filter(|vma| vma.end > at) {
-            let mut huge = Page::containing(
-                vma.start.max(at).align_up(PageSize::SIZE_2M),
-                PageSize::SIZE_2M,
-            );
+            let mut huge = Page::containing(vma.start.max(at).align_up(PageSize::SIZE_2M), PageSize::SIZE_2M);
             while huge.end() <= vma.end {
                 if left < BASE_PAGES {
                     process_mut!(self, process).scan = huge.start;
@@ -244,10 +193,7 @@ impl Kernel {
                     break;
                 };
                 if next.start >= huge.end() || truth.present() && truth.size() > PageSize::SIZE_4K {
-                    huge = Page::containing(
-                        next.end().max(huge.end()).align_up(PageSize::SIZE_2M),
-                        PageSize::SIZE_2M,
-                    );
+                    huge = Page::containing(next.end().max(huge.end()).align_up(PageSize::SIZE_2M), PageSize::SIZE_2M);
                     if next.size == PageSize::SIZE_4K {
                         huge = Page::containing(next.start, PageSize::SIZE_2M);
                     }
@@ -255,10 +201,7 @@ impl Kernel {
                 }
                 left -= BASE_PAGES;
                 self.try_promote(process, vma, huge)?;
-                huge = Page {
-                    start: huge.end(),
-                    ..huge
-                };
+                huge = Page { start: huge.end(), ..huge };
             }
         }
         process_mut!(self, process).scan = VirtAddr(0);
@@ -301,19 +244,7 @@ impl Kernel {
             self.charge_zero(PageSize::SIZE_4K);
         }
         self.counters.promotions += 1;
-        let flags = crate::PteFlags {
-            accessed,
-            dirty,
-            ..crate::PteFlags::user(vma.protection)
-        };
-        self.map_page(
-            process,
-            Mapping {
-                page: huge,
-                frame,
-                flags,
-            },
-            false,
-        )
+        let flags = crate::PteFlags { accessed, dirty, ..crate::PteFlags::user(vma.protection) };
+        self.map_page(process, Mapping { page: huge, frame, flags }, false)
     }
 }

@@ -4,8 +4,8 @@ use crate::huge::Reservations;
 use crate::shootdown::Shootdowns;
 use crate::truth::PageMap;
 use crate::{
-    CostTable, Footprint, KernelSpec, Ledger, LedgerCause, OsError, PageTable, PlaceContext,
-    Placement, Shootdown, TableContext, Truth, VmaList,
+    CostTable, Footprint, KernelSpec, Ledger, LedgerCause, OsError, PageTable, PlaceContext, Placement, Shootdown,
+    TableContext, Truth, VmaList,
 };
 use ambulator_base::{Asid, CounterSink, Counters, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
@@ -161,9 +161,7 @@ pub(crate) use table_context;
 /// The process of a live [`ProcessId`], borrowed from the kernel's field.
 macro_rules! process_mut {
     ($kernel:expr, $process:expr) => {
-        $kernel.processes[$process.0 as usize]
-            .as_mut()
-            .expect("a live process")
+        $kernel.processes[$process.0 as usize].as_mut().expect("a live process")
     };
 }
 pub(crate) use process_mut;
@@ -202,16 +200,12 @@ impl Kernel {
     }
 
     pub(crate) fn process(&self, process: ProcessId) -> &Process {
-        self.processes[process.0 as usize]
-            .as_ref()
-            .expect("a live process")
+        self.processes[process.0 as usize].as_ref().expect("a live process")
     }
 
     /// Whether the process has not exited.
     pub fn is_alive(&self, process: ProcessId) -> bool {
-        self.processes
-            .get(process.0 as usize)
-            .is_some_and(Option::is_some)
+        self.processes.get(process.0 as usize).is_some_and(Option::is_some)
     }
 
     /// A new process without any mappings.
@@ -256,11 +250,7 @@ impl Kernel {
             for process in self.processes.iter_mut().flatten() {
                 // More live processes than identifiers share them round-robin, and each switch between them then flushes.
                 process.asid = Asid(self.next_asid);
-                self.next_asid = if u32::from(self.next_asid) >= most {
-                    1
-                } else {
-                    self.next_asid + 1
-                };
+                self.next_asid = if u32::from(self.next_asid) >= most { 1 } else { self.next_asid + 1 };
                 self.generation += 1;
                 process.asid_generation = self.generation;
             }
@@ -277,15 +267,10 @@ impl Kernel {
         }
         let asid = self.process(process).asid;
         self.shootdowns.push_space(asid);
-        let mut gone = self.processes[process.0 as usize]
-            .take()
-            .expect("a live process");
+        let mut gone = self.processes[process.0 as usize].take().expect("a live process");
         let footprint = gone.table.footprint();
         self.departed.peak_bytes = self.departed.peak_bytes.max(footprint.peak_bytes);
-        self.departed.largest_contiguous = self
-            .departed
-            .largest_contiguous
-            .max(footprint.largest_contiguous);
+        self.departed.largest_contiguous = self.departed.largest_contiguous.max(footprint.largest_contiguous);
         gone.table.destroy(&mut table_context!(self));
         self.free_asids.push(asid.0);
         Ok(())
@@ -329,9 +314,7 @@ impl Kernel {
     /// Changes whenever the registers or the identifier do.
     pub fn registers_generation(&self, process: ProcessId) -> u64 {
         match &self.processes[process.0 as usize] {
-            Some(process) => {
-                process.asid_generation << 32 | (process.table.registers_generation() & 0xffff_ffff)
-            }
+            Some(process) => process.asid_generation << 32 | (process.table.registers_generation() & 0xffff_ffff),
             None => 0,
         }
     }
@@ -350,8 +333,7 @@ impl Kernel {
     /// Charges a switch between two processes.
     pub fn context_switch(&mut self, _from: ProcessId, _to: ProcessId) {
         self.counters.context_switches += 1;
-        self.ledger
-            .charge(LedgerCause::Switch, self.costs.context_switch);
+        self.ledger.charge(LedgerCause::Switch, self.costs.context_switch);
     }
 
     /// Page faults served since counters were last reset, set-up touches included.
@@ -409,21 +391,8 @@ impl Kernel {
     }
 
     pub(crate) fn place_context(&mut self) -> (&mut dyn Placement, PlaceContext<'_>) {
-        let Kernel {
-            placement,
-            frames,
-            ledger,
-            costs,
-            ..
-        } = self;
-        (
-            placement.as_mut(),
-            PlaceContext {
-                frames,
-                ledger,
-                costs,
-            },
-        )
+        let Kernel { placement, frames, ledger, costs, .. } = self;
+        (placement.as_mut(), PlaceContext { frames, ledger, costs })
     }
 
     pub(crate) fn table_error(&self, error: crate::MapError, va: VirtAddr) -> OsError {
@@ -431,17 +400,12 @@ impl Kernel {
             crate::MapError::NoMemory { bytes } => OsError::TableMemory {
                 va,
                 bytes,
-                largest: self
-                    .frames
-                    .largest_free_order()
-                    .map_or(0, |order| ambulator_base::FRAME_BYTES << order),
+                largest: self.frames.largest_free_order().map_or(0, |order| ambulator_base::FRAME_BYTES << order),
             },
-            crate::MapError::PageSize => OsError::Table(format!(
-                "it cannot hold the page size that was asked for at {va}"
-            )),
-            crate::MapError::Occupied => OsError::Table(format!(
-                "it says that {va} is mapped already, but it is not"
-            )),
+            crate::MapError::PageSize => {
+                OsError::Table(format!("it cannot hold the page size that was asked for at {va}"))
+            }
+            crate::MapError::Occupied => OsError::Table(format!("it says that {va} is mapped already, but it is not")),
         }
     }
 }

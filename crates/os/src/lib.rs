@@ -25,8 +25,6 @@ pub use kernel::{Kernel, KernelCounters, OsCycles, TableFactory};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
-pub use table::{
-    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext,
-};
+pub use table::{Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 pub use truth::{PageMap, Truth};
 pub use vma::{HugeAdvice, Vma, VmaList};

@@ -8,24 +8,14 @@ impl Kernel {
     /// Frames for a page, from the placement; `None` if it has none.
     #[inline]
     pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Option<Pfn> {
-        let request = PlaceRequest {
-            process,
-            asid: self.process(process).asid,
-            page,
-            vma_start: vma.start,
-            vma_end: vma.end,
-        };
+        let request =
+            PlaceRequest { process, asid: self.process(process).asid, page, vma_start: vma.start, vma_end: vma.end };
         let (placement, mut context) = self.place_context();
         placement.place(&request, &mut context)
     }
 
     /// Frames for a base page; reclaims where there are none.
-    pub(crate) fn place_base(
-        &mut self,
-        process: ProcessId,
-        vma: &Vma,
-        page: Page,
-    ) -> Result<Pfn, OsError> {
+    pub(crate) fn place_base(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Pfn, OsError> {
         loop {
             if let Some(frame) = self.place(process, vma, page) {
                 return Ok(frame);
@@ -41,10 +31,7 @@ impl Kernel {
             va,
             needed,
             free_bytes: self.frames.free_frames() * FRAME_BYTES,
-            swap_free: self
-                .spec
-                .swap_bytes
-                .saturating_sub(self.swap_used * FRAME_BYTES),
+            swap_free: self.spec.swap_bytes.saturating_sub(self.swap_used * FRAME_BYTES),
         }
     }
 
@@ -56,9 +43,7 @@ impl Kernel {
         copy_on_write: bool,
     ) -> Result<(), OsError> {
         loop {
-            let result = process_mut!(self, process)
-                .table
-                .map(mapping, &mut table_context!(self));
+            let result = process_mut!(self, process).table.map(mapping, &mut table_context!(self));
             match result {
                 Ok(()) => break,
                 Err(crate::MapError::NoMemory { bytes: FRAME_BYTES }) if self.reclaim()? => {}
@@ -66,8 +51,7 @@ impl Kernel {
             }
         }
         let Mapping { page, frame, flags } = mapping;
-        let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable)
-            .with_copy_on_write(copy_on_write);
+        let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
         let pages = &mut process_mut!(self, process).pages;
         if page.size == PageSize::SIZE_4K {
             pages.set(page.start.vpn(), truth);
@@ -78,39 +62,20 @@ impl Kernel {
     }
 
     /// Unmaps a page from table and truth, and shoots it down. Its frames stay taken.
-    pub(crate) fn unmap_page(
-        &mut self,
-        process: ProcessId,
-        page: Page,
-    ) -> Result<Mapping, OsError> {
-        let entry = process_mut!(self, process)
-            .table
-            .unmap(page, &mut table_context!(self))
-            .ok_or_else(|| {
-                OsError::Table(format!(
-                    "the {} page at {} is not in it, but the kernel mapped it",
-                    page.size, page.start
-                ))
-            })?;
+    pub(crate) fn unmap_page(&mut self, process: ProcessId, page: Page) -> Result<Mapping, OsError> {
+        let entry = process_mut!(self, process).table.unmap(page, &mut table_context!(self)).ok_or_else(|| {
+            OsError::Table(format!("the {} page at {} is not in it, but the kernel mapped it", page.size, page.start))
+        })?;
         let owner = process_mut!(self, process);
         owner.pages.clear(page.start.vpn(), page.size);
         self.shootdowns.push_page(owner.asid, page);
-        self.ledger
-            .charge(LedgerCause::Table, self.costs.table_entry);
+        self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
         Ok(entry)
     }
 
     /// Gives the flags of a mapped page to table and truth, and shoots it down.
-    pub(crate) fn set_page_flags(
-        &mut self,
-        process: ProcessId,
-        page: Page,
-        flags: PteFlags,
-    ) -> Result<(), OsError> {
-        let there =
-            process_mut!(self, process)
-                .table
-                .set_flags(page, flags, &mut table_context!(self));
+    pub(crate) fn set_page_flags(&mut self, process: ProcessId, page: Page, flags: PteFlags) -> Result<(), OsError> {
+        let there = process_mut!(self, process).table.set_flags(page, flags, &mut table_context!(self));
         if !there {
             return Err(OsError::Table(format!(
                 "the {} page at {} is not in it, but the kernel mapped it",
@@ -119,13 +84,10 @@ impl Kernel {
         }
         let owner = process_mut!(self, process);
         owner.pages.change(page.start.vpn(), page.size, |truth| {
-            truth
-                .with_writable(flags.writable)
-                .with_executable(flags.executable)
+            truth.with_writable(flags.writable).with_executable(flags.executable)
         });
         self.shootdowns.push_page(owner.asid, page);
-        self.ledger
-            .charge(LedgerCause::Table, self.costs.table_entry);
+        self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
         Ok(())
     }
 
@@ -155,9 +117,7 @@ impl Kernel {
 
     /// Whether any frame of a page has another owner.
     pub(crate) fn is_shared(&self, frame: Pfn, size: PageSize) -> bool {
-        self.sharers[frame.0 as usize..(frame.0 + size.frames()) as usize]
-            .iter()
-            .any(|n| *n > 0)
+        self.sharers[frame.0 as usize..(frame.0 + size.frames()) as usize].iter().any(|n| *n > 0)
     }
 
     /// The page that is mapped at `va`. Meaningful only if present.
@@ -166,32 +126,15 @@ impl Kernel {
     }
 
     /// The first page of `[from, to)` that is present or in swap, as it is mapped.
-    pub(crate) fn next_page(
-        &self,
-        process: ProcessId,
-        from: VirtAddr,
-        to: VirtAddr,
-    ) -> Option<(Page, Truth)> {
-        let vpn = self
-            .process(process)
-            .pages
-            .next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
+    pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, Truth)> {
+        let vpn = self.process(process).pages.next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
         let truth = self.truth(process, vpn.start());
-        let size = if truth.present() {
-            truth.size()
-        } else {
-            PageSize::SIZE_4K
-        };
+        let size = if truth.present() { truth.size() } else { PageSize::SIZE_4K };
         Some((Page::containing(vpn.start(), size), truth))
     }
 
     /// Unmaps and frees every page of `[start, end)`, splitting huge pages that the ends cut.
-    pub(crate) fn unmap_range(
-        &mut self,
-        process: ProcessId,
-        start: VirtAddr,
-        end: VirtAddr,
-    ) -> Result<(), OsError> {
+    pub(crate) fn unmap_range(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
@@ -201,9 +144,7 @@ impl Kernel {
                 let entry = self.unmap_page(process, page)?;
                 self.release_frames(entry.frame, page.size);
             } else {
-                process_mut!(self, process)
-                    .pages
-                    .set(page.start.vpn(), Truth::NONE);
+                process_mut!(self, process).pages.set(page.start.vpn(), Truth::NONE);
                 self.swap_used -= 1;
             }
             at = page.end();
@@ -215,10 +156,7 @@ impl Kernel {
     pub(crate) fn split_at(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         loop {
             let truth = self.truth(process, va);
-            if !truth.present()
-                || truth.size() == PageSize::SIZE_4K
-                || va == va.align_down(truth.size())
-            {
+            if !truth.present() || truth.size() == PageSize::SIZE_4K || va == va.align_down(truth.size()) {
                 return Ok(());
             }
             self.split(process, va)?;
@@ -229,28 +167,18 @@ impl Kernel {
     pub(crate) fn split(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         let page = self.mapped_page(process, va);
         let truth = self.truth(process, page.start);
-        let smaller = if page.size > PageSize::SIZE_2M {
-            PageSize::SIZE_2M
-        } else {
-            PageSize::SIZE_4K
-        };
+        let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
         self.counters.demotions += 1;
         let entry = self.unmap_page(process, page)?;
         for i in 0..page.size.bytes() / smaller.bytes() {
             let mapping = Mapping {
-                page: Page {
-                    start: page.start.offset(i * smaller.bytes()),
-                    size: smaller,
-                },
+                page: Page { start: page.start.offset(i * smaller.bytes()), size: smaller },
                 frame: entry.frame.offset(i * smaller.frames()),
                 flags: entry.flags,
             };
             self.map_page(process, mapping, truth.copy_on_write())?;
         }
-        self.ledger.charge(
-            LedgerCause::Table,
-            self.costs.table_entry * (page.size.bytes() / smaller.bytes()),
-        );
+        self.ledger.charge(LedgerCause::Table, self.costs.table_entry * (page.size.bytes() / smaller.bytes()));
         Ok(())
     }
 
@@ -263,11 +191,7 @@ impl Kernel {
         frame: Pfn,
         access: AccessKind,
     ) -> Result<(), OsError> {
-        let flags = PteFlags {
-            accessed: true,
-            dirty: access == AccessKind::Store,
-            ..PteFlags::user(vma.protection)
-        };
+        let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
         if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
             self.frames.free(frame, page.size.order());
             return Err(error);
@@ -287,8 +211,7 @@ impl Kernel {
 
     pub(crate) fn charge_copy(&mut self, frames: u64) {
         self.counters.copied_bytes += frames * FRAME_BYTES;
-        self.ledger
-            .charge(LedgerCause::Copy, frames * self.costs.copy_4k);
+        self.ledger.charge(LedgerCause::Copy, frames * self.costs.copy_4k);
     }
 
     /// Charges the shootdowns that the action so far has made.
@@ -299,10 +222,7 @@ impl Kernel {
         if pages + spaces > 0 {
             // One round of interrupts carries all pages of one action.
             let others = u64::from(self.cores.saturating_sub(1));
-            self.ledger.charge(
-                LedgerCause::Shootdown,
-                self.costs.shootdown + others * self.costs.shootdown_core,
-            );
+            self.ledger.charge(LedgerCause::Shootdown, self.costs.shootdown + others * self.costs.shootdown_core);
         }
     }
 }

@@ -67,14 +67,7 @@ impl Kernel {
             return Ok(0); // freed only when all owners give it up
         }
         if entry.flags.accessed {
-            self.set_page_flags(
-                process,
-                page,
-                PteFlags {
-                    accessed: false,
-                    ..entry.flags
-                },
-            )?;
+            self.set_page_flags(process, page, PteFlags { accessed: false, ..entry.flags })?;
             return Ok(0);
         }
         let droppable = truth.lazily_free() && !entry.flags.dirty;
@@ -93,9 +86,7 @@ impl Kernel {
             self.counters.swap_outs += 1;
             self.swap_used += 1;
             self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
-            process_mut!(self, process)
-                .pages
-                .set(page.start.vpn(), Truth::in_swap());
+            process_mut!(self, process).pages.set(page.start.vpn(), Truth::in_swap());
         }
         Ok(page.size.frames())
     }

@@ -24,67 +24,37 @@ pub(crate) struct Shootdowns {
 
 impl Shootdowns {
     pub fn new(ceiling: u32) -> Shootdowns {
-        Shootdowns {
-            pending: Vec::new(),
-            ceiling: ceiling as usize,
-            pages: 0,
-            spaces: 0,
-        }
+        Shootdowns { pending: Vec::new(), ceiling: ceiling as usize, pages: 0, spaces: 0 }
     }
 
     pub fn push_page(&mut self, asid: Asid, page: Page) {
-        if self
-            .pending
-            .iter()
-            .rev()
-            .take(1)
-            .any(|last| last.global || last.asid == asid && last.page.is_none())
-        {
+        if self.pending.iter().rev().take(1).any(|last| last.global || last.asid == asid && last.page.is_none()) {
             return; // flushed as a whole already
         }
-        let pages = self
-            .pending
-            .iter()
-            .filter(|one| one.asid == asid && one.page.is_some())
-            .count();
+        let pages = self.pending.iter().filter(|one| one.asid == asid && one.page.is_some()).count();
         if pages >= self.ceiling {
             self.push_space(asid);
             return;
         }
         self.pages += 1;
-        self.pending.push(Shootdown {
-            asid,
-            page: Some(page),
-            global: false,
-        });
+        self.pending.push(Shootdown { asid, page: Some(page), global: false });
     }
 
     pub fn push_space(&mut self, asid: Asid) {
         self.pending.retain(|one| one.asid != asid || one.global);
         self.spaces += 1;
-        self.pending.push(Shootdown {
-            asid,
-            page: None,
-            global: false,
-        });
+        self.pending.push(Shootdown { asid, page: None, global: false });
     }
 
     pub fn push_all(&mut self) {
         self.pending.clear();
         self.spaces += 1;
-        self.pending.push(Shootdown {
-            asid: Asid(0),
-            page: None,
-            global: true,
-        });
+        self.pending.push(Shootdown { asid: Asid(0), page: None, global: true });
     }
 
     /// Pages and spaces that were pushed since the last call.
     pub fn take_counts(&mut self) -> (u64, u64) {
-        (
-            std::mem::take(&mut self.pages),
-            std::mem::take(&mut self.spaces),
-        )
+        (std::mem::take(&mut self.pages), std::mem::take(&mut self.spaces))
     }
 
     #[inline]

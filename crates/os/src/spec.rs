@@ -86,9 +86,7 @@ impl KernelSpec {
             ));
         }
         if self.khugepaged_period == 0 {
-            wrong.push(format!(
-                "`{at}.khugepaged_period` is 0; give the cycles between two rounds, at least 1"
-            ));
+            wrong.push(format!("`{at}.khugepaged_period` is 0; give the cycles between two rounds, at least 1"));
         }
         if self.khugepaged_max_none > 511 {
             wrong.push(format!(
@@ -97,15 +95,10 @@ impl KernelSpec {
             ));
         }
         if !(1..=14).contains(&self.asid_bits) {
-            wrong.push(format!(
-                "`{at}.asid_bits` is {}; give 1 to 14",
-                self.asid_bits
-            ));
+            wrong.push(format!("`{at}.asid_bits` is {}; give 1 to 14", self.asid_bits));
         }
         if self.reclaim_pages == 0 {
-            wrong.push(format!(
-                "`{at}.reclaim_pages` is 0; reclaim must free something, at least 1 page a round"
-            ));
+            wrong.push(format!("`{at}.reclaim_pages` is 0; reclaim must free something, at least 1 page a round"));
         }
         wrong
     }

@@ -127,30 +127,18 @@ const DIRECT: u64 = 1 << 17;
 impl PageMap {
     #[inline(always)]
     fn region(&self, number: u64) -> Option<&[u64]> {
-        let at = if number < DIRECT {
-            *self.direct.get(number as usize)?
-        } else {
-            *self.by_number.get(&number)?
-        };
-        if at == 0 {
-            None
-        } else {
-            self.regions.get(at as usize - 1).map(|r| &**r)
-        }
+        let at = if number < DIRECT { *self.direct.get(number as usize)? } else { *self.by_number.get(&number)? };
+        if at == 0 { None } else { self.regions.get(at as usize - 1).map(|r| &**r) }
     }
 
     fn region_mut(&mut self, number: u64) -> &mut [u64] {
         if number < DIRECT && self.direct.is_empty() {
             self.direct = vec![0; DIRECT as usize];
         }
-        let slot = if number < DIRECT {
-            &mut self.direct[number as usize]
-        } else {
-            self.by_number.entry(number).or_default()
-        };
+        let slot =
+            if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
-            self.regions
-                .push(vec![0u64; REGION_PAGES].into_boxed_slice());
+            self.regions.push(vec![0u64; REGION_PAGES].into_boxed_slice());
             *slot = self.regions.len() as u32;
         }
         &mut self.regions[*slot as usize - 1]
@@ -185,10 +173,7 @@ impl PageMap {
     pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: Truth) {
         let region = self.region_mut(vpn.0 >> REGION_BITS);
         let at = vpn.0 as usize & (REGION_PAGES - 1);
-        for (i, word) in region[at..at + size.frames() as usize]
-            .iter_mut()
-            .enumerate()
-        {
+        for (i, word) in region[at..at + size.frames() as usize].iter_mut().enumerate() {
             *word = head.0 + i as u64;
         }
     }
@@ -238,10 +223,7 @@ mod tests {
         let head = Truth::mapped(Pfn(1024), PageSize::SIZE_2M, true, false);
         map.fill(Vpn(512 * 7), PageSize::SIZE_2M, head);
         let truth = map.get(Vpn(512 * 7 + 13).start());
-        assert_eq!(
-            (truth.frame(), truth.size(), truth.writable()),
-            (Pfn(1024 + 13), PageSize::SIZE_2M, true)
-        );
+        assert_eq!((truth.frame(), truth.size(), truth.writable()), (Pfn(1024 + 13), PageSize::SIZE_2M, true));
         assert!(!map.get(Vpn(512 * 8).start()).present());
         assert_eq!(map.next_known(Vpn(0), Vpn(1 << 40)), Some(Vpn(512 * 7)));
         map.clear(Vpn(512 * 7), PageSize::SIZE_2M);

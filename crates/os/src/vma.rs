@@ -47,10 +47,7 @@ impl Vma {
     }
 
     fn joins(&self, next: &Vma) -> bool {
-        self.end == next.start
-            && self.protection == next.protection
-            && self.kind == next.kind
-            && self.huge == next.huge
+        self.end == next.start && self.protection == next.protection && self.kind == next.kind && self.huge == next.huge
     }
 }
 
@@ -90,10 +87,7 @@ impl VmaList {
             return;
         }
         let at = self.0.partition_point(|other| other.end <= vma.start);
-        debug_assert!(
-            self.0.get(at).is_none_or(|next| vma.end <= next.start),
-            "VMAs overlap"
-        );
+        debug_assert!(self.0.get(at).is_none_or(|next| vma.end <= next.start), "VMAs overlap");
         self.0.insert(at, vma);
         self.merge_around(at);
     }
@@ -115,20 +109,10 @@ impl VmaList {
         let mut at = self.0.partition_point(|vma| vma.end <= start);
         while at < self.0.len() && self.0[at].start < end {
             let vma = self.0[at];
-            let piece = Vma {
-                start: vma.start.max(start),
-                end: vma.end.min(end),
-                ..vma
-            };
+            let piece = Vma { start: vma.start.max(start), end: vma.end.min(end), ..vma };
             taken.push(piece);
-            let before = Vma {
-                end: piece.start,
-                ..vma
-            };
-            let after = Vma {
-                start: piece.end,
-                ..vma
-            };
+            let before = Vma { end: piece.start, ..vma };
+            let after = Vma { start: piece.end, ..vma };
             let rest = [before, after].into_iter().filter(|vma| !vma.is_empty());
             let kept = self.0.splice(at..=at, rest.collect::<Vec<_>>()).count();
             debug_assert_eq!(kept, 1);
@@ -141,13 +125,7 @@ impl VmaList {
     pub fn pieces(&self, start: VirtAddr, end: VirtAddr) -> Vec<Vma> {
         let at = self.0.partition_point(|vma| vma.end <= start);
         let within = self.0[at..].iter().take_while(|vma| vma.start < end);
-        within
-            .map(|vma| Vma {
-                start: vma.start.max(start),
-                end: vma.end.min(end),
-                ..*vma
-            })
-            .collect()
+        within.map(|vma| Vma { start: vma.start.max(start), end: vma.end.min(end), ..*vma }).collect()
     }
 
     /// Changes the pieces within `[start, end)`, splitting and joining as needed.
@@ -173,14 +151,12 @@ impl VmaList {
                 "no mapping holds it; the nearest are [{}, {}) below and [{}, {}) above",
                 below.start, below.end, above.start, above.end
             ),
-            (Some(below), None) => format!(
-                "no mapping holds it; the nearest is [{}, {}) below",
-                below.start, below.end
-            ),
-            (None, Some(above)) => format!(
-                "no mapping holds it; the nearest is [{}, {}) above",
-                above.start, above.end
-            ),
+            (Some(below), None) => {
+                format!("no mapping holds it; the nearest is [{}, {}) below", below.start, below.end)
+            }
+            (None, Some(above)) => {
+                format!("no mapping holds it; the nearest is [{}, {}) above", above.start, above.end)
+            }
             (None, None) => "the process has no mappings at all".into(),
         }
     }
@@ -204,10 +180,7 @@ mod tests {
     fn a_hole_splits_and_filling_it_joins() {
         let mut list = VmaList::default();
         list.insert(vma(10, 20));
-        assert_eq!(
-            list.remove(VirtAddr(13 << 12), VirtAddr(15 << 12)),
-            vec![vma(13, 15)]
-        );
+        assert_eq!(list.remove(VirtAddr(13 << 12), VirtAddr(15 << 12)), vec![vma(13, 15)]);
         assert_eq!(list.as_slice(), &[vma(10, 13), vma(15, 20)]);
         assert!(list.find(VirtAddr(14 << 12)).is_none());
         list.insert(vma(13, 15));
@@ -218,13 +191,9 @@ mod tests {
     fn a_change_in_the_middle_makes_three() {
         let mut list = VmaList::default();
         list.insert(vma(10, 20));
-        list.change(VirtAddr(12 << 12), VirtAddr(14 << 12), |vma| {
-            vma.protection = Protection::READ
-        });
+        list.change(VirtAddr(12 << 12), VirtAddr(14 << 12), |vma| vma.protection = Protection::READ);
         assert_eq!(list.as_slice().len(), 3);
-        list.change(VirtAddr(0), VirtAddr(30 << 12), |vma| {
-            vma.protection = Protection::READ_WRITE
-        });
+        list.change(VirtAddr(0), VirtAddr(30 << 12), |vma| vma.protection = Protection::READ_WRITE);
         assert_eq!(list.as_slice(), &[vma(10, 20)]);
     }
 }
