@@ -147,7 +147,8 @@ impl Machine {
             new_host_walker = Some(host_parts.new_walker);
         }
 
-        let mut cores = Vec::with_capacity(programs.len());
+        let core_count = programs.len();
+        let mut cores = Vec::with_capacity(core_count);
         for (number, (stream, reader)) in programs.into_iter().enumerate() {
             let process = kernel.spawn().map_err(|e| bad(e.to_string()))?;
             let sockets = Sockets {
@@ -173,7 +174,7 @@ impl Machine {
                 event_at: 0,
                 phase: CorePhase::Setup,
                 front_end: [u64::MAX; FRONT_END_LINES],
-                look_ahead: LookAhead::default(),
+                look_ahead: LookAhead::new(core_count),
                 counters: CoreRunCounters::default(),
                 executed: 0,
                 budget_end: u64::MAX,
