@@ -222,6 +222,9 @@ impl SecondLevel {
     }
 }
 
+/// Cycles between walks in functional mode: more than any walk takes.
+const UNTIMED_WALK: u64 = 1 << 20;
+
 /// A core's MMU.
 pub struct Mmu {
     asid: Asid,
@@ -230,6 +233,8 @@ pub struct Mmu {
     second: SecondLevel,
     l1_latency: u64,
     timing: bool,
+    /// In functional mode: when the latest walk began, as walk caches see it.
+    untimed: Cycle,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
     host: Option<HostStage>,
@@ -277,6 +282,7 @@ impl Mmu {
             second,
             l1_latency: if timing { spec.l1_latency } else { 0 },
             timing,
+            untimed: Cycle(0),
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
             host: sockets.host,
@@ -455,7 +461,9 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         if !self.timing {
-            let walk = self.page_walk(va, access, now, port);
+            // Walk caches compare times: each walk begins after all that went before it.
+            self.untimed = self.untimed.after(UNTIMED_WALK);
+            let walk = self.page_walk(va, access, self.untimed, port);
             self.counters.walk_accesses += u64::from(walk.accesses);
             self.walk_loads.add(u64::from(walk.accesses));
             // Walk caches have latencies of their own; without time they mean nothing.

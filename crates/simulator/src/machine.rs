@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
+/// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
+const CHECK_RECORDS: u32 = 4096;
 /// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
@@ -56,6 +58,8 @@ pub struct Machine {
     pub(crate) fragmentation: Option<FragmentReport>,
     pub(crate) pressure: Option<PressureReport>,
     shootdowns: Vec<Shootdown>,
+    /// Records until daemons and epochs are looked at again.
+    until_check: u32,
 }
 
 /// The hypervisor's side of nested paging: a kernel whose one process is the virtual machine.
@@ -204,6 +208,7 @@ impl Machine {
             fragmentation,
             pressure,
             shootdowns: Vec::new(),
+            until_check: CHECK_RECORDS,
         };
         for core in 0..machine.cores.len() {
             machine.sync_registers(core);
@@ -384,8 +389,6 @@ impl Machine {
         until: u64,
     ) -> Result<usize, Stop> {
         let budget_end = self.cores[number].budget_end;
-        let epoch_check = 4096;
-        let mut next_check = from + epoch_check;
         for i in from..to {
             let core = &mut self.cores[number];
             core.look_ahead.ask(number, core.process, records, i, &self.kernel, &self.hierarchy);
@@ -402,8 +405,9 @@ impl Machine {
             if local > until {
                 return Ok(i + 1 - from);
             }
-            if i >= next_check {
-                next_check = i + epoch_check;
+            self.until_check -= 1;
+            if self.until_check == 0 {
+                self.until_check = CHECK_RECORDS;
                 self.sample_epoch();
                 self.run_daemons(number)?;
                 if self.phase == Phase::Warmup && self.cores[number].counters.instructions >= self.warmup {

@@ -1,0 +1,250 @@
+//! The whole machine: time, faults, processes, cores, determinism, what goes wrong.
+
+mod support;
+use ambulator_base::{MapKind, ProcessId, Protection, RecordKind, VirtAddr, VmEvent};
+use ambulator_simulator::spec::{SpecRequest, load};
+use ambulator_simulator::{Comparison, Job, Silent, Status, compare};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use support::{DATA, Scripted, counter, outcome, run, spec};
+
+const PAGES: u64 = 4096;
+
+/// Loads of lines all over 16 MiB, each dependent on the one before or not.
+fn scattered(dependent: bool) -> Scripted {
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES * 4096, true).begin();
+    for i in 0..3000_u64 {
+        let va = DATA + (i * 1_103_515_245 % PAGES) * 4096 + (i % 64) * 64;
+        program.access(RecordKind::Load, va, 2, u16::from(dependent && i > 0));
+    }
+    program
+}
+
+#[test]
+fn a_chain_of_loads_takes_the_sum_and_independent_loads_overlap() {
+    let chain = run("perfect-tlb", &[], &scattered(true));
+    let free = run("perfect-tlb", &[], &scattered(false));
+    assert_eq!(chain.simulated_instructions, free.simulated_instructions);
+    assert!(chain.cycles > 4 * free.cycles, "chain {} cycles, independent {}", chain.cycles, free.cycles);
+}
+
+#[test]
+fn mshrs_and_the_window_bound_what_overlaps() {
+    let program = scattered(false);
+    let wide = run("perfect-tlb", &[], &program).cycles;
+    assert!(run("perfect-tlb", &["l1d.mshrs=1"], &program).cycles > 2 * wide);
+    assert!(run("perfect-tlb", &["core.rob=16"], &program).cycles > wide);
+    assert!(run("perfect-tlb", &["core.load_queue=2"], &program).cycles > wide);
+}
+
+#[test]
+fn a_fault_costs_its_cycles_once_and_set_up_costs_none() {
+    let mut touched = Scripted::new(PAGES * 4096);
+    touched.touch(DATA, PAGES * 4096, true).begin();
+    let mut fresh = Scripted::new(PAGES * 4096);
+    fresh.begin();
+    for program in [&mut touched, &mut fresh] {
+        for page in 0..100 {
+            program.load(DATA + page * 4096);
+        }
+    }
+    let before = run("radix", &[], &touched);
+    let in_region = run("radix", &[], &fresh);
+    assert_eq!(counter(&before, "core.page_faults"), 0);
+    assert_eq!(counter(&before, "core.os_cycles"), 0);
+    assert_eq!(counter(&in_region, "core.page_faults"), 100);
+    // 1000 cycles of fault and 512 of zeroing each, as the default cost table says, and nothing else.
+    assert_eq!(counter(&in_region, "core.os_cycles"), 100 * 1512 + counter(&in_region, "kernel.cycles.allocate"));
+    assert!(in_region.cycles >= before.cycles + 100 * 1512);
+}
+
+#[test]
+fn after_a_fork_the_writer_gets_its_own_page_and_the_oracle_agrees() {
+    let mut program = Scripted::new(16 * 4096);
+    program.touch(DATA, 16 * 4096, true).begin();
+    program.load(DATA).store(DATA + 4096);
+    program.event(VmEvent::Fork { child: ProcessId(7) });
+    program.event(VmEvent::Switch { process: ProcessId(7), thread: 0 });
+    for page in 0..16 {
+        program.load(DATA + page * 4096).store(DATA + page * 4096);
+    }
+    program.event(VmEvent::Switch { process: ProcessId(0), thread: 0 });
+    for page in 0..16 {
+        program.store(DATA + page * 4096);
+    }
+    program.event(VmEvent::Exit { process: ProcessId(7) });
+    program.load(DATA);
+    for design in ["radix", "thp", "flattened", "asap", "ideal", "nested", "perfect-tlb"] {
+        let done = run(design, &[], &program);
+        assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
+        assert!(counter(&done, "kernel.copies_on_write") >= 16, "{design}");
+        assert!(counter(&done, "kernel.reuses_on_write") >= 1, "{design}: the last owner need not copy");
+        assert!(counter(&done, "core.context_switches") == 2, "{design}");
+    }
+}
+
+#[test]
+fn what_is_unmapped_or_protected_is_no_longer_reached_through_the_tlb() {
+    let mut moved = Scripted::new(16 * 4096);
+    moved.touch(DATA, 16 * 4096, true).begin().store(DATA).store(DATA + 4096);
+    let new = DATA + (1 << 30);
+    moved.event(VmEvent::Remap { old: VirtAddr(DATA), old_len: 16 * 4096, new: VirtAddr(new), new_len: 32 * 4096 });
+    moved.store(new).store(new + 4096).load(new + 20 * 4096);
+    let done = run("radix", &[], &moved);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+
+    let mut gone = moved.clone();
+    gone.load(DATA);
+    let failed = run("radix", &[], &gone);
+    assert_eq!(failed.status, Status::Failed);
+    assert!(failed.outcome.unwrap().contains("no mapping holds it"));
+
+    let mut protected = moved.clone();
+    protected.event(VmEvent::Protect { start: VirtAddr(new), len: 4096, protection: Protection::READ });
+    protected.load(new).store(new);
+    let failed = run("thp", &[], &protected);
+    assert_eq!(failed.status, Status::Failed);
+    assert!(failed.outcome.unwrap().contains("is not allowed"));
+}
+
+#[test]
+fn cores_share_the_last_level_cache_and_results_do_not_depend_on_threads() {
+    let programs = || vec![scattered(false), scattered(true)];
+    let jobs: [(&str, &[&str]); 3] =
+        [("radix", &["machine.cores=2"]), ("thp", &["machine.cores=2"]), ("nested", &["machine.cores=2"])];
+    let bytes = |threads| {
+        let runs = outcome(&jobs, programs(), threads).runs;
+        runs.into_iter()
+            .map(|run| {
+                assert_eq!(run.status, Status::Done, "{:?}", run.outcome);
+                serde_json::to_string(&run.without_host()).unwrap()
+            })
+            .collect::<Vec<_>>()
+    };
+    let one = bytes(1);
+    assert_eq!(one, bytes(2));
+    let alone = outcome(&jobs[..1], programs(), 1).runs.remove(0).without_host();
+    assert_eq!(one[0], serde_json::to_string(&alone).unwrap(), "alone or among others");
+    assert_eq!(alone.simulated_instructions, 2 * run("radix", &[], &scattered(false)).simulated_instructions);
+}
+
+#[test]
+fn functional_mode_counts_what_timing_mode_counts() {
+    let program = scattered(false);
+    for design in ["radix", "thp", "ideal"] {
+        let timed = run(design, &[], &program);
+        let counted = run(design, &["run.mode=\"functional\""], &program);
+        assert_eq!(counted.cycles, 0);
+        assert_eq!(timed.measure("table_bytes"), counted.measure("table_bytes"));
+        for name in ["mmu.walks", "core.loads", "core.instructions", "core.fetches", "hierarchy.l1d.demand_misses"] {
+            assert_eq!(counter(&timed, name), counter(&counted, name), "{design}: {name}");
+        }
+        // A walk cache whose entry is still on its way is passed by in time, and never is without time.
+        let (timed, counted) = (counter(&timed, "mmu.walk_accesses"), counter(&counted, "mmu.walk_accesses"));
+        assert!(counted <= timed && timed <= counted + counted / 50, "{design}: {timed} and {counted} walk loads");
+    }
+}
+
+#[test]
+fn a_machine_without_memory_is_an_outcome_and_the_others_go_on() {
+    let mut program = Scripted::new(256 << 20);
+    program.touch(DATA, 256 << 20, true).begin().load(DATA);
+    let small: &[&str] = &["memory.bytes=64MiB"];
+    let runs = outcome(&[("radix", small), ("radix", &[])], vec![program], 2).runs;
+    assert_eq!(runs[0].status, Status::Outcome);
+    assert!(runs[0].outcome.as_ref().unwrap().contains("has no memory left"), "{:?}", runs[0].outcome);
+    assert_eq!(runs[1].status, Status::Done, "{:?}", runs[1].outcome);
+}
+
+#[test]
+fn swap_lets_a_program_go_beyond_memory_at_a_price() {
+    let mut program = Scripted::new(96 << 20);
+    program.touch(DATA, 96 << 20, true).begin();
+    for page in 0..1000 {
+        program.load(DATA + page * 4096);
+    }
+    let done = run("radix", &["memory.bytes=64MiB", "kernel.swap_bytes=128MiB"], &program);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    assert!(counter(&done, "kernel.swap_ins") >= 1000, "the first pages went out first");
+    assert!(counter(&done, "kernel.cycles.swap") >= 1000 * 100_000);
+}
+
+#[test]
+fn a_damaged_stream_fails_with_its_sentence() {
+    let mut program = scattered(false);
+    program.fails_at_end = true;
+    let done = run("radix", &[], &program);
+    assert_eq!(done.status, Status::Failed);
+    assert_eq!(done.outcome.as_deref(), Some("the script is damaged at its end"));
+    assert!(done.simulated_instructions > 0, "what ran is kept");
+}
+
+#[test]
+fn nothing_simulated_is_no_result() {
+    let mut program = Scripted::new(4096);
+    program.begin();
+    let done = run("radix", &[], &program);
+    assert_eq!(done.status, Status::Failed);
+    assert!(done.outcome.unwrap().contains("nothing was simulated"));
+}
+
+#[test]
+fn a_stop_before_the_end_keeps_what_there_is() {
+    let stopped = compare(Comparison {
+        jobs: vec![Job { design: "radix".into(), spec: spec("radix", &[]) }],
+        programs: vec![Box::new(scattered(false))],
+        threads: 1,
+        stop: Arc::new(AtomicBool::new(true)),
+        progress: Arc::new(Silent),
+    })
+    .unwrap();
+    assert_eq!(stopped.runs[0].status, Status::Interrupted);
+}
+
+#[test]
+fn absurd_specs_are_refused_with_the_key() {
+    for (setting, key) in [
+        ("l1d.ways=0", "l1d"),
+        ("l1d.bytes=48000", "l1d"),
+        ("mmu.walkers=0", "mmu.walkers"),
+        ("mmu.l1d_4k.entries=0", "mmu.l1d_4k.entries"),
+        ("memory.bytes=0", "memory.bytes"),
+        ("machine.cores=17", "machine.cores"),
+        ("dram.channels=3", "dram.channels"),
+        ("run.instructions=0", "run.instructions"),
+    ] {
+        let request = SpecRequest { options: vec![setting.into()], ..SpecRequest::default() };
+        let error = load(&request).expect_err(setting).to_string();
+        assert!(error.contains(key), "{setting}: {error}");
+    }
+}
+
+#[test]
+fn background_promotion_makes_huge_pages_in_the_run() {
+    let mut program = Scripted::new(8 << 20);
+    program.touch(DATA, 8 << 20, true).begin();
+    for i in 0..40_000_u64 {
+        program.access(RecordKind::Load, DATA + (i * 7919 % 2048) * 4096, 50, 0);
+    }
+    let small = ["mmu.l2_tlb.entries=64", "mmu.l2_tlb.ways=4", "kernel.khugepaged_period=10000"];
+    let done = run("thp-khugepaged", &small, &program);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    assert!(counter(&done, "kernel.promotions") >= 4, "{}", counter(&done, "kernel.promotions"));
+    let never = run("radix", &small, &program);
+    assert!(2 * counter(&done, "mmu.walks") < counter(&never, "mmu.walks"));
+}
+
+#[test]
+fn pieces_of_code_are_fetched_through_the_instruction_tlb() {
+    let mut program = Scripted::new(4096);
+    let code = support::CODE + (1 << 20);
+    program.map(code, 64 * 4096, Protection::READ_EXECUTE, MapKind::File).touch(code, 64 * 4096, false);
+    program.touch(DATA, 4096, true).begin();
+    for page in 0..64 {
+        program.access(RecordKind::Fetch, code + page * 4096, 0, 0);
+        program.load(DATA);
+    }
+    let done = run("radix", &[], &program);
+    assert_eq!(counter(&done, "mmu.l1i_tlb_misses"), 64 + 1);
+}

@@ -1,0 +1,166 @@
+//! Micro-programs whose walks are known to the load.
+
+mod support;
+use ambulator_simulator::Status;
+use support::{DATA, Scripted, counter, run};
+
+const NO_PWC: [&str; 3] = [
+    "design.page_table.radix.pwc.pde_entries=0",
+    "design.page_table.radix.pwc.pdpte_entries=0",
+    "design.page_table.radix.pwc.pml4e_entries=0",
+];
+
+/// One load of one page, whose code page is walked for, too.
+fn one_load(bytes: u64) -> Scripted {
+    let mut program = Scripted::new(bytes);
+    program.touch(DATA, bytes, true).begin().load(DATA);
+    program
+}
+
+/// Loads of data walks alone: those of the whole program less those of one that only fetches... every program fetches its
+/// one code page once, with as many levels as a 4 KiB data page.
+fn loads_of(design: &str, settings: &[&str], bytes: u64) -> (u64, u64) {
+    let done = run(design, settings, &one_load(bytes));
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    (counter(&done, "mmu.walks"), counter(&done, "mmu.walk_accesses"))
+}
+
+#[test]
+fn a_cold_walk_loads_one_entry_a_level() {
+    assert_eq!(loads_of("radix", &NO_PWC, 4096), (2, 4 + 4));
+    let mut five = NO_PWC.to_vec();
+    five.push("design.page_table.radix.pwc.pml5e_entries=0");
+    assert_eq!(loads_of("radix-5level", &five, 4096), (2, 5 + 5));
+    assert_eq!(loads_of("thp", &NO_PWC, 2 << 20), (2, 4 + 3), "a 2 MiB leaf is one level up");
+}
+
+#[test]
+fn a_gigabyte_page_is_two_levels_up() {
+    let mut settings = NO_PWC.to_vec();
+    settings.extend(["memory.bytes=4GiB", "memory.buddy.max_order=20", "kernel.gigantic_pages=true"]);
+    let done = run("radix", &settings, &one_load(1 << 30));
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    assert_eq!(counter(&done, "mmu.walk_accesses"), 4 + 2);
+}
+
+#[test]
+fn the_ideal_table_takes_one_load_a_walk() {
+    assert_eq!(loads_of("ideal", &[], 4096), (2, 2));
+    assert_eq!(loads_of("ideal-thp", &[], 2 << 20), (2, 2));
+}
+
+#[test]
+fn a_cold_nested_walk_of_four_and_four_levels_takes_24_loads() {
+    let mut settings = NO_PWC.to_vec();
+    settings.extend([
+        "virtualization.nested.tlb_entries=0",
+        "virtualization.host_table.radix.pwc.pde_entries=0",
+        "virtualization.host_table.radix.pwc.pdpte_entries=0",
+        "virtualization.host_table.radix.pwc.pml4e_entries=0",
+    ]);
+    let done = run("nested", &settings, &one_load(4096));
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    let histogram = &done.histograms["walk_loads"];
+    assert_eq!(histogram.max, 24, "{histogram:?}");
+    // With the nested TLB and walk caches it is fewer.
+    let cached = run("nested", &[], &one_load(4096));
+    assert!(counter(&cached, "mmu.walk_accesses") < counter(&done, "mmu.walk_accesses"));
+}
+
+#[test]
+fn walk_caches_skip_what_they_hold() {
+    // Four pages: a neighbour in the same 2 MiB, one in the same 1 GiB, one in the same 512 GiB. Each pause lets the walk end.
+    let far = [DATA, DATA + 4096, DATA + (4 << 20), DATA + (2 << 30)];
+    let mut program = Scripted::new(4 << 30);
+    for va in far {
+        program.touch(va, 4096, true);
+    }
+    program.begin();
+    for va in far {
+        program.load(va).pause();
+    }
+    let done = run("radix", &["memory.bytes=8GiB"], &program);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    // Code 4 and data 4 cold, then 1 (PDE hit), 2 (PDPTE hit), 3 (PML4E hit).
+    assert_eq!(counter(&done, "mmu.walks"), 5);
+    let upper = counter(&done, "mmu.walker.pwc_pde_hits")
+        + counter(&done, "mmu.walker.pwc_pdpte_hits")
+        + counter(&done, "mmu.walker.pwc_pml4e_hits");
+    assert_eq!(counter(&done, "mmu.walk_accesses"), 4 + 4 + 1 + 2 + 3, "with {upper} hits");
+    assert_eq!(upper, 3);
+}
+
+#[test]
+fn a_tlb_holds_exactly_its_entries() {
+    // 64 entries in 16 sets of 4: 64 pages in a row fit; a 65th in set 0 evicts.
+    let rounds = |pages: u64| {
+        let mut program = Scripted::new(1 << 20);
+        program.touch(DATA, 1 << 20, true).begin();
+        for _ in 0..10 {
+            for page in 0..pages {
+                program.load(DATA + page * 4096).pause();
+            }
+        }
+        counter(&run("radix", &["mmu.l2_tlb.entries=0"], &program), "mmu.l1d_tlb_misses")
+    };
+    // The pause loads the first page again, which is among them.
+    assert_eq!(rounds(64), 64, "every page misses once");
+    assert!(rounds(68) > 68 + 9 * 4, "sets 0 to 3 thrash");
+}
+
+#[test]
+fn two_misses_of_a_page_share_one_walk_and_one_walker_is_slower_than_four() {
+    let mut program = Scripted::new(64 << 20);
+    program.touch(DATA, 64 << 20, true).begin();
+    for page in 0..2000_u64 {
+        let va = DATA + (page * 37 % 16384) * 4096;
+        program.load(va).load(va + 64);
+    }
+    let four = run("radix", &["mmu.walkers=4"], &program);
+    let one = run("radix", &["mmu.walkers=1"], &program);
+    assert_eq!(counter(&four, "mmu.walks"), counter(&one, "mmu.walks"));
+    assert!(counter(&four, "mmu.joined") >= 1900, "the second access of each page joins the walk of the first");
+    assert!(one.cycles > four.cycles, "{} cycles with one walker, {} with four", one.cycles, four.cycles);
+    assert!(counter(&one, "mmu.walker_queue_cycles") > counter(&four, "mmu.walker_queue_cycles"));
+}
+
+#[test]
+fn walks_enter_where_they_are_told_to() {
+    let mut program = Scripted::new(1 << 20);
+    program.touch(DATA, 1 << 20, true).begin();
+    for round in 0..4 {
+        for page in 0..200 {
+            program.load(DATA + page * 4096 + round * 64);
+        }
+    }
+    let small = ["mmu.l2_tlb.entries=0"];
+    let at = |entry: &str| run("radix", &[small[0], entry], &program);
+    let (l1, l2) = (at("mmu.walk_entry=\"l1\""), at("mmu.walk_entry=\"l2\""));
+    assert!(counter(&l1, "mmu.walk_served.l1") > 0);
+    assert_eq!(counter(&l2, "mmu.walk_served.l1"), 0);
+    assert!(counter(&l2, "mmu.walk_served.l2") > 0);
+    assert_eq!(counter(&at("mmu.walk_entry=\"llc\""), "mmu.walk_served.l2"), 0);
+}
+
+#[test]
+fn a_store_to_a_clean_page_walks_again_once() {
+    let mut program = Scripted::new(4096);
+    program.touch(DATA, 4096, false).begin().load(DATA).pause();
+    program.store(DATA).pause().store(DATA).pause().store(DATA + 8);
+    let done = run("radix", &[], &program);
+    assert_eq!(counter(&done, "mmu.dirty_assists"), 1);
+}
+
+#[test]
+fn a_perfect_tlb_walks_never_and_is_not_slower() {
+    let mut program = Scripted::new(64 << 20);
+    program.touch(DATA, 64 << 20, true).begin();
+    for page in 0..4000_u64 {
+        program.load(DATA + (page * 7919 % 16384) * 4096);
+    }
+    let radix = run("radix", &[], &program);
+    let perfect = run("perfect-tlb", &[], &program);
+    assert_eq!(counter(&perfect, "mmu.walks"), 0);
+    assert!(perfect.ipc > radix.ipc);
+    assert!(perfect.checked_translations > 0);
+}
