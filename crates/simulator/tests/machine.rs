@@ -142,7 +142,7 @@ fn functional_mode_counts_what_timing_mode_counts() {
         }
         // A walk cache whose entry is still on its way is passed by in time, and never is without time.
         let (timed, counted) = (counter(&timed, "mmu.walk_accesses"), counter(&counted, "mmu.walk_accesses"));
-        assert!(counted <= timed && timed <= counted + counted / 50, "{design}: {timed} and {counted} walk loads");
+        assert!(counted <= timed && timed <= counted + counted / 50 + 8, "{design}: {timed} and {counted} walk loads");
     }
 }
 
