@@ -6,6 +6,8 @@ mod error;
 mod look_ahead;
 mod machine;
 mod oracle;
+#[cfg(test)]
+mod oracle_tests;
 mod report;
 mod result;
 pub mod spec;
