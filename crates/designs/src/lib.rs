@@ -5,6 +5,7 @@ pub mod asap;
 pub mod conformance;
 pub mod flattened;
 pub mod frames;
+pub mod hashed;
 pub mod ideal;
 pub mod pte;
 pub mod radix;

@@ -2,6 +2,7 @@
 
 use crate::asap::{self, AsapFactory, AsapSpec};
 use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
+use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use ambulator_mmu::{Lookaside, Speculator, Walker};
@@ -22,6 +23,8 @@ pub enum TableKind {
     Asap,
     /// One load for each walk, by decree.
     Ideal,
+    /// A hash table resized as a whole.
+    Hashed,
 }
 
 /// The page-table socket: which table, and the settings of each kind (those of other kinds than `kind` are idle).
@@ -39,6 +42,8 @@ pub struct TableSpec {
     pub asap: AsapSpec,
     /// Settings of `ideal`.
     pub ideal: IdealSpec,
+    /// Settings of `hashed`.
+    pub hashed: HashedSpec,
 }
 
 impl TableSpec {
@@ -49,6 +54,7 @@ impl TableSpec {
         wrong.extend(self.flattened.validate(&format!("{at}.flattened")));
         wrong.extend(self.asap.validate(&format!("{at}.asap")));
         wrong.extend(self.ideal.validate(&format!("{at}.ideal")));
+        wrong.extend(self.hashed.validate(&format!("{at}.hashed")));
         wrong
     }
 
@@ -59,6 +65,7 @@ impl TableSpec {
             TableKind::Flattened => self.flattened.levels,
             TableKind::Asap => self.asap.levels,
             TableKind::Ideal => self.ideal.levels,
+            TableKind::Hashed => return self.hashed.va_bits,
         })
     }
 }
@@ -180,6 +187,10 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
                 Box::new(move |_| Box::new(IdealWalker::new(directory.clone()))),
             )
         }
+        TableKind::Hashed => {
+            let spec = spec.hashed.clone();
+            (Box::new(HashedFactory::new(&spec)), Box::new(move |_| hashed::walker(&spec)))
+        }
     }
 }
 
@@ -239,6 +250,12 @@ pub fn list() -> &'static [DesignInfo] {
             paper: "LVM section 6.3, MICRO 2025",
         },
         DesignInfo {
+            name: "hashed",
+            socket: "page_table",
+            about: "one open-addressed hash table for each process, resized as a whole",
+            paper: "Huck and Hays, ISCA 1993; Yaniv and Tsafrir, SIGMETRICS 2016",
+        },
+        DesignInfo {
             name: "buddy",
             socket: "placement",
             about: "pages wherever the buddy allocator has room",
@@ -279,7 +296,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_line_in_the_list() {
-        for name in ["radix", "flattened", "asap", "ideal", "buddy"] {
+        for name in ["radix", "flattened", "asap", "ideal", "hashed", "buddy"] {
             assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
         }
     }

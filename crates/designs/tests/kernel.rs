@@ -155,7 +155,7 @@ fn life(kind: TableKind, policy: PageSizePolicy) {
 
 #[test]
 fn walks_find_what_the_kernel_knows() {
-    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Ideal] {
+    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Ideal, TableKind::Hashed] {
         for policy in [
             PageSizePolicy::Never,
             PageSizePolicy::Always,

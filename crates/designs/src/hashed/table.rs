@@ -1,0 +1,239 @@
+//! The OS half: what the kernel calls.
+
+use super::{EMPTY, HashedSpec, LINE_SLOTS, Lines, REMOVED, SIZES, SLOT_BYTES, Seen, search, tag};
+use crate::frames;
+use crate::pte::Pte;
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_memory::PhysicalMemory;
+use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
+
+ambulator_base::counters! {
+    /// What the OS half of hashed page tables counts.
+    pub struct HashedTableCounters {
+        /// Times that a table was resized.
+        resizes: Events,
+        /// Entries that resizing moved.
+        entries_moved: Events,
+    }
+}
+
+/// A process's table. Beside what the bytes say it remembers only how many slots are taken, and what it allocated.
+pub struct HashedTable {
+    lines: Lines,
+    load_limit: f64,
+    /// Pages mapped, by size.
+    mapped: [u64; SIZES.len()],
+    /// Slots with the mark of a removed entry.
+    removed: u64,
+    generation: u64,
+    footprint: Footprint,
+    counters: HashedTableCounters,
+}
+
+impl HashedTable {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// [`MapError::NoMemory`] when its first bytes cannot be had.
+    pub fn new(spec: &HashedSpec, os: &mut TableContext<'_>) -> Result<HashedTable, MapError> {
+        let mut footprint = Footprint::default();
+        let lines = allocate(spec.initial_bytes, &mut footprint, os)?;
+        Ok(HashedTable {
+            lines,
+            load_limit: spec.load_limit,
+            mapped: [0; SIZES.len()],
+            removed: 0,
+            generation: 0,
+            footprint,
+            counters: HashedTableCounters::default(),
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.lines.mask + 1) * LINE_BYTES
+    }
+
+    fn is_gone(&self) -> bool {
+        self.footprint.bytes == 0
+    }
+
+    /// A number of pages mapped changed. What the registers say of the sizes may have changed with it.
+    fn count(&mut self, size: usize, change: impl Fn(u64) -> u64) {
+        let before = self.mapped[size];
+        self.mapped[size] = change(before);
+        self.footprint.entries = self.mapped.iter().sum();
+        if (before == 0) != (self.mapped[size] == 0) {
+            self.generation += 1;
+        }
+    }
+
+    // ANCHOR: find
+    /// The address of the slot that has `tag`.
+    fn find(&self, tag: u64, memory: &PhysicalMemory) -> Option<PhysAddr> {
+        if self.is_gone() {
+            return None;
+        }
+        let mut line = self.lines.home(tag);
+        loop {
+            match search(&memory.line(line), tag) {
+                Seen::Found(slot) => return Some(line.offset(slot as u64 * SLOT_BYTES)),
+                Seen::Ends => return None,
+                Seen::GoesOn => line = self.lines.after(line),
+            }
+        }
+    }
+
+    fn find_page(&self, page: Page, memory: &PhysicalMemory) -> Option<PhysAddr> {
+        self.find(tag(page.start, page.size), memory)
+    }
+
+    /// The sizes that any page has.
+    fn sizes(&self) -> impl Iterator<Item = PageSize> {
+        SIZES.into_iter().zip(self.mapped).filter(|(_, mapped)| *mapped > 0).map(|(size, _)| size)
+    }
+    // ANCHOR_END: find
+
+    // ANCHOR: resize
+    /// Moves every entry into another table, twice as large unless it was marks that filled this one.
+    fn resize(&mut self, os: &mut TableContext<'_>) -> Result<(), MapError> {
+        let slots = self.bytes() / SLOT_BYTES;
+        let crowded = self.footprint.entries as f64 >= 0.5 * self.load_limit * slots as f64;
+        let bytes = if crowded { 2 * self.bytes() } else { self.bytes() };
+        // Nothing has changed yet if there is no memory.
+        let new = allocate(bytes, &mut self.footprint, os)?;
+        let mut moved = 0;
+        for line in 0..=self.lines.mask {
+            let words = os.memory.line(self.lines.base.offset(line * LINE_BYTES));
+            for slot in words.chunks_exact(2).filter(|slot| slot[0] > REMOVED) {
+                insert(new, slot[0], Pte(slot[1]), os.memory);
+                moved += 1;
+            }
+        }
+        frames::release(self.lines.base.pfn(), self.bytes() / FRAME_BYTES, &mut self.footprint, os);
+        os.ledger.charge(LedgerCause::Table, moved * os.costs.table_entry);
+        self.lines = new;
+        self.removed = 0;
+        self.generation += 1;
+        self.counters.resizes += 1;
+        self.counters.entries_moved += moved;
+        Ok(())
+    }
+    // ANCHOR_END: resize
+}
+
+/// Zeroed frames for a table of `bytes`.
+fn allocate(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<Lines, MapError> {
+    let frame = frames::allocate_run(bytes / FRAME_BYTES, footprint, os).ok_or(MapError::NoMemory { bytes })?;
+    Ok(Lines { base: frame.start(), mask: bytes / LINE_BYTES - 1 })
+}
+
+/// Puts an entry whose tag is not there into the first free slot of its search. Whether that slot had a mark.
+fn insert(lines: Lines, tag: u64, pte: Pte, memory: &mut PhysicalMemory) -> bool {
+    let mut line = lines.home(tag);
+    loop {
+        let words = memory.line(line);
+        if let Some(slot) = words.iter().step_by(2).position(|&there| there <= REMOVED) {
+            let at = line.offset(slot as u64 * SLOT_BYTES);
+            memory.write(at.offset(8), pte.0);
+            memory.write(at, tag);
+            return words[2 * slot] == REMOVED;
+        }
+        line = lines.after(line);
+    }
+}
+
+impl PageTable for HashedTable {
+    // ANCHOR: map
+    fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
+        let Page { start, size } = mapping.page;
+        let number = SIZES.iter().position(|known| *known == size).ok_or(MapError::PageSize)?;
+        if self.lookup(start, os.memory).is_some() {
+            return Err(MapError::Occupied);
+        }
+        let slots = self.bytes() / SLOT_BYTES;
+        let taken = self.footprint.entries + self.removed + 1;
+        if taken as f64 > self.load_limit * slots as f64 {
+            self.resize(os)?;
+        }
+        let pte = Pte::leaf(mapping.frame, mapping.flags, size > PageSize::SIZE_4K);
+        if insert(self.lines, tag(start, size), pte, os.memory) {
+            self.removed -= 1;
+        }
+        self.count(number, |mapped| mapped + 1);
+        Ok(())
+    }
+
+    fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
+        let number = SIZES.iter().position(|known| *known == page.size)?;
+        let at = self.find_page(page, os.memory)?;
+        let pte = Pte(os.memory.read(at.offset(8)));
+        // Searches for others went past this line only if it was full: then they still must.
+        let full = !os.memory.line(at).iter().step_by(2).any(|&there| there == EMPTY);
+        os.memory.write(at, if full { REMOVED } else { EMPTY });
+        os.memory.write(at.offset(8), 0);
+        self.removed += u64::from(full);
+        self.count(number, |mapped| mapped - 1);
+        Some(Mapping { page, frame: pte.frame(), flags: pte.flags() })
+    }
+    // ANCHOR_END: map
+
+    // ANCHOR: rest
+    fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
+        let Some(at) = self.find_page(page, os.memory).map(|slot| slot.offset(8)) else { return false };
+        let pte = Pte(os.memory.read(at));
+        os.memory.write(at, Pte::leaf(pte.frame(), flags, pte.large()).0);
+        true
+    }
+
+    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
+        let Some(at) = self.find_page(page, os.memory).map(|slot| slot.offset(8)) else { return false };
+        let pte = Pte(os.memory.read(at));
+        os.memory.write(at, pte.with_frame(frame).0);
+        true
+    }
+
+    fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
+        self.sizes().find_map(|size| {
+            let page = Page::containing(va, size);
+            let pte = Pte(memory.read(self.find_page(page, memory)?.offset(8)));
+            Some(Mapping { page, frame: pte.frame(), flags: pte.flags() })
+        })
+    }
+
+    fn registers(&self) -> Vec<u64> {
+        if self.is_gone() {
+            return Vec::new();
+        }
+        let bits = self.mapped.iter().enumerate().map(|(size, mapped)| u64::from(*mapped > 0) << size);
+        vec![self.lines.base.0, self.lines.mask, bits.sum()]
+    }
+
+    fn registers_generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.footprint
+    }
+
+    fn destroy(&mut self, os: &mut TableContext<'_>) {
+        if !self.is_gone() {
+            frames::release(self.lines.base.pfn(), self.bytes() / FRAME_BYTES, &mut self.footprint, os);
+            self.generation += 1;
+        }
+    }
+
+    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        if !self.is_gone() {
+            memory.prefetch(self.lines.home(tag(va, PageSize::SIZE_4K)));
+        }
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+    // ANCHOR_END: rest
+}
+
+/// Slots of a frame are a whole number of lines.
+const _: () = assert!(FRAME_BYTES.is_multiple_of(LINE_SLOTS * SLOT_BYTES));

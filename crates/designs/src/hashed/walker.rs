@@ -1,0 +1,128 @@
+//! The hardware half: what a core does on a TLB miss.
+
+use super::{HashedSpec, Lines, SIZES, SLOT_BYTES, Seen, search, tag};
+use crate::pte::Pte;
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
+use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+
+ambulator_base::counters! {
+    /// What a walker of hashed page tables counts.
+    pub struct HashedCounters {
+        /// Lines loaded by walks.
+        loads: Events,
+        /// Lines loaded because the line before them was full.
+        overflow_loads: Events,
+        /// Accessed and dirty bits written into entries.
+        bit_updates: Events,
+    }
+}
+
+/// A walker. It has no caches: what it needs of the table is in three registers.
+pub struct HashedWalker {
+    hash_latency: u64,
+    lines: Lines,
+    /// Which of [`SIZES`] the process has pages of.
+    sizes: u64,
+    /// What it counted.
+    pub counters: HashedCounters,
+}
+
+impl HashedWalker {
+    /// A walker that has not yet been given a table.
+    pub fn new(spec: &HashedSpec) -> HashedWalker {
+        HashedWalker {
+            hash_latency: spec.hash_latency,
+            lines: Lines::default(),
+            sizes: 0,
+            counters: HashedCounters::default(),
+        }
+    }
+}
+
+/// A search that is under way.
+#[derive(Clone, Copy)]
+struct Search {
+    size: PageSize,
+    tag: u64,
+    line: PhysAddr,
+    /// When its next load may go out.
+    now: Cycle,
+}
+
+impl Walker for HashedWalker {
+    fn load_registers(&mut self, _asid: Asid, registers: &TableRegisters) {
+        let &[base, mask, sizes] = registers.0.as_slice() else {
+            // No table: nothing is mapped.
+            self.sizes = 0;
+            return;
+        };
+        self.lines = Lines { base: PhysAddr(base), mask };
+        self.sizes = sizes;
+    }
+
+    // ANCHOR: walk
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        let now = now.after(self.hash_latency);
+        let mut searches = SIZES.map(|size| {
+            let tag = tag(va, size);
+            Some(Search { size, tag, line: self.lines.home(tag), now })
+        });
+        for (number, search) in searches.iter_mut().enumerate() {
+            if (self.sizes >> number) & 1 == 0 {
+                *search = None;
+            }
+        }
+        let (mut accesses, mut ready) = (0, now);
+        let mut outcome = WalkOutcome::NotMapped;
+        // The first lines of all sizes go out together. A search whose line is full goes on when that line is there.
+        for round in 0..=self.lines.mask {
+            for going in &mut searches {
+                let Some(Search { size, tag, line, now }) = *going else { continue };
+                let loaded = port.load_line(line, now);
+                accesses += 1;
+                self.counters.overflow_loads += u64::from(round > 0);
+                match search(&loaded.words, tag) {
+                    Seen::Found(slot) => {
+                        let mut pte = Pte(loaded.words[2 * slot + 1]);
+                        let bits = pte.missing_bits(access == AccessKind::Store);
+                        if bits != 0 {
+                            self.counters.bit_updates += 1;
+                            port.update(line.offset(slot as u64 * SLOT_BYTES + 8), bits, loaded.ready);
+                            pte.0 |= bits;
+                        }
+                        outcome = WalkOutcome::Mapped(pte.translation(size));
+                        // The answer is there, whatever the other searches still wait for.
+                        ready = loaded.ready;
+                        *going = None;
+                    }
+                    Seen::Ends => {
+                        if outcome == WalkOutcome::NotMapped {
+                            ready = ready.max(loaded.ready);
+                        }
+                        *going = None;
+                    }
+                    Seen::GoesOn => {
+                        let after = self.lines.after(line);
+                        *going = Some(Search { size, tag, line: after, now: loaded.ready });
+                    }
+                }
+            }
+            if outcome != WalkOutcome::NotMapped || searches.iter().all(Option::is_none) {
+                break;
+            }
+        }
+        self.counters.loads += u64::from(accesses);
+        Walk { outcome, ready, accesses }
+    }
+    // ANCHOR_END: walk
+
+    fn invalidate(&mut self, _what: Invalidation) {}
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}
