@@ -202,8 +202,14 @@ impl Kernel {
     fn madvise(&mut self, process: ProcessId, start: VirtAddr, len: u64, advice: Advice) -> Result<(), OsError> {
         let (start, end) = range(start, len, "madvise")?;
         match advice {
-            Advice::Huge => process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = HugeAdvice::Huge),
-            Advice::NoHuge => process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = HugeAdvice::NoHuge),
+            Advice::Huge | Advice::NoHuge => {
+                // The ends cut an area in two, and no page may lie in both parts.
+                self.break_reservations(process, start, end);
+                self.split_at(process, start)?;
+                self.split_at(process, end)?;
+                let huge = if advice == Advice::Huge { HugeAdvice::Huge } else { HugeAdvice::NoHuge };
+                process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = huge);
+            }
             Advice::DontNeed => self.unmap_range(process, start, end)?,
             Advice::Free => self.free_lazily(process, start, end)?,
         }

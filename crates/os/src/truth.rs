@@ -117,6 +117,8 @@ const REGION_PAGES: usize = 1 << REGION_BITS;
 #[derive(Default)]
 pub struct PageMap {
     regions: Vec<Box<[u64]>>,
+    /// Numbers of the regions that there are, sorted.
+    numbers: Vec<u64>,
     by_number: FxHashMap<u64, u32>,
     /// Direct table for regions below 2^17 (47-bit user space): region number to index + 1.
     direct: Vec<u32>,
@@ -139,6 +141,8 @@ impl PageMap {
             if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
             self.regions.push(vec![0u64; REGION_PAGES].into_boxed_slice());
+            let at = self.numbers.partition_point(|other| *other < number);
+            self.numbers.insert(at, number);
             *slot = self.regions.len() as u32;
         }
         &mut self.regions[*slot as usize - 1]
@@ -196,18 +200,17 @@ impl PageMap {
 
     /// The first page at or above `from` and below `to` about which anything is known (present or in swap).
     pub(crate) fn next_known(&self, from: Vpn, to: Vpn) -> Option<Vpn> {
-        let mut vpn = from.0;
-        while vpn < to.0 {
-            let number = vpn >> REGION_BITS;
-            let end = ((number + 1) << REGION_BITS).min(to.0);
-            if let Some(region) = self.region(number) {
-                let base = number << REGION_BITS;
-                let slice = &region[(vpn - base) as usize..(end - base) as usize];
-                if let Some(at) = slice.iter().position(|word| *word != 0) {
-                    return Some(Vpn(vpn + at as u64));
-                }
+        let first = self.numbers.partition_point(|number| *number < from.0 >> REGION_BITS);
+        for &number in &self.numbers[first..] {
+            let base = number << REGION_BITS;
+            if base >= to.0 || from >= to {
+                break;
             }
-            vpn = end;
+            let (start, end) = (from.0.max(base) - base, (to.0 - base).min(REGION_PAGES as u64));
+            let region = self.region(number)?;
+            if let Some(at) = region[start as usize..end as usize].iter().position(|word| *word != 0) {
+                return Some(Vpn(base + start + at as u64));
+            }
         }
         None
     }
