@@ -3,6 +3,7 @@
 mod compare;
 mod core;
 mod error;
+mod fuzz;
 mod look_ahead;
 mod machine;
 mod oracle;
@@ -15,6 +16,7 @@ mod stream;
 
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};
+pub use fuzz::fuzz_machine;
 pub use machine::{Machine, Phase};
 pub use result::{CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Status};
 pub use stream::SharedStream;

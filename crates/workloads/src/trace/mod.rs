@@ -27,7 +27,7 @@ pub use compressed::Compression;
 pub use convert::{Conversion, ConversionReport, convert};
 pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
-pub use fuzz::{fuzz_champsim, fuzz_lackey, fuzz_open, fuzz_trace};
+pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, fuzz_trace, sealed_block};
 pub use open::{TraceFormat, TraceOptions, open_trace};
 pub use reader::{TraceInfo, TraceReader};
 pub use summary::{HeadLine, TraceSummary, head, info};
