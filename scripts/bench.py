@@ -53,10 +53,14 @@ def main():
     times = options.times
     one = ["--threads", "1", "--seed", "1", "--warmup", "1M"]
 
-    for program, footprint, goal in (("gups", "8GiB", 10), ("bfs", "1GiB", 20)):
-        command = ["compare", program, "--footprint", footprint, "--designs", "radix", "--instructions", "40M", *one]
+    for program, footprint, settings, goal in (
+        ("gups", "8GiB", [], 10),
+        ("bfs", "1GiB", ["--program-set", "layout=csr"], 20),
+        ("bfs", "1GiB", ["--program-set", "layout=property"], 20),
+    ):
+        command = ["compare", program, "--footprint", footprint, *settings, "--designs", "radix", "--instructions", "40M", *one]
         got = best(times, "simulated_instructions", *command) / 1e6
-        line(f"timing, {program} {footprint}, radix", f"{got:.1f} M instructions/s", f">= {goal}", got >= goal, " ".join(command))
+        line(f"timing, {program} {footprint} {' '.join(settings[1:])}, radix", f"{got:.1f} M instructions/s", f">= {goal}", got >= goal, " ".join(command))
 
     for program, footprint in (("gups", "8GiB"), ("bfs", "1GiB"), ("pagerank", "1GiB"), ("stream", "1GiB")):
         command = ["compare", program, "--footprint", footprint, "--designs", "radix", "--functional", "--instructions", "100M", *one]
