@@ -1,0 +1,289 @@
+//! The commands as people and scripts meet them.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn ambulator(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ambulator"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs it, expects that exit code, and gives standard output and standard error.
+fn expect(code: i32, arguments: &[&str]) -> (String, String) {
+    let output = ambulator(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
+    (out, err)
+}
+
+fn trace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb")
+}
+
+const SMALL: [&str; 4] = ["--footprint", "16MiB", "--instructions", "200K"];
+
+fn small(first: &[&'static str], more: &[&'static str]) -> Vec<&'static str> {
+    [first, &SMALL, more].concat()
+}
+
+#[test]
+fn the_contract_for_scripts_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let (out, _) = expect(
+        0,
+        &[
+            "compare",
+            "gups",
+            "--footprint",
+            "64MiB",
+            "--designs",
+            "radix,thp,ideal,perfect-tlb",
+            "--instructions",
+            "1M",
+            "--seed",
+            "1",
+            "--json",
+            json.to_str().unwrap(),
+        ],
+    );
+    assert!(out.contains("speed-up") && out.contains("perfect-tlb"), "{out}");
+    let document: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    let designs: Vec<_> = runs.iter().map(|run| run["design"].as_str().unwrap()).collect();
+    assert_eq!(designs, ["radix", "thp", "ideal", "perfect-tlb"]);
+    for run in runs {
+        assert_eq!((run["program"].as_str(), run["status"].as_str()), (Some("gups"), Some("done")));
+        assert!(run["simulated_instructions"].as_u64().unwrap() >= 1_000_000);
+        assert!(run["checked_translations"].as_u64().unwrap() > 0);
+        for number in ["ipc", "speedup", "host_seconds"] {
+            assert!(run[number].as_f64().unwrap() > 0.0, "{number}");
+        }
+        for name in run["counters"].as_object().unwrap().keys() {
+            let schema = &document["schema"][name];
+            assert!(schema["unit"].is_string() && schema["meaning"].is_string(), "{name} has no schema");
+        }
+    }
+    assert_eq!(runs[0]["speedup"].as_f64(), Some(1.0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the result");
+}
+
+#[test]
+fn json_on_standard_output_is_all_that_is_there_and_threads_change_nothing() {
+    let run = |threads: &'static str| {
+        let (out, _) = expect(
+            0,
+            &small(&["compare", "gups", "--designs", "radix,thp,asap"], &["--json", "-", "--threads", threads]),
+        );
+        let mut document: Value = serde_json::from_str(&out).expect("nothing but JSON");
+        document["command"] = Value::Null;
+        for run in document["runs"].as_array_mut().unwrap() {
+            run["host_seconds"] = Value::Null;
+            run["host_setup_seconds"] = Value::Null;
+        }
+        document.to_string()
+    };
+    assert_eq!(run("1"), run("2"));
+}
+
+#[test]
+fn what_is_mistyped_is_refused_with_the_nearest_right_name() {
+    for (arguments, wanted) in [
+        (vec!["run", "gups", "--set", "mmu.l2_tlb.entrys=3"], "mmu.l2_tlb.entries"),
+        (vec!["run", "gups", "--set", "mmu.l2_tlb.entries=many"], "mmu.l2_tlb.entries"),
+        (vec!["run", "gups", "--design", "radx"], "radix"),
+        (vec!["run", "gups", "--machine", "lvm-table2"], "lvm-table1"),
+        (vec!["run", "gusp"], "gups"),
+        (vec!["run", "gups", "--program-set", "indx=mask"], "index"),
+        (vec!["run", "gups", "--footprint", "8XB"], "--footprint"),
+        (vec!["run", "gups", "--instructions", "lots"], "--instructions"),
+        (vec!["run", "gups", "--footprint", "1GiB", "--set", "memory.bytes=512MiB"], "does not fit"),
+        (vec!["run", "gups", "--set", "l1d.ways=0"], "l1d.ways"),
+        (vec!["run", "gups", "--set", "l2.bytes=1000000"], "l2"),
+        (vec!["compare", "gups", "--designs", "thp,thp"], "named twice"),
+        (vec!["explain", "mmu.l2_tlb.entrys"], "mmu.l2_tlb.entries"),
+        (vec!["reproduce", "utopia/fig99"], "utopia/fig2"),
+        (vec!["run", "gups", "--json", "/no/such/folder/out.json"], "/no/such/folder/out.json"),
+        (vec!["run", "gups", "--spec", "/no/such.toml"], "/no/such.toml"),
+    ] {
+        let (out, err) = expect(2, &arguments);
+        assert!(err.contains(wanted), "{arguments:?} should name {wanted}: {err}");
+        assert!(err.starts_with("error"), "{err}");
+        assert!(out.is_empty(), "nothing ran, and yet: {out}");
+    }
+}
+
+#[test]
+fn an_unknown_key_in_a_file_is_shown_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, "[mmu.l2_tlb]\nentries = 512\nentrees_2m = 512\n").unwrap();
+    let (_, err) = expect(2, &["run", "gups", "--spec", file.to_str().unwrap()]);
+    assert!(err.contains("mine.toml:3") && err.contains("entries_2m"), "{err}");
+}
+
+#[test]
+fn a_machine_without_memory_ends_in_an_outcome_and_status_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let path = json.to_str().unwrap().to_owned();
+    let (out, err) = expect(
+        1,
+        &[
+            "run",
+            "stream",
+            "--footprint",
+            "60MiB",
+            "--set",
+            "memory.bytes=64MiB",
+            "--set",
+            "memory.pressure.pressure=0.0",
+            "--set",
+            "memory.buddy.reserve_low=4096",
+            "-n",
+            "1M",
+            "--json",
+            &path,
+        ],
+    );
+    assert!(err.contains("no memory left"), "{out}{err}");
+    let document: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(document["runs"][0]["status"], "outcome");
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let (_, err) = expect(1, &small(&["run", "gups"], &["--json", "/dev/full"]));
+    let kept = err.split("The results are in ").nth(1).and_then(|rest| rest.split(" instead").next()).expect(&err);
+    let document: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
+    assert_eq!(document["runs"][0]["status"], "done");
+    std::fs::remove_file(kept).unwrap();
+}
+
+#[test]
+fn damaged_traces_are_told_by_file_and_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(trace()).unwrap();
+    let mut corrupt = whole.clone();
+    let middle = corrupt.len() / 2;
+    corrupt[middle] ^= 0x55;
+    let cases: [(&str, &[u8], &[&str]); 4] = [
+        ("empty.amb", b"", &["empty.amb"]),
+        ("text.amb", b"this is no trace at all, but a letter\n", &["text.amb"]),
+        ("corrupt.amb", &corrupt, &["corrupt.amb", "block"]),
+        ("header.amb", &whole[..20], &["header.amb"]),
+    ];
+    for (name, bytes, wanted) in cases {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let output = ambulator(&["run", file.to_str().unwrap(), "-n", "100M"]);
+        let err = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{name}: {err}");
+        for word in wanted {
+            assert!(err.contains(word), "{name}: {word}: {err}");
+        }
+    }
+    let (_, err) = expect(2, &["run", folder.path().to_str().unwrap()]);
+    assert!(err.contains("folder") || err.contains("directory"), "{err}");
+}
+
+#[test]
+fn the_captured_program_runs_with_every_kind_of_table() {
+    let trace = trace();
+    let (out, _) = expect(
+        0,
+        &[
+            "compare",
+            trace.to_str().unwrap(),
+            "--designs",
+            "radix,thp,flattened,asap,ideal,nested",
+            "-n",
+            "300K",
+            "--warmup",
+            "100K",
+        ],
+    );
+    assert!(out.contains("the oracle checked"), "{out}");
+}
+
+#[test]
+fn traces_convert_to_champsim_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (there, back) = (folder.path().join("t.champsim.xz"), folder.path().join("t.amb"));
+    let (there, back) = (there.to_str().unwrap(), back.to_str().unwrap());
+    let from = trace();
+    expect(0, &["trace", "convert", from.to_str().unwrap(), there, "--format", "champsim", "--records", "20000"]);
+    expect(0, &["trace", "convert", there, back]);
+    let (info, _) = expect(0, &["trace", "info", back]);
+    assert!(info.contains("Ambulator"), "{info}");
+    let (head, _) = expect(0, &["trace", "head", there, "-n", "5"]);
+    assert!(head.lines().count() >= 5, "{head}");
+    expect(0, &["run", there, "-n", "10K", "--warmup", "0"]);
+}
+
+#[test]
+fn show_spec_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spec.toml");
+    let (shown, _) = expect(0, &["show-spec", "--machine", "utopia-table1", "--design", "thp"]);
+    std::fs::write(&file, &shown).unwrap();
+    let (again, _) = expect(0, &["show-spec", "--spec", file.to_str().unwrap()]);
+    assert_eq!(shown, again);
+}
+
+#[test]
+fn lists_explanations_and_completions_are_there() {
+    for what in ["designs", "machines", "programs", "settings", "counters", "figures"] {
+        assert!(expect(0, &["list", what]).0.lines().count() > 4, "{what}");
+    }
+    assert!(expect(0, &["explain", "mmu.l2_tlb.entries"]).0.contains("entries"));
+    assert!(expect(0, &["explain", "mmu.walks"]).0.contains("events"));
+    assert!(expect(0, &["explain", "dram"]).0.contains("dram.channels"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(expect(0, &["completions", shell]).0.contains("ambulator"));
+    }
+}
+
+#[test]
+fn a_reproduction_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let arguments = ["reproduce", "utopia/fig1", "--quick", "--out", out, "--no-progress"];
+    let (first, _) = expect(0, &arguments);
+    assert!(first.contains("43.0") && first.contains("published"), "{first}");
+    let cells = folder.path().join("cells.jsonl");
+    let lines = std::fs::read_to_string(&cells).unwrap();
+    // A killed run leaves its last line unfinished.
+    std::fs::write(&cells, &lines[..lines.len() - 100]).unwrap();
+    let (second, _) = expect(0, &arguments);
+    assert_eq!(first, second);
+    assert_eq!(std::fs::read_to_string(&cells).unwrap().lines().count(), lines.lines().count());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ambulator"))
+        .args(["run", "gups", "--footprint", "16MiB", "-n", "100G", "--json", json.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let document: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(document["runs"][0]["status"], "interrupted");
+    assert!(document["runs"][0]["simulated_instructions"].as_u64().unwrap() > 0);
+}
