@@ -1,0 +1,131 @@
+//! Writes inputs to begin with, one folder a target: `seeds FOLDER`.
+
+use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_workloads::trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
+use std::fs;
+use std::path::Path;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const DATA: u64 = 0x10_0000_0000;
+
+fn records(count: u64) -> Vec<Record> {
+    (0..count)
+        .map(|i| Record {
+            pc: VirtAddr(0x40_0000 + i % 7 * 4),
+            va: VirtAddr(DATA + i * 4096 * 37 % (4 << 20)),
+            gap: (i % 5) as u32,
+            dep1: u16::from(i > 3 && i % 3 == 0),
+            size: 8,
+            kind: if i % 4 == 0 { RecordKind::Store } else { RecordKind::Load },
+            ..Record::default()
+        })
+        .collect()
+}
+
+fn events() -> Vec<VmEvent> {
+    let (start, len) = (VirtAddr(DATA), 4 << 20);
+    let code = VmEvent::Map {
+        start: VirtAddr(0x40_0000),
+        len: 4096,
+        protection: Protection::READ_EXECUTE,
+        kind: MapKind::File,
+    };
+    vec![
+        code,
+        VmEvent::Map { start, len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous },
+        VmEvent::Advise { start, len, advice: Advice::Huge },
+        VmEvent::Touch { start, len: 1 << 20, write: true },
+        VmEvent::RegionBegin,
+        VmEvent::Fork { child: ProcessId(1) },
+        VmEvent::Switch { process: ProcessId(1), thread: 0 },
+        VmEvent::Protect { start: VirtAddr(DATA + 8192), len: 8192, protection: Protection::READ },
+        VmEvent::Unmap { start: VirtAddr(DATA + (1 << 20)), len: 65536 },
+        VmEvent::Remap {
+            old: VirtAddr(DATA + (2 << 20)),
+            old_len: 65536,
+            new: VirtAddr(DATA + (8 << 20)),
+            new_len: 131_072,
+        },
+        VmEvent::Advise { start, len: 65536, advice: Advice::DontNeed },
+        VmEvent::Brk { end: VirtAddr(DATA + (16 << 20)) },
+        VmEvent::Exit { process: ProcessId(1) },
+        VmEvent::Switch { process: ProcessId(0), thread: 0 },
+        VmEvent::RegionEnd,
+    ]
+}
+
+/// A trace with all events, `between` records after each.
+fn trace(between: usize) -> Result<Vec<u8>> {
+    let mut writer = TraceWriter::new(Vec::new(), TraceHeader::default(), &TraceWriterSpec::default())?;
+    let mut records = records(20 * between as u64).into_iter();
+    for event in events() {
+        writer.event(event)?;
+        for record in records.by_ref().take(between) {
+            writer.push(&record)?;
+        }
+    }
+    Ok(writer.finish()?)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The first block of a file, as the targets `block` and `machine` take it.
+fn block_of(file: &[u8]) -> Vec<u8> {
+    let block = 16 + u32_at(file, 12) as usize + 8;
+    let (payload, records, events) =
+        (u32_at(file, block + 4) as usize, u32_at(file, block + 8), u32_at(file, block + 12));
+    let mut out = vec![records as u8, (records >> 8) as u8, events as u8, (events >> 8) as u8];
+    out.extend_from_slice(&file[block + 40..block + 40 + payload]);
+    out
+}
+
+fn main() -> Result<()> {
+    let folder = std::env::args().nth(1).ok_or("usage: seeds FOLDER")?;
+    let put = |target: &str, name: String, bytes: &[u8]| -> Result<()> {
+        let folder = Path::new(&folder).join(target);
+        fs::create_dir_all(&folder)?;
+        Ok(fs::write(folder.join(name), bytes)?)
+    };
+    for between in [0, 1, 8] {
+        let file = trace(between)?;
+        put("trace", format!("trace-{between}"), &file)?;
+        put("header", format!("header-{between}"), &file[16..16 + u32_at(&file, 12) as usize])?;
+        put("block", format!("block-{between}"), &block_of(&file))?;
+        for design in 0..32_u8 {
+            let bytes = [&[design][..], &block_of(&file)].concat();
+            put("machine", format!("machine-{between}-{design}"), &bytes)?;
+        }
+    }
+    let lackey = "==1== banner\nI  04000870,3\n S 1ffeffe7e8,8\n L 1ffeffe7e0,8\n M 0042137c,4\n";
+    put("lackey", "lackey".into(), lackey.as_bytes())?;
+    put("open", "lackey".into(), lackey.as_bytes())?;
+    for (name, compression) in [("raw", Compression::None), ("gz", Compression::Gzip), ("xz", Compression::Xz)] {
+        let path = Path::new(&folder).join(format!("champsim.{name}"));
+        let mut writer = ChampSimWriter::new(fs::File::create(&path)?, compression)?;
+        for record in records(20) {
+            writer.push(&record)?;
+        }
+        Box::new(writer).finish()?;
+        let bytes = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        put("open", format!("champsim.{name}"), &bytes)?;
+        if name == "raw" {
+            put("champsim", name.into(), &bytes)?;
+        }
+    }
+    for kind in ["designs", "machines"] {
+        for preset in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../presets").join(kind))? {
+            let preset = preset?;
+            put("spec", preset.file_name().to_string_lossy().into_owned(), &fs::read(preset.path())?)?;
+        }
+    }
+    for (name, option) in
+        [("option", "mmu.l2_tlb.entries=4Ki"), ("size", "8GiB"), ("count", "1.5M"), ("key", "mmu.walk_entry")]
+    {
+        put("spec", name.into(), option.as_bytes())?;
+    }
+    Ok(())
+}
