@@ -388,6 +388,7 @@ impl Machine {
         to: usize,
         until: u64,
     ) -> Result<usize, Stop> {
+        self.alive(number)?;
         let budget_end = self.cores[number].budget_end;
         for i in from..to {
             let core = &mut self.cores[number];
@@ -786,7 +787,8 @@ impl Machine {
     fn sync_registers(&mut self, number: usize) {
         let core = &mut self.cores[number];
         let generation = self.kernel.registers_generation(core.process);
-        if core.generation != generation {
+        // A process that has just exited has no table any more; the program switches to another before it goes on.
+        if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
             let registers = TableRegisters(self.kernel.registers(core.process));
             core.mmu.load_registers(self.kernel.asid(core.process), &registers);
@@ -820,6 +822,7 @@ impl Machine {
                 }
             }
             VmEvent::Fork { child } => {
+                self.alive(number)?;
                 let parent = self.cores[number].process;
                 let process = self.kernel.fork(parent).map_err(|e| stop_of(&e))?;
                 self.cores[number].processes.push((*child, process));
@@ -845,6 +848,7 @@ impl Machine {
                 }
             }
             other => {
+                self.alive(number)?;
                 let process = self.cores[number].process;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
                 if self.host.is_some() {
@@ -854,6 +858,17 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// A program that goes on in a process that has exited is damaged.
+    fn alive(&self, number: usize) -> Result<(), Stop> {
+        let process = self.cores[number].process;
+        if self.kernel.is_alive(process) {
+            return Ok(());
+        }
+        Err(Stop::Failed(format!(
+            "the program's stream goes on in process {process}, which has exited: it must switch to another process first"
+        )))
     }
 
     /// A set-up touch in a guest also makes the hypervisor back the pages, in the same order.
