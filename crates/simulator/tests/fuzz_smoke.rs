@@ -1,0 +1,136 @@
+//! What `fuzz/` runs for minutes, run for moments: every entry point on random bytes and on mutated good input.
+
+use ambulator_base::{Advice, MapKind, ProcessId, Protection, Random, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_simulator::{fuzz_machine, spec};
+use ambulator_workloads::trace::{
+    TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open,
+    fuzz_trace,
+};
+
+const DATA: u64 = 0x10_0000_0000;
+
+/// A process that forks, whose child exits while it runs, as captured programs do.
+fn trace() -> Vec<u8> {
+    let (start, len) = (VirtAddr(DATA), 4 << 20);
+    let map = |start: VirtAddr, len, protection, kind| VmEvent::Map { start, len, protection, kind };
+    let events = [
+        map(VirtAddr(0x40_0000), 4096, Protection::READ_EXECUTE, MapKind::File),
+        map(start, len, Protection::READ_WRITE, MapKind::Anonymous),
+        VmEvent::Advise { start, len, advice: Advice::Huge },
+        VmEvent::Touch { start, len: 1 << 20, write: true },
+        VmEvent::RegionBegin,
+        VmEvent::Fork { child: ProcessId(1) },
+        VmEvent::Switch { process: ProcessId(1), thread: 0 },
+        VmEvent::Unmap { start: VirtAddr(DATA + (1 << 20)), len: 65536 },
+        VmEvent::Exit { process: ProcessId(1) },
+        VmEvent::Switch { process: ProcessId(0), thread: 0 },
+        VmEvent::Remap {
+            old: VirtAddr(DATA + (2 << 20)),
+            old_len: 65536,
+            new: VirtAddr(DATA + (8 << 20)),
+            new_len: 131_072,
+        },
+        VmEvent::Advise { start, len: 65536, advice: Advice::DontNeed },
+        VmEvent::RegionEnd,
+    ];
+    let mut writer = TraceWriter::new(Vec::new(), TraceHeader::default(), &TraceWriterSpec::default()).unwrap();
+    for (i, event) in events.into_iter().enumerate() {
+        let set_up = i < 5;
+        let exits = matches!(event, VmEvent::Exit { .. });
+        writer.event(event).unwrap();
+        for j in 0..if set_up || exits { 0 } else { 4 } {
+            let record = Record {
+                pc: VirtAddr(0x40_0000 + 4 * j),
+                va: VirtAddr(DATA + (i as u64 * 37 + j) % 256 * 4096),
+                gap: j as u32,
+                size: 8,
+                kind: if j == 0 { RecordKind::Store } else { RecordKind::Load },
+                ..Record::default()
+            };
+            writer.push(&record).unwrap();
+        }
+    }
+    writer.finish().unwrap()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+}
+
+/// The trace's one block as `fuzz_block` takes it: counts of records and events, then the payload.
+fn block(file: &[u8]) -> Vec<u8> {
+    let at = 16 + u32_at(file, 12) + 8;
+    let counts = [&file[at + 8..at + 10], &file[at + 12..at + 14]].concat();
+    [&counts, &file[at + 40..at + 40 + u32_at(file, at + 4)]].concat()
+}
+
+fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(4) {
+        let len = bytes.len() as u64;
+        let at = random.below(len.max(1)) as usize;
+        match random.below(5) {
+            _ if bytes.is_empty() => bytes.push(random.next_u64() as u8),
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize],
+            2 => bytes.truncate(at),
+            3 => bytes.insert(at, random.next_u64() as u8),
+            _ => {
+                let from = random.below(len) as usize;
+                let piece = bytes[from..(from + 8).min(bytes.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn parsers_survive_random_bytes_and_mutated_files() {
+    let mut random = Random::for_purpose(1, "fuzz smoke");
+    let file = trace();
+    let lackey = b"I  04000870,3\n S 1ffeffe7e8,8\n L 1ffeffe7e0,8\n M 0042137c,4\n".to_vec();
+    let (header, block) = (file[16..16 + u32_at(&file, 12)].to_vec(), block(&file));
+    for target in [fuzz_trace, fuzz_open, fuzz_champsim, fuzz_lackey, fuzz_header, fuzz_block] {
+        for seed in [&file, &lackey, &header, &block] {
+            target(seed);
+            for _ in 0..400 {
+                target(&mutate(seed, &mut random));
+            }
+        }
+        for _ in 0..400 {
+            let bytes: Vec<u8> = (0..random.below(300)).map(|_| random.next_u64() as u8).collect();
+            target(&bytes);
+        }
+    }
+}
+
+#[test]
+fn specs_survive_mutated_presets() {
+    let mut random = Random::for_purpose(2, "fuzz smoke");
+    let texts = [
+        include_str!("../../../presets/machines/lvm-table1.toml"),
+        include_str!("../../../presets/designs/l2tlb-128k.toml"),
+        "mmu.l2_tlb.entries=4Ki",
+        "1.5GiB",
+    ];
+    for text in texts {
+        spec::fuzz_spec(text);
+        for _ in 0..40 {
+            spec::fuzz_spec(&String::from_utf8_lossy(&mutate(text.as_bytes(), &mut random)));
+        }
+    }
+}
+
+#[test]
+fn machines_survive_mutated_traces() {
+    let mut random = Random::for_purpose(3, "fuzz smoke");
+    let block = block(&trace());
+    for how in 0..32 {
+        let seed = [&[how][..], &block].concat();
+        fuzz_machine(&seed);
+        for _ in 0..8 {
+            fuzz_machine(&mutate(&seed, &mut random));
+        }
+    }
+}
