@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 type Value = fn(&RunResult) -> String;
 
 fn percent(run: &RunResult, name: &str) -> String {
-    format!("{:.0}%", 100.0 * run.measure(name))
+    format!("{:.0}", 100.0 * run.measure(name))
 }
 
 fn served(run: &RunResult) -> String {
@@ -19,18 +19,15 @@ fn served(run: &RunResult) -> String {
         shares.push(percent(run, "walk_served_l1"));
     }
     shares.extend(["walk_served_l2", "walk_served_llc", "walk_served_dram"].map(|name| percent(run, name)));
-    shares.join(" / ")
+    shares.join("/")
 }
 
-fn walk_latency(run: &RunResult) -> String {
-    if run.counters.get("mmu.walks").is_none_or(|n| *n == 0) {
-        return "-".into();
-    }
-    format!("{} cycles, {} loads", short(run.measure("walk_latency_mean")), short(run.measure("walk_accesses_mean")))
+fn of_walks(run: &RunResult, measure: &str) -> String {
+    if run.counters.get("mmu.walks").is_none_or(|n| *n == 0) { "-".into() } else { short(run.measure(measure)) }
 }
 
 /// Rows of the table; the first word tells a quantity, the rest its unit. All are simulated quantities.
-const ROWS: [(&str, Value); 13] = [
+const ROWS: [(&str, Value); 14] = [
     ("speed-up", |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
     ("instructions per cycle", |run| if run.ipc > 0.0 { format!("{:.3}", run.ipc) } else { "-".into() }),
     (
@@ -38,15 +35,16 @@ const ROWS: [(&str, Value); 13] = [
         |run| if run.ipc > 0.0 { short(run.measure("mmu_cycles_per_access")) } else { "-".into() },
     ),
     ("page walks", |run| count(run.counters.get("mmu.walks").copied().unwrap_or(0) as f64)),
-    ("a walk, mean", walk_latency),
-    ("walk loads from L2 / LLC / DRAM", served),
+    ("cycles a walk", |run| if run.ipc > 0.0 { of_walks(run, "walk_latency_mean") } else { "-".into() }),
+    ("loads a walk", |run| of_walks(run, "walk_accesses_mean")),
+    ("  from L2/LLC/DRAM, %", served),
     ("L1 TLB misses per 1000 instr.", |run| short(run.measure("l1_tlb_mpki"))),
     ("L2 TLB misses per 1000 instr.", |run| short(run.measure("l2_tlb_mpki"))),
     ("LLC misses per 1000 instr.", |run| short(run.measure("llc_mpki"))),
     ("page tables", |run| bytes(run.measure("table_bytes"))),
     ("largest contiguous allocation", |run| bytes(run.measure("table_largest_contiguous"))),
-    ("page faults, set-up / measured", |run| {
-        format!("{} / {}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))
+    ("page faults, set-up/measured", |run| {
+        format!("{}/{}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))
     }),
     ("OS share of cycles", |run| {
         if run.ipc > 0.0 { format!("{:.1}%", 100.0 * run.measure("os_cycles_share")) } else { "-".into() }

@@ -14,7 +14,6 @@ fn change(from: f64, to: f64) -> String {
     }
     let percent = 100.0 * (to / from - 1.0);
     match percent {
-        p if p.abs() < 0.5 => "about as many".into(),
         p if p < 0.0 => format!("{:.0}% fewer", -p),
         p if p > 300.0 => format!("{} times as many", short(to / from)),
         p => format!("{p:.0}% more"),
