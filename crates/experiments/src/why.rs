@@ -36,12 +36,16 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
     if walks1 == 0.0 {
         parts.push(format!("no page walks at all ({} per 1000 instructions in {})", short(walks0), base.design));
     } else {
-        parts.push(format!(
-            "{} page walks ({} against {} per 1000 instructions)",
-            change(walks0, walks1),
-            short(walks1),
-            short(walks0)
-        ));
+        if (walks1 / walks0 - 1.0).abs() < 0.01 {
+            parts.push("as many page walks".into());
+        } else {
+            parts.push(format!(
+                "{} page walks ({} against {} per 1000 instructions)",
+                change(walks0, walks1),
+                short(walks1),
+                short(walks0)
+            ));
+        }
         let (loads0, loads1) = (base.measure("walk_accesses_mean"), run.measure("walk_accesses_mean"));
         let (latency0, latency1) = (base.measure("walk_latency_mean"), run.measure("walk_latency_mean"));
         if run.ipc > 0.0 {
