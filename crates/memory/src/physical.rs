@@ -1,6 +1,6 @@
 //! The simulated machine's bytes.
 
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_host};
 use memmap2::{MmapMut, MmapOptions};
 
 /// The most bytes that a simulated machine may have: 16 TiB.
@@ -238,22 +238,6 @@ impl PhysicalMemory {
         prefetch_host(word);
     }
 }
-
-/// Starts the load of the host line that holds `byte`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-// Safe code has no prefetch, and a batch of walks is bound by the latency of these loads.
-#[allow(unsafe_code)]
-fn prefetch_host(byte: &u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch reads and writes nothing that the program can see and cannot fault, whatever the address;
-    // this one is moreover that of a live reference. SSE is part of x86-64.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn prefetch_host(_byte: &u8) {}
 
 #[cfg(test)]
 mod tests {

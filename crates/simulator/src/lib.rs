@@ -11,8 +11,10 @@ mod oracle;
 mod oracle_tests;
 mod report;
 mod result;
+mod serve;
 pub mod spec;
 mod stream;
+mod translate;
 
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};

@@ -3,7 +3,6 @@
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::{SimError, Stop};
 use crate::look_ahead::LookAhead;
-use crate::oracle;
 use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
 use crate::stream::SharedStream;
 use ambulator_base::{
@@ -12,18 +11,14 @@ use ambulator_base::{
 use ambulator_designs::{DesignParts, DesignSpec};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
-use ambulator_mmu::{
-    CorePort, FaultCause, HostStage, Invalidation, Mmu, Sockets, TableRegisters, Translated, WalkEntry, WalkTraffic,
-};
-use ambulator_os::{Kernel, KernelSpec, OsError, PageSizePolicy, Shootdown, Truth};
+use ambulator_mmu::{HostStage, Mmu, Sockets, WalkEntry, WalkTraffic};
+use ambulator_os::{Kernel, KernelSpec, OsError, PageSizePolicy, Shootdown};
 use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 /// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
 const CHECK_RECORDS: u32 = 4096;
-/// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
-const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
 /// Where the machine as a whole is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +42,9 @@ pub struct Machine {
     pub(crate) cores: Vec<Core>,
     pub(crate) phase: Phase,
     pub(crate) timing: bool,
-    oracle: bool,
-    perfect: bool,
-    entry: EntryLevel,
+    pub(crate) oracle: bool,
+    pub(crate) perfect: bool,
+    pub(crate) entry: EntryLevel,
     instructions: u64,
     warmup: u64,
     pub(crate) checked: u64,
@@ -57,7 +52,7 @@ pub struct Machine {
     pub(crate) setup_faults: u64,
     pub(crate) fragmentation: Option<FragmentReport>,
     pub(crate) pressure: Option<PressureReport>,
-    shootdowns: Vec<Shootdown>,
+    pub(crate) shootdowns: Vec<Shootdown>,
     /// Records until daemons and epochs are looked at again.
     until_check: u32,
 }
@@ -71,10 +66,10 @@ pub(crate) struct Hypervisor {
 /// A translation that holds: where the data is, when that is known, and when the access issued for good (after any
 /// faults).
 #[derive(Clone, Copy)]
-struct Located {
-    at: PhysAddr,
-    ready: Cycle,
-    issued: Cycle,
+pub(crate) struct Located {
+    pub at: PhysAddr,
+    pub ready: Cycle,
+    pub issued: Cycle,
 }
 
 /// Occupancies sampled at the ends of epochs.
@@ -86,7 +81,7 @@ pub(crate) struct Epochs {
     pub llc: f64,
 }
 
-fn stop_of(error: &OsError) -> Stop {
+pub(crate) fn stop_of(error: &OsError) -> Stop {
     if error.is_outcome() { Stop::Outcome(error.to_string()) } else { Stop::Failed(error.to_string()) }
 }
 
@@ -372,7 +367,7 @@ impl Machine {
         }
     }
 
-    fn finish(&mut self, number: usize) {
+    pub(crate) fn finish(&mut self, number: usize) {
         let core = &mut self.cores[number];
         core.phase = CorePhase::Finished;
         core.finished_at = core.window.retired_cycle().0;
@@ -546,365 +541,12 @@ impl Machine {
         };
         Ok(self.hierarchy.access(number, at, access, record.pc, ready).ready)
     }
-
-    /// Translates, serves faults until the page is there, and asks the oracle.
-    #[inline(always)]
-    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<Located, Stop> {
-        if self.perfect {
-            return self.translate_perfectly(number, va, access, now);
-        }
-        // The way without a fault must not pass through a `Result` of several words: host stores of single words that are
-        // loaded again as one wide word stall, and cost a tenth of all time here.
-        let answer = self.ask_mmu(number, va, access, now);
-        if let Translated::Physical { at, ready } = answer
-            && (!self.oracle || self.is_true(number, va, at, access))
-        {
-            return Ok(Located { at, ready, issued: now });
-        }
-        self.translate_further(number, va, access, now, answer)
-    }
-
-    /// The MMU's answer.
-    #[inline(always)]
-    fn ask_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
-        let core = &mut self.cores[number];
-        let (memory, guest) = match &mut self.host {
-            Some(host) => (&mut host.kernel.memory, Some(&mut self.kernel.memory)),
-            None => (&mut self.kernel.memory, None),
-        };
-        let mut port = CorePort {
-            hierarchy: &mut self.hierarchy,
-            memory,
-            guest,
-            core: number,
-            entry: self.entry,
-            traffic: &mut core.traffic,
-        };
-        core.mmu.translate(va, access, now, &mut port)
-    }
-
-    /// What [`Machine::translate`] does when the first answer was a fault, or was wrong.
-    #[cold]
-    fn translate_further(
-        &mut self,
-        number: usize,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-        first: Translated,
-    ) -> Result<Located, Stop> {
-        let mut now = now;
-        let mut faults = 0;
-        let mut answer = first;
-        loop {
-            match answer {
-                Translated::Physical { at, ready } => {
-                    if self.oracle && !self.is_true(number, va, at, access) {
-                        let truth = self.kernel.truth(self.cores[number].process, va);
-                        return Err(self.mismatch(number, va, Some(at), access, truth));
-                    }
-                    return Ok(Located { at, ready, issued: now });
-                }
-                Translated::Fault { cause, .. } => {
-                    faults += 1;
-                    now = self.fault(number, va, access, cause, faults)?;
-                    answer = self.ask_mmu(number, va, access, now);
-                }
-            }
-        }
-    }
-
-    /// The perfect TLB: the kernel's truth, at once.
-    fn translate_perfectly(
-        &mut self,
-        number: usize,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-    ) -> Result<Located, Stop> {
-        let mut now = now;
-        let mut faults = 0;
-        loop {
-            let process = self.cores[number].process;
-            let truth = self.kernel.truth(process, va);
-            let at = truth.frame().start().offset(va.0 & 0xfff);
-            if oracle::agrees(truth, va, at, access) {
-                self.checked += 1;
-                match self.host_physical(at, access) {
-                    Some(at) => return Ok(Located { at, ready: now, issued: now }),
-                    None => {
-                        faults += 1;
-                        now = self.fault(number, va, access, FaultCause::Host(at), faults)?;
-                        continue;
-                    }
-                }
-            }
-            faults += 1;
-            let cause = if truth.present() { FaultCause::Protection } else { FaultCause::NotMapped };
-            now = self.fault(number, va, access, cause, faults)?;
-        }
-    }
-
-    /// Host-physical for guest-physical by the hypervisor's truth; the address itself without a hypervisor.
-    fn host_physical(&self, at: PhysAddr, access: AccessKind) -> Option<PhysAddr> {
-        match &self.host {
-            None => Some(at),
-            Some(host) => {
-                let va = VirtAddr(at.0);
-                let truth = host.kernel.truth(host.machine, va);
-                let there = truth.present() && (access != AccessKind::Store || truth.writable());
-                there.then(|| truth.frame().start().offset(at.0 & 0xfff))
-            }
-        }
-    }
-
-    /// The oracle: whether a translation is the kernel's.
-    #[inline(always)]
-    fn is_true(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
-        self.checked += 1;
-        let truth = self.kernel.truth(self.cores[number].process, va);
-        if self.host.is_none() {
-            return oracle::agrees(truth, va, at, access);
-        }
-        let guest = truth.frame().start().offset(va.0 & 0xfff);
-        oracle::agrees(truth, va, guest, access) && self.host_physical(guest, access) == Some(at)
-    }
-
-    /// The report of a translation that is not the kernel's: the address, the truth, the steps of the walk.
-    #[cold]
-    fn mismatch(
-        &mut self,
-        number: usize,
-        va: VirtAddr,
-        at: Option<PhysAddr>,
-        access: AccessKind,
-        truth: Truth,
-    ) -> Stop {
-        let steps = if self.host.is_none() {
-            let mut recorder = oracle::Recorder { memory: &self.kernel.memory, steps: Vec::new() };
-            let walk = self.cores[number].mmu.walk_untimed(va, &mut recorder);
-            oracle::tell_steps(&walk, &recorder.steps)
-        } else {
-            "    (steps of nested walks are not told)".into()
-        };
-        let hardware = match at {
-            Some(at) => format!("hardware translated it to {at}"),
-            None => "hardware found no page there".into(),
-        };
-        Stop::Failed(format!(
-            "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. A \
-             walk now\n{steps}",
-            self.cores[number].executed,
-            oracle::describe(truth),
-        ))
-    }
-
-    /// The operating system serves a fault; returns when the access may be tried again.
-    #[cold]
-    fn fault(
-        &mut self,
-        number: usize,
-        va: VirtAddr,
-        access: AccessKind,
-        cause: FaultCause,
-        times: u32,
-    ) -> Result<Cycle, Stop> {
-        let process = self.cores[number].process;
-        if let FaultCause::Host(guest) = cause
-            && let Some(host) = &mut self.host
-        {
-            // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a whole.
-            host.kernel.fault(host.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
-            let cycles = host.kernel.ledger.take();
-            self.charge(number, cycles);
-            self.deliver_host_shootdowns();
-        } else {
-            let truth = self.kernel.truth(process, va);
-            let at = truth.frame().start().offset(va.0 & 0xfff);
-            if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
-                return Err(self.mismatch(number, va, None, access, truth));
-            }
-            self.cores[number].counters.page_faults += 1;
-            self.kernel.fault(process, va, access).map_err(|e| stop_of(&e))?;
-            self.settle(number);
-        }
-        if times > MAX_FAULTS_FOR_ONE_ACCESS {
-            return Err(Stop::Failed(format!(
-                "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never gave it its page"
-            )));
-        }
-        Ok(if self.timing { self.cores[number].window.now() } else { Cycle(0) })
-    }
-
-    /// After any action of the kernel for `number`: its cycles, its shootdowns, registers that it changed.
-    fn settle(&mut self, number: usize) {
-        let cycles = self.kernel.ledger.take();
-        self.charge(number, cycles);
-        self.kernel.take_shootdowns(&mut self.shootdowns);
-        if !self.shootdowns.is_empty() {
-            let shootdowns = std::mem::take(&mut self.shootdowns);
-            for shootdown in &shootdowns {
-                let what = invalidation(shootdown);
-                for core in &mut self.cores {
-                    core.mmu.invalidate(what);
-                }
-            }
-            self.shootdowns = shootdowns;
-            self.shootdowns.clear();
-        }
-        for core in 0..self.cores.len() {
-            self.sync_registers(core);
-        }
-    }
-
-    fn deliver_host_shootdowns(&mut self) {
-        let Some(host) = &mut self.host else { return };
-        host.kernel.take_shootdowns(&mut self.shootdowns);
-        for shootdown in self.shootdowns.drain(..) {
-            let what = invalidation(&shootdown);
-            for core in &mut self.cores {
-                core.mmu.invalidate_host(what);
-            }
-        }
-        for core in 0..self.cores.len() {
-            self.sync_registers(core);
-        }
-    }
-
-    /// Operating-system work in the region of interest stops the core for that long; in set-up it has no time.
-    fn charge(&mut self, number: usize, cycles: u64) {
-        if self.phase == Phase::Setup || cycles == 0 {
-            return;
-        }
-        let core = &mut self.cores[number];
-        core.counters.os_cycles += cycles;
-        if self.timing {
-            core.window.serialize(cycles);
-        }
-    }
-
-    /// Gives the core's MMU the registers of its process, if they are others than it has.
-    fn sync_registers(&mut self, number: usize) {
-        let core = &mut self.cores[number];
-        let generation = self.kernel.registers_generation(core.process);
-        // A process that has just exited has no table any more; the program switches to another before it goes on.
-        if core.generation != generation && self.kernel.is_alive(core.process) {
-            core.generation = generation;
-            let registers = TableRegisters(self.kernel.registers(core.process));
-            core.mmu.load_registers(self.kernel.asid(core.process), &registers);
-        }
-        if let Some(host) = &self.host {
-            let generation = host.kernel.registers_generation(host.machine);
-            if core.host_generation != generation {
-                core.host_generation = generation;
-                let registers = TableRegisters(host.kernel.registers(host.machine));
-                core.mmu.load_host_registers(host.kernel.asid(host.machine), &registers);
-            }
-        }
-    }
-
-    /// A VM event of a core's program.
-    fn event(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
-        let unknown = |process: ProcessId| {
-            Stop::Failed(format!("the program's stream names process {process}, which it has not forked before"))
-        };
-        match event {
-            VmEvent::RegionBegin => {
-                if self.cores[number].phase == CorePhase::Region && self.cores[number].executed > 0 {
-                    // Records before the region were its warm-up: counting begins here.
-                    self.phase = Phase::Setup;
-                }
-                self.cores[number].phase = CorePhase::Region;
-            }
-            VmEvent::RegionEnd => {
-                if self.cores[number].phase == CorePhase::Region {
-                    self.finish(number);
-                }
-            }
-            VmEvent::Fork { child } => {
-                self.alive(number)?;
-                let parent = self.cores[number].process;
-                let process = self.kernel.fork(parent).map_err(|e| stop_of(&e))?;
-                self.cores[number].processes.push((*child, process));
-                self.settle(number);
-            }
-            VmEvent::Exit { process } => {
-                let in_kernel = self.cores[number].kernel_process(*process).ok_or_else(|| unknown(*process))?;
-                self.kernel.event(in_kernel, &VmEvent::Exit { process: in_kernel }).map_err(|e| stop_of(&e))?;
-                self.cores[number].processes.retain(|(stream, _)| stream != process);
-                self.settle(number);
-            }
-            VmEvent::Switch { process, .. } => {
-                let to = self.cores[number].kernel_process(*process).ok_or_else(|| unknown(*process))?;
-                let from = self.cores[number].process;
-                if from != to {
-                    self.kernel.context_switch(from, to);
-                    let core = &mut self.cores[number];
-                    core.process = to;
-                    core.counters.context_switches += 1;
-                    core.generation = u64::MAX;
-                    core.front_end = [u64::MAX; FRONT_END_LINES];
-                    self.settle(number);
-                }
-            }
-            other => {
-                self.alive(number)?;
-                let process = self.cores[number].process;
-                self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
-                if self.host.is_some() {
-                    self.back_guest(number, other)?;
-                }
-                self.settle(number);
-            }
-        }
-        Ok(())
-    }
-
-    /// A program that goes on in a process that has exited is damaged.
-    fn alive(&self, number: usize) -> Result<(), Stop> {
-        let process = self.cores[number].process;
-        if self.kernel.is_alive(process) {
-            return Ok(());
-        }
-        Err(Stop::Failed(format!(
-            "the program's stream goes on in process {process}, which has exited: it must switch to another process first"
-        )))
-    }
-
-    /// A set-up touch in a guest also makes the hypervisor back the pages, in the same order.
-    fn back_guest(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
-        let (VmEvent::Touch { start, len, .. }, Some(host)) = (event, &mut self.host) else { return Ok(()) };
-        let process = self.cores[number].process;
-        let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
-        while va.0 < start.0 + len {
-            let truth = self.kernel.truth(process, va);
-            let guest = VirtAddr(truth.frame().start().0);
-            if truth.present() && !host.kernel.truth(host.machine, guest).present() {
-                host.kernel.fault(host.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
-            }
-            va = va.offset(ambulator_base::FRAME_BYTES);
-        }
-        let cycles = host.kernel.ledger.take();
-        self.charge(number, cycles);
-        self.deliver_host_shootdowns();
-        Ok(())
-    }
 }
 
 /// Guest memory of a virtual machine on a host with that much: seven eighths, in whole 2 MiB. The rest is the
 /// hypervisor's own, for its tables.
 fn guest_bytes(physical: u64) -> u64 {
     (physical / 8 * 7) & !((2 << 20) - 1)
-}
-
-fn invalidation(shootdown: &Shootdown) -> Invalidation {
-    if shootdown.global {
-        return Invalidation::All;
-    }
-    match shootdown.page {
-        Some(page) => Invalidation::Page { asid: shootdown.asid, page },
-        None => Invalidation::Asid(shootdown.asid),
-    }
 }
 
 /// The frame allocator in the state that the spec asks for: fragmented, and under pressure.
