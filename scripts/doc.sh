@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the book in docs/book: generates the reference chapters from the binary, and installs mdBook under target/ if
-# there is none (a few minutes, once).
+# there is none (about a minute on two cores, once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ambulator=target/release/ambulator

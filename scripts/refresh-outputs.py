@@ -2,7 +2,8 @@
 """Runs the commands of the documents again and puts their output in.
 
 A block that begins with `<!-- run -->` and a `console` fence is run: each line that begins with `$ ` is a command, what follows it
-is its output. Commands run at the root of the repository with `target/release` on the path and the folder `out` at hand. An output
+is its output. Commands run at the root of the repository with `target/release` (or the folder
+`$AMBULATOR_BIN`) on the path and the folder `out` at hand. An output
 line of `...` stands for lines that were left out: what is kept then is as many lines as were there before it.
 
 usage: scripts/refresh-outputs.py [FILE...]
@@ -11,6 +12,7 @@ usage: scripts/refresh-outputs.py [FILE...]
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -43,6 +45,8 @@ def refresh(block):
 
 def main():
     (ROOT / "out").mkdir(exist_ok=True)
+    # Finished runs of an older build must not stand for this one's.
+    shutil.rmtree(ROOT / "out/quick", ignore_errors=True)
     names = sys.argv[1:] or ["README.md", "CONTRIBUTING.md", *map(str, sorted((ROOT / "docs/src").glob("*.md")))]
     for name in names:
         path = ROOT / name
