@@ -39,6 +39,7 @@ Examples:
 Examples:
   ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
   ambulator compare bfs --footprint 1GiB --designs radix,thp+l2tlb-128k --program-set layout=csr
+  ambulator compare gups,bfs,stream,pagerank --footprint 256MiB --designs radix,thp
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
     /// Look into a trace file, or convert it.
@@ -102,7 +103,7 @@ pub struct MachineArguments {
 /// The program and how long it runs.
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
-    /// A kernel's name (`ambulator list programs`) or a trace file's path.
+    /// A kernel's name (`ambulator list programs`) or a trace file's path; several by commas are a mix, one on each core.
     pub program: String,
     /// Bytes of data that the kernel works on, such as 8GiB.
     #[arg(long, value_name = "SIZE")]

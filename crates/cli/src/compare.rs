@@ -116,7 +116,8 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
     if let Some(seed) = arguments.seed {
         options.push(format!("run.seed={}", seed_text(seed)));
     }
-    if let Some(cores) = arguments.cores {
+    let mixed = names(arguments).len();
+    if let Some(cores) = arguments.cores.or((mixed > 1).then_some(mixed as u32)) {
         options.push(format!("machine.cores={cores}"));
     }
     if arguments.functional {
@@ -146,6 +147,11 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
     Ok(jobs)
 }
 
+/// The programs of a mix: names or trace files between commas.
+fn names(arguments: &ProgramArguments) -> Vec<&str> {
+    arguments.program.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
 /// Seeds above what TOML's integers hold go as text.
 fn seed_text(seed: u64) -> String {
     if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") }
@@ -163,10 +169,18 @@ fn open_programs(arguments: &ProgramArguments, cores: u32, seed: u64) -> Result<
         })?;
         settings.insert(key.trim().to_owned(), program_value(value.trim()));
     }
+    let names = names(arguments);
+    if names.is_empty() || !(cores as usize).is_multiple_of(names.len()) {
+        return Err(Failure::bad(format!(
+            "{} programs for {cores} cores: one program runs on each core, so give one, or as many as there are cores (or a \
+             divisor of that, and they repeat)",
+            names.len()
+        )));
+    }
     (0..cores)
         .map(|core| {
             let request = ProgramRequest {
-                name: arguments.program.clone(),
+                name: names[core as usize % names.len()].to_owned(),
                 settings: settings.clone(),
                 footprint,
                 seed: seed.wrapping_add(u64::from(core)),

@@ -230,6 +230,19 @@ fn traces_convert_to_champsim_and_back() {
 }
 
 #[test]
+fn a_mix_runs_one_program_on_each_core() {
+    let (out, _) = expect(0, &small(&["compare", "gups,stream", "--designs", "radix,thp"], &["--json", "-"]));
+    let document: Value = serde_json::from_str(&out).unwrap();
+    for run in document["runs"].as_array().unwrap() {
+        assert_eq!(run["spec"]["machine"]["cores"], 2);
+        assert!(run["simulated_instructions"].as_u64().unwrap() >= 2 * 200_000);
+        assert_eq!(run["program"], "gups+stream");
+    }
+    let (_, err) = expect(2, &small(&["run", "gups,stream"], &["--cores", "3"]));
+    assert!(err.contains("2 programs for 3 cores"), "{err}");
+}
+
+#[test]
 fn show_spec_reads_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("spec.toml");

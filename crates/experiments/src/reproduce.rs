@@ -214,15 +214,24 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     })
 }
 
-/// What makes a cell the same as another: version, machine, design, every setting, the program.
+/// Tells this build from others of the same version: results of an older model must not pass for the newer one's.
+fn build() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata);
+    let written = file.as_ref().ok().and_then(|file| file.modified().ok());
+    let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    format!("{}-{}", file.map_or(0, |file| file.len()), since.map_or(0, |since| since.as_secs()))
+}
+
+/// What makes a cell the same as another: version, build, machine, design, every setting, the program.
 fn cell_key(machine: &str, design: &str, spec: &ambulator_simulator::spec::Spec, request: &ProgramRequest) -> String {
     let spec = serde_json::to_string(spec).unwrap_or_default();
     let settings = serde_json::to_string(&request.settings).unwrap_or_default();
     let text = format!("{spec}|{settings}");
     let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!(
-        "{}|{machine}|{design}|{}|{}|{}|{digest:016x}",
+        "{}|{}|{machine}|{design}|{}|{}|{}|{digest:016x}",
         env!("CARGO_PKG_VERSION"),
+        build(),
         request.name,
         request.footprint.unwrap_or(0),
         request.seed

@@ -24,6 +24,15 @@ impl Machine {
         all
     }
 
+    /// The program's name, or those of a mix, joined in the order of the cores.
+    fn program_name(&self) -> String {
+        let mut names: Vec<&str> = self.cores.iter().map(|core| core.stream.identity().name.as_str()).collect();
+        if names.iter().all(|name| *name == names[0]) {
+            names.truncate(1);
+        }
+        names.join("+")
+    }
+
     fn histogram(&self, of: impl Fn(&crate::core::Core) -> &Histogram) -> Histogram {
         let mut sum = Histogram::default();
         for core in &self.cores {
@@ -103,7 +112,7 @@ impl Machine {
 
         let result = RunResult {
             design: design.to_owned(),
-            program: identity.name.clone(),
+            program: self.program_name(),
             status: if self.phase == Phase::Done { Status::Done } else { Status::Interrupted },
             outcome: None,
             simulated_instructions: instructions,
