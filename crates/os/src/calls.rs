@@ -1,8 +1,8 @@
 //! System calls: what programs do to their address spaces.
 
-use crate::kernel::{Kernel, process_mut, table_context};
-use crate::vma::pages_of;
-use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PteFlags, Vma};
+use crate::kernel::{Heap, Kernel, process_mut, table_context};
+use crate::vma::{TOP, pages_of};
+use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PteFlags, Truth, Vma};
 use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
 
 fn range(start: VirtAddr, len: u64, call: &str) -> Result<(VirtAddr, VirtAddr), OsError> {
@@ -17,8 +17,10 @@ impl Kernel {
     /// Does what an event of the program's stream asks of this process.
     ///
     /// # Errors
-    /// A call that makes no sense, or memory that ran out.
+    /// A call that makes no sense, or memory that ran out. Areas and contents are then as they were, but for what `mmap`
+    /// and `mremap` were to replace, which may be gone, and for the pages that a touch had reached.
     pub fn event(&mut self, process: ProcessId, event: &VmEvent) -> Result<(), OsError> {
+        self.alive(process)?;
         match *event {
             VmEvent::Touch { start, len, write } => {
                 let access = if write { AccessKind::Store } else { AccessKind::Load };
@@ -57,24 +59,47 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mmap")?;
         self.drop_areas(process, start, end)?;
+        let heap = &mut process_mut!(self, process).heap;
+        if kind == MapKind::Heap && heap.is_none() {
+            *heap = Some(Heap { start, end, protection });
+        }
         self.add_area(process, Vma { start, end, protection, kind, huge: HugeAdvice::None })
     }
 
-    /// Puts an area where there is none, and tells table and placement.
+    /// Puts an area where there is none, with the pages that the placement wants in it from the start.
     fn add_area(&mut self, process: ProcessId, vma: Vma) -> Result<(), OsError> {
+        self.insert_area(process, vma);
+        let populated = self.populate_eagerly(process, &vma);
+        if populated.is_err() {
+            self.drop_areas(process, vma.start, vma.end)?;
+        }
+        populated
+    }
+
+    fn insert_area(&mut self, process: ProcessId, vma: Vma) {
         let owner = process_mut!(self, process);
         owner.vmas.insert(vma);
         owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
+    }
+
+    /// Maps what the placement has taken for an area that is new.
+    fn populate_eagerly(&mut self, process: ProcessId, vma: &Vma) -> Result<(), OsError> {
         let (placement, mut context) = self.place_context();
-        for eager in placement.vma_added(process, vma.start, vma.end, &mut context) {
-            for i in 0..eager.pages {
-                let page = Page { start: eager.start.offset(i << 12), size: PageSize::SIZE_4K };
-                let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
-                self.map_page(process, Mapping { page, frame: eager.frame.offset(i), flags }, false)?;
-                self.charge_zero(PageSize::SIZE_4K);
+        let ranges = placement.vma_added(process, vma.start, vma.end, &mut context);
+        let flags = PteFlags { accessed: true, dirty: vma.protection.write, ..PteFlags::user(vma.protection) };
+        let mut done = Ok(());
+        for (eager, i) in ranges.iter().flat_map(|eager| (0..eager.pages).map(move |i| (eager, i))) {
+            let page = Page { start: eager.start.offset(i << 12), size: PageSize::SIZE_4K };
+            let frame = eager.frame.offset(i);
+            if done.is_ok() {
+                done = self.map_page(process, Mapping { page, frame, flags }, false);
+            }
+            match &done {
+                Ok(()) => self.charge_zero(PageSize::SIZE_4K),
+                Err(_) => self.give_back(frame, PageSize::SIZE_4K),
             }
         }
-        Ok(())
+        done
     }
 
     fn drop_areas(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
@@ -94,6 +119,8 @@ impl Kernel {
         self.drop_areas(process, start, end)
     }
 
+    /// `mprotect`. Pages that lose all rights stay in the table, readable as every present page of x86-64 is: a program that
+    /// runs does not access them, and what it touches only then faults and is refused.
     fn mprotect(
         &mut self,
         process: ProcessId,
@@ -102,10 +129,10 @@ impl Kernel {
         protection: Protection,
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mprotect")?;
-        process_mut!(self, process).vmas.change(start, end, |vma| vma.protection = protection);
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
+        process_mut!(self, process).vmas.change(start, end, |vma| vma.protection = protection);
         let mut at = start;
         while let Some((page, truth)) = self.next_page(process, at, end) {
             if truth.present() {
@@ -166,37 +193,79 @@ impl Kernel {
                 "mremap from [{old}, {old_end}) to [{new}, {new_end}): the ranges overlap"
             )));
         }
-        self.drop_areas(process, new, new_end)?;
-        self.add_area(process, Vma { start: new, end: new_end, ..vma })?;
+        // All that may fail for want of memory comes before anything changes.
+        let moved = (old_end.0 - old.0).min(new_end.0 - new.0);
+        let moved_end = old.offset(moved);
         self.break_reservations(process, old, old_end);
-        self.split_at(process, old)?;
-        self.split_at(process, old_end)?;
-        let mut at = old;
-        while let Some((page, truth)) = self.next_page(process, at, old_end) {
-            let to = VirtAddr(new.0 + (page.start.0 - old.0));
-            if to.offset(page.size.bytes()) > new_end && to.0 + page.size.bytes() > new_end.0 {
-                if page.size > PageSize::SIZE_4K && to < new_end {
-                    self.split(process, page.start)?;
-                    continue;
-                }
-                break; // the tail that shrinking drops
+        for edge in [old, moved_end, old_end] {
+            self.split_at(process, edge)?;
+        }
+        self.split_for_move(process, old, moved_end, new)?;
+        self.drop_areas(process, new, new_end)?;
+        self.insert_area(process, Vma { start: new, end: new_end, ..vma });
+        if let Err((until, error)) = self.move_pages(process, old, moved_end, new) {
+            self.move_pages(process, new, new.offset(until.0 - old.0), old).map_err(|(_, error)| error)?;
+            self.drop_areas(process, new, new_end)?;
+            return Err(error);
+        }
+        self.drop_areas(process, old, old_end)?;
+        if new.offset(moved) < new_end {
+            self.populate_eagerly(process, &Vma { start: new.offset(moved), end: new_end, ..vma })?;
+        }
+        Ok(())
+    }
+
+    /// Splits the huge pages of `[from, end)` that are not aligned any more once the range begins at `to`.
+    fn split_for_move(
+        &mut self,
+        process: ProcessId,
+        from: VirtAddr,
+        end: VirtAddr,
+        to: VirtAddr,
+    ) -> Result<(), OsError> {
+        let distance = from.0.abs_diff(to.0);
+        let mut at = from;
+        while let Some((page, _)) = self.next_page(process, at, end) {
+            if distance.is_multiple_of(page.size.bytes()) {
+                at = page.end();
+            } else {
+                self.split(process, page.start)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Moves the pages of `[from, end)` to `to`; they keep their frames. An error says which page could not be moved; those
+    /// below it are at the new place, and it and those above at the old.
+    fn move_pages(
+        &mut self,
+        process: ProcessId,
+        from: VirtAddr,
+        end: VirtAddr,
+        to: VirtAddr,
+    ) -> Result<(), (VirtAddr, OsError)> {
+        let mut at = from;
+        while let Some((page, truth)) = self.next_page(process, at, end) {
+            let target = VirtAddr(to.0 + (page.start.0 - from.0));
             if truth.present() {
-                if to != to.align_down(page.size) {
-                    self.split(process, page.start)?;
-                    continue;
+                let entry = self.unmap_page(process, page).map_err(|error| (page.start, error))?;
+                let mapping = Mapping { page: Page { start: target, size: page.size }, ..entry };
+                if let Err(error) = self.map_page(process, mapping, truth.copy_on_write()) {
+                    self.restore_page(process, entry, truth.copy_on_write()).map_err(|error| (page.start, error))?;
+                    return Err((page.start, error));
                 }
-                let entry = self.unmap_page(process, page)?;
-                let mapping = Mapping { page: Page { start: to, size: page.size }, ..entry };
-                self.map_page(process, mapping, truth.copy_on_write())?;
+                if truth.lazily_free() {
+                    let pages = &mut process_mut!(self, process).pages;
+                    pages.change(target.vpn(), page.size, |truth| truth.with_lazily_free(true));
+                }
             } else {
                 let pages = &mut process_mut!(self, process).pages;
-                pages.set(page.start.vpn(), crate::Truth::NONE);
-                pages.set(to.vpn(), truth);
+                pages.set(page.start.vpn(), Truth::NONE);
+                pages.set(target.vpn(), truth);
             }
             at = page.end();
         }
-        self.drop_areas(process, old, old_end)
+        Ok(())
     }
 
     fn madvise(&mut self, process: ProcessId, start: VirtAddr, len: u64, advice: Advice) -> Result<(), OsError> {
@@ -231,33 +300,30 @@ impl Kernel {
         Ok(())
     }
 
-    /// `brk`: the heap's end moves. The first call of a process without a heap says where it begins.
+    /// `brk`: the heap's end moves. The first call of a process without a heap says where it begins. An end below the
+    /// heap's beginning empties it.
     fn brk(&mut self, process: ProcessId, end: VirtAddr) -> Result<(), OsError> {
+        if end.0 > TOP.0 {
+            return Err(OsError::BadCall(format!("brk to {end}: that passes the end of the address space (57 bits)")));
+        }
         let end = end.align_up(PageSize::SIZE_4K);
-        let Some(heap) = self.process(process).vmas.last_of(MapKind::Heap).copied() else {
-            return self.add_area(
-                process,
-                Vma {
-                    start: end,
-                    end: end.offset(ambulator_base::FRAME_BYTES),
-                    protection: Protection::READ_WRITE,
-                    kind: MapKind::Heap,
-                    huge: HugeAdvice::None,
-                },
-            );
-        };
+        let owner = process_mut!(self, process);
+        let fresh = Heap { start: end, end, protection: Protection::READ_WRITE };
+        let heap = *owner.heap.get_or_insert(fresh);
+        let end = end.max(heap.start);
         if end > heap.end {
-            if !self.process(process).vmas.is_free(heap.end, end) {
+            if !owner.vmas.is_free(heap.end, end) {
                 return Err(OsError::BadCall(format!(
                     "brk to {end}: something is mapped between the heap's end {} and it",
                     heap.end
                 )));
             }
-            return self.add_area(process, Vma { start: heap.end, end, ..heap });
+            let (kind, protection) = (MapKind::Heap, heap.protection);
+            self.add_area(process, Vma { start: heap.end, end, protection, kind, huge: HugeAdvice::None })?;
+        } else if end < heap.end {
+            self.drop_areas(process, end, heap.end)?;
         }
-        if end < heap.end {
-            return self.drop_areas(process, end.max(heap.start), heap.end);
-        }
+        process_mut!(self, process).heap = Some(Heap { end, ..heap });
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! The whole kernel's invariants, for tests.
 
 use crate::Kernel;
-use ambulator_base::{PageSize, ProcessId, VirtAddr};
-use std::collections::BTreeMap;
+use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
 
 impl Kernel {
     /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say of every
@@ -12,7 +11,8 @@ impl Kernel {
     /// # Errors
     /// A sentence about the first thing that is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let mut owners: BTreeMap<u64, u16> = BTreeMap::new();
+        let mut owners = vec![0u16; self.sharers.len()];
+        let mut users = vec![0; self.asid_users.len()];
         let mut swapped = 0;
         for at in 0..self.processes.len() {
             let process = ProcessId(at as u32);
@@ -20,6 +20,12 @@ impl Kernel {
                 continue;
             }
             let vmas = self.process(process).vmas.as_slice().to_vec();
+            for vma in &vmas {
+                let aligned = vma.start.0 % FRAME_BYTES == 0 && vma.end.0 % FRAME_BYTES == 0;
+                if vma.start >= vma.end || !aligned {
+                    return Err(format!("process {process} has an area that cannot be: {vma:?}"));
+                }
+            }
             for pair in vmas.windows(2) {
                 if pair[0].end > pair[1].start {
                     return Err(format!("areas of process {process} overlap: {pair:?}"));
@@ -27,7 +33,7 @@ impl Kernel {
             }
             let mut va = VirtAddr(0);
             let mut pages = 0;
-            while let Some((page, truth)) = self.next_page(process, va, VirtAddr(1 << 57)) {
+            while let Some((page, truth)) = self.next_page(process, va, crate::vma::TOP) {
                 va = page.end();
                 let Some(vma) = vmas.iter().find(|vma| vma.contains(page.start)) else {
                     return Err(format!("process {process} has a page at {} outside its areas", page.start));
@@ -52,12 +58,21 @@ impl Kernel {
                 if truth.writable() && (truth.copy_on_write() || !vma.protection.write) {
                     return Err(format!("the page at {} is writable and must not be", page.start));
                 }
+                if !truth.writable() && !truth.copy_on_write() && vma.protection.write {
+                    return Err(format!("the page at {} is not writable, and nothing speaks against it", page.start));
+                }
+                if truth.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
+                    return Err(format!("the page at {} is executable or not, against its area", page.start));
+                }
+                if !self.placed_within(process, page, truth.frame()) {
+                    return Err(format!("the page at {} is not where its reservation wants it", page.start));
+                }
                 for i in 0..page.size.frames() {
                     let part = self.truth(process, page.start.offset(i << 12));
                     if part.frame().0 != truth.frame().0 + i || part.size() != page.size {
                         return Err(format!("part {i} of the {} page at {} is elsewhere", page.size, page.start));
                     }
-                    *owners.entry(truth.frame().0 + i).or_default() += 1;
+                    owners[(truth.frame().0 + i) as usize] += 1;
                 }
             }
             let entries = self.process(process).table.footprint().entries;
@@ -67,27 +82,77 @@ impl Kernel {
                 ));
             }
             for (number, reservation) in &self.process(process).reservations {
+                let mut used = 0;
                 for i in 0..PageSize::SIZE_2M.frames() {
                     if self.frames.is_free(reservation.frame.offset(i)) {
                         return Err(format!("frame {i} of the reservation for 2 MiB number {number} is free"));
                     }
+                    let va = VirtAddr((number << PageSize::SIZE_2M.shift()) + i * FRAME_BYTES);
+                    used += u64::from(self.truth(process, va).present());
+                }
+                if used != reservation.used {
+                    return Err(format!("2 MiB number {number} has {used} pages, its reservation {reservation:?}"));
                 }
             }
+            users[usize::from(self.process(process).asid.0)] += 1;
         }
-        for (frame, n) in &owners {
-            if self.frames.is_free(ambulator_base::Pfn(*frame)) {
+        for (frame, owners) in owners.iter().enumerate() {
+            if *owners > 0 && self.frames.is_free(Pfn(frame as u64)) {
                 return Err(format!("frame {frame:#x} is mapped and free"));
             }
-            if self.sharers[*frame as usize] + 1 != *n {
+            if self.sharers[frame] != owners.saturating_sub(1) {
                 return Err(format!(
-                    "frame {frame:#x} has {n} owners and counts {}",
-                    self.sharers[*frame as usize] + 1
+                    "frame {frame:#x} has {owners} owners, and {} beyond the first are counted",
+                    self.sharers[frame]
                 ));
             }
+        }
+        if users != self.asid_users {
+            return Err("the users of address-space identifiers are counted wrongly".into());
         }
         if swapped != self.swap_used {
             return Err(format!("{swapped} pages are in swap, {} are counted", self.swap_used));
         }
         Ok(())
+    }
+
+    /// Whether a page of a 2 MiB that has a reservation lies in its place there.
+    fn placed_within(&self, process: ProcessId, page: Page, frame: Pfn) -> bool {
+        let number = page.start.0 >> PageSize::SIZE_2M.shift();
+        let offset = page.start.vpn().0 % PageSize::SIZE_2M.frames();
+        let reservation = self.process(process).reservations.get(&number);
+        reservation.is_none_or(|reservation| reservation.frame.offset(offset) == frame)
+    }
+
+    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a table's.
+    /// Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
+    ///
+    /// # Errors
+    /// How many frames are missing.
+    pub fn check_frames(&self) -> Result<(), String> {
+        let mut mapped = vec![false; self.sharers.len()];
+        let mut tables = 0;
+        for (at, process) in self.processes.iter().enumerate() {
+            let Some(process) = process else { continue };
+            tables += process.table.footprint().bytes / FRAME_BYTES;
+            for reservation in process.reservations.values() {
+                let first = reservation.frame.0 as usize;
+                mapped[first..first + PageSize::SIZE_2M.frames() as usize].fill(true);
+            }
+            let mut va = VirtAddr(0);
+            while let Some((page, truth)) = self.next_page(ProcessId(at as u32), va, crate::vma::TOP) {
+                va = page.end();
+                if truth.present() {
+                    let first = truth.frame().0 as usize;
+                    mapped[first..first + page.size.frames() as usize].fill(true);
+                }
+            }
+        }
+        let pages = mapped.iter().filter(|mapped| **mapped).count() as u64;
+        let taken = self.frames.total_frames() - self.frames.free_frames() - self.taken_before;
+        if taken == pages + tables {
+            return Ok(());
+        }
+        Err(format!("{taken} frames are taken; {pages} hold or await pages, {tables} are tables'"))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kernel::{Kernel, process_mut};
 use crate::vma::pages_of;
-use crate::{HugeAdvice, LedgerCause, OsError, PageSizePolicy, PteFlags, Truth, Vma};
+use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
 
 /// What a fault turned out to be.
@@ -25,6 +25,7 @@ impl Kernel {
     /// [`OsError::Segfault`] where no mapping allows the access, [`OsError::OutOfMemory`] and
     /// [`OsError::TableMemory`] where memory ran out.
     pub fn fault(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Result<FaultKind, OsError> {
+        self.alive(process)?;
         let vma = self.allowing(process, va, access)?;
         self.ledger.charge(LedgerCause::Fault, self.costs.fault);
         let truth = self.truth(process, va);
@@ -74,6 +75,9 @@ impl Kernel {
             while at < until {
                 let truth = self.truth(process, at);
                 let served = if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
+                    if truth.lazily_free() && access == AccessKind::Store {
+                        self.keep_after_all(process, at)?;
+                    }
                     truth.size()
                 } else if truth.present() || truth.swapped() {
                     self.fault(process, at, access)?;
@@ -86,6 +90,16 @@ impl Kernel {
             }
         }
         self.charge_shootdowns();
+        Ok(())
+    }
+
+    /// A store without an access of the hardware's to a page that `MADV_FREE` gave up: it is dirty again.
+    fn keep_after_all(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
+        let entry = self.entry(process, va)?;
+        let flags = PteFlags { accessed: true, dirty: true, ..entry.flags };
+        self.set_page_flags(process, entry.page, flags)?;
+        let pages = &mut process_mut!(self, process).pages;
+        pages.change(entry.page.start.vpn(), entry.page.size, |truth| truth.with_lazily_free(false));
         Ok(())
     }
 
@@ -155,8 +169,7 @@ impl Kernel {
         if self.process(process).pages.next_known(page.start.vpn(), page.end().vpn()).is_some() {
             return Ok(false);
         }
-        let Some(frame) = self.place(process, vma, page) else {
-            self.counters.huge_fallbacks += 1;
+        let Some(frame) = self.place_huge(process, vma, page) else {
             return Ok(false);
         };
         self.charge_huge_allocation(page.size);
@@ -184,6 +197,9 @@ impl Kernel {
         }
         let page = self.mapped_page(process, va);
         let truth = self.truth(process, page.start);
+        if !truth.present() {
+            return Ok(()); // the split needed memory, and reclaim took this page: the access faults again
+        }
         let entry = self.entry(process, page.start)?;
         let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
         if !self.is_shared(truth.frame(), page.size) {
@@ -195,26 +211,34 @@ impl Kernel {
         let frame = self.place_base(process, vma, page)?;
         // Reclaim may have swapped this very page out while it looked for a frame.
         if self.truth(process, va) != truth {
-            self.frames.free(frame, 0);
+            self.give_back(frame, page.size);
             return Ok(());
         }
+        self.unmap_page(process, page)?;
+        if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
+            self.give_back(frame, page.size);
+            self.restore_page(process, entry, true)?;
+            return Err(error);
+        }
+        self.release_frames(entry.frame, page.size);
         self.counters.copies_on_write += 1;
         self.charge_copy(1);
-        self.unmap_page(process, page)?;
-        self.release_frames(entry.frame, page.size);
-        self.map_page(process, crate::Mapping { page, frame, flags }, false)
+        Ok(())
     }
 
     fn swap_in(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr, access: AccessKind) -> Result<(), OsError> {
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
-        self.counters.swap_ins += 1;
-        self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
-        self.swap_used -= 1;
-        process_mut!(self, process).pages.set(page.start.vpn(), Truth::NONE);
         // Read back, it differs from no disk copy, but the model keeps none: it is dirty from the start.
         let flags = PteFlags { accessed: true, dirty: true, ..PteFlags::user(vma.protection) };
         debug_assert!(vma.protection.allows(access));
-        self.map_page(process, crate::Mapping { page, frame, flags }, false)
+        if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
+            self.give_back(frame, page.size);
+            return Err(error);
+        }
+        self.counters.swap_ins += 1;
+        self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
+        self.swap_used -= 1;
+        Ok(())
     }
 }

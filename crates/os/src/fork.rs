@@ -10,6 +10,7 @@ impl Kernel {
     /// # Errors
     /// No memory for the child's table, or no swap for its share of the parent's swapped pages.
     pub fn fork(&mut self, parent: ProcessId) -> Result<ProcessId, OsError> {
+        self.alive(parent)?;
         self.counters.forks += 1;
         let child = self.spawn()?;
         match self.copy_address_space(parent, child) {
@@ -26,19 +27,20 @@ impl Kernel {
 
     fn copy_address_space(&mut self, parent: ProcessId, child: ProcessId) -> Result<(), OsError> {
         let vmas = self.process(parent).vmas.clone();
+        process_mut!(self, child).heap = self.process(parent).heap;
         for vma in vmas.as_slice() {
             let owner = process_mut!(self, child);
             owner.vmas.insert(*vma);
             owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
         }
         // Reserved but unused frames stay the parent's alone.
-        self.break_reservations(parent, VirtAddr(0), VirtAddr(1 << 57));
+        self.break_reservations(parent, VirtAddr(0), crate::vma::TOP);
         for vma in vmas.as_slice() {
             let mut at = vma.start;
             while let Some((page, truth)) = self.next_page(parent, at, vma.end) {
                 at = page.end();
                 if truth.swapped() {
-                    if (self.swap_used + 1) * FRAME_BYTES > self.spec.swap_bytes {
+                    if !self.can_swap() {
                         return Err(self.out_of_memory(page.start, FRAME_BYTES));
                     }
                     self.swap_used += 1;

@@ -7,7 +7,7 @@ use crate::{
     CostTable, Footprint, KernelSpec, Ledger, LedgerCause, OsError, PageTable, PlaceContext, Placement, Shootdown,
     TableContext, Truth, VmaList,
 };
-use ambulator_base::{Asid, CounterSink, Counters, ProcessId, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Counters, Page, PageSize, ProcessId, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 ambulator_base::counters! {
@@ -57,6 +57,8 @@ ambulator_base::counters! {
         forks: Events,
         /// Times that address-space identifiers ran out.
         asid_rollovers: Events,
+        /// Rounds of background reclaim.
+        background_reclaims: Events,
     }
 }
 
@@ -97,6 +99,37 @@ pub(crate) struct Process {
     pub clock: VirtAddr,
     /// Where the promotion daemon is.
     pub scan: VirtAddr,
+    /// The heap that `brk` moves, once there is one.
+    pub heap: Option<Heap>,
+}
+
+/// The range that `brk` moves. Its areas may have been unmapped or protected since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heap {
+    pub start: VirtAddr,
+    pub end: VirtAddr,
+    pub protection: Protection,
+}
+
+/// Free frames at which reclaim begins and ends. All 0 without swap: there is nothing to gain before memory has run out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watermarks {
+    /// Below it, faults reclaim before they take a frame: reclaim itself may need what is left.
+    pub min: u64,
+    /// Below it, the background daemon wakes.
+    pub low: u64,
+    /// Up to here it reclaims.
+    pub high: u64,
+}
+
+impl Watermarks {
+    fn new(spec: &KernelSpec, frames: u64) -> Watermarks {
+        if spec.swap_bytes == 0 {
+            return Watermarks::default();
+        }
+        let of = |share: f64| (share * frames as f64).ceil() as u64;
+        Watermarks { min: of(spec.watermark_min), low: of(spec.watermark_low), high: of(spec.watermark_high) }
+    }
 }
 
 /// Makes the page tables of new processes.
@@ -136,9 +169,20 @@ pub struct Kernel {
     pub(crate) next_scan: u64,
     /// The process that reclaim looks at next.
     pub(crate) reclaim_next: usize,
+    pub(crate) marks: Watermarks,
+    pub(crate) reclaiming: bool,
+    pub(crate) in_background: bool,
+    /// When background reclaim that found nothing tries again, in cycles.
+    pub(crate) next_reclaim: u64,
+    /// The process that the promotion daemon looks at next.
+    pub(crate) scan_next: usize,
+    /// Frames that were taken before there was a kernel.
+    pub(crate) taken_before: u64,
     tables: Box<dyn TableFactory>,
     next_asid: u16,
     free_asids: Vec<u16>,
+    /// By identifier: live processes that have it. More than one only where there are more processes than identifiers.
+    pub(crate) asid_users: Vec<u32>,
     generation: u64,
     /// Peak and largest allocation of tables whose processes have exited.
     departed: Footprint,
@@ -178,6 +222,8 @@ impl Kernel {
     ) -> Kernel {
         Kernel {
             sharers: vec![0; frames.total_frames() as usize],
+            marks: Watermarks::new(spec, frames.total_frames()),
+            taken_before: frames.total_frames() - frames.free_frames(),
             memory,
             frames,
             ledger: Ledger::default(),
@@ -191,9 +237,14 @@ impl Kernel {
             placement,
             swap_used: 0,
             reclaim_next: 0,
+            reclaiming: false,
+            in_background: false,
+            next_reclaim: 0,
+            scan_next: 0,
             tables,
             next_asid: 1,
             free_asids: Vec::new(),
+            asid_users: vec![0; 1 << spec.asid_bits],
             generation: 1,
             departed: Footprint::default(),
         }
@@ -201,6 +252,14 @@ impl Kernel {
 
     pub(crate) fn process(&self, process: ProcessId) -> &Process {
         self.processes[process.0 as usize].as_ref().expect("a live process")
+    }
+
+    /// Says so where a process has exited, or never was.
+    pub(crate) fn alive(&self, process: ProcessId) -> Result<(), OsError> {
+        if self.is_alive(process) {
+            return Ok(());
+        }
+        Err(OsError::BadCall(format!("process {process} has exited, or was never made: it cannot do anything")))
     }
 
     /// Whether the process has not exited.
@@ -219,8 +278,8 @@ impl Kernel {
         let table = match self.tables.new_table(process, asid, &mut os) {
             Ok(table) => table,
             Err(error) => {
-                self.free_asids.push(asid.0);
-                return Err(self.table_error(error, VirtAddr(0)));
+                self.leave_asid(asid);
+                return Err(self.table_error(error, Page { start: VirtAddr(0), size: PageSize::SIZE_4K }));
             }
         };
         self.generation += 1;
@@ -233,23 +292,38 @@ impl Kernel {
             reservations: Reservations::default(),
             clock: VirtAddr(0),
             scan: VirtAddr(0),
+            heap: None,
         }));
         Ok(process)
     }
 
     /// The next identifier; when they have run out, every live process gets a new one and all TLBs are flushed.
     fn take_asid(&mut self) -> Asid {
-        let most = (1u32 << self.spec.asid_bits) - 1;
-        if let Some(asid) = self.free_asids.pop() {
-            return Asid(asid);
+        let asid = self.free_asids.pop().map_or_else(|| self.number_asid(), Asid);
+        self.asid_users[usize::from(asid.0)] += 1;
+        asid
+    }
+
+    /// A process does not need its identifier any more, and no TLB has entries of it.
+    fn leave_asid(&mut self, asid: Asid) {
+        let users = &mut self.asid_users[usize::from(asid.0)];
+        *users -= 1;
+        if *users == 0 {
+            self.free_asids.push(asid.0);
         }
+    }
+
+    fn number_asid(&mut self) -> Asid {
+        let most = (1u32 << self.spec.asid_bits) - 1;
         if u32::from(self.next_asid) > most {
             self.counters.asid_rollovers += 1;
             self.shootdowns.push_all();
             self.next_asid = 1;
+            self.asid_users.fill(0);
             for process in self.processes.iter_mut().flatten() {
-                // More live processes than identifiers share them round-robin, and each switch between them then flushes.
+                // More live processes than identifiers share them round-robin, and each switch to one of them then flushes.
                 process.asid = Asid(self.next_asid);
+                self.asid_users[usize::from(self.next_asid)] += 1;
                 self.next_asid = if u32::from(self.next_asid) >= most { 1 } else { self.next_asid + 1 };
                 self.generation += 1;
                 process.asid_generation = self.generation;
@@ -272,7 +346,7 @@ impl Kernel {
         self.departed.peak_bytes = self.departed.peak_bytes.max(footprint.peak_bytes);
         self.departed.largest_contiguous = self.departed.largest_contiguous.max(footprint.largest_contiguous);
         gone.table.destroy(&mut table_context!(self));
-        self.free_asids.push(asid.0);
+        self.leave_asid(asid);
         Ok(())
     }
 
@@ -330,10 +404,15 @@ impl Kernel {
         &self.process(process).vmas
     }
 
-    /// Charges a switch between two processes.
-    pub fn context_switch(&mut self, _from: ProcessId, _to: ProcessId) {
+    /// Charges a switch between two processes. A process that shares its identifier finds none of the others' entries:
+    /// the switch flushes them, which is part of its price.
+    pub fn context_switch(&mut self, _from: ProcessId, to: ProcessId) {
         self.counters.context_switches += 1;
         self.ledger.charge(LedgerCause::Switch, self.costs.context_switch);
+        if self.is_alive(to) && self.asid_users[usize::from(self.asid(to).0)] > 1 {
+            self.shootdowns.push_space(self.asid(to));
+            self.shootdowns.take_counts();
+        }
     }
 
     /// Page faults served since counters were last reset, set-up touches included.
@@ -395,16 +474,18 @@ impl Kernel {
         (placement.as_mut(), PlaceContext { frames, ledger, costs })
     }
 
-    pub(crate) fn table_error(&self, error: crate::MapError, va: VirtAddr) -> OsError {
+    pub(crate) fn table_error(&self, error: crate::MapError, page: Page) -> OsError {
+        let va = page.start;
         match error {
             crate::MapError::NoMemory { bytes } => OsError::TableMemory {
                 va,
                 bytes,
                 largest: self.frames.largest_free_order().map_or(0, |order| ambulator_base::FRAME_BYTES << order),
             },
-            crate::MapError::PageSize => {
-                OsError::Table(format!("it cannot hold the page size that was asked for at {va}"))
-            }
+            crate::MapError::PageSize => OsError::BadCall(format!(
+                "the page table cannot hold a {} page at {va}: it has no such pages, or the address is wider than it translates",
+                page.size
+            )),
             crate::MapError::Occupied => OsError::Table(format!("it says that {va} is mapped already, but it is not")),
         }
     }

@@ -14,16 +14,36 @@ impl Kernel {
         placement.place(&request, &mut context)
     }
 
-    /// Frames for a base page; reclaims where there are none.
+    /// Frames for a base page; reclaims where there are none, or so few that reclaim itself might lack them.
+    #[inline]
     pub(crate) fn place_base(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Pfn, OsError> {
+        if self.frames.free_frames() < self.marks.min && self.can_swap() {
+            self.reclaim(self.spec.reclaim_pages)?;
+        }
         loop {
             if let Some(frame) = self.place(process, vma, page) {
                 return Ok(frame);
             }
-            if !self.reclaim()? {
+            if self.reclaim(self.spec.reclaim_pages)? == 0 {
                 return Err(self.out_of_memory(page.start, page.size.bytes()));
             }
         }
+    }
+
+    /// Frames for a huge page, if there are any beside what reclaim needs.
+    pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Option<Pfn> {
+        let spared = self.frames.free_frames() >= self.marks.min + page.size.frames();
+        let frame = if spared { self.place(process, vma, page) } else { None };
+        if frame.is_none() {
+            self.counters.huge_fallbacks += 1;
+        }
+        frame
+    }
+
+    /// Frames that nobody owns go back.
+    pub(crate) fn give_back(&mut self, frame: Pfn, size: PageSize) {
+        self.frames.free(frame, size.order());
+        self.placement.freed(frame, size);
     }
 
     pub(crate) fn out_of_memory(&self, va: VirtAddr, needed: u64) -> OsError {
@@ -36,6 +56,10 @@ impl Kernel {
     }
 
     /// Maps a page in table and truth. A table that lacks memory gets what reclaim can free.
+    ///
+    /// # Errors
+    /// What the table says; table and truth are as they were, and the frames still the caller's.
+    #[inline]
     pub(crate) fn map_page(
         &mut self,
         process: ProcessId,
@@ -43,13 +67,24 @@ impl Kernel {
         copy_on_write: bool,
     ) -> Result<(), OsError> {
         loop {
-            let result = process_mut!(self, process).table.map(mapping, &mut table_context!(self));
-            match result {
-                Ok(()) => break,
-                Err(crate::MapError::NoMemory { bytes: FRAME_BYTES }) if self.reclaim()? => {}
-                Err(error) => return Err(self.table_error(error, mapping.page.start)),
+            match self.try_map_page(process, mapping, copy_on_write) {
+                Ok(()) => return Ok(()),
+                Err(crate::MapError::NoMemory { bytes: FRAME_BYTES })
+                    if self.reclaim(self.spec.reclaim_pages)? > 0 => {}
+                Err(error) => return Err(self.table_error(error, mapping.page)),
             }
         }
+    }
+
+    /// Maps a page in table and truth with the memory that there is.
+    #[inline]
+    pub(crate) fn try_map_page(
+        &mut self,
+        process: ProcessId,
+        mapping: Mapping,
+        copy_on_write: bool,
+    ) -> Result<(), crate::MapError> {
+        process_mut!(self, process).table.map(mapping, &mut table_context!(self))?;
         let Mapping { page, frame, flags } = mapping;
         let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
         let pages = &mut process_mut!(self, process).pages;
@@ -101,16 +136,14 @@ impl Kernel {
     pub(crate) fn release_frames(&mut self, frame: Pfn, size: PageSize) {
         let range = frame.0 as usize..(frame.0 + size.frames()) as usize;
         if self.sharers[range.clone()].iter().all(|n| *n == 0) {
-            self.frames.free(frame, size.order());
-            self.placement.freed(frame, size);
+            self.give_back(frame, size);
             return;
         }
         for at in range {
             if self.sharers[at] > 0 {
                 self.sharers[at] -= 1;
             } else {
-                self.frames.free(Pfn(at as u64), 0);
-                self.placement.freed(Pfn(at as u64), PageSize::SIZE_4K);
+                self.give_back(Pfn(at as u64), PageSize::SIZE_4K);
             }
         }
     }
@@ -134,6 +167,9 @@ impl Kernel {
     }
 
     /// Unmaps and frees every page of `[start, end)`, splitting huge pages that the ends cut.
+    ///
+    /// # Errors
+    /// A split that the table has no memory for; every page is there as it was.
     pub(crate) fn unmap_range(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
@@ -163,23 +199,67 @@ impl Kernel {
         }
     }
 
-    /// Splits the huge page that holds `va` into the next smaller size (1 GiB into 2 MiB, 2 MiB into 4 KiB), in place.
+    /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2 MiB into
+    /// 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some, which may have split or
+    /// evicted the page itself when this returns.
+    ///
+    /// # Errors
+    /// What the table says; the huge page is there as it was.
     pub(crate) fn split(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
-        let page = self.mapped_page(process, va);
-        let truth = self.truth(process, page.start);
-        let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
-        self.counters.demotions += 1;
-        let entry = self.unmap_page(process, page)?;
-        for i in 0..page.size.bytes() / smaller.bytes() {
-            let mapping = Mapping {
+        loop {
+            let truth = self.truth(process, va);
+            if !truth.present() || truth.size() == PageSize::SIZE_4K {
+                return Ok(());
+            }
+            let page = Page::containing(va, truth.size());
+            let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
+            let entry = self.unmap_page(process, page)?;
+            let parts = page.size.bytes() / smaller.bytes();
+            let part = |i: u64| Mapping {
                 page: Page { start: page.start.offset(i * smaller.bytes()), size: smaller },
                 frame: entry.frame.offset(i * smaller.frames()),
                 flags: entry.flags,
             };
-            self.map_page(process, mapping, truth.copy_on_write())?;
+            let mut mapped = 0;
+            let refused = loop {
+                if mapped == parts {
+                    break None;
+                }
+                match self.try_map_page(process, part(mapped), truth.copy_on_write()) {
+                    Ok(()) => mapped += 1,
+                    Err(error) => break Some(error),
+                }
+            };
+            let Some(error) = refused else {
+                self.counters.demotions += 1;
+                self.ledger.charge(LedgerCause::Table, self.costs.table_entry * parts);
+                return Ok(());
+            };
+            for i in 0..mapped {
+                self.unmap_page(process, part(i).page)?;
+            }
+            self.restore_page(process, entry, truth.copy_on_write())?;
+            let retry = error == crate::MapError::NoMemory { bytes: FRAME_BYTES };
+            if !(retry && self.reclaim(self.spec.reclaim_pages)? > 0) {
+                return Err(self.table_error(error, page));
+            }
         }
-        self.ledger.charge(LedgerCause::Table, self.costs.table_entry * (page.size.bytes() / smaller.bytes()));
-        Ok(())
+    }
+
+    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be mapped.
+    ///
+    /// # Errors
+    /// A table that does not take back what it held: the page is lost then, and its frames are free.
+    pub(crate) fn restore_page(
+        &mut self,
+        process: ProcessId,
+        entry: Mapping,
+        copy_on_write: bool,
+    ) -> Result<(), OsError> {
+        self.try_map_page(process, entry, copy_on_write).map_err(|error| {
+            self.release_frames(entry.frame, entry.page.size);
+            self.table_error(error, entry.page)
+        })
     }
 
     /// Maps fresh frames for a fault and charges what they cost.
@@ -193,7 +273,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
         if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
-            self.frames.free(frame, page.size.order());
+            self.give_back(frame, page.size);
             return Err(error);
         }
         self.charge_zero(page.size);

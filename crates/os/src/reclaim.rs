@@ -8,34 +8,58 @@ use ambulator_base::{FRAME_BYTES, PageSize, ProcessId, VirtAddr};
 const ROUNDS: u32 = 2;
 
 impl Kernel {
-    /// Frees frames: first those that reservations hold unused, then pages. False if nothing could be freed.
-    pub(crate) fn reclaim(&mut self) -> Result<bool, OsError> {
-        if self.break_one_reservation() {
-            return Ok(true);
+    /// Frees frames for whoever waits for them: first those that reservations hold unused, then pages. Returns how many
+    /// it freed. It does not call itself: what it needs on the way (a split's table) must come from the frames below the
+    /// lowest watermark.
+    #[cold]
+    pub(crate) fn reclaim(&mut self, wanted: u64) -> Result<u64, OsError> {
+        if self.reclaiming {
+            return Ok(0);
         }
-        let wanted = self.spec.reclaim_pages;
+        self.reclaiming = true;
+        let freed = self.reclaim_round(wanted);
+        self.reclaiming = false;
+        freed
+    }
+
+    /// As [`Kernel::reclaim`], up to the highest watermark, and nobody waits for the swap device.
+    pub(crate) fn reclaim_in_background(&mut self) -> Result<u64, OsError> {
+        self.in_background = true;
+        let freed = self.reclaim(self.marks.high.saturating_sub(self.frames.free_frames()));
+        self.in_background = false;
+        freed
+    }
+
+    fn reclaim_round(&mut self, wanted: u64) -> Result<u64, OsError> {
+        while let Some(freed) = self.break_one_reservation() {
+            if freed > 0 {
+                return Ok(freed);
+            }
+        }
         let mut freed = 0;
         let processes = self.processes.len();
         for _ in 0..processes {
             let process = ProcessId(self.reclaim_next as u32);
             self.reclaim_next = (self.reclaim_next + 1) % processes;
             if self.is_alive(process) {
-                freed += self.reclaim_from(process, wanted - freed)?;
+                freed += self.reclaim_from(process, wanted.saturating_sub(freed))?;
             }
             if freed >= wanted {
                 break;
             }
         }
-        Ok(freed > 0)
+        Ok(freed)
     }
 
-    fn can_swap(&self) -> bool {
+    /// Whether the swap space has room for a page.
+    #[inline]
+    pub(crate) fn can_swap(&self) -> bool {
         (self.swap_used + 1) * FRAME_BYTES <= self.spec.swap_bytes
     }
 
     /// Moves the clock hand of a process over its pages until `wanted` are freed or it has gone round twice.
     fn reclaim_from(&mut self, process: ProcessId, wanted: u64) -> Result<u64, OsError> {
-        let top = VirtAddr(1 << 57);
+        let top = crate::vma::TOP;
         let mut freed = 0;
         let mut rounds = 0;
         let began = self.process(process).clock;
@@ -51,7 +75,12 @@ impl Kernel {
             };
             at = page.end();
             if truth.present() {
-                freed += self.age_or_evict(process, page.start)?;
+                let evicted = self.age_or_evict(process, page.start)?;
+                if evicted > 0 {
+                    // Of a huge page that was split, only what is gone is behind the hand.
+                    at = page.start.offset(evicted * FRAME_BYTES);
+                }
+                freed += evicted;
             }
         }
         process_mut!(self, process).clock = at;
@@ -75,8 +104,11 @@ impl Kernel {
             return Ok(0);
         }
         if page.size > PageSize::SIZE_4K && !droppable {
-            self.split(process, page.start)?;
-            return self.age_or_evict(process, page.start);
+            return match self.split(process, page.start) {
+                Ok(()) => self.age_or_evict(process, page.start),
+                Err(error) if error.is_outcome() => Ok(0), // no memory for the table of its parts
+                Err(error) => Err(error),
+            };
         }
         let entry = self.unmap_page(process, page)?;
         self.release_frames(entry.frame, page.size);
@@ -85,7 +117,9 @@ impl Kernel {
         } else {
             self.counters.swap_outs += 1;
             self.swap_used += 1;
-            self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
+            if !self.in_background {
+                self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
+            }
             process_mut!(self, process).pages.set(page.start.vpn(), Truth::in_swap());
         }
         Ok(page.size.frames())

@@ -50,6 +50,16 @@ pub struct KernelSpec {
     /// Pages that one round of reclaim tries to free.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
     pub reclaim_pages: u64,
+    /// Share of all frames below which a fault that needs one reclaims first, as long as swap has room: reclaim itself may
+    /// need the rest, for the tables of huge pages that it splits. Without swap there are no watermarks.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice: Linux keeps 0.03% at 128 GiB and 1.5% at 64 MiB"))]
+    pub watermark_min: f64,
+    /// Share of all frames below which background reclaim begins. It does not wait for swap, as a fault does.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
+    pub watermark_low: f64,
+    /// Share of all frames that background reclaim makes free.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
+    pub watermark_high: f64,
     /// Bits of an address-space identifier; when they run out, all TLBs are flushed and numbering begins anew.
     #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
     pub asid_bits: u32,
@@ -69,6 +79,9 @@ impl Default for KernelSpec {
             khugepaged_max_none: 511,
             swap_bytes: 0,
             reclaim_pages: 32,
+            watermark_min: 0.001,
+            watermark_low: 0.002,
+            watermark_high: 0.003,
             asid_bits: 12,
             flush_ceiling: 33,
         }
@@ -92,6 +105,20 @@ impl KernelSpec {
             wrong.push(format!(
                 "`{at}.khugepaged_max_none` is {}; a 2 MiB page has 512, so at most 511",
                 self.khugepaged_max_none
+            ));
+        }
+        if self.khugepaged_pages < 512 {
+            wrong.push(format!(
+                "`{at}.khugepaged_pages` is {}; the daemon looks at 2 MiB at a time, so at least 512",
+                self.khugepaged_pages
+            ));
+        }
+        let marks = [self.watermark_min, self.watermark_low, self.watermark_high];
+        if !(marks.is_sorted() && marks.iter().all(|share| (0.0..=0.5).contains(share))) {
+            wrong.push(format!(
+                "`{at}.watermark_min`, `watermark_low` and `watermark_high` are {}, {} and {}; they are shares of all frames: \
+                 none below the one before, at most 0.5",
+                marks[0], marks[1], marks[2]
             ));
         }
         if !(1..=14).contains(&self.asid_bits) {

@@ -51,12 +51,15 @@ impl Vma {
     }
 }
 
+/// The end of the widest address space.
+pub(crate) const TOP: VirtAddr = VirtAddr(1 << 57);
+
 /// `[start, start + len)` widened to whole pages; `None` if it is empty or passes the end of the address space.
 pub(crate) fn pages_of(start: VirtAddr, len: u64) -> Option<(VirtAddr, VirtAddr)> {
     let mask = FRAME_BYTES - 1;
     let end = start.0.checked_add(len)?.checked_add(mask)? & !mask;
     let from = start.0 & !mask;
-    (from < end && end <= 1 << 57).then_some((VirtAddr(from), VirtAddr(end)))
+    (from < end && end <= TOP.0).then_some((VirtAddr(from), VirtAddr(end)))
 }
 
 /// The areas of a process.
@@ -74,11 +77,6 @@ impl VmaList {
     pub fn find(&self, va: VirtAddr) -> Option<&Vma> {
         let at = self.0.partition_point(|vma| vma.end <= va);
         self.0.get(at).filter(|vma| vma.contains(va))
-    }
-
-    /// The area of that kind with the highest end.
-    pub fn last_of(&self, kind: MapKind) -> Option<&Vma> {
-        self.0.iter().rev().find(|vma| vma.kind == kind)
     }
 
     /// Adds an area where there is none, joining neighbours that are alike.

@@ -1,0 +1,52 @@
+//! Random system calls, touches and accesses of several processes in a memory that is too small for them, with tables that fail
+//! now and then, against a plain model.
+
+mod double;
+mod plain;
+
+use ambulator_os::{KernelSpec, PageSizePolicy};
+use plain::{Call, Machine, call};
+use proptest::prelude::*;
+
+/// 1 MiB of it is reserved; four processes may ask for 32 MiB.
+const MEMORY: u64 = 10 << 20;
+
+fn play(spec: &KernelSpec, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
+    let mut machine = Machine::new(spec, MEMORY);
+    for (number, (who, call)) in calls.iter().enumerate() {
+        machine.step(who % machine.processes(), call)?;
+        let whole = number % 8 == 0 || number + 1 == calls.len();
+        machine.verify(whole).map_err(|e| TestCaseError::fail(format!("after {number}, {call:?}: {e}")))?;
+    }
+    machine.end()
+}
+
+fn spec(page_size_policy: PageSizePolicy, swap_bytes: u64, asid_bits: u32) -> KernelSpec {
+    KernelSpec { page_size_policy, swap_bytes, asid_bits, khugepaged_period: 1, ..KernelSpec::default() }
+}
+
+macro_rules! policies {
+    ($($name:ident: $policy:ident;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig {
+                cases: 250, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default()
+            })]
+            $(#[test]
+            fn $name(
+                swap in prop_oneof![Just(0u64), Just(1u64 << 20), Just(32u64 << 20)],
+                asid_bits in prop_oneof![Just(1u32), Just(2u32), Just(12u32)],
+                calls in prop::collection::vec((0..4usize, call()), 1..150),
+            ) {
+                play(&spec(PageSizePolicy::$policy, swap, asid_bits), &calls)?;
+            })*
+        }
+    };
+}
+
+policies! {
+    base_pages: Never;
+    huge_at_faults: Always;
+    huge_where_advised: Madvise;
+    promoted_in_the_background: Khugepaged;
+    reserved_and_promoted: Reservation;
+}
