@@ -69,8 +69,8 @@ impl Kernel {
         loop {
             match self.try_map_page(process, mapping, copy_on_write) {
                 Ok(()) => return Ok(()),
-                Err(crate::MapError::NoMemory { bytes: FRAME_BYTES })
-                    if self.reclaim(self.spec.reclaim_pages)? > 0 => {}
+                Err(crate::MapError::NoMemory { bytes: FRAME_BYTES }) if self.reclaim(self.spec.reclaim_pages)? > 0 => {
+                }
                 Err(error) => return Err(self.table_error(error, mapping.page)),
             }
         }

@@ -351,7 +351,9 @@ impl Machine {
                 if whole {
                     let area = self.kernel.vmas(*process).find(at(*page));
                     if area.is_none_or(|vma| vma.protection != *right) {
-                        return Err(format!("page {page} of process {process} should have {right:?}, lies in {area:?}"));
+                        return Err(format!(
+                            "page {page} of process {process} should have {right:?}, lies in {area:?}"
+                        ));
                     }
                 }
                 if !truth.present() {
@@ -398,7 +400,9 @@ impl Machine {
 
     /// Everybody exits; every frame must come back.
     pub fn end(mut self) -> Result<(), TestCaseError> {
-        if std::env::var("COVER").is_ok() { eprintln!("COVER {:?}", self.kernel.counters); }
+        if std::env::var("COVER").is_ok() {
+            eprintln!("COVER {:?}", self.kernel.counters);
+        }
         while let Some((process, ..)) = self.live.pop() {
             self.kernel.event(process, &VmEvent::Exit { process }).map_err(|e| TestCaseError::fail(e.to_string()))?;
         }
