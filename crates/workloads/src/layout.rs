@@ -227,6 +227,12 @@ impl AddressSpace {
         self.events.push(event);
     }
 
+    /// Whether there are events since the last [`AddressSpace::take_events`].
+    #[inline(always)]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// All events since the last call.
     pub fn take_events(&mut self) -> Vec<VmEvent> {
         std::mem::take(&mut self.events)

@@ -13,5 +13,6 @@ mod registry;
 pub mod trace;
 
 pub use error::OpenError;
+pub use kernels::KernelInfo;
 pub use permutation::Permutation;
-pub use registry::{KernelInfo, ProgramRequest, ProgramSpec, kernels, open};
+pub use registry::{ProgramRequest, ProgramSpec, kernels, open};

@@ -1,7 +1,9 @@
 //! A program by name: the kernels that there are, and how a request becomes a stream.
 
 use crate::OpenError;
-use crate::kernels::{BfsSpec, GupsSpec, PageRankSpec, PointerChaseSpec, StreamSpec};
+use crate::kernels::{
+    BfsSpec, GupsSpec, KernelInfo, KernelSpec, PageRankSpec, PointerChaseSpec, StreamSpec, SysbenchMemorySpec,
+};
 use crate::trace::{TraceOptions, open_trace};
 use ambulator_base::RecordSource;
 use schemars::JsonSchema;
@@ -9,10 +11,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A program with all of its settings: `program = "gups"` and the keys of that program's own spec.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "program", rename_all = "kebab-case")]
-pub enum ProgramSpec {
+/// Lists the kernels once: everything that knows all of them follows from it.
+macro_rules! programs {
+    ($($(#[$doc:meta])* $variant:ident($spec:ty),)*) => {
+        /// A program with all of its settings: `program = "gups"` and the keys of that program's own spec.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "program", rename_all = "kebab-case")]
+        pub enum ProgramSpec {
+            $($(#[$doc])* $variant($spec),)*
+        }
+
+        const KERNELS: &[KernelInfo] = &[$(<$spec as KernelSpec>::INFO),*];
+
+        impl ProgramSpec {
+            /// The kernel's name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(ProgramSpec::$variant(_) => <$spec as KernelSpec>::INFO.name,)*
+                }
+            }
+
+            /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
+            pub fn validate(&self, at: &str) -> Vec<String> {
+                match self {
+                    $(ProgramSpec::$variant(spec) => spec.validate(at),)*
+                }
+            }
+
+            fn source(&self) -> Box<dyn RecordSource> {
+                match self {
+                    $(ProgramSpec::$variant(spec) => spec.source(),)*
+                }
+            }
+        }
+    };
+}
+
+programs! {
     /// Breadth-first search.
     Bfs(BfsSpec),
     /// HPC Challenge RandomAccess.
@@ -23,6 +58,8 @@ pub enum ProgramSpec {
     PointerChase(PointerChaseSpec),
     /// STREAM's four loops.
     Stream(StreamSpec),
+    /// SysBench's memory test.
+    SysbenchMemory(SysbenchMemorySpec),
 }
 
 /// What is asked of [`open`].
@@ -42,52 +79,6 @@ pub struct ProgramRequest {
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
 }
-
-/// What a kernel is, for lists and help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelInfo {
-    /// Name by which it is asked for.
-    pub name: &'static str,
-    /// One line: what it does.
-    pub about: &'static str,
-    /// The program or class of programs that it stands for.
-    pub stands_for: &'static str,
-    /// Bytes of data when none are asked for.
-    pub default_footprint: u64,
-}
-
-const KERNELS: &[KernelInfo] = &[
-    KernelInfo {
-        name: "bfs",
-        about: "breadth-first searches of a Kronecker graph from random roots",
-        stands_for: "Graph500, GAP and GraphBIG BFS: graph traversal",
-        default_footprint: 1 << 30,
-    },
-    KernelInfo {
-        name: "gups",
-        about: "read-modify-writes of random words of one table",
-        stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
-        default_footprint: 8 << 30,
-    },
-    KernelInfo {
-        name: "pagerank",
-        about: "power iterations of PageRank over a Kronecker graph",
-        stands_for: "GAP and GraphBIG PageRank: sparse matrix times vector",
-        default_footprint: 1 << 30,
-    },
-    KernelInfo {
-        name: "pointer-chase",
-        about: "loads along one random cycle, each address loaded by the one before",
-        stands_for: "linked lists, trees, hash chains: latency that nothing hides",
-        default_footprint: 8 << 30,
-    },
-    KernelInfo {
-        name: "stream",
-        about: "copy, scale, add and triad over three arrays of doubles",
-        stands_for: "STREAM; dense loops that are bound by bandwidth",
-        default_footprint: 8 << 30,
-    },
-];
 
 /// Every native kernel, in the order of their names.
 pub fn kernels() -> &'static [KernelInfo] {
@@ -116,28 +107,6 @@ impl ProgramSpec {
         })
     }
 
-    /// The kernel's name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            ProgramSpec::Bfs(_) => "bfs",
-            ProgramSpec::Gups(_) => "gups",
-            ProgramSpec::Pagerank(_) => "pagerank",
-            ProgramSpec::PointerChase(_) => "pointer-chase",
-            ProgramSpec::Stream(_) => "stream",
-        }
-    }
-
-    /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        match self {
-            ProgramSpec::Bfs(spec) => spec.validate(at),
-            ProgramSpec::Gups(spec) => spec.validate(at),
-            ProgramSpec::Pagerank(spec) => spec.validate(at),
-            ProgramSpec::PointerChase(spec) => spec.validate(at),
-            ProgramSpec::Stream(spec) => spec.validate(at),
-        }
-    }
-
     /// The program as a stream.
     ///
     /// # Errors
@@ -147,13 +116,7 @@ impl ProgramSpec {
         if !problems.is_empty() {
             return Err(OpenError::Invalid(problems));
         }
-        Ok(match self {
-            ProgramSpec::Bfs(spec) => spec.source(),
-            ProgramSpec::Gups(spec) => spec.source(),
-            ProgramSpec::Pagerank(spec) => spec.source(),
-            ProgramSpec::PointerChase(spec) => spec.source(),
-            ProgramSpec::Stream(spec) => spec.source(),
-        })
+        Ok(self.source())
     }
 }
 

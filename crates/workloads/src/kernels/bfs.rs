@@ -22,7 +22,7 @@
 //!     next: add; cmp; jne
 //! ```
 
-use super::{Kernel, KernelSource, Out, distance, identity, load, store};
+use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{
     EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
@@ -87,13 +87,21 @@ impl BfsSpec {
             host_bytes_per_vertex: 9,
         }
     }
+}
 
-    /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl KernelSpec for BfsSpec {
+    const INFO: KernelInfo = KernelInfo {
+        name: "bfs",
+        about: "breadth-first searches of a Kronecker graph from random roots",
+        stands_for: "Graph500, GAP and GraphBIG BFS: graph traversal",
+        default_footprint: 1 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<String> {
         self.choice().validate(at)
     }
 
-    pub(crate) fn source(&self) -> Box<dyn RecordSource> {
+    fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
         let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());

@@ -20,7 +20,7 @@
 //! With `streams = 1` the state stays in a register, as in the many copies of this benchmark with one generator: 11
 //! instructions, and no dependence on any load.
 
-use super::{Kernel, KernelSource, check_footprint, identity, load, store};
+use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Batch, Record, RecordSource, mix64};
 use schemars::JsonSchema;
@@ -76,8 +76,25 @@ impl Default for GupsSpec {
 }
 
 impl GupsSpec {
-    /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    /// 8-byte words of the table.
+    pub fn words(&self) -> u64 {
+        let words = self.footprint / 8;
+        match self.index {
+            GupsIndex::Mask => 1 << words.max(1).ilog2(),
+            GupsIndex::MultiplyShift => words,
+        }
+    }
+}
+
+impl KernelSpec for GupsSpec {
+    const INFO: KernelInfo = KernelInfo {
+        name: "gups",
+        about: "read-modify-writes of random words of one table",
+        stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
+        default_footprint: 8 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=8192).contains(&self.streams) {
@@ -93,16 +110,7 @@ impl GupsSpec {
         problems
     }
 
-    /// 8-byte words of the table.
-    pub fn words(&self) -> u64 {
-        let words = self.footprint / 8;
-        match self.index {
-            GupsIndex::Mask => 1 << words.max(1).ilog2(),
-            GupsIndex::MultiplyShift => words,
-        }
-    }
-
-    pub(crate) fn source(&self) -> Box<dyn RecordSource> {
+    fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let ran = space.stack_array(8, u64::from(self.streams));
         let table = space.allocate_array(8, self.words());

@@ -7,11 +7,13 @@
 //! records.
 
 mod bfs;
+mod execution;
 mod gups;
 mod pagerank;
 mod pointer_chase;
 mod source;
 mod stream;
+mod sysbench_memory;
 
 pub use bfs::BfsSpec;
 pub use gups::{GupsIndex, GupsSpec};
@@ -19,8 +21,34 @@ pub use pagerank::PageRankSpec;
 pub use pointer_chase::PointerChaseSpec;
 pub(crate) use source::{Kernel, KernelSource, identity};
 pub use stream::{StreamOperation, StreamSpec};
+pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, SysbenchMemorySpec};
 
-use ambulator_base::{Record, RecordKind, VirtAddr};
+use ambulator_base::{Record, RecordKind, RecordSource, VirtAddr};
+
+/// What a kernel is, for lists and help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Name by which it is asked for.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub about: &'static str,
+    /// The program or class of programs that it stands for.
+    pub stands_for: &'static str,
+    /// Bytes of data when none are asked for.
+    pub default_footprint: u64,
+}
+
+/// Settings of a kernel that make a program.
+pub trait KernelSpec {
+    /// What the kernel is.
+    const INFO: KernelInfo;
+
+    /// What makes no sense, each sentence naming its key under `at`; empty when all is well.
+    fn validate(&self, at: &str) -> Vec<String>;
+
+    /// The program as a stream. The settings must be valid.
+    fn source(&self) -> Box<dyn RecordSource>;
+}
 
 /// Least and greatest footprint that a kernel takes, bytes: smaller is all overhead, larger has no address space left.
 pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;

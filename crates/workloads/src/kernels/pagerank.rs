@@ -17,7 +17,7 @@
 //! property   mov (%rax),%rdx; add; mov (index,%rdx,8),%rdx; addsd 48(%rdx),%xmm1; cmp; jne
 //! ```
 
-use super::{Kernel, KernelSource, Out, distance, identity, load, store};
+use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{
     EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
@@ -94,9 +94,17 @@ impl PageRankSpec {
             host_bytes_per_vertex: 8,
         }
     }
+}
 
-    /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl KernelSpec for PageRankSpec {
+    const INFO: KernelInfo = KernelInfo {
+        name: "pagerank",
+        about: "power iterations of PageRank over a Kronecker graph",
+        stands_for: "GAP and GraphBIG PageRank: sparse matrix times vector",
+        default_footprint: 1 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = self.choice().validate(at);
         if !(0.0..1.0).contains(&self.damping) {
             problems.push(format!("{at}.damping is {}; it must be 0 to below 1 (usually 0.85)", self.damping));
@@ -110,7 +118,7 @@ impl PageRankSpec {
         problems
     }
 
-    pub(crate) fn source(&self) -> Box<dyn RecordSource> {
+    fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
         let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());

@@ -10,7 +10,7 @@
 //!
 //! The compiled loop, 3 instructions a step: `mov (%rax),%rax; sub $1,%rdx; jae`.
 
-use super::{Kernel, KernelSource, check_footprint, identity, load};
+use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load};
 use crate::layout::{AddressSpace, Array, TEXT};
 use crate::permutation::Permutation;
 use ambulator_base::{Batch, Record, RecordSource};
@@ -47,9 +47,15 @@ impl Default for PointerChaseSpec {
     }
 }
 
-impl PointerChaseSpec {
-    /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl KernelSpec for PointerChaseSpec {
+    const INFO: KernelInfo = KernelInfo {
+        name: "pointer-chase",
+        about: "loads along one random cycle, each address loaded by the one before",
+        stands_for: "linked lists, trees, hash chains: latency that nothing hides",
+        default_footprint: 8 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(8..=1 << 16).contains(&self.node_bytes) || !self.node_bytes.is_multiple_of(8) {
@@ -62,7 +68,7 @@ impl PointerChaseSpec {
         problems
     }
 
-    pub(crate) fn source(&self) -> Box<dyn RecordSource> {
+    fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let nodes = space.allocate_array(self.node_bytes, self.footprint / self.node_bytes);
         space.push(nodes.touch(true));

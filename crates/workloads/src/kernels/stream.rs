@@ -10,7 +10,7 @@
 //! instance triad, 8 instructions: `movupd (c); movupd (b); mulpd; addpd; movups (a); add; cmp; jne`. Copy is taken as the
 //! same kind of loop, 5 instructions; gcc would call `memcpy`.
 
-use super::{Kernel, KernelSource, check_footprint, identity, load, store};
+use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Batch, FRAME_BYTES, Record, RecordSource, VirtAddr, VmEvent};
 use schemars::JsonSchema;
@@ -58,24 +58,32 @@ impl Default for StreamSpec {
 }
 
 impl StreamSpec {
-    /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    fn layout(&self) -> (AddressSpace, [Array; 3]) {
+        let elements = self.footprint / (3 * VECTOR) * (VECTOR / 8);
+        AddressSpace::with_static_arrays([(8, elements); 3])
+    }
+}
+
+impl KernelSpec for StreamSpec {
+    const INFO: KernelInfo = KernelInfo {
+        name: "stream",
+        about: "copy, scale, add and triad over three arrays of doubles",
+        stands_for: "STREAM; dense loops that are bound by bandwidth",
+        default_footprint: 8 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         problems
     }
 
-    pub(crate) fn source(&self) -> Box<dyn RecordSource> {
+    fn source(&self) -> Box<dyn RecordSource> {
         let (mut space, arrays) = self.layout();
         let facts = format!("array = {} doubles", arrays[0].len);
         let footprint = 3 * arrays[0].bytes();
         let setup = Box::new(space.take_events().into_iter().chain(TouchInTurn::new(arrays)));
         KernelSource::boxed(identity("stream", self, &facts, footprint), setup, Stream::new(self, arrays))
-    }
-
-    fn layout(&self) -> (AddressSpace, [Array; 3]) {
-        let elements = self.footprint / (3 * VECTOR) * (VECTOR / 8);
-        AddressSpace::with_static_arrays([(8, elements); 3])
     }
 }
 
