@@ -123,6 +123,9 @@ pub struct ProgramArguments {
     /// Cores, each running the program (with seeds that count up).
     #[arg(long)]
     pub cores: Option<u32>,
+    /// Run the threads of one program on all cores, thread t on core t modulo the cores.
+    #[arg(long)]
+    pub spread_threads: bool,
     /// Leave time out: faster, and every count that needs no time stays.
     #[arg(long)]
     pub functional: bool,

@@ -4,7 +4,7 @@ use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
 use ambulator_base::RecordSource;
 use ambulator_experiments::{Document, OutputFile, comparison_table, reasons, seconds};
-use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
 use ambulator_workloads::ProgramRequest;
 use serde_json::{Map, Value};
@@ -21,8 +21,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
     let jobs = jobs(arguments, designs)?;
     let spec = &jobs[0].spec;
-    let (cores, seed) = (spec.machine.cores, spec.run.seed);
-    let programs = open_programs(arguments, cores, seed)?;
+    let programs = open_programs(arguments, spec)?;
     let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     for job in &jobs {
         let problems = job.spec.validate_footprint(footprint);
@@ -120,6 +119,9 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
     if let Some(cores) = arguments.cores.or((mixed > 1).then_some(mixed as u32)) {
         options.push(format!("machine.cores={cores}"));
     }
+    if arguments.spread_threads {
+        options.push("run.spread_threads=true".into());
+    }
     if arguments.functional {
         options.push("run.mode=\"functional\"".into());
     }
@@ -157,7 +159,7 @@ fn seed_text(seed: u64) -> String {
     if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") }
 }
 
-fn open_programs(arguments: &ProgramArguments, cores: u32, seed: u64) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
     let footprint = match &arguments.footprint {
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,
@@ -169,6 +171,7 @@ fn open_programs(arguments: &ProgramArguments, cores: u32, seed: u64) -> Result<
         })?;
         settings.insert(key.trim().to_owned(), program_value(value.trim()));
     }
+    let (cores, seed) = (spec.machine.cores, spec.run.seed);
     let names = names(arguments);
     if names.is_empty() || !(cores as usize).is_multiple_of(names.len()) {
         return Err(Failure::bad(format!(
@@ -177,7 +180,8 @@ fn open_programs(arguments: &ProgramArguments, cores: u32, seed: u64) -> Result<
             names.len()
         )));
     }
-    (0..cores)
+    let programs = if spec.run.spread_threads { names.len() as u32 } else { cores };
+    (0..programs)
         .map(|core| {
             let request = ProgramRequest {
                 name: names[core as usize % names.len()].to_owned(),

@@ -44,7 +44,7 @@ impl Progress for Silent {
 pub struct Comparison {
     /// The designs. The first is what speed-ups are relative to.
     pub jobs: Vec<Job>,
-    /// One program a core (all jobs have as many cores), already opened.
+    /// One program a core (all jobs have as many cores), or with `run.spread_threads` a divisor of that; already opened.
     pub programs: Vec<Box<dyn RecordSource>>,
     /// Host threads; 0 takes as many as the host has cores.
     pub threads: usize,
@@ -96,11 +96,14 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
                 problems.into_iter().map(|p| format!("design `{}`: {p}", job.design)).collect(),
             ));
         }
-        if job.spec.machine.cores as usize != programs.len() {
+        let cores = job.spec.machine.cores as usize;
+        let fits =
+            if job.spec.run.spread_threads { cores.is_multiple_of(programs.len()) } else { cores == programs.len() };
+        if programs.is_empty() || !fits {
             return Err(SimError::Spec(vec![format!(
-                "design `{}` has {} cores, but there are {} programs: one program runs on each core",
+                "design `{}` has {cores} cores, but there are {} programs: one program runs on each core, or with \
+                 `run.spread_threads` each on an equal share of them",
                 job.design,
-                job.spec.machine.cores,
                 programs.len()
             )]));
         }

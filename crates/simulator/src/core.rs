@@ -74,6 +74,8 @@ pub(crate) struct Core {
     pub batch: Arc<Batch>,
     /// Next record of the batch.
     pub at: usize,
+    /// End of the records that are this core's, where a program's threads are spread over cores.
+    pub end: usize,
     /// Next event of the batch.
     pub event_at: usize,
     pub phase: CorePhase,

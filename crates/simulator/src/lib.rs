@@ -13,6 +13,7 @@ mod report;
 mod result;
 mod serve;
 pub mod spec;
+mod spread;
 mod stream;
 mod translate;
 

@@ -4,6 +4,7 @@ use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::{SimError, Stop};
 use crate::look_ahead::LookAhead;
 use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
+use crate::spread::Spread;
 use crate::stream::SharedStream;
 use ambulator_base::{
     AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
@@ -40,6 +41,8 @@ pub struct Machine {
     /// The hypervisor, when nested paging is on.
     pub(crate) host: Option<Hypervisor>,
     pub(crate) cores: Vec<Core>,
+    /// Programs whose threads run on several cores; all programs are, or none is.
+    pub(crate) spreads: Vec<Spread>,
     pub(crate) phase: Phase,
     pub(crate) timing: bool,
     pub(crate) oracle: bool,
@@ -86,7 +89,8 @@ pub(crate) fn stop_of(error: &OsError) -> Stop {
 }
 
 impl Machine {
-    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there).
+    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there); with
+    /// `run.spread_threads`, each program has an equal share of the cores, one after the other.
     ///
     /// # Errors
     /// What is wrong with the spec, or a host that cannot give the memory.
@@ -108,7 +112,10 @@ impl Machine {
         let memory = PhysicalMemory::new(guest_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
         let DesignParts { tables, placement, mut new_walker, mut new_lookaside, mut new_speculator } = parts;
         let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
-        kernel.cores = programs.len() as u32;
+        let spread = spec.run.spread_threads;
+        let each = if spread { (spec.machine.cores as usize / programs.len().max(1)).max(1) } else { 1 };
+        let core_count = programs.len() * each;
+        kernel.cores = core_count as u32;
 
         let mut host = None;
         let mut new_host_walker = None;
@@ -133,7 +140,7 @@ impl Machine {
                 host_parts.tables,
                 host_parts.placement,
             );
-            host_kernel.cores = programs.len() as u32;
+            host_kernel.cores = core_count as u32;
             let machine = host_kernel.spawn().map_err(|e| bad(e.to_string()))?;
             let map = VmEvent::Map {
                 start: VirtAddr(0),
@@ -146,10 +153,14 @@ impl Machine {
             new_host_walker = Some(host_parts.new_walker);
         }
 
-        let core_count = programs.len();
+        let mut processes = Vec::with_capacity(programs.len());
+        for _ in &programs {
+            processes.push(kernel.spawn().map_err(|e| bad(e.to_string()))?);
+        }
         let mut cores = Vec::with_capacity(core_count);
-        for (number, (stream, reader)) in programs.into_iter().enumerate() {
-            let process = kernel.spawn().map_err(|e| bad(e.to_string()))?;
+        for number in 0..core_count {
+            let process = processes[number / each];
+            let (stream, reader) = programs[number / each].clone();
             let sockets = Sockets {
                 walker: new_walker(number),
                 host: new_host_walker
@@ -170,6 +181,7 @@ impl Machine {
                 reader,
                 batch: Arc::new(Batch::default()),
                 at: 0,
+                end: 0,
                 event_at: 0,
                 phase: CorePhase::Setup,
                 front_end: [u64::MAX; FRONT_END_LINES],
@@ -181,11 +193,14 @@ impl Machine {
                 finished_at: 0,
             });
         }
+        let own = |(program, (stream, reader))| Spread::new(stream, reader, program * each..(program + 1) * each);
+        let spreads = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
         let mut machine = Machine {
             hierarchy: Hierarchy::new(&spec.hierarchy(), cores.len(), spec.machine.clock_mhz, physical_bytes, timing),
             kernel,
             host,
             cores,
+            spreads,
             phase: Phase::Setup,
             timing,
             oracle: spec.run.oracle,
@@ -235,11 +250,25 @@ impl Machine {
         let mut left = records;
         while left > 0 {
             self.change_phase();
+            if !self.spreads.is_empty() {
+                self.supply()?;
+                self.change_phase();
+            }
             let Some((core, until)) = self.next_core() else {
+                if self.cores.iter().any(|core| core.phase != CorePhase::Finished) {
+                    left -= 1; // a phase has just begun, and cores have no records of it yet
+                    continue;
+                }
                 self.phase = Phase::Done;
                 return Ok(false);
             };
-            let ran = self.run_core(core, until, left)?;
+            let ran = if self.spreads.is_empty() {
+                self.run_core(core, until, left)?
+            } else {
+                let batch = Arc::clone(&self.cores[core].batch);
+                let (from, end) = (self.cores[core].at, self.cores[core].end);
+                self.run_records(core, &batch.records, from, end.min(from + left), until)?
+            };
             left = left.saturating_sub(ran.max(1));
         }
         self.change_phase();
@@ -248,8 +277,11 @@ impl Machine {
 
     /// The core that is furthest behind in time, and the time at which another takes its turn.
     fn next_core(&self) -> Option<(usize, u64)> {
+        let spread = !self.spreads.is_empty();
         let waits = |core: &Core| {
-            core.phase == CorePhase::Finished || (self.phase == Phase::Setup && core.phase != CorePhase::Setup)
+            core.phase == CorePhase::Finished
+                || (self.phase == Phase::Setup && core.phase != CorePhase::Setup)
+                || (spread && core.at >= core.end)
         };
         let local = |core: &Core| if self.timing { core.window.now().0 } else { core.executed };
         let mut best: Option<(usize, u64)> = None;
@@ -278,10 +310,10 @@ impl Machine {
             self.start_counting();
         }
         if self.phase == Phase::Warmup
-            && self
-                .cores
-                .iter()
-                .all(|core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup)
+            && self.cores.iter().all(|core| {
+                let idle = !self.spreads.is_empty() && core.executed == 0;
+                core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup || idle
+            })
         {
             self.phase = Phase::Measure;
             if self.warmup > 0 {
@@ -371,7 +403,11 @@ impl Machine {
         let core = &mut self.cores[number];
         core.phase = CorePhase::Finished;
         core.finished_at = core.window.retired_cycle().0;
-        core.stream.leave(core.reader);
+        if self.spreads.is_empty() {
+            core.stream.leave(core.reader);
+        } else {
+            self.leave_spread(number);
+        }
     }
 
     /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its budget ended.

@@ -293,11 +293,22 @@ pub struct RunSpec {
     /// Whether every translation is compared with what the kernel knows.
     #[schemars(extend("x-unit" = "flag"))]
     pub oracle: bool,
+    /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores` (of a mix, each
+    /// program has an equal share of the cores). Otherwise each core runs a program of its own, whose threads take turns.
+    #[schemars(extend("x-unit" = "flag"))]
+    pub spread_threads: bool,
 }
 
 impl Default for RunSpec {
     fn default() -> Self {
-        RunSpec { seed: 1, instructions: 20_000_000, warmup: 2_000_000, mode: RunMode::Timing, oracle: true }
+        RunSpec {
+            seed: 1,
+            instructions: 20_000_000,
+            warmup: 2_000_000,
+            mode: RunMode::Timing,
+            oracle: true,
+            spread_threads: false,
+        }
     }
 }
 

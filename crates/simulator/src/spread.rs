@@ -1,0 +1,229 @@
+//! The threads of one program on several cores: thread `t` runs on core `t` modulo the program's cores.
+//!
+//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its stretches are handed to the cores of
+//! their threads, which run them each at its own pace, the one behind in time first. A VM event waits until all that comes
+//! before it in the stream has run, and holds back what comes after: address spaces change in the stream's order. (Threads
+//! that wait for each other otherwise are not held back: their order within a stretch without VM events is what the cores
+//! make of it.) Dependences count within a thread's stretch: they do not reach across a switch.
+
+use crate::Stop;
+use crate::core::{Core, CorePhase};
+use crate::machine::{Machine, Phase};
+use crate::stream::SharedStream;
+use ambulator_base::{Batch, ProcessId, VmEvent};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Records that may wait for the cores of a program together: as far as the fastest thread is ahead of the slowest.
+const MOST_WAITING: usize = 8 * Batch::TARGET_RECORDS;
+
+/// Records of one thread, one after the other in the stream.
+struct Stretch {
+    batch: Arc<Batch>,
+    records: Range<usize>,
+    /// The process that the stream says.
+    process: ProcessId,
+}
+
+/// A program whose threads are spread over cores.
+pub(crate) struct Spread {
+    stream: Arc<SharedStream>,
+    reader: usize,
+    cores: Range<usize>,
+    batch: Arc<Batch>,
+    at: usize,
+    event_at: usize,
+    process: ProcessId,
+    thread: u32,
+    /// By core of the program.
+    queues: Vec<VecDeque<Stretch>>,
+    /// Records in all queues.
+    waiting: usize,
+    ended: bool,
+}
+
+impl Spread {
+    /// A program that reads `stream` as `reader` and runs on `cores`.
+    pub fn new(stream: Arc<SharedStream>, reader: usize, cores: Range<usize>) -> Spread {
+        Spread {
+            stream,
+            reader,
+            batch: Arc::new(Batch::default()),
+            at: 0,
+            event_at: 0,
+            process: ProcessId(0),
+            thread: 0,
+            queues: cores.clone().map(|_| VecDeque::new()).collect(),
+            cores,
+            waiting: 0,
+            ended: false,
+        }
+    }
+
+    /// The core of the thread whose records come next.
+    fn core(&self) -> usize {
+        self.cores.start + self.thread as usize % self.cores.len()
+    }
+}
+
+impl Machine {
+    /// Gives cores without records their next stretch, reading on as far as that takes.
+    pub(crate) fn supply(&mut self) -> Result<(), Stop> {
+        for program in 0..self.spreads.len() {
+            while self.feed(program)? {}
+        }
+        Ok(())
+    }
+
+    /// One step of reading a program on. False when its cores have what they need or must wait.
+    fn feed(&mut self, program: usize) -> Result<bool, Stop> {
+        let cores = self.spreads[program].cores.clone();
+        if self.phase == Phase::Setup && self.cores[cores.start].phase != CorePhase::Setup {
+            return Ok(false); // its region begins when all programs have set up
+        }
+        if self.phase == Phase::Measure && self.only_idle_are_left(&cores) {
+            for number in cores.filter(|number| self.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>() {
+                self.finish(number);
+            }
+            return Ok(false);
+        }
+        let mut hungry = false;
+        for number in cores.clone() {
+            if self.cores[number].phase == CorePhase::Finished || self.has_records(number) {
+                continue;
+            }
+            match self.spreads[program].queues[number - cores.start].pop_front() {
+                Some(stretch) => self.begin_stretch(program, number, stretch)?,
+                None => hungry = true,
+            }
+        }
+        let spread = &mut self.spreads[program];
+        if !hungry || spread.waiting >= MOST_WAITING {
+            return Ok(false);
+        }
+        if spread.at >= spread.batch.records.len() && spread.event_at >= spread.batch.events.len() {
+            return self.next_batch_of(program);
+        }
+        match spread.batch.events.get(spread.event_at) {
+            Some((at, event)) if *at as usize <= spread.at => {
+                let event = event.clone();
+                self.event_of(program, &event)
+            }
+            next => {
+                let to = next.map_or(spread.batch.records.len(), |(at, _)| *at as usize);
+                let stretch =
+                    Stretch { batch: Arc::clone(&spread.batch), records: spread.at..to, process: spread.process };
+                spread.at = to;
+                let number = spread.core();
+                if self.cores[number].phase != CorePhase::Finished {
+                    spread.waiting += stretch.records.len();
+                    spread.queues[number - cores.start].push_back(stretch);
+                }
+                for core in cores.filter(|core| self.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
+                    // A stream that has records before any region has no set-up: all of it counts.
+                    self.cores[core].phase = CorePhase::Region;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether all cores that have ever run have finished, and there were some: the others wait for threads that the program
+    /// does not have.
+    fn only_idle_are_left(&self, cores: &Range<usize>) -> bool {
+        let cores = &self.cores[cores.clone()];
+        let finished = |core: &Core| core.phase == CorePhase::Finished;
+        cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
+    }
+
+    /// Whether a core of a spread program has records to run.
+    #[inline(always)]
+    pub(crate) fn has_records(&self, number: usize) -> bool {
+        let core = &self.cores[number];
+        core.at < core.end
+    }
+
+    fn begin_stretch(&mut self, program: usize, number: usize, stretch: Stretch) -> Result<(), Stop> {
+        self.spreads[program].waiting -= stretch.records.len();
+        if self.cores[number].kernel_process(stretch.process) != Some(self.cores[number].process) {
+            self.event(number, &VmEvent::Switch { process: stretch.process, thread: 0 })?;
+        }
+        let core = &mut self.cores[number];
+        core.batch = stretch.batch;
+        core.at = stretch.records.start;
+        core.end = stretch.records.end;
+        Ok(())
+    }
+
+    fn next_batch_of(&mut self, program: usize) -> Result<bool, Stop> {
+        let spread = &mut self.spreads[program];
+        let next =
+            if spread.ended { None } else { spread.stream.next(spread.reader).map_err(|e| Stop::Failed(e.message))? };
+        if let Some(batch) = next {
+            spread.batch = batch;
+            spread.at = 0;
+            spread.event_at = 0;
+            return Ok(true);
+        }
+        spread.ended = true;
+        let done: Vec<usize> = spread
+            .cores
+            .clone()
+            .filter(|number| !self.has_records(*number) && self.cores[*number].phase != CorePhase::Finished)
+            .collect();
+        for number in done {
+            self.finish(number);
+        }
+        Ok(false)
+    }
+
+    /// An event of a spread program. False if it must wait for what comes before it.
+    fn event_of(&mut self, program: usize, event: &VmEvent) -> Result<bool, Stop> {
+        let spread = &mut self.spreads[program];
+        if let VmEvent::Switch { process, thread } = event {
+            spread.process = *process;
+            spread.thread = *thread;
+            spread.event_at += 1;
+            return Ok(true);
+        }
+        let (cores, number, process) = (spread.cores.clone(), spread.core(), spread.process);
+        if spread.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
+            return Ok(false);
+        }
+        self.spreads[program].event_at += 1;
+        match event {
+            VmEvent::RegionBegin | VmEvent::RegionEnd => {
+                for core in cores {
+                    self.event(core, event)?;
+                }
+            }
+            _ => {
+                if self.cores[number].kernel_process(process) != Some(self.cores[number].process) {
+                    self.event(number, &VmEvent::Switch { process, thread: 0 })?;
+                }
+                self.event(number, event)?;
+                if matches!(event, VmEvent::Fork { .. } | VmEvent::Exit { .. }) {
+                    let known = self.cores[number].processes.clone();
+                    for core in cores {
+                        self.cores[core].processes.clone_from(&known);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// A core of a spread program is finished: what waits for it will not run. The stream is left with the last of them.
+    pub(crate) fn leave_spread(&mut self, number: usize) {
+        let Some(spread) = self.spreads.iter_mut().find(|spread| spread.cores.contains(&number)) else { return };
+        let queue = &mut spread.queues[number - spread.cores.start];
+        spread.waiting -= queue.iter().map(|stretch| stretch.records.len()).sum::<usize>();
+        queue.clear();
+        let core = &mut self.cores[number];
+        core.end = core.at;
+        if spread.cores.clone().all(|core| self.cores[core].phase == CorePhase::Finished) {
+            spread.stream.leave(spread.reader);
+        }
+    }
+}

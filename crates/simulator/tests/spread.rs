@@ -1,0 +1,114 @@
+//! Threads of one program on several cores.
+
+mod support;
+use ambulator_base::{MapKind, ProcessId, Protection, VirtAddr, VmEvent};
+use ambulator_simulator::Status;
+use support::{DATA, Scripted, counter, run};
+
+const THREADS: u64 = 4;
+const PAGES: u64 = 1024;
+const EACH: u64 = 4000;
+
+fn switch(program: &mut Scripted, thread: u64) {
+    program.event(VmEvent::Switch { process: ProcessId(0), thread: thread as u32 });
+}
+
+/// Four threads that take turns of 100 loads, each at places of its own all over the data.
+fn four_threads() -> Scripted {
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES * 4096, true).begin();
+    for turn in 0..EACH / 100 {
+        for thread in 0..THREADS {
+            switch(&mut program, thread);
+            for i in 0..100 {
+                let at = ((turn * 100 + i) * THREADS + thread) * 2_654_435_761;
+                program.load(DATA + at % PAGES * 4096 + at / PAGES % 64 * 64);
+            }
+        }
+    }
+    program
+}
+
+#[test]
+fn four_threads_on_four_cores_run_side_by_side() {
+    let program = four_threads();
+    let alone = run("radix", &[], &program);
+    let spread = run("radix", &["machine.cores=4", "run.spread_threads=true"], &program);
+    assert_eq!(spread.status, Status::Done, "{:?}", spread.outcome);
+    assert_eq!(counter(&spread, "core.loads"), THREADS * EACH);
+    assert_eq!(counter(&alone, "core.loads"), counter(&spread, "core.loads"));
+    assert!(2 * spread.cycles < alone.cycles, "{} cycles against {} on one core", spread.cycles, alone.cycles);
+    // One process, one table: the pages are mapped once.
+    assert_eq!(spread.measures["pages_mapped"], alone.measures["pages_mapped"]);
+    // Two cores have two threads each.
+    let two = run("radix", &["machine.cores=2", "run.spread_threads=true"], &program);
+    assert!(two.cycles > spread.cycles && two.cycles < alone.cycles);
+}
+
+#[test]
+fn what_one_thread_unmaps_another_no_longer_reaches_and_order_holds() {
+    // Thread 1 uses a page, thread 0 unmaps it and maps it anew read-only: both in the stream's order, whatever core is ahead.
+    let page = DATA + 64 * 4096;
+    let build = |store_after: bool| {
+        let mut program = Scripted::new(PAGES * 4096);
+        program.touch(DATA, PAGES * 4096, true).begin();
+        switch(&mut program, 1);
+        program.store(page);
+        switch(&mut program, 0);
+        for i in 0..500 {
+            program.load(DATA + i % 64 * 4096);
+        }
+        program.event(VmEvent::Unmap { start: VirtAddr(page), len: 4096 });
+        program.event(VmEvent::Map {
+            start: VirtAddr(page),
+            len: 4096,
+            protection: Protection::READ,
+            kind: MapKind::Anonymous,
+        });
+        switch(&mut program, 1);
+        program.load(page);
+        if store_after {
+            program.store(page);
+        }
+        program
+    };
+    let spread = ["machine.cores=2", "run.spread_threads=true"];
+    let done = run("radix", &spread, &build(false));
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+    assert_eq!(counter(&done, "core.page_faults"), 1, "the new mapping faults once");
+    let failed = run("radix", &spread, &build(true));
+    assert_eq!(failed.status, Status::Failed);
+    assert!(failed.outcome.unwrap().contains("is not allowed"));
+}
+
+#[test]
+fn cores_without_a_thread_and_programs_without_set_up_end() {
+    let mut program = Scripted::new(PAGES * 4096);
+    for i in 0..3000 {
+        program.load(DATA + i % PAGES * 4096);
+    }
+    let settings = ["machine.cores=4", "run.spread_threads=true", "run.instructions=1000", "run.warmup=500"];
+    let done = run("radix", &settings, &program);
+    assert_eq!((done.status, done.simulated_instructions), (Status::Done, 1000), "{:?}", done.outcome);
+}
+
+#[test]
+fn a_child_may_run_on_another_core() {
+    let mut program = Scripted::new(16 * 4096);
+    program.touch(DATA, 16 * 4096, true).begin();
+    program.store(DATA);
+    program.event(VmEvent::Fork { child: ProcessId(1) });
+    program.event(VmEvent::Switch { process: ProcessId(1), thread: 1 });
+    program.store(DATA);
+    program.event(VmEvent::Switch { process: ProcessId(0), thread: 0 });
+    program.store(DATA);
+    program.event(VmEvent::Switch { process: ProcessId(1), thread: 1 });
+    program.event(VmEvent::Exit { process: ProcessId(1) });
+    program.event(VmEvent::Switch { process: ProcessId(0), thread: 0 });
+    program.store(DATA + 4096);
+    for design in ["radix", "thp"] {
+        let done = run(design, &["machine.cores=2", "run.spread_threads=true"], &program);
+        assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
+        assert_eq!(counter(&done, "core.context_switches"), 1, "the child's core goes to the child once");
+    }
+}
