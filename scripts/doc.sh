@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 ambulator=target/release/ambulator
 "$ambulator" reference settings >docs/src/reference-settings.md
+"$ambulator" reference programs >docs/src/reference-programs.md
 "$ambulator" reference counters >docs/src/reference-counters.md
 mdbook=$(command -v mdbook || true)
 if [[ -z $mdbook ]]; then

@@ -1,4 +1,4 @@
-//! Embeds every preset of `presets/machines` and `presets/designs`, so that the binary needs no files beside it.
+//! Embeds every preset of `presets/machines`, `presets/designs` and `presets/workloads`, so that the binary needs no files beside it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::{env, fs};
 fn main() {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");
     let mut list = String::from("[\n");
-    for (folder, kind) in [("machines", "Machine"), ("designs", "Design")] {
+    for (folder, kind) in [("machines", "Machine"), ("designs", "Design"), ("workloads", "Workload")] {
         let folder_path = root.join(folder);
         println!("cargo::rerun-if-changed={}", folder_path.display());
         let mut files: Vec<PathBuf> = match fs::read_dir(&folder_path) {

@@ -83,6 +83,7 @@ Examples:
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ReferenceOf {
     Settings,
+    Programs,
     Counters,
 }
 
@@ -103,7 +104,8 @@ pub struct MachineArguments {
 /// The program and how long it runs.
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
-    /// A kernel's name (`ambulator list programs`) or a trace file's path; several by commas are a mix, one on each core.
+    /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a trace file's path; several by
+    /// commas are a mix, one on each core.
     pub program: String,
     /// Bytes of data that the kernel works on, such as 8GiB.
     #[arg(long, value_name = "SIZE")]
@@ -248,6 +250,7 @@ pub enum ListOf {
     Designs,
     Machines,
     Programs,
+    Workloads,
     Settings,
     Counters,
     Figures,
@@ -255,7 +258,7 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries, a group such as dram, or a counter such as mmu.walks.
+    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as mmu.walks.
     pub key: String,
 }
 

@@ -4,10 +4,8 @@ use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
 use ambulator_base::RecordSource;
 use ambulator_experiments::{Document, OutputFile, comparison_table, reasons, seconds};
-use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size};
+use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
-use ambulator_workloads::ProgramRequest;
-use serde_json::{Map, Value};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -71,7 +69,7 @@ fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
 
 fn show(outcome: &Outcome, took: f64) {
     let Some(first) = outcome.runs.first() else { return };
-    let memory = first.spec.pointer("/memory/bytes").and_then(Value::as_u64).unwrap_or(0);
+    let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
     print(&format!(
         "{} ({}): {} instructions measured on each machine of {} memory, seed {}\n",
         first.program,
@@ -164,13 +162,6 @@ fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dy
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,
     };
-    let mut settings = Map::new();
-    for text in &arguments.program_set {
-        let (key, value) = text.split_once('=').ok_or_else(|| {
-            Failure::bad(format!("--program-set {text}: give a key and a value, such as --program-set layout=csr"))
-        })?;
-        settings.insert(key.trim().to_owned(), program_value(value.trim()));
-    }
     let (cores, seed) = (spec.machine.cores, spec.run.seed);
     let names = names(arguments);
     if names.is_empty() || !(cores as usize).is_multiple_of(names.len()) {
@@ -183,30 +174,10 @@ fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dy
     let programs = if spec.run.spread_threads { names.len() as u32 } else { cores };
     (0..programs)
         .map(|core| {
-            let request = ProgramRequest {
-                name: names[core as usize % names.len()].to_owned(),
-                settings: settings.clone(),
-                footprint,
-                seed: seed.wrapping_add(u64::from(core)),
-            };
+            let name = names[core as usize % names.len()];
+            let seed = seed.wrapping_add(u64::from(core));
+            let request = program_request(name, &arguments.program_set, footprint, seed).map_err(Failure::bad)?;
             ambulator_workloads::open(&request).map_err(Failure::bad)
         })
         .collect()
-}
-
-/// A value as a kernel's settings take it: a number (suffixes allowed), true, false, or a word.
-fn program_value(text: &str) -> Value {
-    if let Ok(value) = text.parse::<bool>() {
-        return Value::from(value);
-    }
-    if let Ok(value) = text.parse::<u64>() {
-        return Value::from(value);
-    }
-    if let Ok(value) = text.parse::<f64>() {
-        return Value::from(value);
-    }
-    if let Ok(value) = parse_size(text) {
-        return Value::from(value);
-    }
-    Value::from(text)
 }

@@ -3,7 +3,9 @@
 use crate::arguments::{ExplainArguments, ListArguments, ListOf, ReferenceOf, SpecArguments};
 use crate::{DONE, Failure, print};
 use ambulator_experiments::{counter_catalogue, figures};
-use ambulator_simulator::spec::{self, PresetKind, SpecRequest, presets, reference_markdown};
+use ambulator_simulator::spec::{
+    self, PresetKind, SpecRequest, presets, program_reference_markdown, reference_markdown,
+};
 
 fn section(title: &str, rows: &[(String, String)]) {
     print(title);
@@ -38,6 +40,9 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
             .map(|kernel| (kernel.name.to_owned(), format!("{}; stands for {}", kernel.about, kernel.stands_for)))
             .collect();
         section("programs (or a trace file's path)", &rows);
+    }
+    if wanted(ListOf::Workloads) {
+        section("workloads: programs with the papers' settings", &preset_rows(PresetKind::Workload));
     }
     if wanted(ListOf::Figures) {
         let rows: Vec<_> = figures()
@@ -82,6 +87,7 @@ pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
 pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
     match what {
         ReferenceOf::Settings => print(&reference_markdown()),
+        ReferenceOf::Programs => print(&program_reference_markdown()),
         ReferenceOf::Counters => {
             print(
                 "# Counters and measures\n\nEvery name that a result can have, with its unit. Counters of several cores are added up.\n",

@@ -3,7 +3,7 @@
 use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
 use crate::number::short;
 use crate::store::Store;
-use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -133,12 +133,10 @@ impl FigureResult {
 
 fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
     let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
-    Ok(ProgramRequest {
-        name: program.name.clone(),
-        settings: program.settings.clone(),
-        footprint: Some(parse_size(footprint)?),
-        seed,
-    })
+    let footprint = parse_size(footprint)?;
+    let mut request = program_request(&program.name, &[], Some(footprint), seed).map_err(|e| e.to_string())?;
+    request.settings.extend(program.settings.clone());
+    Ok(request)
 }
 
 /// Runs what is not yet in the store, and puts published numbers beside ours.

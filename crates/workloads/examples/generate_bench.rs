@@ -22,7 +22,8 @@ fn main() {
     ] {
         let settings = settings.as_object().cloned().unwrap_or_default();
         let title = format!("{name} {}", serde_json::to_string(&settings).unwrap_or_default());
-        let request = ProgramRequest { name: name.into(), settings, footprint: Some(mebibytes << 20), seed: 1 };
+        let request =
+            ProgramRequest { name: name.into(), settings, footprint: Some(mebibytes << 20), seed: 1, label: None };
         let start = Instant::now();
         let mut source = match open(&request) {
             Ok(source) => source,

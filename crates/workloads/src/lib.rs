@@ -15,4 +15,4 @@ pub mod trace;
 pub use error::OpenError;
 pub use kernels::KernelInfo;
 pub use permutation::Permutation;
-pub use registry::{ProgramRequest, ProgramSpec, kernels, open};
+pub use registry::{KernelSettings, ProgramRequest, ProgramSpec, kernel_settings, kernels, open};

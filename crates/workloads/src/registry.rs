@@ -5,7 +5,7 @@ use crate::kernels::{
     BfsSpec, GupsSpec, KernelInfo, KernelSpec, PageRankSpec, PointerChaseSpec, StreamSpec, SysbenchMemorySpec,
 };
 use crate::trace::{TraceOptions, open_trace};
-use ambulator_base::RecordSource;
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -22,6 +22,11 @@ macro_rules! programs {
         }
 
         const KERNELS: &[KernelInfo] = &[$(<$spec as KernelSpec>::INFO),*];
+
+        /// Every kernel's settings, in the order of [`kernels`].
+        pub fn kernel_settings() -> Vec<KernelSettings> {
+            vec![$(KernelSettings::of::<$spec>()),*]
+        }
 
         impl ProgramSpec {
             /// The kernel's name.
@@ -62,6 +67,27 @@ programs! {
     SysbenchMemory(SysbenchMemorySpec),
 }
 
+/// A kernel's settings as data: what explains and checks them reads this.
+#[derive(Clone, Debug)]
+pub struct KernelSettings {
+    /// The kernel's name.
+    pub name: &'static str,
+    /// JSON schema of its settings; units are `x-unit`, sources `x-source`.
+    pub schema: Value,
+    /// Its settings with their defaults.
+    pub default: Value,
+}
+
+impl KernelSettings {
+    fn of<T: KernelSpec + JsonSchema + Serialize + Default>() -> KernelSettings {
+        KernelSettings {
+            name: T::INFO.name,
+            schema: serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default(),
+            default: serde_json::to_value(T::default()).unwrap_or_default(),
+        }
+    }
+}
+
 /// What is asked of [`open`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -78,6 +104,9 @@ pub struct ProgramRequest {
     /// Seed of everything random in the program, unless `settings` has one of its own.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
+    /// Name that results show instead of the kernel's own.
+    #[schemars(extend("x-unit" = "name"))]
+    pub label: Option<String>,
 }
 
 /// Every native kernel, in the order of their names.
@@ -127,7 +156,11 @@ impl ProgramSpec {
 /// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
 pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
     if kernels().iter().any(|k| k.name == request.name) {
-        return ProgramSpec::from_request(request)?.open();
+        let source = ProgramSpec::from_request(request)?.open()?;
+        return Ok(match &request.label {
+            Some(label) => Box::new(Labelled { source, label: label.clone() }),
+            None => source,
+        });
     }
     let path = Path::new(&request.name);
     // What looks like a path is told what is wrong with the file, anything else which kernels there are.
@@ -142,6 +175,26 @@ pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError
     let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
         .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;
     open_trace(path, &options).map_err(|e| OpenError::Trace(e.message))
+}
+
+/// A program under another name.
+struct Labelled {
+    source: Box<dyn RecordSource>,
+    label: String,
+}
+
+impl RecordSource for Labelled {
+    fn identity(&self) -> ProgramIdentity {
+        ProgramIdentity { name: self.label.clone(), ..self.source.identity() }
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        self.source.fill(batch)
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
+    }
 }
 
 fn unknown(name: &str) -> OpenError {

@@ -9,7 +9,7 @@ const FOOTPRINT: u64 = 24 << 20;
 
 fn request(name: &str, settings: Value) -> ProgramRequest {
     let settings = settings.as_object().cloned().unwrap_or_default();
-    ProgramRequest { name: name.into(), settings, footprint: Some(FOOTPRINT), seed: 3 }
+    ProgramRequest { name: name.into(), settings, footprint: Some(FOOTPRINT), seed: 3, label: None }
 }
 
 /// Every kernel, with its settings that change the stream's shape.
@@ -195,7 +195,7 @@ fn the_same_request_gives_the_same_stream_and_another_seed_another() {
 fn a_short_program_ends_with_its_region() {
     let mut settings = Map::new();
     settings.insert("updates_per_word".into(), json!(1));
-    let request = ProgramRequest { name: "gups".into(), settings, footprint: Some(1 << 20), seed: 1 };
+    let request = ProgramRequest { name: "gups".into(), settings, footprint: Some(1 << 20), seed: 1, label: None };
     let mut source = open(&request).unwrap();
     let (mut batch, mut records, mut events) = (Batch::default(), 0, Vec::new());
     while source.fill(&mut batch).unwrap() {
@@ -222,7 +222,7 @@ fn the_greatest_footprints_open_at_once_without_host_memory() {
 
 fn refusal(name: &str, settings: Value, footprint: Option<u64>) -> String {
     let settings = settings.as_object().cloned().unwrap_or_default();
-    match open(&ProgramRequest { name: name.into(), settings, footprint, seed: 1 }) {
+    match open(&ProgramRequest { name: name.into(), settings, footprint, seed: 1, label: None }) {
         Ok(_) => panic!("{name} was opened"),
         Err(e) => e.to_string(),
     }

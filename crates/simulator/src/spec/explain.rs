@@ -3,6 +3,7 @@
 use super::layer::Layers;
 use super::preset::{PresetKind, presets};
 use super::problem::{Problem, SpecError};
+use super::program::program_tree;
 use super::quantity::{Suffixes, show_size};
 use super::schema::{Choice, Kind, Setting};
 use super::settings::tree;
@@ -59,7 +60,8 @@ pub enum Explanation {
     },
 }
 
-/// Explains a setting's key, a group's key, a counter's name or a prefix of counters. An empty key explains all settings.
+/// Explains a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's name or a prefix of
+/// counters. An empty key explains all settings.
 ///
 /// # Errors
 /// When there is no such key or counter: the nearest.
@@ -71,6 +73,12 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
         return Ok(match setting.kind {
             Kind::Group(_) => Explanation::Group { group: setting, settings: setting.leaves() },
             _ => Explanation::Setting { setting, presets: preset_values(&setting.key) },
+        });
+    }
+    if let Some(setting) = program_tree().find(key) {
+        return Ok(match setting.kind {
+            Kind::Group(_) => Explanation::Group { group: setting, settings: setting.leaves() },
+            _ => Explanation::Setting { setting, presets: workload_values(&setting.key) },
         });
     }
     if let Some(counter) = counters.iter().find(|counter| counter.name == key) {
@@ -105,17 +113,46 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
         match at.child(part) {
             Some(child) => at = child,
             None => {
-                return counter.or_else(|| at.nearest(part, root).map(|setting| setting.key.clone()));
+                return counter
+                    .or_else(|| at.nearest(part, root).map(|setting| setting.key.clone()))
+                    .or_else(|| nearest_program_setting(key));
             }
         }
     }
     counter
 }
 
+/// The program's setting that is nearest, where the key begins with a program's name or one like it.
+fn nearest_program_setting(key: &str) -> Option<String> {
+    let mut at = program_tree();
+    for part in key.split('.') {
+        match at.child(part) {
+            Some(child) => at = child,
+            None => return at.nearest(part, at).map(|setting| setting.key.clone()),
+        }
+    }
+    None
+}
+
+/// What workloads say about a program's setting.
+fn workload_values(key: &str) -> Vec<PresetValue> {
+    let mut values = Vec::new();
+    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
+        let Some(program) = program_tree().child(&preset.program) else { continue };
+        let mut layers = Layers::new(program);
+        layers.add_toml(&preset.source);
+        let value = layers.written().find(|(written, _)| written == key);
+        if let (Some((_, value)), Some(setting)) = (value, program_tree().find(key)) {
+            values.push(PresetValue { kind: preset.kind, preset: preset.name, value: show_value(setting, &value) });
+        }
+    }
+    values
+}
+
 /// What presets say about a setting, each in its own text (not in its base's).
 pub fn preset_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
-    for preset in presets() {
+    for preset in presets().iter().filter(|preset| preset.kind != PresetKind::Workload) {
         let mut layers = Layers::new(tree());
         layers.add_toml(&preset.source);
         let value = layers.written().find(|(written, _)| written == key);

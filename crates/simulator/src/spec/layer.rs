@@ -25,9 +25,11 @@ pub(crate) struct Header {
     pub(crate) paper: String,
     /// Presets (or files) that it builds on.
     pub(crate) base: Vec<(String, Place)>,
+    /// Of a workload: the kernel that it runs.
+    pub(crate) program: Option<(String, Place)>,
 }
 
-const HEADER_KEYS: [&str; 3] = ["about", "paper", "base"];
+const HEADER_KEYS: [&str; 4] = ["about", "paper", "base", "program"];
 
 /// The layers so far.
 pub(crate) struct Layers<'s> {
@@ -36,12 +38,19 @@ pub(crate) struct Layers<'s> {
     values: BTreeMap<String, (Value, Place, usize)>,
     layers: usize,
     problems: Vec<Problem>,
+    /// The command line's name of options.
+    option: &'static str,
 }
 
 impl<'s> Layers<'s> {
     /// No layer yet: the built-in defaults of `schema`.
     pub(crate) fn new(schema: &'s Setting) -> Layers<'s> {
-        Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new() }
+        Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new(), option: OPTION }
+    }
+
+    /// The same, where options have another name on the command line.
+    pub(crate) fn with_option(self, option: &'static str) -> Layers<'s> {
+        Layers { option, ..self }
     }
 
     /// Adds a problem that was found outside.
@@ -85,10 +94,11 @@ impl<'s> Layers<'s> {
     /// Puts a `key=value` option on top.
     pub(crate) fn add_option(&mut self, option: &str) {
         self.layers += 1;
-        let source = Arc::new(Source { name: OPTION.into(), text: option.into() });
+        let name = self.option;
+        let source = Arc::new(Source { name: name.into(), text: option.into() });
         let Some((key, _)) = option.split_once('=') else {
-            let title = format!("`{OPTION} {option}` has no `=`");
-            let help = format!("write `{OPTION} key=value`, such as `{OPTION} mmu.l2_tlb.entries=2048`");
+            let title = format!("`{name} {option}` has no `=`");
+            let help = format!("write `{name} key=value`, such as `{name} mmu.l2_tlb.entries=2048`");
             self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
             return;
         };
@@ -116,7 +126,7 @@ impl<'s> Layers<'s> {
             Err(_) if !quoted && !matches!(setting.kind, Kind::Group(_) | Kind::List(_)) => bare(),
             Err(error) => {
                 let title = format!(
-                    "the value of `{OPTION} {option}` is not TOML: {}",
+                    "the value of `{name} {option}` is not TOML: {}",
                     error.message().trim().replace('\n', "; ")
                 );
                 reader.offset = value_span.start;
@@ -127,6 +137,14 @@ impl<'s> Layers<'s> {
         // Spans inside the value count from its start, those of the option from its own.
         let end = value_span.len();
         reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
+    }
+
+    /// What the layers have written, by key: for settings that become no spec here.
+    pub(crate) fn settings(self) -> Result<Vec<(String, Value)>, SpecError> {
+        if !self.problems.is_empty() {
+            return Err(SpecError { problems: self.problems });
+        }
+        Ok(self.written().collect())
     }
 
     /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
@@ -236,6 +254,7 @@ impl<'s> Reader<'_, 's> {
             match key {
                 "about" => header.about = text.to_string(),
                 "paper" => header.paper = text.to_string(),
+                "program" => header.program = Some((text.to_string(), self.place(of.span()))),
                 _ => header.base.push((text.to_string(), self.place(of.span()))),
             }
         }

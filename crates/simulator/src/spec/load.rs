@@ -94,7 +94,7 @@ pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
 }
 
 /// The file's text.
-fn read(path: &Path) -> Result<Arc<Source>, Problem> {
+pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
     let name = path.display().to_string();
     match std::fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
@@ -106,7 +106,7 @@ fn read(path: &Path) -> Result<Arc<Source>, Problem> {
 }
 
 /// Whether `name` is meant as a path.
-fn is_path(name: &str) -> bool {
+pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
 }
 
@@ -178,12 +178,16 @@ impl Loader {
                 Err(problem) => self.layers.problem(Problem { place: Some(place), ..problem }),
             }
         }
-        self.layers.add_toml(source);
+        if let Some((_, place)) = self.layers.add_toml(source).program {
+            let title = "`program` belongs in a workload, not in a spec";
+            let problem = Problem::new(title).help("name the program on the command line");
+            self.layers.problem(Problem { place: Some(place), ..problem });
+        }
         self.chain.pop();
     }
 }
 
-fn unknown_preset(title: &str, name: &str, wanted: impl Fn(&Preset) -> bool) -> Problem {
+pub(super) fn unknown_preset(title: &str, name: &str, wanted: impl Fn(&Preset) -> bool) -> Problem {
     let known: Vec<&str> = presets().iter().filter(|preset| wanted(preset)).map(|preset| preset.name).collect();
     let nearest = known
         .iter()

@@ -14,6 +14,7 @@
 //! - `layer`: one text checked against the tree; the sum of layers.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
+//! - `program`: programs, workloads and their settings.
 //! - `load`: presets, files and options in their order.
 //! - `explain`, `show`: what people read.
 
@@ -22,6 +23,7 @@ mod layer;
 mod load;
 mod preset;
 mod problem;
+mod program;
 mod quantity;
 mod schema;
 mod settings;
@@ -35,9 +37,10 @@ pub use layer::Origins;
 pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
 pub use preset::{Preset, PresetKind, preset, presets};
 pub use problem::{Place, Problem, Source, SpecError};
+pub use program::{program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
     HostPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
-pub use show::{reference_markdown, show_spec};
+pub use show::{program_reference_markdown, reference_markdown, show_spec};

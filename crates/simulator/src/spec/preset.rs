@@ -12,14 +12,17 @@ pub enum PresetKind {
     Machine,
     /// A translation design.
     Design,
+    /// A program with its settings.
+    Workload,
 }
 
 impl PresetKind {
-    /// "machine" or "design".
+    /// "machine", "design" or "workload".
     pub fn name(self) -> &'static str {
         match self {
             PresetKind::Machine => "machine",
             PresetKind::Design => "design",
+            PresetKind::Workload => "workload",
         }
     }
 }
@@ -47,6 +50,8 @@ pub struct Preset {
     pub paper: String,
     /// The presets that it builds on.
     pub base: Vec<String>,
+    /// The kernel that a workload runs; empty for others.
+    pub program: String,
     pub(crate) source: Arc<Source>,
 }
 
@@ -57,15 +62,16 @@ impl Preset {
     }
 }
 
-/// All presets: machines, then designs, each by name.
+/// All presets: machines, then designs, then workloads, each by name.
 pub fn presets() -> &'static [Preset] {
     static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
     PRESETS.get_or_init(|| {
         let read = |of: &Embedded| {
             let source = Arc::new(Source { name: of.path.into(), text: of.text.into() });
-            let Header { about, paper, base } = Layers::header(settings::tree(), &source);
+            let Header { about, paper, base, program } = Layers::header(settings::tree(), &source);
             let base = base.into_iter().map(|(name, _)| name).collect();
-            Preset { kind: of.kind, name: of.name, about, paper, base, source }
+            let program = program.map(|(name, _)| name).unwrap_or_default();
+            Preset { kind: of.kind, name: of.name, about, paper, base, program, source }
         };
         EMBEDDED.iter().map(read).collect()
     })

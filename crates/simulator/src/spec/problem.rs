@@ -47,15 +47,15 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.source.name == OPTION {
-            write!(f, "{OPTION} {}", self.source.text)
+        if self.source.name.starts_with("--") {
+            write!(f, "{} {}", self.source.name, self.source.text)
         } else {
             write!(f, "{}:{}", self.source.name, self.line())
         }
     }
 }
 
-/// The name of the source that is a `--set` option's text.
+/// The name of the source that is a `--set` option's text; those of other options begin with `--` too.
 pub(crate) const OPTION: &str = "--set";
 
 /// One thing that is wrong with a spec.

@@ -80,8 +80,13 @@ impl Setting {
     pub fn tree<T: JsonSchema + Serialize + Default>() -> Setting {
         let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
         let default = serde_json::to_value(T::default()).unwrap_or_default();
+        Setting::below(String::new(), &schema, default)
+    }
+
+    /// The tree of a JSON schema, whose root has this key.
+    pub fn below(key: String, schema: &Value, default: Value) -> Setting {
         let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
-        read(String::new(), &schema, default, &definitions)
+        read(key, schema, default, &definitions)
     }
 
     /// Last part of the key.

@@ -1,6 +1,7 @@
 //! A spec as annotated TOML, and the reference of all settings.
 
 use super::explain::show_value;
+use super::program::program_tree;
 use super::schema::{Kind, Setting};
 use super::settings::{Spec, tree};
 use serde_json::Value;
@@ -67,7 +68,22 @@ pub fn reference_markdown() -> String {
         "# Settings\n\nEvery setting of a spec, made from the types that read it. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; counts, instructions \
          and cycles take `K`, `M`, `G` (powers of 1000) and `Ki`, `Mi`, `Gi` (powers of 1024); entries take the latter only.\n",
     );
-    tree().visit(&mut |group| {
+    groups_markdown(&mut text, tree());
+    text
+}
+
+/// Every program's settings as Markdown, in the same way.
+pub fn program_reference_markdown() -> String {
+    let mut text = String::from(
+        "# Program settings\n\nWhat `--program-set` takes for each program, what workload files set, and what `--program-set` takes \
+         for traces. Names are given here after the program's; on the command line they go without it: `--program-set layout=csr`.\n",
+    );
+    groups_markdown(&mut text, program_tree());
+    text
+}
+
+fn groups_markdown(text: &mut String, tree: &Setting) {
+    tree.visit(&mut |group| {
         let values: Vec<&Setting> =
             group.children().iter().filter(|child| !matches!(child.kind, Kind::Group(_))).collect();
         let Kind::Group(_) = group.kind else { return };
@@ -94,7 +110,6 @@ pub fn reference_markdown() -> String {
             let _ = writeln!(text, "| `{}` | {} |", setting.key, cells.map(|text| cell(&text)).join(" | "));
         }
     });
-    text
 }
 
 /// Text that does not end a table cell.

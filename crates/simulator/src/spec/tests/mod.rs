@@ -2,6 +2,7 @@
 
 mod layering;
 mod mistakes;
+mod programs;
 mod properties;
 mod reading;
 
@@ -21,8 +22,8 @@ fn parse_text(text: &str) -> Result<Spec, String> {
 }
 
 #[track_caller]
-fn assert_says(result: Result<Spec, String>, parts: &[&str]) {
-    let message = result.expect_err("this spec is wrong");
+fn assert_says<T: std::fmt::Debug>(result: Result<T, impl std::fmt::Display + std::fmt::Debug>, parts: &[&str]) {
+    let message = result.expect_err("this is wrong").to_string();
     for part in parts {
         assert!(message.contains(part), "`{part}` is not in:\n{message}");
     }

@@ -1,0 +1,128 @@
+//! Programs and their settings: kernels, workloads (presets of kernels' settings) and traces.
+
+use super::layer::Layers;
+use super::load::{is_path, read};
+use super::preset::{PresetKind, preset, presets};
+use super::problem::{Problem, Source, SpecError};
+use super::schema::{Kind, Setting};
+use ambulator_workloads::ProgramRequest;
+use ambulator_workloads::trace::TraceOptions;
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// The group of settings that reading a trace has.
+const TRACE: &str = "trace";
+
+/// The settings of all programs: a group for each kernel by its name, and one for traces.
+pub fn program_tree() -> &'static Setting {
+    static TREE: OnceLock<Setting> = OnceLock::new();
+    TREE.get_or_init(|| {
+        let mut groups: Vec<Setting> = ambulator_workloads::kernel_settings()
+            .into_iter()
+            .map(|kernel| Setting::below(kernel.name.into(), &kernel.schema, kernel.default))
+            .collect();
+        let schema = serde_json::to_value(schemars::schema_for!(TraceOptions)).unwrap_or_default();
+        let default = serde_json::to_value(TraceOptions::default()).unwrap_or_default();
+        groups.push(Setting::below(TRACE.into(), &schema, default));
+        Setting {
+            key: String::new(),
+            meaning: "Programs".into(),
+            unit: "group".into(),
+            source: None,
+            default: Value::Null,
+            optional: false,
+            kind: Kind::Group(groups),
+        }
+    })
+}
+
+/// The request for a program: `name` is a kernel, a workload (a preset, or a TOML file with a `program` key), or a trace
+/// file's path; `options` are `key=value` texts over its settings.
+///
+/// # Errors
+/// An unknown key with the nearest right one, a wrong value, a workload of an unknown kernel: each with its place. A name
+/// that is no kernel and no workload is taken for a trace's path, and refused when it is opened.
+pub fn program_request(
+    name: &str,
+    options: &[String],
+    footprint: Option<u64>,
+    seed: u64,
+) -> Result<ProgramRequest, SpecError> {
+    let mut request = ProgramRequest { name: name.into(), footprint, seed, ..ProgramRequest::default() };
+    let workload = match preset(PresetKind::Workload, name) {
+        Some(found) => Some(found.source.clone()),
+        None if is_path(name) && name.ends_with(".toml") => Some(read(Path::new(name))?),
+        None => None,
+    };
+    let mut below: Vec<Arc<Source>> = Vec::new();
+    if let Some(source) = workload {
+        let label = Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
+        request.label = Some(label);
+        request.name = bases(&source, &mut below)?;
+    }
+    let programs = program_tree();
+    let kernel = ambulator_workloads::kernels().iter().any(|kernel| kernel.name == request.name);
+    let group = if kernel { request.name.as_str() } else { TRACE };
+    let Some(settings) = programs.child(group) else {
+        return Err(Problem::new(format!("the program `{group}` has no settings")).into());
+    };
+    let mut layers = Layers::new(settings).with_option("--program-set");
+    for source in below.iter().rev() {
+        layers.add_toml(source);
+    }
+    for option in options {
+        layers.add_option(option);
+    }
+    for (key, value) in layers.settings()? {
+        put(&mut request.settings, key.split('.').skip(1), value);
+    }
+    Ok(request)
+}
+
+/// Puts a value where the parts of its key say.
+fn put<'k>(map: &mut Map<String, Value>, mut parts: impl Iterator<Item = &'k str>, value: Value) {
+    let Some(part) = parts.next() else { return };
+    let mut rest = parts.peekable();
+    if rest.peek().is_none() {
+        map.insert(part.into(), value);
+    } else if let Value::Object(below) = map.entry(part).or_insert_with(|| Value::Object(Map::new())) {
+        put(below, &mut rest as &mut dyn Iterator<Item = &str>, value);
+    }
+}
+
+/// Collects a workload's text and those of its bases, itself first, and returns the kernel that they are for.
+fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, SpecError> {
+    /// More bases than this are a circle.
+    const DEEPEST: usize = 16;
+    if texts.len() > DEEPEST {
+        return Err(Problem::new(format!("the workload `{}` is based on itself", source.name)).into());
+    }
+    texts.push(source.clone());
+    let header = Layers::header(program_tree(), source);
+    let mut program = header.program;
+    for (name, place) in header.base {
+        let Some(found) = preset(PresetKind::Workload, &name) else {
+            let known: Vec<&str> =
+                presets().iter().filter(|p| p.kind == PresetKind::Workload).map(|p| p.name).collect();
+            let problem = Problem::new(format!("there is no workload preset `{name}` to be the base"))
+                .help(format!("there are: {}", known.join(", ")));
+            return Err(Problem { place: Some(place), ..problem }.into());
+        };
+        let of_base = bases(&found.source, texts)?;
+        program.get_or_insert((of_base, place));
+    }
+    let Some((program, place)) = program else {
+        return Err(Problem::new(format!("the workload `{}` does not say its `program`", source.name))
+            .help("write `program = \"gups\"`, or another of `ambulator list programs`")
+            .at(source, 0..0)
+            .into());
+    };
+    if !ambulator_workloads::kernels().iter().any(|kernel| kernel.name == program) {
+        let known: Vec<&str> = ambulator_workloads::kernels().iter().map(|kernel| kernel.name).collect();
+        let problem = Problem::new(format!("the workload `{}` runs `{program}`, which is no kernel", source.name))
+            .help(format!("there are: {}", known.join(", ")));
+        return Err(Problem { place: Some(place), ..problem }.into());
+    }
+    Ok(program)
+}
