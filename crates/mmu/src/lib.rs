@@ -5,6 +5,7 @@ mod core_port;
 mod nested;
 mod pipeline;
 mod port;
+mod recent;
 mod socket;
 mod spec;
 mod tlb;

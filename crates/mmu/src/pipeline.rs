@@ -4,6 +4,7 @@
 use crate::{
     CorePort, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
     TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    recent::Recent,
     tlb::{TlbEntry, held_as, piece},
 };
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, PageSize, PhysAddr, VirtAddr};
@@ -89,13 +90,16 @@ struct FirstLevel {
     has_huge: bool,
     large_held: bool,
     huge_held: bool,
+    recent: Recent,
 }
 
 impl FirstLevel {
     fn new(small: &TlbSpec, large: &TlbSpec, huge: &TlbSpec) -> FirstLevel {
         let build = |spec: &TlbSpec| Tlb::new(spec.entries.max(1), spec.effective_ways().max(1));
+        let small = build(small);
         FirstLevel {
-            small: build(small),
+            recent: Recent::new(small.sets()),
+            small,
             large: build(large),
             huge: build(huge),
             has_large: large.entries > 0,
@@ -108,6 +112,7 @@ impl FirstLevel {
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
         if let Some(entry) = self.small.lookup(asid, va, PageSize::SIZE_4K) {
+            self.recent.remember(va, entry);
             return Some(entry);
         }
         if self.large_held
@@ -128,11 +133,13 @@ impl FirstLevel {
             self.large_held = true;
             self.large.fill(asid, va, &piece(found, va, PageSize::SIZE_2M), ready);
         } else {
+            self.recent.clear(va);
             self.small.fill(asid, va, &piece(found, va, PageSize::SIZE_4K), ready);
         }
     }
 
     fn invalidate(&mut self, what: Invalidation) {
+        self.recent.forget();
         self.small.invalidate(what, &[PageSize::SIZE_4K]);
         if self.large_held {
             self.large.invalidate(what, &[PageSize::SIZE_2M]);
@@ -297,6 +304,7 @@ impl Mmu {
     /// Context switch, or the OS half changed the registers of the running process.
     pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         self.asid = asid;
+        self.forget_recent();
         self.walker.load_registers(asid, registers);
         if let Some(lookaside) = &mut self.lookaside {
             lookaside.load_registers(asid, registers);
@@ -311,6 +319,27 @@ impl Mmu {
         if let Some(host) = &mut self.host {
             host.load_registers(asid, registers);
         }
+    }
+
+    /// What [`Mmu::translate`] would answer to a data access, where that is the answer that was given to the page's last
+    /// access, nothing has changed since, and nothing but counters changes by asking.
+    #[inline(always)]
+    pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
+        let (at, usable) = self.data.recent.recall(va, access)?;
+        let ready = now.after(self.l1_latency.saturating_sub(1));
+        if usable > ready {
+            return None;
+        }
+        self.counters.mmu_cycles += self.l1_latency;
+        self.counters.l1d_tlb_hits += 1;
+        Some((at, ready))
+    }
+
+    /// The kernel has acted: the answers given last may not be the truth any more, and are asked of the TLB again.
+    #[inline]
+    pub fn forget_recent(&mut self) {
+        self.data.recent.forget();
+        self.instructions.recent.forget();
     }
 
     /// Finds the physical address of `va` for an access at `now`.

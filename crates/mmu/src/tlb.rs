@@ -77,6 +77,11 @@ impl Tlb {
         Tlb { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets }
     }
 
+    /// How many sets it has.
+    pub fn sets(&self) -> u64 {
+        self.sets
+    }
+
     #[inline(always)]
     fn set_and_key(&self, asid: Asid, va: VirtAddr, size: PageSize) -> (usize, u64) {
         let number = va.0 >> size.shift();

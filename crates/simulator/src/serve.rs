@@ -65,6 +65,7 @@ impl Machine {
             self.shootdowns.clear();
         }
         for core in 0..self.cores.len() {
+            self.cores[core].mmu.forget_recent();
             self.sync_registers(core);
         }
     }
@@ -79,6 +80,7 @@ impl Machine {
             }
         }
         for core in 0..self.cores.len() {
+            self.cores[core].mmu.forget_recent();
             self.sync_registers(core);
         }
     }
