@@ -1,25 +1,22 @@
 //! Records a second that each kernel generates, and how long its graph takes:
-//! `cargo run --release -p ambulator-workloads --example generate_bench [footprint in MiB]`.
+//! `cargo run --release -p ambulator-workloads --example generate_bench [footprint in MiB [program ...]]`.
 
 use ambulator_base::{Batch, Record};
-use ambulator_workloads::{ProgramRequest, open};
+use ambulator_workloads::{ProgramRequest, kernels, open};
 use serde_json::json;
 use std::time::Instant;
+
+/// Programs over graphs.
+const GRAPHS: [&str; 9] = ["bc", "bfs", "cc", "dc", "dfs", "gc", "pagerank", "sssp", "tc"];
 
 fn main() {
     let mebibytes = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1024u64);
     println!("{:<44} {:>9} {:>12} {:>16} {:>14}", "program", "open s", "set-up s", "M records/s", "instr/record");
-    for (name, settings) in [
-        ("gups", json!({})),
-        ("gups", json!({ "streams": 1 })),
-        ("gups", json!({ "index": "multiply-shift" })),
-        ("pointer-chase", json!({})),
-        ("stream", json!({})),
-        ("bfs", json!({})),
-        ("bfs", json!({ "layout": "csr" })),
-        ("pagerank", json!({})),
-        ("pagerank", json!({ "layout": "csr" })),
-    ] {
+    let mut programs: Vec<_> = kernels().iter().map(|kernel| (kernel.name, json!({}))).collect();
+    programs.extend([("gups", json!({ "streams": 1 })), ("gups", json!({ "index": "multiply-shift" }))]);
+    programs.extend(GRAPHS.map(|name| (name, json!({ "layout": "csr" }))));
+    let only: Vec<String> = std::env::args().skip(2).collect();
+    for (name, settings) in programs.into_iter().filter(|(name, _)| only.is_empty() || only.iter().any(|o| o == name)) {
         let settings = settings.as_object().cloned().unwrap_or_default();
         let title = format!("{name} {}", serde_json::to_string(&settings).unwrap_or_default());
         let request =

@@ -1,6 +1,7 @@
 //! A program by name: the kernels that there are, and how a request becomes a stream.
 
 use crate::OpenError;
+use crate::kernels::graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 use crate::kernels::{
     BfsSpec, GupsSpec, KernelInfo, KernelSpec, PageRankSpec, PointerChaseSpec, StreamSpec, SysbenchMemorySpec,
 };
@@ -53,18 +54,32 @@ macro_rules! programs {
 }
 
 programs! {
+    /// Betweenness centrality.
+    Bc(GraphBigSpec<Bc>),
     /// Breadth-first search.
     Bfs(BfsSpec),
+    /// Connected components.
+    Cc(GraphBigSpec<Cc>),
+    /// Degree centrality.
+    Dc(GraphBigSpec<Dc>),
+    /// Depth-first search.
+    Dfs(GraphBigSpec<Dfs>),
+    /// Graph colouring.
+    Gc(GraphBigSpec<Gc>),
     /// HPC Challenge RandomAccess.
     Gups(GupsSpec),
     /// PageRank's power iterations.
     Pagerank(PageRankSpec),
     /// `p = *p` along a random cycle.
     PointerChase(PointerChaseSpec),
+    /// Shortest paths.
+    Sssp(GraphBigSpec<Sssp>),
     /// STREAM's four loops.
     Stream(StreamSpec),
     /// SysBench's memory test.
     SysbenchMemory(SysbenchMemorySpec),
+    /// Triangle count.
+    Tc(GraphBigSpec<Tc>),
 }
 
 /// A kernel's settings as data: what explains and checks them reads this.

@@ -18,6 +18,10 @@ fn programs() -> Vec<ProgramRequest> {
     all.push(request("gups", json!({ "streams": 1, "index": "multiply-shift" })));
     all.push(request("pointer-chase", json!({ "chains": 5, "node_bytes": 4096 })));
     all.push(request("stream", json!({ "operation": "triad" })));
+    for name in ["bc", "cc", "dc", "dfs", "gc", "sssp", "tc"] {
+        all.push(request(name, json!({ "layout": "csr" })));
+        all.push(request(name, json!({ "threads": 4 })));
+    }
     for name in ["bfs", "pagerank"] {
         all.push(request(name, json!({ "layout": "csr" })));
         all.push(request(name, json!({ "layout": "csr", "edge_list": "file", "graph": { "edge_factor": 5 } })));
@@ -39,7 +43,7 @@ struct Space {
 }
 
 /// Programs that allocate in their region of interest.
-const GROWING: &[&str] = &[];
+const GROWING: &[&str] = &["dfs", "sssp"];
 
 impl Space {
     fn apply(&mut self, event: &VmEvent) {
@@ -129,7 +133,9 @@ fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
         let grows = GROWING.contains(&request.name.as_str());
         let (mut space, mut batch) = (Space { grows, ..Space::default() }, Batch::default());
         let (mut records, mut region) = (0u64, false);
-        while records < 3_000_000 && source.fill(&mut batch).unwrap() {
+        let mut ended = false;
+        while records < 1_000_000 && !ended {
+            ended = !source.fill(&mut batch).unwrap();
             let mut events = batch.events.iter().peekable();
             for (i, r) in batch.records.iter().enumerate() {
                 while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= i) {
@@ -151,7 +157,7 @@ fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
             let usual = batch.records.len() <= Batch::TARGET_RECORDS + 8;
             assert!(usual, "{name}: a batch of {} records", batch.records.len());
         }
-        assert!(records >= 3_000_000, "{name} ended after {records} records");
+        assert!(records >= 1_000_000 || ended && records > 50_000, "{name} ended after {records} records");
     }
 }
 

@@ -164,6 +164,15 @@ impl Graph {
         graph
     }
 
+    /// The same graph with each vertex's neighbours in ascending order.
+    pub fn sorted(&self) -> Graph {
+        let mut neighbours = self.neighbours.clone();
+        for ends in self.offsets.windows(2) {
+            neighbours[ends[0] as usize..ends[1] as usize].sort_unstable();
+        }
+        Graph { offsets: self.offsets.clone(), neighbours, first_touches: self.first_touches.clone() }
+    }
+
     /// Number of vertices.
     pub fn vertices(&self) -> u64 {
         self.offsets.len() as u64 - 1

@@ -5,6 +5,7 @@ mod heap;
 mod kronecker;
 mod program;
 mod property;
+mod view;
 
 pub use csr::{Graph, host_bytes};
 pub use heap::Heap;
@@ -12,3 +13,4 @@ pub use kronecker::{KroneckerSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};
+pub(crate) use view::{Objects, Rows, View};

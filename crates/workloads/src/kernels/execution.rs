@@ -26,7 +26,7 @@ pub(crate) trait Program: Send + 'static {
 
 /// A load that a later record may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value(u64);
+pub struct Value(u64);
 
 impl Value {
     /// Computed from no load: constants, induction variables.
@@ -42,7 +42,7 @@ const EVENTS: usize = 1 << 14;
 struct NobodyListens;
 
 /// A program that runs: where its stream goes.
-pub(crate) struct Execution {
+pub struct Execution {
     /// The program's address space. Events that are pushed to it leave with the next record or heap call.
     pub space: AddressSpace,
     heap: Heap,
@@ -58,7 +58,6 @@ pub(crate) struct Execution {
     touched: FirstTouches,
 }
 
-#[allow(dead_code)]
 impl Execution {
     fn new(space: AddressSpace, sender: SyncSender<Batch>) -> Execution {
         let heap = Heap::new(&space);
@@ -335,6 +334,18 @@ impl RecordSource for ProgramSource {
             _ => Err(SourceError::new(format!("{} stopped in the middle: a defect in its kernel", self.identity.name))),
         }
     }
+}
+
+/// Runs a program within a test and returns what it computed and its whole stream.
+#[cfg(test)]
+pub(crate) fn trace_of<R>(space: AddressSpace, run: impl FnOnce(&mut Execution) -> R) -> (R, Vec<Batch>) {
+    let (sender, receiver) = sync_channel(AHEAD);
+    let listener = std::thread::spawn(move || receiver.iter().collect::<Vec<Batch>>());
+    let mut on = Execution::new(space, sender);
+    let result = run(&mut on);
+    on.end();
+    drop(on);
+    (result, listener.join().unwrap())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! records.
 
 mod bfs;
-mod execution;
+pub(crate) mod execution;
+pub mod graphbig;
 mod gups;
 mod pagerank;
 mod pointer_chase;

@@ -1,0 +1,152 @@
+//! What a step of a graph algorithm does to memory, by layout: algorithms are written once over this.
+//!
+//! In the property layout (GraphBIG's) a vertex is named by its number, found through the index of pointers, and carries its
+//! properties and the ends of its edge vector in its object; an edge's target is a number again. In compressed sparse rows a
+//! number is all there is: offsets, neighbours and one array for each property are indexed with it. Sites are addresses of
+//! code: a step with two loads uses the site and the one four bytes on.
+
+use super::{PropertyGraph, vertex_field};
+use crate::kernels::execution::{Execution, Value};
+use crate::layout::Array;
+
+/// A vertex that the program has at hand.
+#[derive(Clone, Copy)]
+pub struct At {
+    /// Its number.
+    pub u: u32,
+    /// What its properties' addresses are computed from.
+    object: Value,
+}
+
+/// A graph in the address space.
+pub trait View: Send {
+    /// Finds vertex `u`, whose number is `from`.
+    fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At;
+    /// Where its edges begin and end; two sites.
+    fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value;
+    /// The target of its edge `k`.
+    fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value;
+    /// The weight of its edge `k`.
+    fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value;
+    /// Loads a property.
+    fn get(&self, on: &mut Execution, site: u64, at: At, field: usize) -> Value;
+    /// Stores a property.
+    fn set(&self, on: &mut Execution, site: u64, at: At, field: usize);
+    /// Adds to a property in one instruction.
+    fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
+}
+
+/// Properties of a vertex that an algorithm may have at most.
+pub(crate) const FIELDS: usize = 5;
+
+/// Where they are in a vertex object.
+const OFFSETS: [u64; FIELDS] =
+    [vertex_field::COLOUR, vertex_field::LEVEL, 40, vertex_field::CONTRIBUTION, vertex_field::SCORE];
+
+/// Byte of an edge object that holds its weight.
+const WEIGHT: u64 = 8;
+
+/// Compressed sparse rows.
+pub(crate) struct Rows<'g> {
+    /// First neighbour of each vertex in `neighbours`.
+    pub starts: &'g [u32],
+    pub offsets: Array,
+    pub neighbours: Array,
+    pub weights: Option<Array>,
+    /// One array for each property.
+    pub fields: Vec<Array>,
+}
+
+impl View for Rows<'_> {
+    #[inline(always)]
+    fn vertex(&self, _on: &mut Execution, _site: u64, u: u32, from: Value) -> At {
+        At { u, object: from }
+    }
+
+    #[inline(always)]
+    fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value {
+        let begin = on.load(site, self.offsets.at(u64::from(at.u)), 8, at.object);
+        on.load(site + 4, self.offsets.at(u64::from(at.u) + 1), 8, at.object);
+        begin
+    }
+
+    #[inline(always)]
+    fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
+        on.load(site, self.neighbours.at(u64::from(self.starts[at.u as usize]) + k), 4, edges)
+    }
+
+    #[inline(always)]
+    fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
+        match &self.weights {
+            Some(weights) => on.load(site, weights.at(u64::from(self.starts[at.u as usize]) + k), 4, edges),
+            None => Value::NONE,
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, on: &mut Execution, site: u64, at: At, field: usize) -> Value {
+        on.load(site, self.fields[field].at(u64::from(at.u)), 8, at.object)
+    }
+
+    #[inline(always)]
+    fn set(&self, on: &mut Execution, site: u64, at: At, field: usize) {
+        on.store(site, self.fields[field].at(u64::from(at.u)), 8, at.object);
+    }
+
+    #[inline(always)]
+    fn add(&self, on: &mut Execution, site: u64, at: At, field: usize) {
+        on.update(site, self.fields[field].at(u64::from(at.u)), 8, at.object);
+    }
+}
+
+/// A property graph.
+pub(crate) struct Objects(pub PropertyGraph);
+
+impl View for Objects {
+    #[inline(always)]
+    fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At {
+        At { u, object: on.load(site, self.0.index.at(u64::from(u)), 8, from) }
+    }
+
+    #[inline(always)]
+    fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value {
+        if self.0.places[at.u as usize].object == 0 {
+            return Value::NONE; // a vertex that no edge names has no object: its pointer was compared with zero
+        }
+        let begin = on.load(site, self.0.field(at.u, vertex_field::EDGES_BEGIN), 8, at.object);
+        on.load(site + 4, self.0.field(at.u, vertex_field::EDGES_END), 8, at.object);
+        begin
+    }
+
+    #[inline(always)]
+    fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
+        on.load(site, self.0.edge(at.u, k), 8, edges)
+    }
+
+    #[inline(always)]
+    fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
+        on.load(site, self.0.edge(at.u, k).offset(WEIGHT), 8, edges)
+    }
+
+    #[inline(always)]
+    fn get(&self, on: &mut Execution, site: u64, at: At, field: usize) -> Value {
+        if self.0.places[at.u as usize].object == 0 {
+            return Value::NONE;
+        }
+        on.load(site, self.0.field(at.u, OFFSETS[field]), 8, at.object)
+    }
+
+    #[inline(always)]
+    fn set(&self, on: &mut Execution, site: u64, at: At, field: usize) {
+        if self.0.places[at.u as usize].object != 0 {
+            on.store(site, self.0.field(at.u, OFFSETS[field]), 8, at.object);
+        }
+    }
+
+    #[inline(always)]
+    fn add(&self, on: &mut Execution, site: u64, at: At, field: usize) {
+        if self.0.places[at.u as usize].object != 0 {
+            on.update(site, self.0.field(at.u, OFFSETS[field]), 8, at.object);
+        }
+    }
+}
