@@ -3,7 +3,8 @@
 use crate::OpenError;
 use crate::kernels::graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 use crate::kernels::{
-    BfsSpec, GupsSpec, KernelInfo, KernelSpec, PageRankSpec, PointerChaseSpec, StreamSpec, SysbenchMemorySpec,
+    BfsSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, MemcachedSpec, MummerSpec, PageRankSpec,
+    PointerChaseSpec, StreamSpec, SysbenchMemorySpec, XsbenchSpec,
 };
 use crate::trace::{TraceOptions, open_trace};
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
@@ -60,14 +61,24 @@ programs! {
     Bfs(BfsSpec),
     /// Connected components.
     Cc(GraphBigSpec<Cc>),
+    /// NPB CG.
+    Cg(CgSpec),
     /// Degree centrality.
     Dc(GraphBigSpec<Dc>),
     /// Depth-first search.
     Dfs(GraphBigSpec<Dfs>),
+    /// DLRM's sparse-length sums.
+    Dlrm(DlrmSpec),
     /// Graph colouring.
     Gc(GraphBigSpec<Gc>),
     /// HPC Challenge RandomAccess.
     Gups(GupsSpec),
+    /// k-mer counting.
+    Kmer(KmerSpec),
+    /// Memcached and its client.
+    Memcached(MemcachedSpec),
+    /// Suffix matching.
+    Mummer(MummerSpec),
     /// PageRank's power iterations.
     Pagerank(PageRankSpec),
     /// `p = *p` along a random cycle.
@@ -80,6 +91,8 @@ programs! {
     SysbenchMemory(SysbenchMemorySpec),
     /// Triangle count.
     Tc(GraphBigSpec<Tc>),
+    /// XSBench's cross-section look-ups.
+    Xsbench(XsbenchSpec),
 }
 
 /// A kernel's settings as data: what explains and checks them reads this.

@@ -7,22 +7,35 @@
 //! records.
 
 mod bfs;
+mod cg;
+mod dlrm;
 pub(crate) mod execution;
 pub mod graphbig;
 mod gups;
+mod kmer;
+mod memcached;
+mod mummer;
 mod pagerank;
 mod pointer_chase;
 mod source;
 mod stream;
 mod sysbench_memory;
+mod xsbench;
+mod zipf;
 
 pub use bfs::BfsSpec;
+pub use cg::CgSpec;
+pub use dlrm::DlrmSpec;
 pub use gups::{GupsIndex, GupsSpec};
+pub use kmer::KmerSpec;
+pub use memcached::MemcachedSpec;
+pub use mummer::MummerSpec;
 pub use pagerank::PageRankSpec;
 pub use pointer_chase::PointerChaseSpec;
 pub(crate) use source::{Kernel, KernelSource, identity};
 pub use stream::{StreamOperation, StreamSpec};
 pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, SysbenchMemorySpec};
+pub use xsbench::{XsbenchSize, XsbenchSpec};
 
 use ambulator_base::{Record, RecordKind, RecordSource, VirtAddr};
 
