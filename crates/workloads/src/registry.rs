@@ -3,8 +3,9 @@
 use crate::OpenError;
 use crate::kernels::graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 use crate::kernels::{
-    BfsSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, MemcachedSpec, MummerSpec, PageRankSpec,
-    PointerChaseSpec, StreamSpec, SysbenchMemorySpec, XsbenchSpec,
+    AstarSpec, BfsSpec, CannealSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, MemcachedSpec,
+    MummerSpec, OmnetppSpec, PageRankSpec, PointerChaseSpec, StencilSpec, StreamSpec, StreamclusterSpec,
+    SysbenchMemorySpec, XsbenchSpec,
 };
 use crate::trace::{TraceOptions, open_trace};
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
@@ -55,10 +56,14 @@ macro_rules! programs {
 }
 
 programs! {
+    /// A* searches.
+    Astar(AstarSpec),
     /// Betweenness centrality.
     Bc(GraphBigSpec<Bc>),
     /// Breadth-first search.
     Bfs(BfsSpec),
+    /// PARSEC canneal.
+    Canneal(CannealSpec),
     /// Connected components.
     Cc(GraphBigSpec<Cc>),
     /// NPB CG.
@@ -79,14 +84,20 @@ programs! {
     Memcached(MemcachedSpec),
     /// Suffix matching.
     Mummer(MummerSpec),
+    /// Discrete-event simulation.
+    Omnetpp(OmnetppSpec),
     /// PageRank's power iterations.
     Pagerank(PageRankSpec),
     /// `p = *p` along a random cycle.
     PointerChase(PointerChaseSpec),
     /// Shortest paths.
     Sssp(GraphBigSpec<Sssp>),
+    /// Stencils over grids.
+    Stencil(StencilSpec),
     /// STREAM's four loops.
     Stream(StreamSpec),
+    /// PARSEC streamcluster.
+    Streamcluster(StreamclusterSpec),
     /// SysBench's memory test.
     SysbenchMemory(SysbenchMemorySpec),
     /// Triangle count.

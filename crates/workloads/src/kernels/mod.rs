@@ -6,7 +6,9 @@
 //! the compiled one. Where a loop's own branch is predictable it is counted in a gap; branches that depend on data are
 //! records.
 
+mod astar;
 mod bfs;
+mod canneal;
 mod cg;
 mod dlrm;
 pub(crate) mod execution;
@@ -15,25 +17,33 @@ mod gups;
 mod kmer;
 mod memcached;
 mod mummer;
+mod omnetpp;
 mod pagerank;
 mod pointer_chase;
 mod source;
+mod stencil;
 mod stream;
+mod streamcluster;
 mod sysbench_memory;
 mod xsbench;
 mod zipf;
 
+pub use astar::AstarSpec;
 pub use bfs::BfsSpec;
+pub use canneal::CannealSpec;
 pub use cg::CgSpec;
 pub use dlrm::DlrmSpec;
 pub use gups::{GupsIndex, GupsSpec};
 pub use kmer::KmerSpec;
 pub use memcached::MemcachedSpec;
 pub use mummer::MummerSpec;
+pub use omnetpp::OmnetppSpec;
 pub use pagerank::PageRankSpec;
 pub use pointer_chase::PointerChaseSpec;
 pub(crate) use source::{Kernel, KernelSource, identity};
+pub use stencil::{StencilPattern, StencilSpec};
 pub use stream::{StreamOperation, StreamSpec};
+pub use streamcluster::StreamclusterSpec;
 pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, SysbenchMemorySpec};
 pub use xsbench::{XsbenchSize, XsbenchSpec};
 
