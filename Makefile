@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-.PHONY: demo test bench doc lint ci setup clean
+.PHONY: demo test bench doc lint ci setup clean capture-plugin
 
 CARGO ?= cargo
 AMBULATOR := target/release/ambulator
@@ -14,6 +14,10 @@ demo: setup $(AMBULATOR)
 # The tests of every crate, in a profile that is optimised where it simulates.
 test: setup
 	$(CARGO) test --workspace --locked
+
+# The plugin that `ambulator capture` loads into qemu-user.
+capture-plugin: setup
+	CARGO_TARGET_DIR=target/capture-plugin $(CARGO) build --release --locked --manifest-path tools/capture-plugin/Cargo.toml
 
 # Host speed and memory of everything that has a goal.
 bench: setup $(AMBULATOR)

@@ -44,6 +44,14 @@ Examples:
     Compare(CompareArguments),
     /// Look into a trace file, or convert it.
     Trace(TraceArguments),
+    /// Record a Linux program's execution as a trace, with qemu-user.
+    #[command(after_help = "\
+Examples:
+  ambulator capture --out sort.amb -- sort -o /dev/null words.txt
+  ambulator capture --skip 2G --take 100M -- mummer -maxmatch reference.fa query.fa
+  ambulator capture --every 1G --window 10M --take 200M -- redis-server --port 7777
+  ambulator compare --live --designs radix,thp,ideal --instructions 20M -- sort words.txt")]
+    Capture(CaptureArguments),
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
@@ -106,7 +114,17 @@ pub struct MachineArguments {
 pub struct ProgramArguments {
     /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a trace file's path; several by
     /// commas are a mix, one on each core.
-    pub program: String,
+    #[arg(required_unless_present = "live")]
+    pub program: Option<String>,
+    /// Capture a program as it runs and feed the simulation with it: `--live -- program arguments`.
+    #[arg(long, requires = "command", conflicts_with = "program")]
+    pub live: bool,
+    /// With --live: instructions of the program that come before those that are simulated.
+    #[arg(long, value_name = "COUNT", requires = "live")]
+    pub skip: Option<String>,
+    /// With --live: the program and its arguments.
+    #[arg(last = true, value_name = "PROGRAM", requires = "live")]
+    pub command: Vec<String>,
     /// Bytes of data that the kernel works on, such as 8GiB.
     #[arg(long, value_name = "SIZE")]
     pub footprint: Option<String>,
@@ -174,6 +192,47 @@ pub struct CompareArguments {
     pub threads: usize,
 }
 
+/// What to capture.
+#[derive(Args, Clone)]
+pub struct CaptureArguments {
+    /// The trace to write; PROGRAM.amb in this folder without it.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Instructions before the first that is recorded; what they map and touch is kept.
+    #[arg(long, value_name = "COUNT", default_value = "0")]
+    pub skip: String,
+    /// Instructions to record; then the program is ended. All without it.
+    #[arg(long, value_name = "COUNT")]
+    pub take: Option<String>,
+    /// Record a window in each so many instructions.
+    #[arg(long, value_name = "COUNT", requires = "window")]
+    pub every: Option<String>,
+    /// Instructions of each window.
+    #[arg(long, value_name = "COUNT", requires = "every")]
+    pub window: Option<String>,
+    /// Processes that fork from this one go into traces of their own, NAME.PID.amb.
+    #[arg(long)]
+    pub follow: bool,
+    /// The format to write.
+    #[arg(long, value_enum, default_value = "amb")]
+    pub format: FormatArgument,
+    /// zstd level of the trace, 1 (fast) to 22 (small).
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
+    pub level: i32,
+    /// The processor that the program sees: libraries choose their code by it.
+    #[arg(long, default_value = "Haswell-noTSX,erms=off")]
+    pub cpu: String,
+    /// The program's name in the trace.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<String>,
+}
+
 #[derive(Args)]
 pub struct SpecArguments {
     #[command(flatten)]
@@ -231,7 +290,7 @@ Examples:
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
 pub enum FormatArgument {
     /// Ambulator's own.
     Amb,

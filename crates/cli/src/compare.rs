@@ -149,7 +149,24 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
 
 /// The programs of a mix: names or trace files between commas.
 fn names(arguments: &ProgramArguments) -> Vec<&str> {
-    arguments.program.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+    arguments.program.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// A program as it runs under the capture.
+fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSource>, Failure> {
+    if spec.machine.cores > 1 && !spec.run.spread_threads {
+        return Err(Failure::bad(
+            "--live runs one program: on several cores, spread its threads over them with --spread-threads",
+        ));
+    }
+    if arguments.footprint.is_some() || !arguments.program_set.is_empty() {
+        return Err(Failure::bad("--live: a captured program has no --footprint and no --program-set"));
+    }
+    let skip = match &arguments.skip {
+        Some(text) => parse_count(text).map_err(|e| Failure::bad(format!("--skip: {e}")))?,
+        None => 0,
+    };
+    crate::capture::live(&arguments.command, skip)
 }
 
 /// Seeds above what TOML's integers hold go as text.
@@ -158,6 +175,9 @@ fn seed_text(seed: u64) -> String {
 }
 
 fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    if arguments.live {
+        return Ok(vec![live(arguments, spec)?]);
+    }
     let footprint = match &arguments.footprint {
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,

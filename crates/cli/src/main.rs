@@ -1,6 +1,7 @@
 //! The `ambulator` command.
 
 mod arguments;
+mod capture;
 mod compare;
 mod inspect;
 mod interrupt;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(arguments) => compare::run(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Capture(arguments) => capture::capture(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => inspect::explain(&arguments),

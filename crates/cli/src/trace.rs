@@ -76,6 +76,11 @@ fn info(file: &Path, json: bool) -> Result<u8, Failure> {
     row("pages touched", format!("{} ({})", summary.touched_pages, bytes(summary.touched_pages as f64 * 4096.0)));
     row("  prepared before", format!("{} ({})", summary.prepared_pages, bytes(summary.prepared_pages as f64 * 4096.0)));
     let events: Vec<_> = summary.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    row("threads (processes)", format!("{} ({})", summary.threads, summary.processes));
+    let regular = &summary.regularity;
+    row("address space in the end", format!("{} pages mapped and touched", regular.pages));
+    row("  gap-1 coverage", format!("{:.1}%", 100.0 * regular.gap_1_coverage));
+    row("  ranges (for 99%)", format!("{} ({})", regular.ranges, regular.ranges_for_99_percent));
     row("events", if events.is_empty() { "none".into() } else { events.join(", ") });
     row("outside its mappings", count(summary.outside_mappings as f64));
     row("bytes an access", format!("{:.2}", summary.bytes_per_access));

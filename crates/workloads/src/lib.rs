@@ -10,6 +10,7 @@ pub mod kernels;
 pub mod layout;
 mod permutation;
 mod registry;
+pub mod regularity;
 pub mod trace;
 
 pub use error::OpenError;

@@ -1,8 +1,6 @@
 //! What the capture needs to know of an instruction: registers in and out, and how it branches.
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
-};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
 
 /// How an instruction branches, as far as a predictor cares. Direct jumps, calls and returns are foretold by
 /// the target buffer and the return stack: they get no record.
@@ -16,6 +14,14 @@ pub enum Branch {
     Indirect,
 }
 
+/// A block of the program: instructions that are executed one after the other, unless one faults.
+pub struct Block {
+    /// Address of the first instruction.
+    pub pc: u64,
+    /// The instructions.
+    pub instructions: Vec<Decoded>,
+}
+
 /// An instruction of the program, decoded once at translation.
 pub struct Decoded {
     pub pc: u64,
@@ -27,6 +33,16 @@ pub struct Decoded {
     pub reads: Box<[u8]>,
     /// Registers that it writes with something computed (not the stack pointer's and string pointers' steps).
     pub writes: Box<[u8]>,
+    /// It is a string instruction with a repeat prefix.
+    pub repeats: bool,
+}
+
+impl Decoded {
+    /// Whether nothing comes of it without an access but an instruction more.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.branch == Branch::None && self.writes.is_empty() && !self.repeats
+    }
 }
 
 /// The flags, as one more register behind iced's numbers.
@@ -35,8 +51,7 @@ pub const FLAGS: u8 = 255;
 /// A number for a register's full width; `None` for those that carry no dependence.
 fn number(register: Register) -> Option<u8> {
     let full = register.full_register();
-    let carried =
-        full.is_gpr64() || full.is_vector_register() || full.is_mm() || full.is_st() || full.is_k();
+    let carried = full.is_gpr64() || full.is_vector_register() || full.is_mm() || full.is_st() || full.is_k();
     (carried && (full as usize) < usize::from(FLAGS)).then_some(full as usize as u8)
 }
 
@@ -62,8 +77,7 @@ pub fn decode(pc: u64, bytes: &[u8], factory: &mut InstructionInfoFactory) -> De
     let steps = |register: u8| {
         let is = |r: Register| number(r) == Some(register);
         (instruction.is_stack_instruction() && is(Register::RSP))
-            || (instruction.is_string_instruction()
-                && (is(Register::RSI) || is(Register::RDI) || is(Register::RCX)))
+            || (instruction.is_string_instruction() && (is(Register::RSI) || is(Register::RDI) || is(Register::RCX)))
     };
     for used in info.used_registers() {
         let Some(register) = number(used.register()).filter(|&r| !steps(r)) else {
@@ -103,5 +117,7 @@ pub fn decode(pc: u64, bytes: &[u8], factory: &mut InstructionInfoFactory) -> De
         address: address.into(),
         reads: reads.into(),
         writes: writes.into(),
+        repeats: instruction.is_string_instruction()
+            && (instruction.has_rep_prefix() || instruction.has_repne_prefix()),
     }
 }

@@ -1,242 +1,328 @@
-//! A QEMU user-mode plugin that writes a window of a program's execution as an Ambulator trace.
+//! A QEMU user-mode plugin that writes a program's execution, or windows of it, as an Ambulator trace.
 //!
 //! ```sh
-//! AMBULATOR_DETAIL="how it was made" qemu-x86_64 -cpu Haswell-noTSX,erms=off \
+//! qemu-x86_64 -cpu Haswell-noTSX,erms=off \
 //!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 program arguments
 //! ```
 //!
-//! The first `skip` instructions leave no records, but all their VM events, and `Touch` events for the pages
-//! that they touched, in the program's order of first touch (loads, stores, fetches, and what `read` copies
-//! into). Then `take` instructions are recorded: loads and stores with sizes, true register dependences (not
-//! through memory), conditional and indirect branches with outcomes. Then the program is ended. One process,
-//! one thread: other threads leave no records.
+//! `ambulator capture` runs it so. Of the first `skip` instructions no records are kept, but all VM events, and `Touch` events for
+//! the pages that they touched, in the program's order of first touch (loads, stores, fetches, and what `read` copies
+//! into). Then `take` instructions are recorded: loads and stores with sizes, true register dependences (not through
+//! memory), conditional and indirect branches with outcomes. With `every=N,window=M` it goes on like that: of each N
+//! instructions, M are recorded. When all is taken the program is ended.
 //!
-//! Limits: an iteration of a `rep` instruction counts as an instruction; pages that only the kernel touches
-//! in other system calls than `read` are first touched when the program does; calls, returns and direct jumps
-//! have no branch record.
+//! Every thread of the program gathers records of its own and hands them over some thousands at a time, with a `Switch` event
+//! where threads change; so their order is approximate, but before an event that takes pages or rights away every
+//! running thread hands over what it has. Of a process that forks, the child goes on unrecorded, or with `follow` into a
+//! trace of its own, `NAME.PID.amb`. Windows begin and end with blocks of the program, and with several threads within some
+//! thousand instructions of what was asked.
+//!
+//! Limits: pages that only the kernel touches in other system calls than `read` are first touched when the program does;
+//! calls, returns and direct jumps have no branch record; a program that `execve` puts in the place of this one runs without
+//! the emulator, unrecorded.
 
 mod decode;
+mod output;
 mod qemu;
 mod system_calls;
-mod window;
+mod thread;
 
-use ambulator_base::{FRAME_SHIFT, ProgramIdentity, SourceError, VirtAddr, VmEvent};
-use ambulator_workloads::trace::{FirstTouches, TraceHeader, TraceWriter, TraceWriterSpec};
-use decode::Decoded;
+use decode::Block;
 use iced_x86::InstructionInfoFactory;
-use qemu::{Block, Id};
+use output::{Output, Target};
+use qemu::Id;
+use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::fs::File;
-use std::io::BufWriter;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use window::Window;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use system_calls::Heap;
+use thread::{CHUNK, Tracer};
 
-/// All that the plugin knows. QEMU calls the plugin of a single-threaded program from one thread.
+/// Threads that a program may have at once, as the emulator numbers them.
+const THREADS: usize = 1024;
+/// Instructions between two looks at the clock of instructions.
+const QUANTUM: u64 = 2000;
+
+const SKIPPING: u8 = 0;
+const RECORDING: u8 = 1;
+const OVER: u8 = 2;
+
+const NOT_THERE: u8 = 0;
+const RUNNING: u8 = 1;
+const BLOCKED: u8 = 2;
+
+/// What all threads share.
 struct Capture {
-    out: String,
-    name: String,
+    target: Target,
     skip: u64,
     take: u64,
-    level: i32,
-    executed: u64,
-    start: Option<Vec<VmEvent>>,
-    /// Events of the skipped part, until the window opens.
-    events: Vec<VmEvent>,
-    touches: FirstTouches,
-    window: Option<Window<BufWriter<File>>>,
-    factory: InstructionInfoFactory,
-    calls: system_calls::SystemCalls,
-    done: bool,
+    every: u64,
+    window: u64,
+    follow: bool,
+    /// Behind a lock: the stream, the heap, decoding, and how the window moves.
+    shared: Mutex<Shared>,
+    mode: AtomicU8,
+    /// Raised when every running thread is to hand over what it has.
+    epoch: AtomicU64,
+    threads: Vec<Slot>,
 }
+
+struct Shared {
+    output: Option<Output>,
+    heap: Heap,
+    factory: InstructionInfoFactory,
+    executed: u64,
+    recorded: u64,
+    /// `executed` at which the mode changes next.
+    change_at: u64,
+}
+
+/// A thread's own things: touched by its own callbacks alone, which do not nest.
+struct Slot {
+    state: AtomicU8,
+    /// The last epoch at which it handed over.
+    epoch: AtomicU64,
+    own: UnsafeCell<Option<Box<Own>>>,
+}
+
+struct Own {
+    tracer: Tracer,
+    mode: u8,
+    pending: u64,
+    limit: u64,
+    arguments: [u64; 6],
+}
+
+// SAFETY: `own` is only touched by the thread whose number the slot has (QEMU calls a virtual CPU's callbacks on its thread).
+unsafe impl Sync for Slot {}
 
 static CAPTURE: AtomicPtr<Capture> = AtomicPtr::new(std::ptr::null_mut());
 
-fn capture() -> &'static mut Capture {
-    // SAFETY: set once in `qemu_plugin_install` from a leaked box before any callback is registered.
-    // Callbacks of the first virtual CPU, the only ones that come here, run on one thread and do not nest.
-    unsafe { &mut *CAPTURE.load(Ordering::Relaxed) }
+fn capture() -> &'static Capture {
+    // SAFETY: set once in `qemu_plugin_install`, and once in a forked child, from a leaked box.
+    unsafe { &*CAPTURE.load(Ordering::Acquire) }
 }
 
-fn stop(error: &SourceError) -> ! {
+fn stop(error: &str) -> ! {
     eprintln!("ambulator capture: {error}");
-    std::process::abort()
+    std::process::exit(74)
 }
 
 impl Capture {
-    fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
-        if let Some(window) = &mut self.window {
-            window.retire(None)?;
-            return window.writer.event(event);
-        }
-        if let Some(run) = self.touches.event(&event) {
-            self.events.push(run);
-        }
-        self.events.push(event);
-        Ok(())
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A range that the kernel or the fetch unit touches.
-    fn touch(&mut self, start: u64, bytes: u64, write: bool) -> Result<(), SourceError> {
-        if let Some(window) = &mut self.window {
-            if write {
-                window.retire(None)?;
-                let from = start >> FRAME_SHIFT << FRAME_SHIFT;
-                let len = (start + bytes - from).next_multiple_of(1 << FRAME_SHIFT);
-                window.writer.event(VmEvent::Touch {
-                    start: VirtAddr(from),
-                    len,
-                    write,
-                })?;
+    /// The things of the thread that calls; `None` when there is nothing to do any more.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    fn own(&self, cpu: c_uint) -> Option<&mut Own> {
+        if self.mode.load(Ordering::Relaxed) == OVER {
+            return None;
+        }
+        let slot = self.threads.get(cpu as usize)?;
+        // SAFETY: see `Slot`.
+        let own = unsafe { &mut *slot.own.get() };
+        if own.is_none() {
+            slot.state.store(RUNNING, Ordering::SeqCst);
+            slot.epoch.store(self.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
+            *own = Some(Box::new(Own {
+                tracer: Tracer::new(),
+                mode: self.mode.load(Ordering::SeqCst),
+                pending: 0,
+                limit: 0,
+                arguments: [0; 6],
+            }));
+        }
+        own.as_deref_mut()
+    }
+
+    fn hand_over(&self, cpu: c_uint, own: &mut Own, shared: &mut Shared) {
+        let count = own.tracer.records.len() as u64;
+        if let Some(output) = &mut shared.output {
+            output.records(cpu, own.tracer.first, &mut own.tracer.records);
+        }
+        own.tracer.records.clear();
+        own.tracer.first += count;
+    }
+
+    /// Tells the clock of instructions what this thread has executed, and follows the window.
+    #[cold]
+    fn account(&self, cpu: c_uint, own: &mut Own) {
+        let mut shared = self.lock();
+        shared.executed += own.pending;
+        if own.mode == RECORDING {
+            shared.recorded += own.pending;
+        }
+        own.pending = 0;
+        if shared.executed >= shared.change_at {
+            self.change_mode(&mut shared);
+        }
+        let mode = self.mode.load(Ordering::SeqCst);
+        if mode != own.mode {
+            if own.mode == RECORDING {
+                // The last block counts: where it goes is not known.
+                own.tracer.end(0);
+                self.hand_over(cpu, own, &mut shared);
             }
-        } else {
-            for page in start >> FRAME_SHIFT..=(start + bytes.max(1) - 1) >> FRAME_SHIFT {
-                if let Some(run) = self.touches.touch(VirtAddr(page << FRAME_SHIFT), 1, write) {
-                    self.events.push(run);
-                }
-            }
+            own.tracer.forget();
+            own.mode = mode;
         }
-        Ok(())
+        if mode == OVER {
+            self.finish(&mut shared);
+            drop(shared);
+            std::process::exit(0);
+        }
+        own.limit = QUANTUM.min(shared.change_at - shared.executed);
     }
 
-    fn open_window(&mut self) -> Result<(), SourceError> {
-        let file = File::create(&self.out)
-            .map_err(|e| SourceError::new(format!("{}: cannot be created: {e}", self.out)))?;
-        let identity = ProgramIdentity {
-            name: self.name.clone(),
-            detail: std::env::var("AMBULATOR_DETAIL").unwrap_or_default(),
-            footprint: self.touches.pages() << FRAME_SHIFT,
-            digest: 0,
-        };
-        let header = TraceHeader {
-            identity,
-            start: self.start.take().unwrap_or_default(),
-            ..TraceHeader::default()
-        };
-        let spec = TraceWriterSpec {
-            level: self.level,
-            va_bits: 48,
-        };
-        let mut writer = TraceWriter::new(BufWriter::new(file), header, &spec)?;
-        self.events.extend(self.touches.take_run());
-        for event in std::mem::take(&mut self.events) {
-            writer.event(event)?;
-        }
-        writer.event(VmEvent::RegionBegin)?;
-        self.window = Some(Window::new(writer));
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SourceError> {
-        if self.done {
-            return Ok(());
-        }
-        self.done = true;
-        let Some(mut window) = self.window.take() else {
-            eprintln!(
-                "ambulator capture: the program ended after {} instructions, before the {} that were to be skipped",
-                self.executed, self.skip
-            );
-            return Ok(());
-        };
-        window.retire(None)?;
-        window.writer.event(VmEvent::RegionEnd)?;
-        eprintln!(
-            "ambulator capture: {} records of {} instructions after {} skipped, {} pages touched before",
-            window.records,
-            self.executed - self.skip,
-            self.skip,
-            self.touches.pages()
-        );
-        window.writer.finish()?;
-        Ok(())
-    }
-}
-
-extern "C" fn on_instruction(cpu: c_uint, data: *mut c_void) {
-    if cpu != 0 {
-        return;
-    }
-    let capture = capture();
-    if capture.window.is_none() {
-        if capture.executed < capture.skip || capture.done {
-            capture.executed += 1;
+    fn change_mode(&self, shared: &mut Shared) {
+        let now = self.mode.load(Ordering::SeqCst);
+        if shared.recorded >= self.take {
+            self.mode.store(OVER, Ordering::SeqCst);
             return;
         }
-        capture.open_window().unwrap_or_else(|e| stop(&e));
+        let periodic = self.every > 0;
+        let window = if periodic { self.window.min(self.take - shared.recorded) } else { self.take - shared.recorded };
+        let next = if now == RECORDING { SKIPPING } else { RECORDING };
+        if next == RECORDING {
+            if let Some(output) = &mut shared.output {
+                output.open_window();
+            }
+            shared.change_at = shared.executed.saturating_add(window);
+        } else {
+            shared.change_at = shared.executed.saturating_add(self.every.saturating_sub(self.window).max(1));
+        }
+        self.mode.store(next, Ordering::SeqCst);
     }
-    // SAFETY: `data` is the leaked `Decoded` given at registration.
-    let decoded: &'static Decoded = unsafe { &*data.cast::<Decoded>() };
-    if let Some(window) = &mut capture.window {
-        window.execute(decoded).unwrap_or_else(|e| stop(&e));
+
+    /// Waits until every running thread has handed over what it did up to now.
+    fn gather(&self, cpu: c_uint) {
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        for (number, slot) in self.threads.iter().enumerate() {
+            if number == cpu as usize || slot.state.load(Ordering::SeqCst) == NOT_THERE {
+                continue;
+            }
+            while slot.state.load(Ordering::SeqCst) == RUNNING && slot.epoch.load(Ordering::SeqCst) < epoch {
+                std::thread::yield_now();
+            }
+        }
     }
-    if capture.executed == capture.skip + capture.take {
-        capture.finish().unwrap_or_else(|e| stop(&e));
-        std::process::exit(0);
+
+    /// Hands over and says so, if that has been asked for.
+    #[inline(always)]
+    fn heed(&self, cpu: c_uint, own: &mut Own) {
+        let slot = &self.threads[cpu as usize];
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        if slot.epoch.load(Ordering::Relaxed) != epoch {
+            self.hand_over(cpu, own, &mut self.lock());
+            own.tracer.forget_pages();
+            slot.epoch.store(epoch, Ordering::SeqCst);
+        }
     }
-    capture.executed += 1;
+
+    fn finish(&self, shared: &mut Shared) {
+        self.mode.store(OVER, Ordering::SeqCst);
+        let Some(mut output) = shared.output.take() else { return };
+        let pages = output.pages();
+        output.finish();
+        if shared.recorded == 0 {
+            eprintln!(
+                "ambulator capture: the program ended after {} instructions, before the {} that were to be skipped",
+                shared.executed, self.skip
+            );
+        } else {
+            eprintln!(
+                "ambulator capture: {} of {} instructions recorded in {}, {pages} pages touched beside them",
+                shared.recorded, shared.executed, self.target.out
+            );
+        }
+    }
 }
 
-extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, _data: *mut c_void) {
-    if cpu != 0 {
-        return;
-    }
-    // SAFETY: plain functions of the emulator on the value that it just gave.
-    let (shift, store) = unsafe {
-        (
-            qemu::qemu_plugin_mem_size_shift(info),
-            qemu::qemu_plugin_mem_is_store(info),
-        )
-    };
+extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
     let capture = capture();
-    match &mut capture.window {
-        Some(window) => window.access(va, 1 << shift.min(6), store),
-        None => {
-            if let Some(run) = capture.touches.touch(VirtAddr(va), 1 << shift, store) {
-                capture.events.push(run);
+    let Some(own) = capture.own(cpu) else { return };
+    capture.heed(cpu, own);
+    // SAFETY: `data` is the leaked `Block` given at registration.
+    let block: &'static Block = unsafe { &*data.cast::<Block>() };
+    if own.pending >= own.limit {
+        capture.account(cpu, own);
+    }
+    own.pending += block.instructions.len() as u64;
+    if own.mode == RECORDING {
+        own.tracer.begin(block);
+        if own.tracer.records.len() >= CHUNK {
+            capture.hand_over(cpu, own, &mut capture.lock());
+        }
+    }
+}
+
+extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, data: *mut c_void) {
+    let capture = capture();
+    let Some(own) = capture.own(cpu) else { return };
+    // SAFETY: plain functions of the emulator on the value that it just gave.
+    let (shift, store) = unsafe { (qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
+    if own.mode == RECORDING {
+        own.tracer.access(data as usize, va, 1 << shift.min(6), store);
+    } else {
+        let last = va + (1 << shift) - 1;
+        for at in [va, last] {
+            if own.tracer.is_new_page(at)
+                && let Some(output) = &mut capture.lock().output
+            {
+                output.touch(at, store);
             }
         }
     }
 }
 
-extern "C" fn on_translation(_id: Id, block: *mut Block) {
+extern "C" fn on_translation(_id: Id, block: *mut qemu::Block) {
     let capture = capture();
-    if capture.start.is_none() && capture.window.is_none() && !capture.done {
-        capture.start = Some(system_calls::address_space());
+    if capture.mode.load(Ordering::Relaxed) == OVER {
+        return;
+    }
+    let mut shared = capture.lock();
+    if shared.output.is_none() {
+        shared.output = Some(Output::new(&capture.target).unwrap_or_else(|e| stop(&e)));
     }
     // SAFETY: QEMU gives a block that is valid during this call; each instruction's bytes are valid with it.
     unsafe {
-        for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
+        let count = qemu::qemu_plugin_tb_n_insns(block);
+        let mut instructions = Vec::with_capacity(count);
+        let mut first = 0;
+        for index in 0..count {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
             let pc = qemu::qemu_plugin_insn_vaddr(instruction);
             let len = qemu::qemu_plugin_insn_size(instruction);
             let bytes = std::slice::from_raw_parts(qemu::qemu_plugin_insn_data(instruction), len);
-            let decoded = Box::leak(Box::new(decode::decode(pc, bytes, &mut capture.factory)));
-            // A block is translated when it is first reached: its page's first fetch.
             if index == 0 {
-                capture.touch(pc, 1, false).unwrap_or_else(|e| stop(&e));
+                first = pc;
             }
-            let data: *mut c_void = std::ptr::from_mut(decoded).cast();
-            qemu::qemu_plugin_register_vcpu_insn_exec_cb(
-                instruction,
-                on_instruction,
-                qemu::NO_REGISTERS,
-                data,
-            );
+            instructions.push(decode::decode(pc, bytes, &mut shared.factory));
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 instruction,
                 on_access,
                 qemu::NO_REGISTERS,
                 qemu::READS_AND_WRITES,
-                std::ptr::null_mut(),
+                index as *mut c_void,
             );
         }
+        // A block is translated when it is first reached: its page's first fetch.
+        if let Some(output) = &mut shared.output {
+            output.touch(first, false);
+        }
+        let decoded = Box::leak(Box::new(Block { pc: first, instructions }));
+        let data: *mut c_void = std::ptr::from_mut(decoded).cast();
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, qemu::NO_REGISTERS, data);
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 extern "C" fn on_call(
     _id: Id,
-    _cpu: c_uint,
-    number: i64,
+    cpu: c_uint,
+    _number: i64,
     a: u64,
     b: u64,
     c: u64,
@@ -246,26 +332,138 @@ extern "C" fn on_call(
     _g: u64,
     _h: u64,
 ) {
-    capture().calls.begin(number, [a, b, c, d, e, f]);
+    let capture = capture();
+    let Some(own) = capture.own(cpu) else { return };
+    own.arguments = [a, b, c, d, e, f];
+    // While it is in the call nobody waits for it: it has handed over what it did.
+    own.tracer.end(0);
+    capture.hand_over(cpu, own, &mut capture.lock());
+    capture.threads[cpu as usize].state.store(BLOCKED, Ordering::SeqCst);
 }
 
-extern "C" fn on_return(_id: Id, _cpu: c_uint, number: i64, result: i64) {
+extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {
     let capture = capture();
-    let outcome = capture.calls.end(number, result);
-    let done = match outcome {
-        Some(system_calls::Outcome::Event(event)) => capture.event(event),
-        Some(system_calls::Outcome::Copied { start, bytes }) => capture.touch(start, bytes, true),
-        None => Ok(()),
-    };
-    done.unwrap_or_else(|e| stop(&e));
+    let Some(own) = capture.own(cpu) else { return };
+    let takes_away = system_calls::takes_away(number);
+    if takes_away {
+        capture.gather(cpu);
+        own.tracer.forget_pages();
+    }
+    {
+        let mut shared = capture.lock();
+        let outcome = shared.heap.end(number, own.arguments, result);
+        if let Some(output) = &mut shared.output {
+            match outcome {
+                Some(system_calls::Outcome::Event(event)) => output.event(cpu, event),
+                Some(system_calls::Outcome::Copied { start, bytes }) => {
+                    let pages = start >> 12..=(start + bytes.max(1) - 1) >> 12;
+                    pages.for_each(|page| output.touch(page << 12, true));
+                }
+                None => {}
+            }
+        }
+    }
+    let slot = &capture.threads[cpu as usize];
+    slot.epoch.store(capture.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
+    slot.state.store(RUNNING, Ordering::SeqCst);
+}
+
+extern "C" fn on_thread_end(_id: Id, cpu: c_uint) {
+    let capture = capture();
+    if let Some(own) = capture.own(cpu) {
+        own.tracer.end(0);
+        let mut shared = capture.lock();
+        shared.executed += own.pending;
+        shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
+        own.pending = 0;
+        capture.hand_over(cpu, own, &mut shared);
+        drop(shared);
+        let slot = &capture.threads[cpu as usize];
+        slot.state.store(NOT_THERE, Ordering::SeqCst);
+        // SAFETY: see `Slot`; `own` is not used any more. Another thread may come to have this number.
+        unsafe { *slot.own.get() = None };
+    }
 }
 
 extern "C" fn on_exit(_id: Id, _data: *mut c_void) {
-    capture().finish().unwrap_or_else(|e| stop(&e));
+    let capture = capture();
+    let mut shared = capture.lock();
+    for (cpu, slot) in capture.threads.iter().enumerate() {
+        // SAFETY: the process ends; threads that still run are in the emulator's hands and do not come back here once the
+        // mode says that all is over. What they have not handed over is lost, as their work is.
+        let own = unsafe { &mut *slot.own.get() };
+        if slot.state.load(Ordering::SeqCst) != NOT_THERE
+            && let Some(own) = own
+        {
+            shared.executed += own.pending;
+            shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
+            own.tracer.end(0);
+            capture.hand_over(cpu as c_uint, own, &mut shared);
+        }
+    }
+    capture.finish(&mut shared);
 }
 
-/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `level=`. Returns 0, or 1 when an argument is
-/// wrong.
+/// In a forked child: the parent's trace is the parent's. The child goes unrecorded, or begins a trace of its own.
+extern "C" fn in_child() {
+    let parent = capture();
+    let follows = parent.follow && parent.mode.load(Ordering::SeqCst) != OVER;
+    let mut target = parent.target.clone();
+    let stem = target.out.strip_suffix(".amb").unwrap_or(&target.out);
+    target.out = format!("{stem}.{}.amb", std::process::id());
+    target.status = None;
+    let child = Capture::new(target, parent);
+    if follows {
+        // The lock may have been another thread's when the process forked: the child has its own. The heap is where it was.
+        if let Ok(shared) = parent.shared.try_lock() {
+            child.lock().heap = shared.heap.clone();
+        }
+    } else {
+        child.mode.store(OVER, Ordering::SeqCst);
+    }
+    CAPTURE.store(Box::into_raw(Box::new(child)), Ordering::Release);
+}
+
+impl Capture {
+    /// With the settings of another.
+    fn new(target: Target, like: &Capture) -> Capture {
+        Capture::with(target, like.skip, like.take, like.every, like.window, like.follow)
+    }
+
+    fn with(target: Target, skip: u64, take: u64, every: u64, window: u64, follow: bool) -> Capture {
+        let slot = |_| Slot { state: AtomicU8::new(NOT_THERE), epoch: AtomicU64::new(0), own: UnsafeCell::new(None) };
+        Capture {
+            target,
+            skip,
+            take,
+            every,
+            window,
+            follow,
+            shared: Mutex::new(Shared {
+                output: None,
+                heap: Heap::default(),
+                factory: InstructionInfoFactory::new(),
+                executed: 0,
+                recorded: 0,
+                change_at: skip,
+            }),
+            mode: AtomicU8::new(SKIPPING),
+            epoch: AtomicU64::new(0),
+            threads: (0..THREADS).map(slot).collect(),
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`, `status=`. Returns 0,
+/// or 1 when an argument is wrong.
 ///
 /// # Safety
 /// Called by QEMU, which gives `argc` C strings.
@@ -276,43 +474,43 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    let mut capture = Capture {
-        out: "program.amb".into(),
-        name: "program".into(),
-        skip: 0,
-        take: u64::MAX / 2,
-        level: 19,
-        executed: 0,
-        start: None,
-        events: Vec::new(),
-        touches: FirstTouches::default(),
-        window: None,
-        factory: InstructionInfoFactory::new(),
-        calls: system_calls::SystemCalls::default(),
-        done: false,
-    };
+    let mut target = Target { out: "program.amb".into(), name: "program".into(), level: 3, status: None };
+    let (mut skip, mut take, mut every, mut window, mut follow) = (0, u64::MAX / 4, 0, 0, false);
     // SAFETY: QEMU gives argc arguments.
     for argument in unsafe { qemu::arguments(argc, argv) } {
         let (key, value) = argument.split_once('=').unwrap_or((&argument, ""));
-        let number = value.parse();
+        let number = value.parse::<u64>();
         match (key, number) {
-            ("out", _) => capture.out = value.into(),
-            ("name", _) => capture.name = value.into(),
-            ("skip", Ok(n)) => capture.skip = n,
-            ("take", Ok(n)) => capture.take = n,
-            ("level", Ok(n)) => capture.level = n as i32,
+            ("out", _) => target.out = value.into(),
+            ("name", _) => target.name = value.into(),
+            ("status", _) => target.status = Some(value.into()),
+            ("follow", _) => follow = matches!(value, "on" | "true" | "1"),
+            ("skip", Ok(n)) => skip = n,
+            ("take", Ok(n)) => take = n,
+            ("every", Ok(n)) => every = n,
+            ("window", Ok(n)) => window = n,
+            ("level", Ok(n)) if (1..=22).contains(&n) => target.level = n as i32,
             _ => {
                 eprintln!(
-                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT or level=1..22"
+                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, every=COUNT, \
+                     window=COUNT, level=1..22, follow=on or status=FILE"
                 );
                 return 1;
             }
         }
     }
-    CAPTURE.store(Box::into_raw(Box::new(capture)), Ordering::Relaxed);
-    // SAFETY: registration with the id that QEMU gave; the callbacks have the declared types.
+    if every > 0 && !(1..=every).contains(&window) {
+        eprintln!("ambulator capture: window={window} must be 1 to every={every}");
+        return 1;
+    }
+    let capture = Capture::with(target, skip, take, every, window, follow);
+    CAPTURE.store(Box::into_raw(Box::new(capture)), Ordering::Release);
+    // SAFETY: registration with the id that QEMU gave; the callbacks have the declared types. The fork handler is a function
+    // that lives as long as the process.
     unsafe {
+        pthread_atfork(None, None, Some(in_child));
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+        qemu::qemu_plugin_register_vcpu_exit_cb(id, on_thread_end);
         qemu::qemu_plugin_register_vcpu_syscall_cb(id, on_call);
         qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, on_return);
         qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());

@@ -23,8 +23,9 @@ pub type SyscallCallback = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u6
 
 unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, *mut Block));
-    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
-        instruction: *mut Instruction,
+    pub fn qemu_plugin_register_vcpu_exit_cb(id: Id, callback: extern "C" fn(Id, c_uint));
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
         callback: extern "C" fn(c_uint, *mut c_void),
         flags: c_int,
         data: *mut c_void,
@@ -37,15 +38,8 @@ unsafe extern "C" {
         data: *mut c_void,
     );
     pub fn qemu_plugin_register_vcpu_syscall_cb(id: Id, callback: SyscallCallback);
-    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(
-        id: Id,
-        callback: extern "C" fn(Id, c_uint, i64, i64),
-    );
-    pub fn qemu_plugin_register_atexit_cb(
-        id: Id,
-        callback: extern "C" fn(Id, *mut c_void),
-        data: *mut c_void,
-    );
+    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, callback: extern "C" fn(Id, c_uint, i64, i64));
+    pub fn qemu_plugin_register_atexit_cb(id: Id, callback: extern "C" fn(Id, *mut c_void), data: *mut c_void);
     pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const u8;
@@ -62,10 +56,6 @@ unsafe extern "C" {
 pub unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Vec<String> {
     (0..argc.max(0) as usize)
         // SAFETY: the caller vouches for argv.
-        .map(|i| {
-            unsafe { std::ffi::CStr::from_ptr(*argv.add(i)) }
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|i| unsafe { std::ffi::CStr::from_ptr(*argv.add(i)) }.to_string_lossy().into_owned())
         .collect()
 }

@@ -10,6 +10,7 @@ const BRK: i64 = 12;
 const PREAD64: i64 = 17;
 const MREMAP: i64 = 25;
 const MADVISE: i64 = 28;
+const SHMDT: i64 = 67;
 
 const MAP_ANONYMOUS: u64 = 0x20;
 
@@ -28,35 +29,30 @@ pub enum Outcome {
     Copied { start: u64, bytes: u64 },
 }
 
-/// The system call under way, and the heap.
-#[derive(Default)]
-pub struct SystemCalls {
-    arguments: [u64; 6],
+/// The heap, as `brk` has shown it.
+#[derive(Clone, Default)]
+pub struct Heap {
     heap_start: u64,
     heap_mapped: bool,
 }
 
 fn protection(bits: u64) -> Protection {
-    Protection {
-        read: bits & 1 != 0,
-        write: bits & 2 != 0,
-        execute: bits & 4 != 0,
-    }
+    Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 }
 }
 
 fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(FRAME_BYTES)
 }
 
-impl SystemCalls {
-    /// A call begins.
-    pub fn begin(&mut self, _number: i64, arguments: [u64; 6]) {
-        self.arguments = arguments;
-    }
+/// Whether the call may take pages or rights away: what threads did before it must come before it.
+pub fn takes_away(number: i64) -> bool {
+    matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT)
+}
 
-    /// The call returns.
-    pub fn end(&mut self, number: i64, result: i64) -> Option<Outcome> {
-        let [a, b, c, d, ..] = self.arguments;
+impl Heap {
+    /// A call with these arguments returns.
+    pub fn end(&mut self, number: i64, arguments: [u64; 6], result: i64) -> Option<Outcome> {
+        let [a, b, c, d, ..] = arguments;
         if number == BRK {
             return self.brk(result as u64).map(Outcome::Event);
         }
@@ -68,27 +64,13 @@ impl SystemCalls {
                 start: VirtAddr(result as u64),
                 len: pages(b),
                 protection: protection(c),
-                kind: if d & MAP_ANONYMOUS != 0 {
-                    MapKind::Anonymous
-                } else {
-                    MapKind::File
-                },
+                kind: if d & MAP_ANONYMOUS != 0 { MapKind::Anonymous } else { MapKind::File },
             },
-            MUNMAP => VmEvent::Unmap {
-                start: VirtAddr(a),
-                len: pages(b),
-            },
-            MPROTECT => VmEvent::Protect {
-                start: VirtAddr(a),
-                len: pages(b),
-                protection: protection(c),
-            },
-            MREMAP => VmEvent::Remap {
-                old: VirtAddr(a),
-                old_len: pages(b),
-                new: VirtAddr(result as u64),
-                new_len: pages(c),
-            },
+            MUNMAP => VmEvent::Unmap { start: VirtAddr(a), len: pages(b) },
+            MPROTECT => VmEvent::Protect { start: VirtAddr(a), len: pages(b), protection: protection(c) },
+            MREMAP => {
+                VmEvent::Remap { old: VirtAddr(a), old_len: pages(b), new: VirtAddr(result as u64), new_len: pages(c) }
+            }
             MADVISE => VmEvent::Advise {
                 start: VirtAddr(a),
                 len: pages(b),
@@ -101,10 +83,7 @@ impl SystemCalls {
                 },
             },
             READ | PREAD64 if result > 0 => {
-                return Some(Outcome::Copied {
-                    start: b,
-                    bytes: result as u64,
-                });
+                return Some(Outcome::Copied { start: b, bytes: result as u64 });
             }
             _ => return None,
         };
@@ -159,15 +138,6 @@ fn mapping(line: &str) -> Option<VmEvent> {
         false if write && end - start == STACK_BYTES => MapKind::Stack,
         false => MapKind::Anonymous,
     };
-    let protection = Protection {
-        read,
-        write,
-        execute: has(2, b'x') || (file && read && !write),
-    };
-    Some(VmEvent::Map {
-        start: VirtAddr(start),
-        len: end - start,
-        protection,
-        kind,
-    })
+    let protection = Protection { read, write, execute: has(2, b'x') || (file && read && !write) };
+    Some(VmEvent::Map { start: VirtAddr(start), len: end - start, protection, kind })
 }

@@ -146,10 +146,17 @@ fn earlier_va(records: &[Record], i: usize, back: usize) -> u64 {
 
 /// Gives each site the reference with which its addresses take the fewest bytes.
 fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
+    /// Of a block's records of a site, so many decide: more tell little more, and this is what takes the time.
+    const SAMPLES: u32 = 128;
     let mut cost = vec![[0u32; MAX_REFERENCE + 1]; sites.len()];
     let mut last_va = vec![0u64; sites.len()];
+    let mut seen = vec![0u32; sites.len()];
     for (i, (&site, record)) in order.iter().zip(records).enumerate() {
         let site = usize::from(site);
+        if seen[site] == SAMPLES {
+            continue;
+        }
+        seen[site] += 1;
         let bytes = |base: u64| varint::len(varint::zigzag(record.va.0.wrapping_sub(base) as i64));
         let (own, others) = cost[site].split_at_mut(1);
         own[0] += bytes(last_va[site]);
@@ -158,10 +165,10 @@ fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
             *cost += bytes(earlier_va(records, i, before + 1));
         }
     }
-    for (site, cost) in sites.iter_mut().zip(&cost) {
+    for ((site, cost), seen) in sites.iter_mut().zip(&cost).zip(seen) {
         let best = (0..=MAX_REFERENCE).min_by_key(|&back| cost[back]).unwrap_or(0);
         // Constant strides vanish in the compressor; another reference must be clearly better.
-        site.reference = if cost[best] + site.records / 4 < cost[0] { best as u8 } else { 0 };
+        site.reference = if cost[best] + seen / 4 < cost[0] { best as u8 } else { 0 };
     }
 }
 

@@ -18,6 +18,7 @@ mod lackey;
 mod mappings;
 mod open;
 mod reader;
+mod stream;
 mod summary;
 mod varint;
 mod writer;
@@ -30,6 +31,7 @@ pub use format::TraceHeader;
 pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, fuzz_trace, sealed_block};
 pub use open::{TraceFormat, TraceOptions, open_trace};
 pub use reader::{TraceInfo, TraceReader};
+pub use stream::TraceStream;
 pub use summary::{HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec};
 

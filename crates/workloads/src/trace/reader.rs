@@ -159,7 +159,11 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 }
 
-fn read_header<R: Read>(source: &mut R, name: &str, bytes: u64) -> Result<(TraceHeader, u64, Xxh3), SourceError> {
+pub(super) fn read_header<R: Read>(
+    source: &mut R,
+    name: &str,
+    bytes: u64,
+) -> Result<(TraceHeader, u64, Xxh3), SourceError> {
     let fail = |what: String| Err(SourceError::new(format!("{name}: {what}")));
     let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
     if bytes < (HEADER_PREFIX_BYTES + 8) as u64 {

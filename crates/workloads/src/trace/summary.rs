@@ -3,6 +3,7 @@
 use super::compressed::Compression;
 use super::mappings::Mappings;
 use super::open::{Opened, TraceFormat, TraceOptions, open};
+use crate::regularity::{Regularity, RegularityReport};
 use ambulator_base::{
     AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
 };
@@ -44,6 +45,12 @@ pub struct TraceSummary {
     pub touched_pages: u64,
     /// Bytes of those pages.
     pub footprint: u64,
+    /// Threads that records belong to, over all processes.
+    pub threads: u64,
+    /// Processes.
+    pub processes: u64,
+    /// How regular the address space is in the end.
+    pub regularity: RegularityReport,
     /// 4 KiB pages that `Touch` events name.
     pub prepared_pages: u64,
     /// VM events by kind, those made up for formats without mappings included.
@@ -140,6 +147,9 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         region_instructions: 0,
         touched_pages: 0,
         footprint: 0,
+        threads: 1,
+        processes: 1,
+        regularity: RegularityReport::default(),
         prepared_pages: 0,
         events: Vec::new(),
         outside_mappings: 0,
@@ -151,6 +161,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     };
     let (mut pages, mut mappings, mut batch) = (Pages::default(), Mappings::default(), Batch::default());
     let (mut mapped, mut region, mut regions) = (false, false, false);
+    let mut regularity = Regularity::default();
+    let mut threads = std::collections::BTreeSet::from([(0, 0)]);
     loop {
         match source.fill(&mut batch) {
             Ok(true) => {}
@@ -161,6 +173,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             }
         }
         all.blocks_good = all.blocks_good.map(|n| n + 1);
+        regularity.add(&batch);
         let mut events = batch.events.iter().peekable();
         for at in 0..=batch.records.len() {
             while let Some((_, event)) = events.next_if(|(position, _)| *position as usize == at) {
@@ -174,6 +187,9 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
                     VmEvent::Map { .. } => mapped = true,
                     VmEvent::RegionBegin => (region, regions) = (true, true),
                     VmEvent::RegionEnd => region = false,
+                    VmEvent::Switch { process, thread } => {
+                        threads.insert((process.0, *thread));
+                    }
                     VmEvent::Touch { len, .. } => {
                         all.prepared_pages = all.prepared_pages.saturating_add(len.div_ceil(1 << FRAME_SHIFT));
                     }
@@ -210,6 +226,9 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             all.outside_mappings += u64::from(mapped && !allowed);
         }
     }
+    all.regularity = regularity.report();
+    all.threads = threads.len() as u64;
+    all.processes = threads.iter().map(|(process, _)| process).collect::<std::collections::BTreeSet<_>>().len() as u64;
     if !regions {
         all.region_instructions = all.instructions;
     }
