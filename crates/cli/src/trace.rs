@@ -78,7 +78,7 @@ fn info(file: &Path, json: bool) -> Result<u8, Failure> {
     let events: Vec<_> = summary.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
     row("threads (processes)", format!("{} ({})", summary.threads, summary.processes));
     let regular = &summary.regularity;
-    row("address space in the end", format!("{} pages mapped and touched", regular.pages));
+    row("largest address space", format!("{} pages mapped and touched", regular.pages));
     row("  gap-1 coverage", format!("{:.1}%", 100.0 * regular.gap_1_coverage));
     row("  ranges (for 99%)", format!("{} ({})", regular.ranges, regular.ranges_for_99_percent));
     row("events", if events.is_empty() { "none".into() } else { events.join(", ") });

@@ -6,6 +6,7 @@
 
 mod error;
 pub mod graph;
+mod heap;
 pub mod kernels;
 pub mod layout;
 mod permutation;
@@ -14,6 +15,7 @@ pub mod regularity;
 pub mod trace;
 
 pub use error::OpenError;
+pub use heap::HeapModel;
 pub use kernels::KernelInfo;
 pub use permutation::Permutation;
 pub use registry::{KernelSettings, ProgramRequest, ProgramSpec, kernel_settings, kernels, open};

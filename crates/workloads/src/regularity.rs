@@ -5,7 +5,8 @@
 //! - **Ranges** (RMM Table 2): maximal runs of mapped pages with the same rights, and how many of the largest hold 99% of the
 //!   memory.
 //!
-//! Pages count as mapped when the program has touched them and nothing has taken them away since.
+//! Pages count as mapped when the program has touched them and nothing has taken them away since. The numbers are those of the
+//! moment at which the address space was largest, give or take a tenth: a program that ends frees what it had.
 
 use ambulator_base::{Advice, Batch, FRAME_SHIFT, Protection, RecordSource, SourceError, VmEvent};
 use serde::Serialize;
@@ -20,6 +21,9 @@ pub struct Regularity {
     /// Touched pages: a bitmap for each 512 of them.
     touched: rustc_hash::FxHashMap<u64, [u64; 8]>,
     last: u64,
+    /// Touched pages now, and the numbers when they were the most so far.
+    count: u64,
+    largest: RegularityReport,
 }
 
 /// The numbers.
@@ -68,7 +72,9 @@ impl Regularity {
     }
 
     fn touch(&mut self, page: u64) {
-        self.touched.entry(page >> 9).or_default()[(page as usize >> 6) & 7] |= 1 << (page & 63);
+        let word = &mut self.touched.entry(page >> 9).or_default()[(page as usize >> 6) & 7];
+        self.count += u64::from(*word >> (page & 63) & 1 == 0);
+        *word |= 1 << (page & 63);
     }
 
     fn event(&mut self, event: &VmEvent) {
@@ -156,11 +162,16 @@ impl Regularity {
 
     fn untouch(&mut self, first: u64, end: u64) {
         self.last = u64::MAX;
+        // Before anything goes: is this the most there has been?
+        if end - first > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
+            self.largest = self.now();
+        }
         if (end - first) >> 9 > self.touched.len() as u64 {
             for (region, bits) in &mut self.touched {
                 for at in 0..512 {
                     let page = (region << 9) + at;
                     if (first..end).contains(&page) {
+                        self.count -= bits[at as usize >> 6] >> (page & 63) & 1;
                         bits[at as usize >> 6] &= !(1 << (page & 63));
                     }
                 }
@@ -169,13 +180,19 @@ impl Regularity {
         }
         for page in first..end {
             if let Some(bits) = self.touched.get_mut(&(page >> 9)) {
+                self.count -= bits[(page as usize >> 6) & 7] >> (page & 63) & 1;
                 bits[(page as usize >> 6) & 7] &= !(1 << (page & 63));
             }
         }
     }
 
-    /// The numbers as they are now.
+    /// The numbers when the address space was largest.
     pub fn report(&self) -> RegularityReport {
+        if self.count >= self.largest.pages { self.now() } else { self.largest }
+    }
+
+    /// The numbers as they are now.
+    pub fn now(&self) -> RegularityReport {
         let mut regions: Vec<u64> = self.touched.keys().copied().collect();
         regions.sort_unstable();
         let (mut pages, mut next_to, mut last) = (0u64, 0u64, u64::MAX - 1);
@@ -236,7 +253,7 @@ mod tests {
         let unmap = VmEvent::Unmap { start: VirtAddr(500 << 12), len: 10 << 12 };
         let protect = VmEvent::Protect { start: VirtAddr(900 << 12), len: 50 << 12, protection: Protection::READ };
         all.add(&Batch { records: vec![], events: vec![(0, unmap), (0, protect)] });
-        let report = all.report();
+        let report = all.now();
         assert_eq!((report.pages, report.ranges), (990, 5));
         // Moved pages stay touched.
         let remap = VmEvent::Remap {
@@ -246,7 +263,7 @@ mod tests {
             new_len: 20 << 12,
         };
         all.add(&Batch { records: vec![], events: vec![(0, remap)] });
-        assert_eq!(all.report().pages, 990);
+        assert_eq!((all.now().pages, all.report().pages), (990, 990));
         assert!(all.is_touched(9009) && !all.is_touched(9010) && !all.is_touched(5000));
     }
 }

@@ -1,14 +1,12 @@
 //! Generated graphs: Kronecker edges, compressed sparse rows in host memory, and the property-graph layout.
 
 mod csr;
-mod heap;
 mod kronecker;
 mod program;
 mod property;
 mod view;
 
 pub use csr::{Graph, host_bytes};
-pub use heap::Heap;
 pub use kronecker::{KroneckerSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};

@@ -6,8 +6,8 @@
 //! pointers finds a vertex by its number.
 
 use super::csr::Graph;
-use super::heap::Heap;
 use super::kronecker::KroneckerSpec;
+use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{VirtAddr, VmEvent};
 use schemars::JsonSchema;
@@ -41,11 +41,14 @@ pub struct PropertySpec {
     /// Bytes of an edge in its vector, 8 to 4096 and a multiple of 8: the target first, then the edge's properties.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "GraphBIG, SC 2015"))]
     pub edge_bytes: u64,
+    /// Whose heap the objects come from.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
+    pub heap: HeapModel,
 }
 
 impl Default for PropertySpec {
     fn default() -> Self {
-        PropertySpec { vertex_bytes: vertex_field::BYTES, edge_bytes: 24 }
+        PropertySpec { vertex_bytes: vertex_field::BYTES, edge_bytes: 24, heap: HeapModel::Glibc }
     }
 }
 
@@ -101,7 +104,7 @@ impl PropertyGraph {
         let index = space.allocate_array(8, vertices);
         space.push(index.touch(true));
         let start = space.heap_end();
-        let mut heap = Heap::new(space);
+        let mut heap = Heap::new(spec.heap, space);
         let mut places = vec![Place::default(); vertices as usize];
         let mapped_from = (MMAP_THRESHOLD / spec.edge_bytes) as u32 / 2;
         let grows = |degree: u32| {
@@ -113,7 +116,7 @@ impl PropertyGraph {
         let mapped: u64 = places
             .iter()
             .enumerate()
-            .filter(|(_, place)| heap.is_mapped(place.edges))
+            .filter(|(_, place)| heap.is_apart(place.edges))
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
@@ -157,12 +160,12 @@ fn append(place: &mut Place, degree: u32, spec: &PropertySpec, heap: &mut Heap, 
         let grown = heap.allocate(2 * used, space);
         heap.free(place.edges, used, space);
         place.edges = grown;
-        if heap.is_mapped(grown) {
+        if heap.is_untouched(grown) {
             // The copy of what was there.
             space.push(VmEvent::Touch { start: VirtAddr(grown), len: used, write: true });
         }
     }
-    if heap.is_mapped(place.edges) {
+    if heap.is_untouched(place.edges) {
         // A vector with a mapping of its own is first touched as it fills.
         let len = u64::from(TOUCH_EDGES.min(degree.max(1))) * spec.edge_bytes;
         space.push(VmEvent::Touch { start: VirtAddr(place.edges + used), len, write: true });

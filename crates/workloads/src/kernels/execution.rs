@@ -9,7 +9,7 @@
 //! Threads of the program are told by [`Execution::thread`]: the algorithm takes turns for them on one host thread, and the
 //! stream says which thread each record is of. Dependences do not reach across such a turn.
 
-use crate::graph::Heap;
+use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
 use crate::trace::FirstTouches;
 use ambulator_base::{
@@ -60,7 +60,7 @@ pub struct Execution {
 
 impl Execution {
     fn new(space: AddressSpace, sender: SyncSender<Batch>) -> Execution {
-        let heap = Heap::new(&space);
+        let heap = Heap::new(HeapModel::default(), &space);
         let mut on = Execution {
             space,
             heap,

@@ -49,7 +49,7 @@ pub struct TraceSummary {
     pub threads: u64,
     /// Processes.
     pub processes: u64,
-    /// How regular the address space is in the end.
+    /// How regular the address space is when it is largest.
     pub regularity: RegularityReport,
     /// 4 KiB pages that `Touch` events name.
     pub prepared_pages: u64,

@@ -17,7 +17,7 @@ const TOP_PAD: u64 = 128 << 10;
 const MAX_THRESHOLD: u64 = 32 << 20;
 
 /// A heap; the events of its growth go to the address space as they happen.
-pub struct Heap {
+pub struct Glibc {
     /// First free byte: where the top chunk begins.
     top: u64,
     /// End of what `brk` has given.
@@ -36,11 +36,11 @@ fn chunk_bytes(bytes: u64) -> u64 {
     (bytes + HEADER).next_multiple_of(16).max(MIN_CHUNK)
 }
 
-impl Heap {
+impl Glibc {
     /// An empty heap at the end of what the address space has.
-    pub fn new(space: &AddressSpace) -> Heap {
+    pub fn new(space: &AddressSpace) -> Glibc {
         let top = space.heap_end().0;
-        Heap {
+        Glibc {
             top,
             end: top,
             threshold: TOP_PAD,
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn chunks_follow_each_other_and_freed_ones_return() {
         let mut space = AddressSpace::new();
-        let mut heap = Heap::new(&space);
+        let mut heap = Glibc::new(&space);
         let a = heap.allocate(24, &mut space);
         let b = heap.allocate(25, &mut space);
         let c = heap.allocate(64, &mut space);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn large_blocks_are_mapped_until_one_is_freed() {
         let mut space = AddressSpace::new();
-        let mut heap = Heap::new(&space);
+        let mut heap = Glibc::new(&space);
         let a = heap.allocate(200_000, &mut space);
         assert!(heap.is_mapped(a));
         heap.free(a, 200_000, &mut space);
