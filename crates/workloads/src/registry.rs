@@ -3,8 +3,8 @@
 use crate::OpenError;
 use crate::kernels::graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 use crate::kernels::{
-    AstarSpec, BfsSpec, CannealSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, MemcachedSpec,
-    MummerSpec, OmnetppSpec, PageRankSpec, PointerChaseSpec, StencilSpec, StreamSpec, StreamclusterSpec,
+    AstarSpec, BfsSpec, CannealSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, McfSpec,
+    MemcachedSpec, MummerSpec, OmnetppSpec, PageRankSpec, PointerChaseSpec, StencilSpec, StreamSpec, StreamclusterSpec,
     SysbenchMemorySpec, XsbenchSpec,
 };
 use crate::trace::{TraceOptions, open_trace};
@@ -80,6 +80,8 @@ programs! {
     Gups(GupsSpec),
     /// k-mer counting.
     Kmer(KmerSpec),
+    /// Minimum-cost flow.
+    Mcf(McfSpec),
     /// Memcached and its client.
     Memcached(MemcachedSpec),
     /// Suffix matching.

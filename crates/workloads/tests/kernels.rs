@@ -191,7 +191,8 @@ fn the_same_request_gives_the_same_stream_and_another_seed_another() {
         assert!(once == first_batches(&request, 8), "{} differs from itself", show(&request));
         let other = ProgramRequest { seed: 4, ..request.clone() };
         assert_ne!(open(&request).unwrap().identity().digest, open(&other).unwrap().identity().digest);
-        if request.name != "stream" && request.name != "stencil" {
+        // Their first addresses are the same whatever the data.
+        if !["stream", "stencil", "streamcluster"].contains(&request.name.as_str()) {
             assert!(once != first_batches(&other, 8), "{} does not mind its seed", show(&request));
         }
     }

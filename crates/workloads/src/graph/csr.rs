@@ -1,6 +1,6 @@
 //! A graph in compressed sparse rows, in host memory: 4 bytes a neighbour, 4 a vertex.
 
-use super::kronecker::{KroneckerSpec, for_each_edge};
+use super::kronecker::{GraphSpec, for_each_edge};
 use ambulator_base::FRAME_BYTES;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -84,7 +84,7 @@ impl Buckets {
 }
 
 /// Hands every half of every edge to `place`, in the order of the input for each vertex.
-fn for_each_half(spec: &KroneckerSpec, vertices: u64, seed: u64, mut place: impl FnMut(&[Half])) {
+fn for_each_half(spec: &GraphSpec, vertices: u64, seed: u64, mut place: impl FnMut(&[Half])) {
     let mut buckets = Buckets::new(vertices);
     let mut sequence = 0u32;
     for_each_edge(spec, vertices, seed, |u, v| {
@@ -99,7 +99,7 @@ impl Graph {
     /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is stored.
     ///
     /// `vertices * edge_factor * 2` must be below 2^32 (specs are checked for it).
-    pub fn generate(spec: &KroneckerSpec, vertices: u64, seed: u64) -> Graph {
+    pub fn generate(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
         let n = vertices as usize;
         let mut offsets = vec![0u32; n + 1];
         for_each_half(spec, vertices, seed, |halves| {
@@ -128,12 +128,7 @@ impl Graph {
     }
 
     /// The edges that `wanted` picks by how many their vertex had before, in the order of the input.
-    pub(crate) fn placed_when(
-        spec: &KroneckerSpec,
-        vertices: u64,
-        seed: u64,
-        wanted: impl Fn(u32) -> bool,
-    ) -> Vec<Placed> {
+    pub(crate) fn placed_when(spec: &GraphSpec, vertices: u64, seed: u64, wanted: impl Fn(u32) -> bool) -> Vec<Placed> {
         let mut degrees = vec![0u32; vertices as usize];
         let mut placed = Vec::new();
         for_each_half(spec, vertices, seed, |halves| {
@@ -150,8 +145,8 @@ impl Graph {
     }
 
     /// The graph of these settings: the one that is there already, if anybody holds it.
-    pub fn shared(spec: &KroneckerSpec, vertices: u64, seed: u64) -> Arc<Graph> {
-        type Known = (KroneckerSpec, u64, u64, Weak<Graph>);
+    pub fn shared(spec: &GraphSpec, vertices: u64, seed: u64) -> Arc<Graph> {
+        type Known = (GraphSpec, u64, u64, Weak<Graph>);
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         known.retain(|(.., graph)| graph.strong_count() > 0);
@@ -225,7 +220,7 @@ mod tests {
     #[test]
     fn each_edge_is_stored_in_both_directions_in_the_generators_order() {
         for vertices in [1u64 << 10, 1500] {
-            let spec = KroneckerSpec::default();
+            let spec = GraphSpec::default();
             let graph = Graph::generate(&spec, vertices, 5);
             let mut lists = vec![Vec::new(); vertices as usize];
             for_each_edge(&spec, vertices, 5, |u, v| {
@@ -245,7 +240,7 @@ mod tests {
 
     #[test]
     fn degrees_are_skewed_and_hubs_are_anywhere() {
-        let graph = Graph::generate(&KroneckerSpec::default(), 1 << 14, 1);
+        let graph = Graph::generate(&GraphSpec::default(), 1 << 14, 1);
         let isolated = (0..1 << 14).filter(|&u| graph.degree(u) == 0).count();
         assert!((1000..8000).contains(&isolated), "{isolated} isolated vertices");
         let mut by_degree: Vec<u32> = (0..1 << 14).collect();
@@ -257,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_graph_in_use_is_shared_and_others_are_their_own() {
-        let spec = KroneckerSpec::default();
+        let spec = GraphSpec::default();
         let graph = Graph::shared(&spec, 1 << 10, 77);
         assert!(Arc::ptr_eq(&graph, &Graph::shared(&spec, 1 << 10, 77)));
         assert_ne!(*graph, *Graph::shared(&spec, 1 << 10, 78));

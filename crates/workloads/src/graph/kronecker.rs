@@ -9,10 +9,28 @@ use ambulator_base::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Settings of a generated graph.
+/// Which generator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphKind {
+    /// Kronecker (R-MAT) with Graph500's parameters: a few hubs with very many edges, no communities.
+    #[default]
+    Kronecker,
+    /// Like a social network, after LDBC's generator: degrees with a cut tail, edges that stay near.
+    Social,
+}
+
+/// Settings of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct KroneckerSpec {
+pub struct GraphSpec {
+    /// A file to read it from: an edge list, Matrix Market (`.mtx`) or one of GAP's graphs (`.sg`, `.wsg`), text also with gzip. Empty
+    /// to generate one; everything else here is for generated graphs.
+    #[schemars(extend("x-unit" = "name"))]
+    pub input: String,
+    /// Which generator.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: GraphKind,
     /// Vertices; 0 takes as many as the footprint holds. Between powers of two, the labels of the next larger graph are
     /// folded evenly onto this many.
     #[schemars(extend("x-unit" = "count"))]
@@ -31,19 +49,32 @@ pub struct KroneckerSpec {
     pub c: f64,
 }
 
-impl Default for KroneckerSpec {
+impl Default for GraphSpec {
     fn default() -> Self {
-        KroneckerSpec { vertices: 0, edge_factor: 16, a: 0.57, b: 0.19, c: 0.19 }
+        GraphSpec {
+            input: String::new(),
+            kind: GraphKind::default(),
+            vertices: 0,
+            edge_factor: 16,
+            a: 0.57,
+            b: 0.19,
+            c: 0.19,
+        }
     }
 }
 
 /// Vertices are 32-bit numbers.
 pub const MAX_VERTICES: u64 = 1 << 31;
 
-impl KroneckerSpec {
+impl GraphSpec {
     /// What makes no sense, each sentence naming its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut problems = Vec::new();
+        if !self.input.is_empty()
+            && let Err(what) = super::input::load(&self.input)
+        {
+            problems.push(format!("{at}.input: {what}"));
+        }
         if self.vertices != 0 && !(16..=MAX_VERTICES).contains(&self.vertices) {
             problems
                 .push(format!("{at}.vertices is {}; it must be 0 (from the footprint) or 16 to 2^31", self.vertices));
@@ -112,7 +143,15 @@ impl AliasTable {
 }
 
 /// The edges of a graph with `vertices` vertices, in the order in which the generator writes them: the same each time.
-pub fn for_each_edge(spec: &KroneckerSpec, vertices: u64, seed: u64, mut edge: impl FnMut(u32, u32)) {
+pub fn for_each_edge(spec: &GraphSpec, vertices: u64, seed: u64, mut edge: impl FnMut(u32, u32)) {
+    if !spec.input.is_empty() {
+        // Settings are checked before anything is built: the file has been read.
+        let edges = super::input::load(&spec.input).unwrap_or_default();
+        return edges.edges.iter().for_each(|(u, v)| edge(*u, *v));
+    }
+    if spec.kind == GraphKind::Social {
+        return super::social::for_each_edge(spec, vertices, seed, edge);
+    }
     let scale = vertices.next_power_of_two().ilog2();
     let size = 1u64 << scale;
     let quadrants = [spec.a, spec.b, spec.c, (1.0 - spec.a - spec.b - spec.c).max(0.0)];
@@ -164,8 +203,8 @@ mod tests {
 
     #[test]
     fn absurd_settings_are_named() {
-        let spec = KroneckerSpec { vertices: 3, edge_factor: 0, a: 0.9, b: f64::NAN, c: 0.3 };
+        let spec = GraphSpec { vertices: 3, edge_factor: 0, a: 0.9, b: f64::NAN, c: 0.3, ..GraphSpec::default() };
         assert_eq!(spec.validate("bfs.graph").len(), 3);
-        assert!(KroneckerSpec::default().validate("").is_empty());
+        assert!(GraphSpec::default().validate("").is_empty());
     }
 }

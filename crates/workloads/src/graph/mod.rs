@@ -1,13 +1,15 @@
 //! Generated graphs: Kronecker edges, compressed sparse rows in host memory, and the property-graph layout.
 
 mod csr;
+pub mod input;
 mod kronecker;
 mod program;
 mod property;
+mod social;
 mod view;
 
 pub use csr::{Graph, host_bytes};
-pub use kronecker::{KroneckerSpec, MAX_VERTICES, for_each_edge};
+pub use kronecker::{GraphKind, GraphSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};

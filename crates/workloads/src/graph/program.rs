@@ -1,7 +1,7 @@
 //! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds it.
 
 use super::csr::{Graph, host_bytes};
-use super::kronecker::{KroneckerSpec, MAX_VERTICES};
+use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
 use super::property::{PropertyGraph, PropertySpec};
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
 use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
@@ -36,7 +36,7 @@ pub(crate) struct GraphChoice<'a> {
     pub footprint: u64,
     pub seed: u64,
     pub layout: GraphLayout,
-    pub graph: &'a KroneckerSpec,
+    pub graph: &'a GraphSpec,
     pub property: &'a PropertySpec,
     pub edge_list: EdgeList,
     /// Host bytes that graph and kernel may take.
@@ -70,7 +70,7 @@ impl GraphChoice<'_> {
             return problems;
         }
         let vertices = self.vertices();
-        let edge_factor = self.graph.edge_factor;
+        let edge_factor = self.edge_factor();
         // Stored edges are counted in 32 bits.
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
         let fits = most.min(self.host_memory / self.host_bytes(1));
@@ -105,16 +105,30 @@ impl GraphChoice<'_> {
         }
     }
 
+    /// Undirected edges for each vertex, rounded up; some more for kinds of which it is only the mean.
+    fn edge_factor(&self) -> u32 {
+        if let Ok(edges) = super::input::load(&self.graph.input) {
+            return (edges.edges.len() as u64).div_ceil(edges.vertices.max(1)) as u32;
+        }
+        match self.graph.kind {
+            GraphKind::Kronecker => self.graph.edge_factor,
+            GraphKind::Social => self.graph.edge_factor + self.graph.edge_factor.div_ceil(8),
+        }
+    }
+
     fn host_bytes(&self, vertices: u64) -> u64 {
         let places = match self.layout {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::HOST_BYTES_PER_VERTEX,
         };
-        host_bytes(vertices, self.graph.edge_factor) + vertices * (places + self.host_bytes_per_vertex)
+        host_bytes(vertices, self.edge_factor()) + vertices * (places + self.host_bytes_per_vertex)
     }
 
     /// Vertices of the graph: as asked for, or as many as the footprint holds.
     pub fn vertices(&self) -> u64 {
+        if !self.graph.input.is_empty() {
+            return super::input::load(&self.graph.input).map_or(0, |edges| edges.vertices);
+        }
         match self.graph.vertices {
             0 => (self.footprint as f64 / self.bytes_per_vertex()) as u64,
             vertices => vertices,
@@ -132,9 +146,7 @@ impl GraphChoice<'_> {
         const SAMPLES: [u64; 4] = [1 << 12, 1 << 13, 12_000, 1 << 14];
         const ROOM: f64 = 1.04;
         match self.layout {
-            GraphLayout::Csr => {
-                (OFFSET_BYTES + 2 * u64::from(self.graph.edge_factor) * ID_BYTES + self.csr_arrays) as f64
-            }
+            GraphLayout::Csr => (OFFSET_BYTES + 2 * u64::from(self.edge_factor()) * ID_BYTES + self.csr_arrays) as f64,
             GraphLayout::Property => {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);

@@ -6,7 +6,7 @@
 //! pointers finds a vertex by its number.
 
 use super::csr::Graph;
-use super::kronecker::KroneckerSpec;
+use super::kronecker::GraphSpec;
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{VirtAddr, VmEvent};
@@ -95,7 +95,7 @@ impl PropertyGraph {
     /// Builds the graph in `space`: the events of its growth and first touches go there in the order of the input.
     pub fn build(
         spec: &PropertySpec,
-        graph_spec: &KroneckerSpec,
+        graph_spec: &GraphSpec,
         graph: &Graph,
         seed: u64,
         space: &mut AddressSpace,
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn objects_and_edge_vectors_do_not_overlap() {
-        let (spec, graph_spec) = (PropertySpec::default(), KroneckerSpec::default());
+        let (spec, graph_spec) = (PropertySpec::default(), GraphSpec::default());
         let vertices = 1 << 12;
         let graph = Graph::generate(&graph_spec, vertices, 1);
         let mut space = AddressSpace::new();

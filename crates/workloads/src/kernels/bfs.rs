@@ -24,7 +24,7 @@
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
+    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr};
@@ -47,7 +47,7 @@ pub struct BfsSpec {
     #[schemars(extend("x-unit" = "choice"))]
     pub layout: GraphLayout,
     /// The generated graph.
-    pub graph: KroneckerSpec,
+    pub graph: GraphSpec,
     /// Sizes of the objects of layout `property`.
     pub property: PropertySpec,
     /// Where the edges are while layout `csr` is built.
@@ -64,7 +64,7 @@ impl Default for BfsSpec {
             footprint: 1 << 30,
             seed: 1,
             layout: GraphLayout::default(),
-            graph: KroneckerSpec::default(),
+            graph: GraphSpec::default(),
             property: PropertySpec::default(),
             edge_list: EdgeList::default(),
             host_memory: 6 << 30,

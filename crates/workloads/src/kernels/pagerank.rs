@@ -19,7 +19,7 @@
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
+    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
 };
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent};
@@ -42,7 +42,7 @@ pub struct PageRankSpec {
     #[schemars(extend("x-unit" = "choice"))]
     pub layout: GraphLayout,
     /// The generated graph.
-    pub graph: KroneckerSpec,
+    pub graph: GraphSpec,
     /// Sizes of the objects of layout `property`.
     pub property: PropertySpec,
     /// Where the edges are while layout `csr` is built.
@@ -68,7 +68,7 @@ impl Default for PageRankSpec {
             footprint: 1 << 30,
             seed: 1,
             layout: GraphLayout::default(),
-            graph: KroneckerSpec::default(),
+            graph: GraphSpec::default(),
             property: PropertySpec::default(),
             edge_list: EdgeList::default(),
             host_memory: 6 << 30,
@@ -478,12 +478,12 @@ mod tests {
     use super::*;
 
     fn graph() -> Arc<Graph> {
-        Graph::shared(&KroneckerSpec::default(), 600, 21)
+        Graph::shared(&GraphSpec::default(), 600, 21)
     }
 
     fn objects(graph: &Graph) -> Objects {
         let mut space = AddressSpace::new();
-        let spec = KroneckerSpec::default();
+        let spec = GraphSpec::default();
         Objects { graph: PropertyGraph::build(&PropertySpec::default(), &spec, graph, 21, &mut space) }
     }
 

@@ -4,12 +4,12 @@ use super::*;
 use std::collections::VecDeque;
 
 fn graph() -> Arc<Graph> {
-    Graph::shared(&KroneckerSpec::default(), 3000, 11)
+    Graph::shared(&GraphSpec::default(), 3000, 11)
 }
 
 fn objects(graph: &Graph) -> Objects {
     let mut space = AddressSpace::new();
-    let property = PropertyGraph::build(&PropertySpec::default(), &KroneckerSpec::default(), graph, 11, &mut space);
+    let property = PropertyGraph::build(&PropertySpec::default(), &GraphSpec::default(), graph, 11, &mut space);
     let queue = space.allocate_array(8, graph.vertices());
     Objects { graph: property, queue }
 }

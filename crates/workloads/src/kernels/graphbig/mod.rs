@@ -24,7 +24,7 @@ pub use tc::Tc;
 use super::execution::{Execution, Program, ProgramSource};
 use super::{KernelInfo, KernelSpec, identity};
 use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, KroneckerSpec, Objects, Placed, PropertyGraph, PropertySpec, Rows, View,
+    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Objects, Placed, PropertyGraph, PropertySpec, Rows, View,
 };
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{RecordSource, mix64};
@@ -81,7 +81,7 @@ pub struct GraphBigSpec<A: Algorithm> {
     #[schemars(extend("x-unit" = "choice"))]
     pub layout: GraphLayout,
     /// The generated graph.
-    pub graph: KroneckerSpec,
+    pub graph: GraphSpec,
     /// Sizes of the objects of layout `property`.
     pub property: PropertySpec,
     /// Where the edges are while layout `csr` is built.
@@ -103,7 +103,7 @@ impl<A: Algorithm> Default for GraphBigSpec<A> {
             footprint: 1 << 30,
             seed: 1,
             layout: GraphLayout::default(),
-            graph: KroneckerSpec::default(),
+            graph: GraphSpec::default(),
             property: PropertySpec::default(),
             edge_list: EdgeList::default(),
             host_memory: 6 << 30,
@@ -265,7 +265,7 @@ mod tests {
         for layout in [GraphLayout::Property, GraphLayout::Csr] {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
                 for threads in [1, 3] {
-                    let graph = KroneckerSpec { vertices, edge_factor, ..KroneckerSpec::default() };
+                    let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
                     let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
                     assert_eq!(spec.validate("program"), Vec::<String>::new());
                     let mut space = AddressSpace::new();
