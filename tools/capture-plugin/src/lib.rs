@@ -322,7 +322,7 @@ extern "C" fn on_translation(_id: Id, block: *mut qemu::Block) {
 extern "C" fn on_call(
     _id: Id,
     cpu: c_uint,
-    _number: i64,
+    number: i64,
     a: u64,
     b: u64,
     c: u64,
@@ -339,6 +339,12 @@ extern "C" fn on_call(
     own.tracer.end(0);
     capture.hand_over(cpu, own, &mut capture.lock());
     capture.threads[cpu as usize].state.store(BLOCKED, Ordering::SeqCst);
+    if let Some(event) = system_calls::before(number, own.arguments) {
+        capture.gather(cpu);
+        if let Some(output) = &mut capture.lock().output {
+            output.event(cpu, event);
+        }
+    }
 }
 
 extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {

@@ -10,6 +10,7 @@ const BRK: i64 = 12;
 const PREAD64: i64 = 17;
 const MREMAP: i64 = 25;
 const MADVISE: i64 = 28;
+const SHMAT: i64 = 30;
 const SHMDT: i64 = 67;
 
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -34,6 +35,8 @@ pub enum Outcome {
 pub struct Heap {
     heap_start: u64,
     heap_mapped: bool,
+    /// Attached System V memory: first address and bytes.
+    attached: Vec<(u64, u64)>,
 }
 
 fn protection(bits: u64) -> Protection {
@@ -49,6 +52,13 @@ pub fn takes_away(number: i64) -> bool {
     matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT)
 }
 
+/// What a call takes away as it begins. An unmapping is told before it happens: once it has, another thread may be given the
+/// same addresses, and would tell of that first.
+pub fn before(number: i64, [a, b, ..]: [u64; 6]) -> Option<VmEvent> {
+    (number == MUNMAP && a.is_multiple_of(FRAME_BYTES) && b > 0)
+        .then(|| VmEvent::Unmap { start: VirtAddr(a), len: pages(b) })
+}
+
 impl Heap {
     /// A call with these arguments returns.
     pub fn end(&mut self, number: i64, arguments: [u64; 6], result: i64) -> Option<Outcome> {
@@ -60,13 +70,26 @@ impl Heap {
             return None;
         }
         let event = match number {
+            SHMAT => {
+                // The call does not say how long the segment is: the emulator's own mappings do.
+                let map = address_space()
+                    .into_iter()
+                    .find(|map| matches!(map, VmEvent::Map { start, .. } if start.0 == result as u64));
+                let Some(VmEvent::Map { start, len, .. }) = map else { return None };
+                self.attached.push((start.0, len));
+                VmEvent::Map { start, len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous }
+            }
+            SHMDT => {
+                let at = self.attached.iter().position(|(start, _)| *start == a)?;
+                let (start, len) = self.attached.swap_remove(at);
+                VmEvent::Unmap { start: VirtAddr(start), len }
+            }
             MMAP => VmEvent::Map {
                 start: VirtAddr(result as u64),
                 len: pages(b),
                 protection: protection(c),
                 kind: if d & MAP_ANONYMOUS != 0 { MapKind::Anonymous } else { MapKind::File },
             },
-            MUNMAP => VmEvent::Unmap { start: VirtAddr(a), len: pages(b) },
             MPROTECT => VmEvent::Protect { start: VirtAddr(a), len: pages(b), protection: protection(c) },
             MREMAP => {
                 VmEvent::Remap { old: VirtAddr(a), old_len: pages(b), new: VirtAddr(result as u64), new_len: pages(c) }
