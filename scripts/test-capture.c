@@ -8,6 +8,9 @@
 #define N 65536L
 #define BYTES ((N + 1) * 64)
 
+/* How much more than once the loops run, by the letter: from memory, so that all letters take the same path through main. */
+static const volatile long walks[256] = {['w'] = N}, vector_walks[256] = {['v'] = N};
+
 /* count times: one store, one load of the same 8 bytes, 64 bytes further each time; 5 instructions, a branch among them. */
 static void walk(char *at, long count) {
     __asm__ volatile("1: mov %%rcx, (%0)\n mov (%0), %%rdx\n add $64, %0\n dec %1\n jnz 1b"
@@ -26,11 +29,11 @@ static void *thread(void *at) {
 }
 
 int main(int argc, char **argv) {
-    char what = argc > 1 ? argv[1][0] : 0;
+    unsigned char what = argc > 1 ? argv[1][0] : 0;
     char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return 1;
-    walk(at, 1 + N * (what == 'w'));
-    vectors(at, 1 + N * (what == 'v'));
+    walk(at, 1 + walks[what]);
+    vectors(at, 1 + vector_walks[what]);
     if (what == 't') {
         pthread_t other;
         pthread_create(&other, NULL, thread, at);
