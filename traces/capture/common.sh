@@ -22,7 +22,8 @@ dna() {
         for (i = 0; i < bases; i += 80) {
             line = ""
             for (j = i; j < i + 80 && j < bases; j++) {
-                state = (state * 1103515245 + 12345) % 2147483648
+                # Products stay below 2^53: awk computes with doubles.
+                state = (state * 16807) % 2147483647
                 line = line substr("ACGT", int(state / 536870912) + 1, 1)
             }
             print line
