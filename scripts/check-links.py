@@ -16,7 +16,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 INCLUDE = re.compile(r"\{\{#include\s+([^}:\s]+)(?::([\w-]+))?\s*\}\}")
 QUOTE = re.compile(r"<!-- code: ([^:\s]+):([\w-]+) -->\n```rust\n(.*?)```", flags=re.S)
 # `scripts/doc.sh` makes these.
-GENERATED = {"docs/src/reference-settings.md", "docs/src/reference-counters.md"}
+GENERATED = {f"docs/src/reference-{what}.md" for what in ("settings", "programs", "counters")}
 
 
 def headings(text):

@@ -220,7 +220,7 @@ pub struct CaptureArguments {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
     pub level: i32,
     /// The processor that the program sees: libraries choose their code by it.
-    #[arg(long, default_value = "Haswell-noTSX,erms=off")]
+    #[arg(long, default_value = crate::capture::CPU)]
     pub cpu: String,
     /// The program's name in the trace.
     #[arg(long)]

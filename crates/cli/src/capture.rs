@@ -19,8 +19,8 @@ const PLUGIN: &str = "libambulator_capture.so";
 /// Names the plugin's path, where it is elsewhere.
 const PLUGIN_VARIABLE: &str = "AMBULATOR_CAPTURE_PLUGIN";
 /// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors as it does
-/// natively.
-const CPU: &str = "Haswell-noTSX,erms=off";
+/// natively. What the emulator has not got is switched off, so that it does not say so each time.
+pub const CPU: &str = "Haswell-noTSX,erms=off,pcid=off,x2apic=off,tsc-deadline=off,invpcid=off";
 
 /// The first file of that name on the search path.
 fn on_path(name: &str) -> Option<PathBuf> {

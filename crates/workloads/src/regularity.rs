@@ -151,6 +151,7 @@ impl Regularity {
     }
 
     fn take_away(&mut self, first: u64, end: u64) {
+        self.remember(end - first);
         self.cut(first);
         self.cut(end);
         let gone: Vec<u64> = self.areas.range(first..end).map(|(start, _)| *start).collect();
@@ -160,12 +161,16 @@ impl Regularity {
         self.untouch(first, end);
     }
 
-    fn untouch(&mut self, first: u64, end: u64) {
-        self.last = u64::MAX;
-        // Before anything goes: is this the most there has been?
-        if end - first > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
+    /// Before so many pages go: is this the most there has been?
+    fn remember(&mut self, pages: u64) {
+        if pages > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
             self.largest = self.now();
         }
+    }
+
+    fn untouch(&mut self, first: u64, end: u64) {
+        self.last = u64::MAX;
+        self.remember(end - first);
         if (end - first) >> 9 > self.touched.len() as u64 {
             for (region, bits) in &mut self.touched {
                 for at in 0..512 {
@@ -264,6 +269,11 @@ mod tests {
         };
         all.add(&Batch { records: vec![], events: vec![(0, remap)] });
         assert_eq!((all.now().pages, all.report().pages), (990, 990));
+        // What a program frees at its end was there, with the rights that it had.
+        let unmap = VmEvent::Unmap { start: VirtAddr(100 << 12), len: 1000 << 12 };
+        let before = all.now();
+        all.add(&Batch { records: vec![], events: vec![(0, unmap)] });
+        assert_eq!((all.now().pages, all.report()), (10, before));
         assert!(all.is_touched(9009) && !all.is_touched(9010) && !all.is_touched(5000));
     }
 }

@@ -154,7 +154,8 @@ impl Output {
         if let Some(run) = self.touches.take_run() {
             self.batch.push_event(run);
         }
-        if self.turn == u64::MAX {
+        // A thread that has ended may give its number to a new one, whose records are counted anew.
+        if self.turn == u64::MAX || first < self.turn || first == 1 {
             self.turn = first;
         }
         let reach = |at: usize| first + at as u64 - self.turn;

@@ -50,6 +50,9 @@
 //! write 0/1), 10 region of interest begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds:
 //! 0 anonymous, 1 file, 2 heap, 3 stack. Advice: 0 huge, 1 no-huge, 2 don't-need, 3 free.
 //!
+//! A dependence counts records back, and never across a switch event: with several threads it stays within the records of
+//! its own.
+//!
 //! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer;
 //! it is read up to its last whole block, which the blocks' own headers tell. Readers refuse versions that
 //! they do not know.
