@@ -163,7 +163,8 @@ impl Regularity {
 
     /// Before so many pages go: is this the most there has been?
     fn remember(&mut self, pages: u64) {
-        if pages > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
+        let much_goes = 2 * pages > self.count && self.count > self.largest.pages;
+        if much_goes || pages > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
             self.largest = self.now();
         }
     }
