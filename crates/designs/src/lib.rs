@@ -10,6 +10,7 @@ pub mod ideal;
 pub mod pte;
 pub mod radix;
 pub(crate) mod registry;
+pub mod rmm;
 pub mod tree;
 
 pub use registry::{

@@ -29,7 +29,9 @@ impl Pte {
     pub const NO_EXECUTE: u64 = 1 << 63;
     /// Bits 12 to 45: the frame's address.
     pub const FRAME: u64 = ((1 << 46) - 1) & !0xfff;
-    /// Bits 9 to 11, free for software.
+    /// Bit 9, one of those free for software: a range translation holds the page too (RMM Sec. 4.3).
+    pub const RANGED: u64 = 1 << 9;
+    /// Bits 9 to 11, free for software; [`Pte::RANGED`] is the first of them.
     pub const LOW_SOFTWARE: u64 = 0b111 << 9;
     /// Bits 52 to 62, free for software.
     pub const HIGH_SOFTWARE: u64 = ((1 << 11) - 1) << 52;
@@ -44,6 +46,7 @@ impl Pte {
             | bit(flags.user, Pte::USER)
             | bit(flags.accessed, Pte::ACCESSED)
             | bit(flags.dirty, Pte::DIRTY)
+            | bit(flags.ranged, Pte::RANGED)
             | bit(!flags.executable, Pte::NO_EXECUTE)
             | bit(large, Pte::LARGE))
     }
@@ -89,6 +92,7 @@ impl Pte {
             user: self.0 & Pte::USER != 0,
             accessed: self.0 & Pte::ACCESSED != 0,
             dirty: self.0 & Pte::DIRTY != 0,
+            ranged: self.0 & Pte::RANGED != 0,
         }
     }
 
@@ -109,6 +113,7 @@ impl Pte {
             writable: self.0 & Pte::WRITABLE != 0,
             executable: self.0 & Pte::NO_EXECUTE == 0,
             dirty: self.0 & Pte::DIRTY != 0,
+            ranged: self.0 & Pte::RANGED != 0,
         }
     }
 }
@@ -120,7 +125,8 @@ mod tests {
 
     #[test]
     fn bits_are_where_the_architecture_has_them() {
-        let flags = PteFlags { writable: true, executable: false, user: true, accessed: false, dirty: false };
+        let flags =
+            PteFlags { writable: true, executable: false, user: true, accessed: false, dirty: false, ranged: false };
         assert_eq!(Pte::leaf(Pfn(0x12345), flags, false).0, 0x8000_0000_1234_5007);
         assert_eq!(Pte::leaf(Pfn(0x200), PteFlags::default(), true).0, 0x8000_0000_0020_0081);
         assert_eq!(Pte::table(Pfn(1)).0, 0x1067);
@@ -130,7 +136,7 @@ mod tests {
         #[test]
         fn an_entry_keeps_what_it_is_given(frame in 0u64..1 << 34, bits in any::<[bool; 5]>(), large in any::<bool>(), junk in any::<u64>()) {
             let [writable, executable, user, accessed, dirty] = bits;
-            let flags = PteFlags { writable, executable, user, accessed, dirty };
+            let flags = PteFlags { writable, executable, user, accessed, dirty, ranged: junk & Pte::RANGED != 0 };
             let software = junk & (Pte::LOW_SOFTWARE | Pte::HIGH_SOFTWARE);
             let pte = Pte(Pte::leaf(Pfn(frame), flags, large).0 | software);
             prop_assert!(pte.present());

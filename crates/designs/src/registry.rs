@@ -5,6 +5,7 @@ use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
 use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::radix::{self, RadixFactory, RadixSpec};
+use crate::rmm::{EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use ambulator_mmu::{Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
@@ -77,6 +78,8 @@ pub enum LookasideKind {
     /// Nothing.
     #[default]
     None,
+    /// RMM's range TLB; the operating system keeps a range table beside the page table.
+    RangeTlb,
 }
 
 /// The lookaside socket.
@@ -86,6 +89,8 @@ pub struct LookasideSpec {
     /// What is probed beside the L2 TLB.
     #[schemars(extend("x-unit" = "choice"))]
     pub kind: LookasideKind,
+    /// The range TLB, the range table behind it, and eager paging (RMM).
+    pub rmm: RmmSpec,
 }
 
 /// What guesses on an L2 TLB miss.
@@ -113,6 +118,9 @@ pub enum PlacementKind {
     /// Wherever the buddy allocator has room.
     #[default]
     Buddy,
+    /// RMM's eager paging: pages of a whole request at once, in blocks as large as there are; its settings are
+    /// `design.lookaside.rmm`.
+    Eager,
 }
 
 /// The placement socket.
@@ -141,7 +149,15 @@ pub struct DesignSpec {
 impl DesignSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right. A spec without any can be built.
     pub fn validate(&self, at: &str) -> Vec<String> {
-        self.page_table.validate(&format!("{at}.page_table"))
+        let mut wrong = self.page_table.validate(&format!("{at}.page_table"));
+        wrong.extend(self.lookaside.rmm.validate(&format!("{at}.lookaside.rmm")));
+        let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
+        if self.lookaside.kind == LookasideKind::RangeTlb && table != ranges {
+            wrong.push(format!(
+                "`{at}.lookaside.rmm.va_bits` is {ranges} and the page table translates {table} bits: make them the same"
+            ));
+        }
+        wrong
     }
 }
 
@@ -196,12 +212,18 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
 
 /// The parts of a design. `spec` has been validated.
 pub fn build(spec: &DesignSpec) -> DesignParts {
-    let (tables, new_walker) = build_table(&spec.page_table);
-    let placement = match spec.placement.kind {
+    let (mut tables, new_walker) = build_table(&spec.page_table);
+    let rmm = spec.lookaside.rmm.clone();
+    let placement: Box<dyn Placement> = match spec.placement.kind {
         PlacementKind::Buddy => Box::new(BuddyPlacement),
+        PlacementKind::Eager => Box::new(EagerPlacement::new(&rmm)),
     };
     let new_lookaside: NewLookaside = match spec.lookaside.kind {
         LookasideKind::None => Box::new(|_| None),
+        LookasideKind::RangeTlb => {
+            tables = Box::new(RangedFactory::new(tables, &rmm));
+            Box::new(move |_| Some(Box::new(RangeTlb::new(&rmm))))
+        }
     };
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
@@ -256,6 +278,18 @@ pub fn list() -> &'static [DesignInfo] {
             paper: "Huck and Hays, ISCA 1993; Yaniv and Tsafrir, SIGMETRICS 2016",
         },
         DesignInfo {
+            name: "range-tlb",
+            socket: "lookaside",
+            about: "ranges of any length beside pages: a range TLB, and a B-tree that the operating system keeps",
+            paper: "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
+        },
+        DesignInfo {
+            name: "eager",
+            socket: "placement",
+            about: "all pages of a request at once, in blocks as large as there are",
+            paper: "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
+        },
+        DesignInfo {
             name: "buddy",
             socket: "placement",
             about: "pages wherever the buddy allocator has room",
@@ -296,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_line_in_the_list() {
-        for name in ["radix", "flattened", "asap", "ideal", "hashed", "buddy"] {
+        for name in ["radix", "flattened", "asap", "ideal", "hashed", "range-tlb", "eager", "buddy"] {
             assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
         }
     }

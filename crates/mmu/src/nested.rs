@@ -172,6 +172,8 @@ impl HostStage {
             writable: in_guest.writable && in_host.writable,
             executable: in_guest.executable,
             dirty: in_guest.dirty && in_host.dirty,
+            // A range of the guest does not end at host-physical addresses.
+            ranged: false,
         };
         Walk { outcome: WalkOutcome::Mapped(combined), ready, accesses }
     }

@@ -301,13 +301,14 @@ impl Mmu {
         }
     }
 
-    /// Context switch, or the OS half changed the registers of the running process.
-    pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+    /// Context switch, or the OS half changed the registers of the running process: those of the page table, and those of the
+    /// structure beside the L2 TLB.
+    pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters, beside: &TableRegisters) {
         self.asid = asid;
         self.forget_recent();
         self.walker.load_registers(asid, registers);
         if let Some(lookaside) = &mut self.lookaside {
-            lookaside.load_registers(asid, registers);
+            lookaside.load_registers(asid, beside);
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.load_registers(asid, registers);

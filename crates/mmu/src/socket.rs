@@ -16,6 +16,8 @@ pub struct Translation {
     pub executable: bool,
     /// The entry's dirty bit is set (a store need not set it again).
     pub dirty: bool,
+    /// The entry's range bit is set: a range translation holds the page too (RMM Sec. 4.3).
+    pub ranged: bool,
 }
 
 impl Translation {

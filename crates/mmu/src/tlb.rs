@@ -39,6 +39,7 @@ impl TlbEntry {
             writable: self.packed & WRITABLE != 0,
             executable: self.packed & EXECUTABLE != 0,
             dirty: self.packed & DIRTY != 0,
+            ranged: false,
         }
     }
 }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     fn translation(frame: u64, size: PageSize) -> Translation {
-        Translation { frame: Pfn(frame), size, writable: true, executable: false, dirty: false }
+        Translation { frame: Pfn(frame), size, writable: true, executable: false, dirty: false, ranged: false }
     }
 
     #[test]

@@ -385,6 +385,11 @@ impl Kernel {
         self.process(process).table.registers()
     }
 
+    /// The words of the registers of the structure beside the L2 TLB for a process.
+    pub fn lookaside_registers(&self, process: ProcessId) -> Vec<u64> {
+        self.process(process).table.lookaside_registers()
+    }
+
     /// Changes whenever the registers or the identifier do.
     pub fn registers_generation(&self, process: ProcessId) -> u64 {
         match &self.processes[process.0 as usize] {
@@ -460,6 +465,7 @@ impl Kernel {
         self.placement.report(&format!("{prefix}.placement"), sink);
         for process in self.processes.iter().flatten() {
             process.table.report(&format!("{prefix}.table"), sink);
+            process.table.inspect(&self.memory, &format!("{prefix}.table"), sink);
         }
     }
 

@@ -16,6 +16,9 @@ pub struct PteFlags {
     pub accessed: bool,
     /// Dirty bit.
     pub dirty: bool,
+    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too (RMM Sec. 4.3). The
+    /// kernel leaves it clear; who keeps ranges sets it.
+    pub ranged: bool,
 }
 
 impl PteFlags {
@@ -27,6 +30,7 @@ impl PteFlags {
             user: true,
             accessed: false,
             dirty: false,
+            ranged: false,
         }
     }
 }
@@ -191,7 +195,13 @@ pub trait PageTable: Send {
     /// The words that the hardware half's registers hold for this process, in the design's own order.
     fn registers(&self) -> Vec<u64>;
 
-    /// Changes whenever [`PageTable::registers`] does, so that cores running the process reload them.
+    /// The words that the registers of the structure beside the L2 TLB hold for this process, where the table keeps one up (the
+    /// register of a range table).
+    fn lookaside_registers(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Changes whenever [`PageTable::registers`] or [`PageTable::lookaside_registers`] do, so that cores running the process reload them.
     fn registers_generation(&self) -> u64 {
         0
     }
@@ -208,4 +218,7 @@ pub trait PageTable: Send {
 
     /// Hands the software half's own counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+
+    /// Hands what can be read from the table's bytes as they are now to `sink`: asked once, when a run ends.
+    fn inspect(&self, _memory: &PhysicalMemory, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }

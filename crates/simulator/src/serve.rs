@@ -105,7 +105,8 @@ impl Machine {
         if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
             let registers = TableRegisters(self.kernel.registers(core.process));
-            core.mmu.load_registers(self.kernel.asid(core.process), &registers);
+            let beside = TableRegisters(self.kernel.lookaside_registers(core.process));
+            core.mmu.load_registers(self.kernel.asid(core.process), &registers, &beside);
         }
         if let Some(host) = &self.host {
             let generation = host.kernel.registers_generation(host.machine);

@@ -131,6 +131,7 @@ impl Script<'_> {
             user: self.random.chance(0.9),
             accessed: self.random.chance(0.2),
             dirty: self.random.chance(0.2),
+            ranged: false,
         }
     }
 

@@ -1,0 +1,201 @@
+//! The hardware half: the range TLB beside the L2 TLB, and the walker of the range table behind it (RMM Sec. 4.1, 4.3).
+
+use super::RmmSpec;
+use super::node::{NodeWords, Range};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+
+ambulator_base::counters! {
+    /// What a range TLB counts.
+    pub struct RangeTlbCounters {
+        /// Look-ups.
+        probes: Events,
+        /// Look-ups that a range answered.
+        hits: Events,
+        /// Hits of the pointer to the most recently used range, which spare the search of all others.
+        mru_hits: Events,
+        /// Comparators that look-ups used, two for each range that was looked at.
+        comparisons: Events,
+        /// Walks of the range table, in the background.
+        walks: Events,
+        /// Nodes of the range table that walks loaded.
+        nodes: Events,
+        /// Cycles of these walks.
+        walk_cycles: Cycles,
+        /// Page walks whose entry had its range bit set while the walker of the range table was busy: no walk.
+        busy: Events,
+        /// Ranges that gave way to others.
+        evictions: Events,
+        /// Ranges that invalidations took.
+        invalidated: Events,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    asid: Asid,
+    range: Range,
+    /// When the walk that brought it ends.
+    ready: Cycle,
+    used: u64,
+}
+
+/// A fully associative range TLB and its walker.
+pub struct RangeTlb {
+    spec: RmmSpec,
+    entries: Vec<Entry>,
+    /// The most recently used entry.
+    recent: usize,
+    clock: u64,
+    asid: Asid,
+    /// CR-RT.
+    root: PhysAddr,
+    enabled: bool,
+    /// When the walker is free.
+    walker_free: Cycle,
+    counters: RangeTlbCounters,
+}
+
+impl RangeTlb {
+    /// An empty range TLB. `spec` has been validated.
+    pub fn new(spec: &RmmSpec) -> RangeTlb {
+        RangeTlb {
+            entries: Vec::with_capacity(spec.entries as usize),
+            spec: spec.clone(),
+            recent: 0,
+            clock: 0,
+            asid: Asid(0),
+            root: PhysAddr(0),
+            enabled: false,
+            walker_free: Cycle(0),
+            counters: RangeTlbCounters::default(),
+        }
+    }
+
+    fn matches(&self, at: usize, page: Vpn) -> bool {
+        self.entries.get(at).is_some_and(|entry| entry.asid == self.asid && entry.range.contains(page))
+    }
+
+    fn search(&mut self, page: Vpn) -> Option<usize> {
+        if self.spec.mru_pointer {
+            self.counters.comparisons += 2;
+            if self.matches(self.recent, page) {
+                self.counters.mru_hits += 1;
+                return Some(self.recent);
+            }
+        }
+        self.counters.comparisons += 2 * self.entries.len() as u64;
+        (0..self.entries.len()).find(|at| self.matches(*at, page))
+    }
+
+    fn install(&mut self, range: Range, ready: Cycle) {
+        self.clock += 1;
+        let entry = Entry { asid: self.asid, range, ready, used: self.clock };
+        // A range that has grown takes the place of what it was.
+        let same = |old: &Entry| old.asid == entry.asid && old.range.base < range.limit && range.base < old.range.limit;
+        if let Some(old) = self.entries.iter_mut().find(|old| same(old)) {
+            *old = entry;
+        } else if self.entries.len() < self.spec.entries as usize {
+            self.entries.push(entry);
+        } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|entry| entry.used) {
+            *oldest = entry;
+            self.counters.evictions += 1;
+        }
+    }
+
+    /// The walk from CR-RT down: both lines of a node at once, then the child that the comparators choose.
+    fn walk(&mut self, page: Vpn, now: Cycle, port: &mut dyn MemoryPort) {
+        if now < self.walker_free {
+            self.counters.busy += 1;
+            return;
+        }
+        self.counters.walks += 1;
+        let (mut at, mut ready) = (self.root, now);
+        loop {
+            let (first, second) = (port.load_line(at, ready), port.load_line(at.offset(LINE_BYTES), ready));
+            self.counters.nodes += 1;
+            ready = first.ready.max(second.ready);
+            let node = NodeWords::new(&first.words, &second.words, self.spec.va_bits - 12);
+            let place = node.place(page);
+            if let Some(range) = node.range(place)
+                && range.contains(page)
+            {
+                self.install(range, ready);
+                break;
+            }
+            match node.child(place) {
+                Some(child) => at = child,
+                None => break,
+            }
+        }
+        self.counters.walk_cycles += ready.since(now);
+        self.walker_free = ready;
+    }
+}
+
+impl Lookaside for RangeTlb {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.asid = asid;
+        let word = registers.0.first().copied().unwrap_or(0);
+        self.root = PhysAddr(word & !1);
+        self.enabled = word & 1 != 0 && self.root.0 != 0;
+    }
+
+    fn probe(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _port: &mut dyn MemoryPort) -> LookasideAnswer {
+        let ready = now.after(self.spec.latency);
+        let mut answer = LookasideAnswer { found: None, ready, holds_walk: false };
+        if !self.enabled {
+            return answer;
+        }
+        self.counters.probes += 1;
+        let page = va.vpn();
+        if let Some(at) = self.search(page)
+            && self.entries[at].ready <= ready
+        {
+            self.counters.hits += 1;
+            self.clock += 1;
+            self.recent = at;
+            let entry = &mut self.entries[at];
+            entry.used = self.clock;
+            answer.found = Some(Translation {
+                frame: entry.range.frame_of(page),
+                size: PageSize::SIZE_4K,
+                writable: entry.range.writable,
+                executable: entry.range.executable,
+                // Without eager bits the page's own dirty bit is not known: stores walk once to set it.
+                dirty: self.spec.eager_bits,
+                ranged: false,
+            });
+        }
+        answer
+    }
+
+    fn refill(&mut self, va: VirtAddr, found: &Translation, now: Cycle, port: &mut dyn MemoryPort) {
+        if self.enabled && found.ranged {
+            self.walk(va.vpn(), now, port);
+        }
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        let before = self.entries.len();
+        match what {
+            Invalidation::Page { asid, page } => {
+                let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
+                let overlaps = |range: &Range| range.base < end && first < range.limit;
+                self.entries.retain(|entry| entry.asid != asid || !overlaps(&entry.range));
+            }
+            Invalidation::Asid(asid) => self.entries.retain(|entry| entry.asid != asid),
+            Invalidation::All => self.entries.clear(),
+        }
+        self.counters.invalidated += (before - self.entries.len()) as u64;
+        self.recent = 0;
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}

@@ -1,0 +1,262 @@
+//! Ranges beside page tables: always the maximal runs, always what the page table says.
+
+use super::*;
+use crate::conformance::{self, Options, TestBed, TestPort};
+use crate::{DesignSpec, LookasideKind, TableKind, build};
+use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
+use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const KINDS: [TableKind; 3] = [TableKind::Radix, TableKind::Flattened, TableKind::Hashed];
+
+fn design(kind: TableKind) -> DesignSpec {
+    let mut spec = DesignSpec::default();
+    spec.page_table.kind = kind;
+    spec.lookaside.kind = LookasideKind::RangeTlb;
+    spec
+}
+
+fn new_table(kind: TableKind, bed: &mut TestBed) -> Box<dyn PageTable> {
+    build(&design(kind)).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+}
+
+/// One page of the plain model: frame, writable, pages of its size.
+type Plain = BTreeMap<u64, (u64, bool, u64)>;
+
+/// The maximal runs of the plain model that are long enough.
+fn runs(plain: &Plain, threshold: u64) -> Vec<(u64, u64, u64, bool)> {
+    let mut runs: Vec<(u64, u64, u64, bool)> = Vec::new();
+    for (&page, &(frame, writable, pages)) in plain {
+        match runs.last_mut() {
+            Some((base, limit, first, rights))
+                if *limit == page && *first + (page - *base) == frame && *rights == writable =>
+            {
+                *limit += pages;
+            }
+            _ => runs.push((page, page + pages, frame, writable)),
+        }
+    }
+    runs.retain(|run| run.1 - run.0 >= threshold);
+    runs
+}
+
+fn flags(writable: bool) -> PteFlags {
+    PteFlags { writable, user: true, ..PteFlags::default() }
+}
+
+fn page(number: u64, pages: u64) -> Page {
+    Page { start: Vpn(number).start(), size: if pages == 512 { PageSize::SIZE_2M } else { PageSize::SIZE_4K } }
+}
+
+/// What the root register says is a tree of exactly these ranges.
+fn ranges_of(table: &dyn PageTable, bed: &TestBed) -> Vec<(u64, u64, u64, bool)> {
+    fn gather(at: ambulator_base::PhysAddr, bed: &TestBed, all: &mut Vec<(u64, u64, u64, bool)>) {
+        let node = Node::read(at, 36, &bed.memory);
+        for (i, range) in node.ranges.iter().enumerate() {
+            if let Some(child) = node.children.get(i) {
+                gather(*child, bed, all);
+            }
+            all.push((range.base.0, range.limit.0, range.frame.0, range.writable));
+        }
+        if let Some(child) = node.children.get(node.ranges.len()) {
+            gather(*child, bed, all);
+        }
+    }
+    let mut all = Vec::new();
+    gather(ambulator_base::PhysAddr(table.lookaside_registers()[0] & !1), bed, &mut all);
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn ranges_are_the_maximal_runs_after_any_operations(
+        kind in 0usize..3,
+        steps in prop::collection::vec((0u64..96, 0u8..9, 1u64..24), 1..160),
+    ) {
+        let mut bed = TestBed::new(256 << 20).unwrap();
+        let mut table = new_table(KINDS[kind], &mut bed);
+        let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() });
+        let mut plain = Plain::new();
+        let mut now = 0;
+        for (at, what, count) in steps {
+            let mut gone: Vec<Page> = Vec::new();
+            match what {
+                // A run of pages, contiguous in frames with what lies at the same place of another run.
+                0..=3 => {
+                    let (shift, writable) = (u64::from(what % 2) * 1000, what < 3);
+                    for number in at..at + count {
+                        let taken = plain.range(..=number).next_back().is_some_and(|(p, v)| p + v.2 > number);
+                        if !taken {
+                            let frame = 40_000 + shift + number;
+                            let mapping = Mapping { page: page(number, 1), frame: Pfn(frame), flags: flags(writable) };
+                            table.map(mapping, &mut bed.os()).unwrap();
+                            plain.insert(number, (frame, writable, 1));
+                        }
+                    }
+                }
+                // A large page beside the others.
+                4 => {
+                    let number = 512 * (1 + at % 3);
+                    if let std::collections::btree_map::Entry::Vacant(free) = plain.entry(number) {
+                        let frame = 40_960 + number;
+                        table.map(Mapping { page: page(number, 512), frame: Pfn(frame), flags: flags(true) }, &mut bed.os()).unwrap();
+                        free.insert((frame, true, 512));
+                    }
+                }
+                5 | 6 => {
+                    let keys: Vec<u64> = plain.range(at..at + count).map(|(p, _)| *p).collect();
+                    for number in keys {
+                        let (frame, writable, pages) = plain.remove(&number).unwrap();
+                        let entry = table.unmap(page(number, pages), &mut bed.os()).unwrap();
+                        prop_assert_eq!((entry.frame.0, entry.flags.writable, entry.flags.ranged), (frame, writable, false));
+                        gone.push(page(number, pages));
+                    }
+                }
+                7 => {
+                    let keys: Vec<u64> = plain.range(at..at + count).map(|(p, _)| *p).collect();
+                    for number in keys {
+                        let value = plain.get_mut(&number).unwrap();
+                        value.1 = !value.1;
+                        let (writable, pages) = (value.1, value.2);
+                        let entry = table.lookup(Vpn(number).start(), &bed.memory).unwrap();
+                        let flags = PteFlags { writable, ..entry.flags };
+                        let done = table.set_flags(page(number, pages), flags, &mut bed.os());
+                        prop_assert!(done);
+                        gone.push(page(number, pages));
+                    }
+                }
+                _ => {}
+            }
+            for page in gone {
+                tlb.invalidate(Invalidation::Page { asid: Asid(1), page });
+            }
+            prop_assert_eq!(ranges_of(table.as_ref(), &bed), runs(&plain, 8));
+            // The hardware: a range that it returns agrees with the page table at every page, and only pages of ranges have the bit.
+            tlb.load_registers(Asid(1), &TableRegisters(table.lookaside_registers()));
+            now += 1000;
+            for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {
+                for number in [number, number + pages - 1] {
+                    let va = Vpn(number).start();
+                    let found = crate::pte::Pte(0).translation(PageSize::SIZE_4K);
+                    let in_range = runs(&plain, 8).iter().any(|run| run.0 <= number && number < run.1);
+                    let mut port = TestPort::new(&mut bed.memory, 10);
+                    tlb.refill(va, &ambulator_mmu::Translation { ranged: in_range, ..found }, Cycle(now), &mut port);
+                    now += 1000;
+                    let answer = tlb.probe(va, AccessKind::Load, Cycle(now), &mut port).found;
+                    prop_assert_eq!(answer.is_some(), in_range);
+                    if let Some(answer) = answer {
+                        let first = plain.range(..=number).next_back().map(|(p, _)| *p).unwrap();
+                        prop_assert_eq!((answer.frame.0, answer.writable), (frame + number - first, writable));
+                    }
+                }
+            }
+        }
+        for (number, (_, _, pages)) in plain.clone() {
+            table.unmap(page(number, pages), &mut bed.os()).unwrap();
+        }
+        prop_assert_eq!(ranges_of(table.as_ref(), &bed), vec![]);
+    }
+}
+
+#[test]
+fn the_mru_pointer_spares_the_search() {
+    let mut bed = TestBed::new(64 << 20).unwrap();
+    let mut table = new_table(TableKind::Radix, &mut bed);
+    for number in 0..64 {
+        let frame = Pfn(5000 + number + number / 16 * 100);
+        table.map(Mapping { page: page(number, 1), frame, flags: flags(true) }, &mut bed.os()).unwrap();
+    }
+    let run = |mru_pointer: bool, bed: &mut TestBed| {
+        let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() });
+        tlb.load_registers(Asid(1), &TableRegisters(table.lookaside_registers()));
+        let mut port = TestPort::new(&mut bed.memory, 10);
+        let ranged = ambulator_mmu::Translation { ranged: true, ..crate::pte::Pte(0).translation(PageSize::SIZE_4K) };
+        for number in [0, 16, 32, 48] {
+            tlb.refill(Vpn(number).start(), &ranged, Cycle(1000 * (number + 1)), &mut port);
+        }
+        for i in 0..100 {
+            let answer = tlb.probe(Vpn(i % 10).start(), AccessKind::Load, Cycle(1_000_000 + i), &mut port);
+            assert_eq!(answer.found.unwrap().frame, Pfn(5000 + i % 10));
+            assert_eq!(answer.ready, Cycle(1_000_000 + i + 7));
+        }
+        let mut seen = BTreeMap::new();
+        struct Sink<'a>(&'a mut BTreeMap<&'static str, u64>);
+        impl ambulator_base::CounterSink for Sink<'_> {
+            fn counter(&mut self, _prefix: &str, def: &'static ambulator_base::CounterDef, value: u64) {
+                self.0.insert(def.name, value);
+            }
+        }
+        tlb.report("", &mut Sink(&mut seen));
+        (seen["hits"], seen["mru_hits"], seen["comparisons"], seen["walks"])
+    };
+    assert_eq!(run(false, &mut bed), (100, 0, 100 * 2 * 4, 4));
+    assert_eq!(run(true, &mut bed), (100, 100, 100 * 2, 4));
+}
+
+fn eager(spec: &RmmSpec, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
+    let mut placement = EagerPlacement::new(spec);
+    let mut os = PlaceContext { frames: &mut bed.frames, ledger: &mut bed.ledger, costs: &bed.costs };
+    placement.vma_added(ProcessId(0), VirtAddr(0x1000_0000), VirtAddr(0x1000_0000 + pages * 4096), &mut os)
+}
+
+#[test]
+fn requests_are_served_as_figure_5_says() {
+    let mut bed = TestBed::new(256 << 20).unwrap();
+    // 1000 pages: blocks of 512, 256, 128, 64, 32 and 8.
+    let sizes = |ranges: &[EagerRange]| ranges.iter().map(|range| range.pages).collect::<Vec<_>>();
+    let ranges = eager(&RmmSpec::default(), &mut bed, 1000);
+    assert_eq!(sizes(&ranges), [512, 256, 128, 64, 32, 8]);
+    let mut at = 0x1000_0000;
+    for range in &ranges {
+        assert_eq!(range.start.0, at);
+        at += range.pages * 4096;
+    }
+    assert!(eager(&RmmSpec::default(), &mut bed, 7).is_empty(), "below the threshold");
+    // The two improvements that the prototype left out.
+    let cut = RmmSpec { cut_blocks: true, ..RmmSpec::default() };
+    let free = bed.frames.free_frames();
+    assert_eq!(sizes(&eager(&cut, &mut bed, 1000)), [1000]);
+    assert_eq!(bed.frames.free_frames(), free - 1000, "the rest went back");
+    let mut bed = TestBed::new(256 << 20).unwrap();
+    let join = RmmSpec { join_blocks: true, ..RmmSpec::default() };
+    let ranges = eager(&join, &mut bed, 3000);
+    assert!(ranges.windows(2).all(|pair| pair[0].frame.0 + pair[0].pages == pair[1].frame.0), "{ranges:?}");
+}
+
+#[test]
+fn fragmented_memory_is_left_to_demand_paging() {
+    let mut bed = TestBed::new(256 << 20).unwrap();
+    bed.scatter(6);
+    assert!(eager(&RmmSpec::default(), &mut bed, 1000).is_empty());
+    let stubborn = RmmSpec { fragmentation_limit: 1.0, ..RmmSpec::default() };
+    assert_eq!(eager(&stubborn, &mut bed, 1000).iter().map(|range| range.pages).sum::<u64>(), 1000);
+}
+
+#[test]
+fn any_table_with_ranges_beside_it_is_still_a_table() {
+    for kind in KINDS {
+        for eager_bits in [false, true] {
+            let mut spec = design(kind);
+            spec.lookaside.rmm.eager_bits = eager_bits;
+            let copied_entries = kind == TableKind::Flattened;
+            let options = Options { ops: 600, copied_entries, ..Options::default() };
+            // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
+            let done = conformance::check(|| build(&spec), &options);
+            assert_eq!(done.is_ok(), !eager_bits, "{kind:?}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn absurd_settings_are_named() {
+    let spec = RmmSpec { entries: 0, va_bits: 50, threshold: 1, fragmentation_limit: 2.0, ..RmmSpec::default() };
+    assert_eq!(spec.validate("design.lookaside.rmm").len(), 4);
+    let mut spec = design(TableKind::Radix);
+    spec.page_table.radix.levels = 5;
+    assert!(spec.validate("design")[0].contains("`design.lookaside.rmm.va_bits` is 48"));
+    spec.lookaside.rmm.va_bits = 57;
+    assert_eq!(spec.validate("design"), Vec::<String>::new());
+}
