@@ -57,8 +57,9 @@ pub fn program_request(
     };
     let mut below: Vec<Arc<Source>> = Vec::new();
     if let Some(source) = workload {
-        let label = Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
-        request.label = Some(label);
+        // A file goes by its name, a preset by its own, which may have a dot.
+        let stem = Path::new(name).file_stem().filter(|_| preset(PresetKind::Workload, name).is_none());
+        request.label = Some(stem.map_or(name.into(), |stem| stem.to_string_lossy().into_owned()));
         request.name = bases(&source, &mut below)?;
     }
     let programs = program_tree();
