@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 
@@ -67,6 +68,11 @@ def main():
         got = best(times, "simulated_accesses", *command) / 1e6
         line(f"functional, {program} {footprint}, radix", f"{got:.1f} M accesses/s", ">= 40", got >= 40, " ".join(command))
 
+    generate = ["cargo", "run", "--release", "-q", "-p", "ambulator-workloads", "--example", "generate_bench", "512", "gups", "bfs", "cc", "tc"]
+    for name, measured in generation(generate):
+        goal = 100 if name.startswith("gups") else 50
+        line(f"records generated, {name}", f"{measured:.0f} M/s", f">= {goal}", measured >= goal, " ".join(generate))
+
     eight = "radix,thp,flattened,asap,l2tlb-128k,ideal,perfect-tlb,radix-5level"
     command = ["compare", "bfs", "--footprint", "1GiB", "--instructions", "20M", *one]
     alone = min(wall(*command, "--designs", "radix") for _ in range(times))
@@ -91,6 +97,13 @@ def main():
         print(f"      gups {footprint:>3} GiB: {cost:.0f} ns of host time an access", flush=True)
     spread = max(costs) / min(costs) - 1
     line("cost an access from the least to the greatest footprint", f"+{100 * spread:.0f}%", "<= 25%", spread <= 0.25, "as above")
+
+
+def generation(command):
+    """Programs and how many million records a second each makes."""
+    for row in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[1:]:
+        name, rest = row[:44].strip(), row[44:].split()
+        yield name, float(rest[2])
 
 
 def wall(*arguments):
