@@ -52,6 +52,12 @@ Examples:
   ambulator capture --every 1G --window 10M --take 200M -- redis-server --port 7777
   ambulator compare --live --designs radix,thp,ideal --instructions 20M -- sort words.txt")]
     Capture(CaptureArguments),
+    /// Look at a real process's address space: how regular it is, and what page tables would need for it.
+    #[command(after_help = "\
+Examples:
+  ambulator layout --pid 1234           # frames need root (CAP_SYS_ADMIN); the rest works without
+  ambulator layout --maps saved-maps.txt --json")]
+    Layout(LayoutArguments),
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
@@ -231,6 +237,20 @@ pub struct CaptureArguments {
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<String>,
+}
+
+/// Whose address space.
+#[derive(Args)]
+pub struct LayoutArguments {
+    /// A live process.
+    #[arg(long, required_unless_present = "maps", conflicts_with = "maps")]
+    pub pid: Option<u32>,
+    /// A copy of /proc/PID/maps.
+    #[arg(long, value_name = "FILE")]
+    pub maps: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

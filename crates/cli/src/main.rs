@@ -5,6 +5,7 @@ mod capture;
 mod compare;
 mod inspect;
 mod interrupt;
+mod layout;
 mod progress;
 mod reproduce;
 mod trace;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => compare::run(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
+        Command::Layout(arguments) => layout::layout(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => inspect::explain(&arguments),

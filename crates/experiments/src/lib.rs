@@ -2,6 +2,7 @@
 
 mod document;
 mod figure;
+pub mod layout;
 mod number;
 mod output;
 mod reproduce;

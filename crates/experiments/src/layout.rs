@@ -1,0 +1,310 @@
+//! The address space of a real Linux process: how regular it is, and what page tables would need for it.
+//!
+//! From `/proc/PID/maps` alone comes the virtual half: areas, gap-1 coverage (LVM Sec. 3.1), ranges and ranges for 99% (RMM
+//! Table 2). `/proc/PID/pagemap` says which pages are resident and, with the right to read frame numbers (`CAP_SYS_ADMIN`), where; from
+//! that come the ranges that are contiguous in both address spaces. What tables need is measured: the resident pages are mapped
+//! into each of them.
+
+use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
+use ambulator_designs::conformance::TestBed;
+use ambulator_designs::{DesignSpec, LookasideKind, TableKind, build};
+use ambulator_os::{Mapping, PteFlags};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// First page.
+    pub start: u64,
+    /// The page behind the last.
+    pub end: u64,
+    /// `rwx` as bits 4, 2, 1.
+    pub rights: u8,
+    /// What lies behind it; empty for anonymous memory.
+    pub name: String,
+}
+
+/// Reads the text of `/proc/PID/maps`; `name` is how errors call it.
+///
+/// # Errors
+/// The line that is none of such a file's.
+pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
+    let mut areas = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = || {
+            format!(
+                "{name}:{}: `{line}` is no line of /proc/PID/maps, such as `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
+                at + 1
+            )
+        };
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next().and_then(|range| range.split_once('-')).ok_or_else(wrong)?;
+        let address = |text: &str| u64::from_str_radix(text, 16).map_err(|_| wrong());
+        let (start, end) = (address(start)?, address(end)?);
+        let rights = words.next().filter(|rights| rights.len() >= 3).ok_or_else(wrong)?.as_bytes();
+        if start >= end || (start | end) % FRAME_BYTES != 0 {
+            return Err(wrong());
+        }
+        let bit = |at: usize, letter: u8, bit: u8| if rights[at] == letter { bit } else { 0 };
+        areas.push(Area {
+            start: start >> FRAME_SHIFT,
+            end: end >> FRAME_SHIFT,
+            rights: bit(0, b'r', 4) | bit(1, b'w', 2) | bit(2, b'x', 1),
+            name: words.nth(3).unwrap_or_default().to_owned(),
+        });
+    }
+    // The kernel's own page (vsyscall) is no user page.
+    areas.retain(|area| area.end <= 1 << (57 - FRAME_SHIFT));
+    if areas.windows(2).any(|pair| pair[0].end > pair[1].start) {
+        return Err(format!("{name}: areas overlap or are out of order"));
+    }
+    Ok(areas)
+}
+
+/// A resident page: number, frame (0 without the right to know), rights.
+type Resident = (u64, u64, u8);
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LayoutReport {
+    /// Areas that can be accessed at all.
+    pub areas: u64,
+    /// 4 KiB pages of these areas.
+    pub mapped_pages: u64,
+    /// Whether residency is known; otherwise every mapped page counts as resident.
+    pub residency_known: bool,
+    /// Resident 4 KiB pages.
+    pub resident_pages: u64,
+    /// Share of resident pages whose successor among them is the next page number (LVM Fig. 2).
+    pub gap_1_coverage: f64,
+    /// Runs of resident pages with the same rights.
+    pub ranges: u64,
+    /// Fewest of them that hold 99% of the resident pages (RMM Table 2).
+    pub ranges_for_99_percent: u64,
+    /// Whether frame numbers could be read.
+    pub frames_known: bool,
+    /// Runs that are contiguous in both address spaces, with the same rights.
+    pub physical_ranges: u64,
+    /// Fewest of these that hold 99%.
+    pub physical_ranges_for_99_percent: u64,
+    /// Resident pages in aligned and contiguous 2 MiB: huge pages, or what could be some.
+    pub pages_in_aligned_2m: u64,
+    /// Bytes that page tables need for the resident pages at 4 KiB: name, bytes, largest contiguous allocation.
+    pub tables: Vec<(String, u64, u64)>,
+}
+
+/// Looks at a live process.
+///
+/// # Errors
+/// No such process, or no right to look at it.
+pub fn of_process(pid: u32) -> Result<LayoutReport, String> {
+    let maps = format!("/proc/{pid}/maps");
+    let text = std::fs::read_to_string(&maps).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => format!("there is no process {pid}"),
+        _ => format!("{maps} cannot be read: {e}"),
+    })?;
+    let areas = parse_maps(&maps, &text)?;
+    match resident(pid, &areas) {
+        Ok(resident) => Ok(report(&areas, Some(resident))),
+        Err(_) => Ok(report(&areas, None)),
+    }
+}
+
+/// Looks at a copy of a process's maps: the virtual half.
+///
+/// # Errors
+/// A file that cannot be read, or a line that is none of such a file's.
+pub fn of_maps(path: &Path) -> Result<LayoutReport, String> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{name} cannot be read: {e}"))?;
+    Ok(report(&parse_maps(&name, &text)?, None))
+}
+
+/// Resident pages by the kernel's `pagemap`: 8 bytes a page, bit 63 present, bits 0 to 54 the frame.
+fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
+    const PRESENT: u64 = 1 << 63;
+    const FRAME: u64 = (1 << 55) - 1;
+    const AT_ONCE: u64 = 1 << 16;
+    let mut pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
+    let mut pages = Vec::new();
+    let mut buffer = vec![0; AT_ONCE as usize * 8];
+    for area in areas {
+        let mut at = area.start;
+        while at < area.end {
+            let count = AT_ONCE.min(area.end - at);
+            let bytes = &mut buffer[..count as usize * 8];
+            pagemap.seek(SeekFrom::Start(at * 8))?;
+            pagemap.read_exact(bytes)?;
+            for (i, entry) in bytes.chunks_exact(8).enumerate() {
+                let entry = entry.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+                if entry & PRESENT != 0 {
+                    pages.push((at + i as u64, entry & FRAME, area.rights));
+                }
+            }
+            at += count;
+        }
+    }
+    Ok(pages)
+}
+
+/// How many of the runs, the longest first, hold 99% of `all`.
+fn for_99_percent(runs: &mut [u64], all: u64) -> u64 {
+    runs.sort_unstable_by(|a, b| b.cmp(a));
+    let wanted = (all as f64 * 0.99).ceil() as u64;
+    let mut held = 0;
+    runs.iter()
+        .position(|run| {
+            held += run;
+            held >= wanted
+        })
+        .map_or(0, |at| at as u64 + 1)
+}
+
+/// Lengths of maximal runs of pages that `follows` joins.
+fn runs(pages: &[Resident], follows: impl Fn(&Resident, &Resident) -> bool) -> Vec<u64> {
+    let mut runs: Vec<u64> = Vec::new();
+    for (at, page) in pages.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if at > 0 && follows(&pages[at - 1], page) => *run += 1,
+            _ => runs.push(1),
+        }
+    }
+    runs
+}
+
+fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
+    // What cannot be accessed at all holds nothing: guard pages, reserved space.
+    let usable: Vec<&Area> = areas.iter().filter(|area| area.rights != 0).collect();
+    let mapped_pages = usable.iter().map(|area| area.end - area.start).sum();
+    let residency_known = resident.is_some();
+    let pages = resident.unwrap_or_else(|| {
+        usable.iter().flat_map(|area| (area.start..area.end).map(|page| (page, 0, area.rights))).collect()
+    });
+    let all = pages.len() as u64;
+    let next = |a: &Resident, b: &Resident| a.0 + 1 == b.0;
+    let beside = pages.windows(2).filter(|pair| next(&pair[0], &pair[1])).count();
+    let mut virtual_runs = runs(&pages, |a, b| next(a, b) && a.2 == b.2);
+    let frames_known = pages.iter().any(|page| page.1 != 0);
+    let both = |a: &Resident, b: &Resident| next(a, b) && a.2 == b.2 && a.1 + 1 == b.1;
+    let mut physical_runs = if frames_known { runs(&pages, both) } else { Vec::new() };
+    let mut in_2m = 0;
+    let mut at = 0;
+    while frames_known && at + 512 <= pages.len() {
+        let (page, frame, _) = pages[at];
+        let whole = page % 512 == 0
+            && frame % 512 == 0
+            && (0..512).all(|i| pages[at + i].0 == page + i as u64 && pages[at + i].1 == frame + i as u64);
+        in_2m += if whole { 512 } else { 0 };
+        at += if whole { 512 } else { 1 };
+    }
+    LayoutReport {
+        areas: usable.len() as u64,
+        mapped_pages,
+        residency_known,
+        resident_pages: all,
+        gap_1_coverage: if all > 1 { beside as f64 / (all - 1) as f64 } else { 0.0 },
+        ranges: virtual_runs.len() as u64,
+        ranges_for_99_percent: for_99_percent(&mut virtual_runs, all),
+        frames_known,
+        physical_ranges: physical_runs.len() as u64,
+        physical_ranges_for_99_percent: for_99_percent(&mut physical_runs, all),
+        pages_in_aligned_2m: in_2m,
+        tables: tables(&pages, frames_known),
+    }
+}
+
+/// Maps the pages into each table and says what that took.
+fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
+    let designs = [
+        ("radix", TableKind::Radix, false),
+        ("flattened", TableKind::Flattened, false),
+        ("hashed", TableKind::Hashed, false),
+        ("range table (beside radix)", TableKind::Radix, true),
+    ];
+    let mut found = Vec::new();
+    for (name, kind, ranged) in designs {
+        let mut spec = DesignSpec::default();
+        spec.page_table.kind = kind;
+        spec.page_table.radix.levels = 5;
+        spec.page_table.flattened.levels = 5;
+        spec.page_table.hashed.va_bits = 57;
+        spec.lookaside.rmm.va_bits = 57;
+        if ranged {
+            spec.lookaside.kind = LookasideKind::RangeTlb;
+        }
+        let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
+        let Ok(mut table) = build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) else { continue };
+        let before = table.footprint().bytes;
+        for (at, &(page, frame, rights)) in pages.iter().enumerate() {
+            // Frames that are not known are as contiguous as the pages: what the best allocator would give.
+            let frame = if frames_known { frame } else { (1 << 30) + page % (1 << 30) + at as u64 / (1 << 30) };
+            let flags =
+                PteFlags { writable: rights & 2 != 0, executable: rights & 1 != 0, user: true, ..PteFlags::default() };
+            let page = Page { start: VirtAddr(Vpn(page).0 << FRAME_SHIFT), size: PageSize::SIZE_4K };
+            if table.map(Mapping { page, frame: Pfn(frame), flags }, &mut bed.os()).is_err() {
+                break;
+            }
+        }
+        let footprint = table.footprint();
+        // Of the ranged table, the part that stands beside the page table.
+        let bytes = match found.first() {
+            Some((_, radix, _)) if ranged => footprint.bytes.saturating_sub(*radix),
+            _ => footprint.bytes.max(before),
+        };
+        found.push((name.to_owned(), bytes, footprint.largest_contiguous));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+555555554000-555555556000 r--p 00000000 fe:01 123 /usr/bin/x
+555555556000-55555555a000 r-xp 00002000 fe:01 123 /usr/bin/x
+7ffff0000000-7ffff0400000 rw-p 00000000 00:00 0
+7ffff0400000-7ffff0401000 ---p 00000000 00:00 0
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
+";
+
+    #[test]
+    fn maps_are_read_and_the_virtual_half_is_counted() {
+        let areas = parse_maps("maps", MAPS).unwrap();
+        assert_eq!(areas.len(), 4);
+        assert_eq!((areas[1].rights, areas[1].name.as_str(), areas[2].name.as_str()), (5, "/usr/bin/x", ""));
+        let report = report(&areas, None);
+        assert_eq!((report.areas, report.mapped_pages, report.ranges, report.frames_known), (3, 1030, 3, false));
+        assert_eq!(report.ranges_for_99_percent, 1);
+        assert!((report.gap_1_coverage - 1028.0 / 1029.0).abs() < 1e-12);
+        // Five levels: the root, and four nodes for the pages at each end.
+        let radix = report.tables.iter().find(|t| t.0 == "radix").unwrap();
+        assert_eq!(radix.1, (1 + 1 + 2 + 2 + 1 + 2) * 4096, "root, L4, two L3, two L2, one and two L1");
+    }
+
+    #[test]
+    fn frames_tell_physical_ranges() {
+        let areas = parse_maps("maps", MAPS).unwrap();
+        // 1024 pages in two runs of frames, the first of them aligned to 2 MiB.
+        let first = 0x7_ffff_0000;
+        let pages: Vec<Resident> =
+            (0..1024).map(|i| (first + i, if i < 600 { 512 * 7 + i } else { 90_001 + i }, 6)).collect();
+        let report = report(&areas, Some(pages));
+        assert_eq!((report.ranges, report.physical_ranges, report.physical_ranges_for_99_percent), (1, 2, 2));
+        assert_eq!(report.pages_in_aligned_2m, 512);
+        let ranges = report.tables.iter().find(|t| t.0.starts_with("range table")).unwrap();
+        assert_eq!(ranges.1, 4096, "two ranges fit one frame of nodes");
+    }
+
+    #[test]
+    fn wrong_lines_are_told() {
+        assert!(parse_maps("m", "hello\n").unwrap_err().starts_with("m:1: `hello`"));
+        assert!(parse_maps("m", "2000-1000 rw-p 0 0 0\n").unwrap_err().contains("m:1"));
+        assert!(of_process(u32::MAX).unwrap_err().contains("there is no process"));
+        let own = of_process(std::process::id()).unwrap();
+        assert!(own.resident_pages > 100 && own.areas > 5);
+    }
+}
