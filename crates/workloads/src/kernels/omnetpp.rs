@@ -59,7 +59,8 @@ impl OmnetppSpec {
     /// Bytes for each host: itself with a gate, its pending message, its entry in its switch, its share of the switch.
     fn hosts(&self) -> u64 {
         let own = MODULE_BYTES + GATE_BYTES + MESSAGE_BYTES + ADDRESS_BYTES + 4 * CHUNK_BYTES + 16;
-        let shared = (MODULE_BYTES + 2 * CHUNK_BYTES) / u64::from(self.ports.max(1)) + GATE_BYTES;
+        let ports = u64::from(self.ports.max(1));
+        let shared = (MODULE_BYTES + 2 * CHUNK_BYTES + GATE_BYTES * (2 * ports + 1)) / ports;
         self.footprint / (own + shared)
     }
 }
