@@ -4,9 +4,9 @@ use ambulator_base::{
     AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_designs::conformance::TestPort;
-use ambulator_designs::{DesignSpec, TableKind, build};
+use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, TableKind, build};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
-use ambulator_mmu::{Invalidation, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{Invalidation, Lookaside, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
 
 const START: u64 = 0x5555_4000_0000;
@@ -16,15 +16,17 @@ const MEMORY: u64 = 256 << 20;
 struct Machine {
     kernel: Kernel,
     walker: Box<dyn Walker>,
+    /// The structure beside the L2 TLB, where the design has one.
+    lookaside: Option<Box<dyn Lookaside>>,
+    /// How often it answered.
+    answered: u64,
     random: Random,
     now: u64,
 }
 
 impl Machine {
-    fn new(kind: TableKind, policy: PageSizePolicy, seed: u64) -> Machine {
-        let mut design = DesignSpec::default();
-        design.page_table.kind = kind;
-        let mut parts = build(&design);
+    fn new(design: &DesignSpec, policy: PageSizePolicy, seed: u64) -> Machine {
+        let mut parts = build(design);
         let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
         let kernel = Kernel::new(
             &spec,
@@ -34,7 +36,8 @@ impl Machine {
             parts.tables,
             parts.placement,
         );
-        Machine { kernel, walker: (parts.new_walker)(0), random: Random::new(seed), now: 0 }
+        let (walker, lookaside) = ((parts.new_walker)(0), (parts.new_lookaside)(0));
+        Machine { kernel, walker, lookaside, answered: 0, random: Random::new(seed), now: 0 }
     }
 
     /// What the simulator does after each action of the kernel.
@@ -42,11 +45,15 @@ impl Machine {
         let mut shootdowns: Vec<Shootdown> = Vec::new();
         self.kernel.take_shootdowns(&mut shootdowns);
         for shootdown in shootdowns {
-            self.walker.invalidate(match shootdown {
+            let what = match shootdown {
                 Shootdown { global: true, .. } => Invalidation::All,
                 Shootdown { asid, page: Some(page), .. } => Invalidation::Page { asid, page },
                 Shootdown { asid, .. } => Invalidation::Asid(asid),
-            });
+            };
+            self.walker.invalidate(what);
+            if let Some(lookaside) = &mut self.lookaside {
+                lookaside.invalidate(what);
+            }
         }
     }
 
@@ -64,10 +71,31 @@ impl Machine {
         self.walker.walk(va, access, Cycle(self.now), &mut port)
     }
 
+    /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights.
+    fn look_aside(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
+        let Some(lookaside) = &mut self.lookaside else { return };
+        let registers = TableRegisters(self.kernel.lookaside_registers(process));
+        lookaside.load_registers(self.kernel.asid(process), &registers);
+        self.now += 1000;
+        let truth = self.kernel.truth(process, va);
+        let mut port = TestPort::new(&mut self.kernel.memory, 50);
+        if let Some(found) = lookaside.probe(va, access, Cycle(self.now), &mut port).found {
+            assert!(truth.present(), "{va:?} is not there, and the lookaside has {found:?}");
+            assert_eq!(found.physical(va).pfn(), truth.frame(), "{va:?}");
+            assert!(!found.writable || truth.writable(), "{va:?} may not be written");
+            self.answered += 1;
+        }
+    }
+
     /// Walks against the kernel's truth, faults where there is no page.
     fn access(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
         for _ in 0..3 {
+            self.look_aside(process, va, access);
             let walk = self.walk(process, va, access);
+            if let (WalkOutcome::Mapped(found), Some(lookaside)) = (&walk.outcome, &mut self.lookaside) {
+                let mut port = TestPort::new(&mut self.kernel.memory, 50);
+                lookaside.refill(va, found, Cycle(self.now), &mut port);
+            }
             let truth = self.kernel.truth(process, va);
             let mut allowed = false;
             match walk.outcome {
@@ -103,8 +131,9 @@ fn map(start: u64, len: u64) -> VmEvent {
     VmEvent::Map { start: VirtAddr(start), len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous }
 }
 
-fn life(kind: TableKind, policy: PageSizePolicy) {
-    let mut machine = Machine::new(kind, policy, 5);
+/// Returns how often the lookaside answered.
+fn life(design: &DesignSpec, policy: PageSizePolicy) -> u64 {
+    let mut machine = Machine::new(design, policy, 5);
     let free = machine.kernel.frames.free_frames();
     let parent = machine.kernel.spawn().unwrap();
     machine.event(parent, &map(START, LEN));
@@ -151,6 +180,13 @@ fn life(kind: TableKind, policy: PageSizePolicy) {
         machine.event(process, &VmEvent::Exit { process });
     }
     assert_eq!(machine.kernel.frames.free_frames(), free);
+    machine.answered
+}
+
+fn design(kind: TableKind) -> DesignSpec {
+    let mut design = DesignSpec::default();
+    design.page_table.kind = kind;
+    design
 }
 
 #[test]
@@ -163,7 +199,24 @@ fn walks_find_what_the_kernel_knows() {
             PageSizePolicy::Khugepaged,
             PageSizePolicy::Reservation,
         ] {
-            life(kind, policy);
+            life(&design(kind), policy);
+        }
+    }
+}
+
+#[test]
+fn ranges_hold_what_the_kernel_knows_over_any_table() {
+    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Hashed] {
+        for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
+            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
+                let mut design = design(kind);
+                design.lookaside.kind = LookasideKind::RangeTlb;
+                design.placement.kind = placement;
+                let answered = life(&design, policy);
+                // Random first touches under demand paging make few ranges.
+                let least = if placement == PlacementKind::Eager { 100 } else { 1 };
+                assert!(answered >= least, "{kind:?} {placement:?} {policy:?}: ranges answered {answered} times");
+            }
         }
     }
 }

@@ -16,6 +16,7 @@
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
+use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Random, RecordSource, VirtAddr};
 use schemars::JsonSchema;
@@ -46,6 +47,9 @@ pub struct CannealSpec {
     /// Threads, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
+    /// Whose heap the objects come from.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
+    pub heap: HeapModel,
 }
 
 impl Default for CannealSpec {
@@ -58,6 +62,7 @@ impl Default for CannealSpec {
             temperature: 2000.0,
             temperatures: 6000,
             threads: 1,
+            heap: HeapModel::default(),
         }
     }
 }
@@ -230,6 +235,7 @@ struct Canneal(CannealSpec);
 
 impl Program for Canneal {
     fn run(self: Box<Self>, on: &mut Execution) {
+        on.use_heap(self.0.heap);
         let mut netlist = Netlist::new(&self.0, on);
         on.begin_region();
         self.anneal(on, &mut netlist, |_| ());

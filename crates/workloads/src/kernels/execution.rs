@@ -77,6 +77,11 @@ impl Execution {
         on
     }
 
+    /// Takes objects from this heap instead of the C library's; before the first is taken.
+    pub fn use_heap(&mut self, model: HeapModel) {
+        self.heap = Heap::new(model, &self.space);
+    }
+
     /// Number of the next record; the first is 1.
     #[inline(always)]
     fn next(&self) -> u64 {

@@ -16,6 +16,7 @@
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
+use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Random, RecordSource, VirtAddr};
 use schemars::JsonSchema;
@@ -37,11 +38,14 @@ pub struct OmnetppSpec {
     /// Events, after which the program ends.
     #[schemars(extend("x-unit" = "count"))]
     pub events: u64,
+    /// Whose heap the objects come from.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
+    pub heap: HeapModel,
 }
 
 impl Default for OmnetppSpec {
     fn default() -> Self {
-        OmnetppSpec { footprint: 165 << 20, seed: 1, ports: 16, events: 1 << 40 }
+        OmnetppSpec { footprint: 165 << 20, seed: 1, ports: 16, events: 1 << 40, heap: HeapModel::default() }
     }
 }
 
@@ -259,6 +263,7 @@ enum Step {
 impl Omnetpp {
     fn simulate(&self, on: &mut Execution, mut tell: impl FnMut(Step)) {
         let spec = &self.0;
+        on.use_heap(spec.heap);
         let network = Network { hosts: spec.hosts() as u32, ports: spec.ports };
         let switches = network.switches();
         let module = |on: &mut Execution, gates: u64| {
