@@ -3,6 +3,7 @@
 
 pub mod asap;
 pub mod conformance;
+pub mod elastic;
 pub mod flattened;
 pub mod frames;
 pub mod hashed;

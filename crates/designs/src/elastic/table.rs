@@ -1,0 +1,552 @@
+//! The algorithm: insertion, removal, and resizes that go on beside them.
+
+use super::{ElasticSpec, MAX_WAYS, Place, Resize, Side, Way};
+use ambulator_base::Random;
+
+/// Re-insertions that are told apart in histograms; the last bucket holds that many and more.
+pub const REINSERTION_BUCKETS: usize = 16;
+
+/// How a resize can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// The new table shares the old one's memory (ME-HPT Sec. IV-C).
+    InPlace,
+    /// The new table is [`Side::New`], and both are there until all has been moved.
+    OutOfPlace,
+    /// As [`Room::OutOfPlace`], but all must be moved before anyone looks: hardware has no place for both.
+    AtOnce,
+}
+
+/// Why an entry was not inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused<E> {
+    /// The table must grow, and the arena has no room.
+    NoRoom(E),
+    /// Growing does not help: the table is nearly empty, and the slots of this entry are all taken by entries that share them.
+    Collides,
+}
+
+/// Where the slots of an elastic table lie, and what lies in them.
+///
+/// An arena knows nothing of where an entry belongs: it holds what it is given where it is told to.
+pub trait Arena {
+    /// What an occupied slot holds.
+    type Entry;
+    /// Why there is no room for a larger table.
+    type Error;
+
+    /// The hashes of what lies at `at`, none if the slot is empty.
+    fn hashes_at(&self, at: Place) -> Option<[u32; MAX_WAYS]>;
+
+    /// The hashes of an entry.
+    fn hashes_of(&self, entry: &Self::Entry) -> [u32; MAX_WAYS];
+
+    /// Puts `entry` (nothing: empties the slot) and hands out what was there.
+    fn exchange(&mut self, at: Place, entry: Option<Self::Entry>) -> Option<Self::Entry>;
+
+    /// Makes room for a way of `from` slots to become one of `to` slots (twice or half; `from` is 0 for a way that does
+    /// not exist yet: what is made is [`Side::Old`]).
+    ///
+    /// # Errors
+    /// When there is no room; then nothing has changed.
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, Self::Error>;
+
+    /// The resize is done: out of place, what was [`Side::New`] is [`Side::Old`] from now on and the old table, empty, goes;
+    /// in place, the upper half of a way that has shrunk goes.
+    fn end(&mut self, way: usize, to: u64, in_place: bool);
+
+    /// The resize is called off: all is in the old table, and what `begin` added goes.
+    fn abandon(&mut self, way: usize, from: u64, in_place: bool);
+}
+
+/// An entry that finds no place although no more than this share of the slots is taken will not find one in a larger table.
+const HOPELESS: f64 = 0.05;
+
+/// What a table has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ElasticCounters {
+    /// Times that each way began to double.
+    pub upsizes: [u64; MAX_WAYS],
+    /// Times that each way began to halve.
+    pub downsizes: [u64; MAX_WAYS],
+    /// Of the upsizes, those that an insertion asked for which pushed on too many entries.
+    pub early_upsizes: u64,
+    /// Resizes out of place.
+    pub out_of_place: u64,
+    /// Resizes that were brought to their end at once, since the next one was due.
+    pub hurried: u64,
+    /// Downsizes called off.
+    pub cancelled: u64,
+    /// Entries that upsizes moved to another slot.
+    pub upsize_moved: u64,
+    /// Entries that upsizes in place left where they were.
+    pub upsize_stayed: u64,
+    /// Entries that downsizes moved, or left in place.
+    pub downsize_rehashed: u64,
+    /// Insertions, by the number of entries that each pushed on.
+    pub insertions: [u64; REINSERTION_BUCKETS],
+    /// Rehashed entries, by the number of entries that each pushed on.
+    pub rehashes: [u64; REINSERTION_BUCKETS],
+    /// Entries pushed on, by insertions and rehashes.
+    pub reinsertions: u64,
+}
+
+/// The state of an elastic cuckoo table; the slots are in an [`Arena`].
+///
+/// Every entry is in the one slot that each of its ways gives it ([`Way::locate`]), also while ways resize: a look-up
+/// reads at most one slot a way. No entry is ever lost: a growing way takes entries without conflict (an entry
+/// either stays or moves to a slot that no other could have), and a shrinking way can be called off as long as it is not done.
+#[derive(Clone, Debug)]
+pub struct Elastic {
+    spec: ElasticSpec,
+    ways: [Way; MAX_WAYS],
+    taken: [u64; MAX_WAYS],
+    random: Random,
+    /// The way whose rehash pointer advances next.
+    turn: usize,
+    /// The slots that the insertion under way has been through.
+    path: Vec<Place>,
+    /// Ways whose resize began since the last [`Elastic::advance`].
+    fresh: [bool; MAX_WAYS],
+    /// What was done.
+    pub counters: ElasticCounters,
+}
+
+impl Elastic {
+    /// A table without ways, of a validated spec; [`Elastic::create`] makes them.
+    pub fn new(spec: &ElasticSpec) -> Elastic {
+        Elastic {
+            spec: spec.clone(),
+            ways: [Way::default(); MAX_WAYS],
+            taken: [0; MAX_WAYS],
+            random: Random::for_purpose(spec.seed, "elastic cuckoo table"),
+            turn: 0,
+            path: Vec::with_capacity(spec.max_reinsertions as usize + 1),
+            fresh: [false; MAX_WAYS],
+            counters: ElasticCounters::default(),
+        }
+    }
+
+    /// The ways.
+    #[inline(always)]
+    pub fn ways(&self) -> &[Way] {
+        &self.ways[..self.spec.ways]
+    }
+
+    /// Slots taken in each way.
+    pub fn taken(&self) -> &[u64] {
+        &self.taken[..self.spec.ways]
+    }
+
+    /// Entries.
+    pub fn len(&self) -> u64 {
+        self.taken.iter().sum()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether its ways have been created.
+    pub fn exists(&self) -> bool {
+        self.ways[0].slots > 0
+    }
+
+    /// Whether any way is being resized.
+    pub fn resizes(&self) -> bool {
+        self.ways().iter().any(|way| way.resize.is_some())
+    }
+
+    /// The slots in which an entry of these hashes can be: one a way.
+    #[inline(always)]
+    pub fn places(&self, hashes: [u32; MAX_WAYS]) -> impl Iterator<Item = Place> {
+        self.ways().iter().zip(hashes).enumerate().map(|(way, (state, hash))| {
+            let (side, index) = state.locate(hash);
+            Place { way, side, index }
+        })
+    }
+
+    /// All slots that there are, empty ones too.
+    pub fn slots(&self) -> impl Iterator<Item = Place> {
+        self.ways().iter().enumerate().flat_map(|(way, state)| {
+            let (old, new) = match state.resize {
+                Some(Resize { to, in_place: true, .. }) => (state.slots.max(to), 0),
+                Some(Resize { to, in_place: false, .. }) => (state.slots, to),
+                None => (state.slots, 0),
+            };
+            let side = |side: Side, slots: u64| (0..slots).map(move |index| Place { way, side, index });
+            side(Side::Old, old).chain(side(Side::New, new))
+        })
+    }
+
+    /// Makes the ways, each of the initial size.
+    ///
+    /// # Errors
+    /// The arena's, when there is no room; then nothing has changed.
+    pub fn create<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
+        let slots = self.spec.initial_slots;
+        for way in 0..self.spec.ways {
+            if let Err(error) = arena.begin(way, 0, slots) {
+                (0..way).for_each(|way| arena.abandon(way, 0, true));
+                return Err(error);
+            }
+        }
+        self.ways[..self.spec.ways].fill(Way { slots, resize: None });
+        Ok(())
+    }
+
+    /// Gives all of the arena back; every slot must be empty or of no more use.
+    pub fn destroy<A: Arena>(&mut self, arena: &mut A) {
+        for way in 0..self.spec.ways {
+            let Way { slots, resize } = std::mem::take(&mut self.ways[way]);
+            if let Some(resize) = resize {
+                arena.abandon(way, slots, resize.in_place);
+            }
+            if slots > 0 {
+                arena.abandon(way, 0, true);
+            }
+        }
+        self.taken = [0; MAX_WAYS];
+    }
+
+    /// Inserts an entry whose key is not there. [`Elastic::advance`] should follow.
+    ///
+    /// # Errors
+    /// With the entry, when the table must grow and cannot, or growing does not help. All entries are where a look-up
+    /// finds them, and resizes that this call began are called off.
+    pub fn insert<A: Arena>(&mut self, arena: &mut A, entry: A::Entry) -> Result<(), (Refused<A::Error>, A::Entry)> {
+        if let Err(error) = self.grow_when_full(arena) {
+            self.call_off(arena);
+            return Err((Refused::NoRoom(error), entry));
+        }
+        let mut entry = entry;
+        loop {
+            let way = self.choose(None);
+            match self.push(arena, entry, way) {
+                Ok(pushed) => {
+                    self.counters.insertions[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
+                    return Ok(());
+                }
+                Err(back) => {
+                    entry = back;
+                    if self.len() as f64 <= HOPELESS * self.slots_in_all() as f64 {
+                        return Err((Refused::Collides, entry));
+                    }
+                    if let Err(error) = self.grow_early(arena) {
+                        self.call_off(arena);
+                        return Err((Refused::NoRoom(error), entry));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes out the entry at `at`. [`Elastic::advance`] should follow.
+    pub fn remove<A: Arena>(&mut self, arena: &mut A, at: Place) -> Option<A::Entry> {
+        let entry = arena.exchange(at, None)?;
+        self.taken[at.way] -= 1;
+        Some(entry)
+    }
+
+    /// After an insertion or a removal: begins a downsize if one is due, and lets resizes that are under way go on a little.
+    pub fn advance<A: Arena>(&mut self, arena: &mut A) {
+        self.fresh = [false; MAX_WAYS];
+        self.shrink_when_empty(arena);
+        self.rehash(arena);
+        self.end_when_due(arena);
+        self.fresh = [false; MAX_WAYS];
+    }
+
+    /// Brings every resize that is under way to its end.
+    pub fn finish<A: Arena>(&mut self, arena: &mut A) {
+        for way in 0..self.spec.ways {
+            self.finish_way(arena, way);
+        }
+    }
+
+    /// Calls off the resizes that began since the last [`Elastic::advance`]: a caller whose larger action failed leaves nothing
+    /// behind.
+    pub fn call_off<A: Arena>(&mut self, arena: &mut A) {
+        for way in 0..self.spec.ways {
+            let state = self.ways[way];
+            if let (true, Some(Resize { pointer: 0, in_place, .. })) = (self.fresh[way], state.resize) {
+                let counted = if state.grows() { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
+                counted[way] -= 1;
+                self.counters.out_of_place -= u64::from(!in_place);
+                self.ways[way].resize = None;
+                arena.abandon(way, state.slots, in_place);
+            }
+        }
+        self.fresh = [false; MAX_WAYS];
+    }
+
+    /// Where an insertion goes (ME-HPT Sec. IV-D): a way by the share of its free slots; not into one that is larger than
+    /// others and full enough to double. Without per-way resizing, any way. Never into `but`.
+    fn choose(&mut self, but: Option<usize>) -> usize {
+        let ways = self.spec.ways;
+        if self.spec.per_way {
+            let mut weights = [0; MAX_WAYS];
+            for (way, weight) in weights[..ways].iter_mut().enumerate() {
+                let closed = self.is_full(way) && !self.may_grow(way);
+                if Some(way) != but && !closed {
+                    *weight = self.ways[way].target().saturating_sub(self.taken[way]);
+                }
+            }
+            let sum: u64 = weights.iter().sum();
+            if sum > 0 {
+                let mut at = self.random.below(sum);
+                for (way, &weight) in weights.iter().enumerate() {
+                    if at < weight {
+                        return way;
+                    }
+                    at -= weight;
+                }
+            }
+        }
+        match but {
+            None => self.random.below(ways as u64) as usize,
+            Some(but) => (but + 1 + self.random.below(ways as u64 - 1) as usize) % ways,
+        }
+    }
+
+    /// Puts an entry into `way`, pushing on what is there, and so on. How many were pushed on; or the entry, with all as it was.
+    fn push<A: Arena>(&mut self, arena: &mut A, entry: A::Entry, way: usize) -> Result<usize, A::Entry> {
+        self.path.clear();
+        let (mut entry, mut way) = (entry, way);
+        loop {
+            let (side, index) = self.ways[way].locate(arena.hashes_of(&entry)[way]);
+            let at = Place { way, side, index };
+            let Some(pushed) = arena.exchange(at, Some(entry)) else {
+                self.taken[way] += 1;
+                self.counters.reinsertions += self.path.len() as u64;
+                return Ok(self.path.len());
+            };
+            entry = pushed;
+            self.path.push(at);
+            if self.path.len() > self.spec.max_reinsertions as usize {
+                break;
+            }
+            way = self.choose(Some(way));
+        }
+        while let Some(at) = self.path.pop() {
+            entry = arena.exchange(at, Some(entry)).unwrap_or_else(|| unreachable!("a slot of the path is empty"));
+        }
+        Err(entry)
+    }
+
+    fn is_full(&self, way: usize) -> bool {
+        self.taken[way] as f64 > self.spec.upsize_at * self.ways[way].target() as f64
+    }
+
+    /// The balance rule: a way that is larger than another does not grow.
+    fn may_grow(&self, way: usize) -> bool {
+        self.ways().iter().all(|other| self.ways[way].target() <= other.target())
+    }
+
+    fn slots_in_all(&self) -> u64 {
+        self.ways().iter().map(Way::target).sum()
+    }
+
+    fn is_full_in_all(&self) -> bool {
+        self.len() as f64 > self.spec.upsize_at * self.slots_in_all() as f64
+    }
+
+    fn grow_when_full<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
+        if !self.spec.per_way {
+            return if self.is_full_in_all() { self.grow_all(arena) } else { Ok(()) };
+        }
+        for way in 0..self.spec.ways {
+            if self.is_full(way) && self.may_grow(way) {
+                self.begin(arena, way, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table is not full, but an insertion found no place.
+    fn grow_early<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
+        self.counters.early_upsizes += 1;
+        if !self.spec.per_way {
+            return self.grow_all(arena);
+        }
+        let smallest = (0..self.spec.ways).min_by_key(|&way| self.ways[way].target()).unwrap_or(0);
+        self.begin(arena, smallest, true)
+    }
+
+    fn grow_all<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
+        // All, unless some have fallen behind since a downsize was called off half-way.
+        let least = self.ways().iter().map(Way::target).min().unwrap_or(0);
+        for way in 0..self.spec.ways {
+            if self.ways[way].target() == least {
+                self.begin(arena, way, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to double or to halve a way. One that is still growing is done first; one that is shrinking is called off,
+    /// which is to grow.
+    fn begin<A: Arena>(&mut self, arena: &mut A, way: usize, grow: bool) -> Result<(), A::Error> {
+        if self.ways[way].shrinks() {
+            self.cancel(arena, way);
+            if grow {
+                return Ok(());
+            }
+        }
+        if self.ways[way].resize.is_some() {
+            self.counters.hurried += 1;
+            self.finish_way(arena, way);
+        }
+        let from = self.ways[way].slots;
+        let to = if grow { 2 * from } else { from / 2 };
+        let room = arena.begin(way, from, to)?;
+        let in_place = room == Room::InPlace;
+        self.fresh[way] = true;
+        self.ways[way].resize = Some(Resize { to, pointer: 0, in_place });
+        let counter = if grow { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
+        counter[way] += 1;
+        self.counters.out_of_place += u64::from(!in_place);
+        if room == Room::AtOnce {
+            self.counters.hurried += 1;
+            self.finish_way(arena, way);
+        }
+        Ok(())
+    }
+
+    /// Ends resizes whose way is about to need another: so that growing never finds one under way.
+    fn end_when_due<A: Arena>(&mut self, arena: &mut A) {
+        for way in 0..self.spec.ways {
+            let state = self.ways[way];
+            if state.resize.is_none() {
+                continue;
+            }
+            let full = if self.spec.per_way { self.is_full(way) } else { self.is_full_in_all() };
+            if full && state.grows() {
+                self.counters.hurried += 1;
+                self.finish_way(arena, way);
+            } else if full {
+                self.cancel(arena, way);
+            }
+        }
+    }
+
+    fn shrink_when_empty<A: Arena>(&mut self, arena: &mut A) {
+        if self.resizes() && !self.spec.per_way {
+            return;
+        }
+        let least = self.spec.initial_slots;
+        if !self.spec.per_way {
+            let empty = (self.len() as f64) < self.spec.downsize_at * self.slots_in_all() as f64;
+            if empty && self.ways().iter().all(|way| way.slots > least) {
+                let most = self.ways().iter().map(Way::target).max().unwrap_or(0);
+                for way in 0..self.spec.ways {
+                    // Without room for the smaller table the larger one stays: a downsize only saves memory.
+                    if self.ways[way].slots == most && self.begin(arena, way, false).is_err() {
+                        return self.call_off(arena);
+                    }
+                }
+            }
+            return;
+        }
+        for way in 0..self.spec.ways {
+            let state = self.ways[way];
+            let empty = (self.taken[way] as f64) < self.spec.downsize_at * state.target() as f64;
+            // A way that is shrinking may yet be called off, and is then as large as it was.
+            let balanced = self.ways().iter().all(|other| state.slots >= other.target().max(other.slots));
+            if empty && balanced && state.resize.is_none() && state.slots > least {
+                let _kept = self.begin(arena, way, false);
+            }
+        }
+    }
+
+    /// The share of the resizes under way that an insertion or a removal does.
+    fn rehash<A: Arena>(&mut self, arena: &mut A) {
+        for _ in 0..self.spec.rehash_slots {
+            let ways = self.spec.ways;
+            let Some(way) = (0..ways).map(|i| (self.turn + i) % ways).find(|&way| self.ways[way].resize.is_some())
+            else {
+                return;
+            };
+            self.turn = (way + 1) % ways;
+            self.step(arena, way);
+        }
+    }
+
+    fn finish_way<A: Arena>(&mut self, arena: &mut A, way: usize) {
+        while self.ways[way].resize.is_some() {
+            self.step(arena, way);
+        }
+    }
+
+    /// Moves a way's rehash pointer over one slot, and with it what is there (ME-HPT Sec. IV-C "Detailed Rehash Algorithm").
+    fn step<A: Arena>(&mut self, arena: &mut A, way: usize) {
+        let state = self.ways[way];
+        let Some(Resize { to, pointer, in_place }) = state.resize else { return };
+        let from = Place { way, side: Side::Old, index: pointer };
+        self.ways[way].resize = Some(Resize { to, pointer: pointer + 1, in_place });
+        if let Some(hashes) = arena.hashes_at(from) {
+            let (side, index) = self.ways[way].locate(hashes[way]);
+            if (side, index) == (Side::Old, pointer) {
+                self.counters.rehashes[0] += 1;
+                *(if state.grows() {
+                    &mut self.counters.upsize_stayed
+                } else {
+                    &mut self.counters.downsize_rehashed
+                }) += 1;
+            } else if !self.step_entry(arena, from, way) {
+                self.ways[way].resize = Some(Resize { to, pointer, in_place });
+                self.cancel(arena, way);
+                return;
+            }
+        }
+        if pointer + 1 == state.slots {
+            arena.end(way, to, in_place);
+            self.ways[way] = Way { slots: to, resize: None };
+        }
+    }
+
+    /// Moves the entry at `from`; false if it found no place, and is at `from` still.
+    fn step_entry<A: Arena>(&mut self, arena: &mut A, from: Place, way: usize) -> bool {
+        let Some(entry) = arena.exchange(from, None) else { return true };
+        self.taken[way] -= 1;
+        match self.push(arena, entry, way) {
+            Ok(pushed) => {
+                self.counters.rehashes[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
+                *(if self.ways[way].grows() {
+                    &mut self.counters.upsize_moved
+                } else {
+                    &mut self.counters.downsize_rehashed
+                }) += 1;
+                true
+            }
+            Err(entry) => {
+                arena.exchange(from, Some(entry));
+                self.taken[way] += 1;
+                false
+            }
+        }
+    }
+
+    /// Calls a downsize off: the rehash pointer goes back to the start, and what it moved goes back with it. No slot that an
+    /// entry goes back to can be taken.
+    fn cancel<A: Arena>(&mut self, arena: &mut A, way: usize) {
+        let state = self.ways[way];
+        let Some(Resize { to, pointer, in_place }) = state.resize else { return };
+        for index in (0..pointer).rev() {
+            self.ways[way].resize = Some(Resize { to, pointer: index, in_place });
+            let side = if in_place { Side::Old } else { Side::New };
+            let moved = Place { way, side, index: index & (to - 1) };
+            let home = Place { way, side: Side::Old, index };
+            let is_its = |hashes: [u32; MAX_WAYS]| u64::from(hashes[way]) & (state.slots - 1) == index;
+            if moved != home && arena.hashes_at(moved).is_some_and(is_its) {
+                let entry = arena.exchange(moved, None);
+                let there = arena.exchange(home, entry);
+                debug_assert!(there.is_none(), "{home:?} was taken");
+            }
+        }
+        self.ways[way].resize = None;
+        self.counters.cancelled += 1;
+        arena.abandon(way, state.slots, in_place);
+    }
+}

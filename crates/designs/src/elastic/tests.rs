@@ -1,0 +1,297 @@
+use super::*;
+use ambulator_base::Random;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashSet};
+
+/// An arena of plain vectors, with out-of-place resizes where it is told so, that checks that it is used as it should be.
+struct Plain {
+    in_place: bool,
+    at_once: bool,
+    /// Slots that all tables together may have.
+    room: u64,
+    sides: [[Vec<Option<u64>>; 2]; MAX_WAYS],
+}
+
+impl Plain {
+    fn new(in_place: bool) -> Plain {
+        Plain { in_place, at_once: false, room: u64::MAX, sides: Default::default() }
+    }
+
+    fn slots(&self) -> u64 {
+        self.sides.iter().flatten().map(|side| side.len() as u64).sum()
+    }
+
+    fn get(&self, at: Place) -> Option<u64> {
+        self.sides[at.way][at.side as usize][at.index as usize]
+    }
+}
+
+impl Arena for Plain {
+    type Entry = u64;
+    type Error = ();
+
+    fn hashes_at(&self, at: Place) -> Option<[u32; MAX_WAYS]> {
+        self.get(at).map(mixed)
+    }
+
+    fn hashes_of(&self, entry: &u64) -> [u32; MAX_WAYS] {
+        mixed(*entry)
+    }
+
+    fn exchange(&mut self, at: Place, entry: Option<u64>) -> Option<u64> {
+        std::mem::replace(&mut self.sides[at.way][at.side as usize][at.index as usize], entry)
+    }
+
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, ()> {
+        let [old, new] = &mut self.sides[way];
+        assert_eq!((old.len() as u64, new.len()), (from, 0));
+        let more = if from == 0 || !self.in_place { to } else { to.saturating_sub(from) };
+        if self.slots() + more > self.room {
+            return Err(());
+        }
+        let [old, new] = &mut self.sides[way];
+        if from == 0 || self.in_place {
+            old.resize(to.max(from) as usize, None);
+            return Ok(Room::InPlace);
+        }
+        new.resize(to as usize, None);
+        Ok(if self.at_once { Room::AtOnce } else { Room::OutOfPlace })
+    }
+
+    fn end(&mut self, way: usize, to: u64, in_place: bool) {
+        let [old, new] = &mut self.sides[way];
+        if !in_place {
+            std::mem::swap(old, new);
+            assert!(new.iter().all(Option::is_none), "an entry was left behind");
+            new.clear();
+        }
+        assert!(old[to as usize..].iter().all(Option::is_none), "an entry was cut off");
+        old.truncate(to as usize);
+    }
+
+    fn abandon(&mut self, way: usize, from: u64, in_place: bool) {
+        let [old, new] = &mut self.sides[way];
+        let gone = if in_place { &mut old[from as usize..] } else { &mut new[..] };
+        assert!(from == 0 || gone.iter().all(Option::is_none), "an entry was in what goes");
+        if in_place { old.truncate(from as usize) } else { new.clear() }
+    }
+}
+
+struct Rig {
+    table: Elastic,
+    arena: Plain,
+    keys: HashSet<u64>,
+}
+
+impl Rig {
+    fn new(spec: &ElasticSpec, arena: Plain) -> Rig {
+        let mut rig = Rig { table: Elastic::new(spec), arena, keys: HashSet::new() };
+        rig.table.create(&mut rig.arena).unwrap();
+        rig
+    }
+
+    fn find(&self, key: u64) -> Option<Place> {
+        let found: Vec<_> = self.table.places(mixed(key)).filter(|&at| self.arena.get(at) == Some(key)).collect();
+        assert!(found.len() <= 1, "{key} is in {found:?}");
+        found.first().copied()
+    }
+
+    fn insert(&mut self, key: u64) -> bool {
+        match self.table.insert(&mut self.arena, key) {
+            Ok(()) => {
+                self.table.advance(&mut self.arena);
+                self.keys.insert(key)
+            }
+            Err((_, back)) => {
+                assert_eq!(back, key);
+                false
+            }
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        let at = self.find(key).unwrap();
+        assert_eq!(self.table.remove(&mut self.arena, at), Some(key));
+        self.table.advance(&mut self.arena);
+        self.keys.remove(&key);
+    }
+
+    /// Everything that must hold between any two operations.
+    fn check(&self) {
+        for &key in &self.keys {
+            assert!(self.find(key).is_some(), "{key} is lost");
+        }
+        let all: Vec<u64> = self.table.slots().filter_map(|at| self.arena.get(at)).collect();
+        assert_eq!(all.len(), self.keys.len());
+        assert_eq!(self.table.len(), self.keys.len() as u64);
+        let sizes: Vec<u64> = self.table.ways().iter().map(Way::target).collect();
+        let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+        assert!(*most <= 2 * least, "{sizes:?}");
+        assert!(self.table.ways().iter().all(|way| way.slots.is_power_of_two()));
+    }
+}
+
+fn spec(per_way: bool, initial_slots: u64) -> ElasticSpec {
+    ElasticSpec { per_way, initial_slots, ..ElasticSpec::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn no_entry_is_ever_lost(
+        seed in any::<u64>(),
+        in_place in any::<bool>(),
+        per_way in any::<bool>(),
+        at_once in prop::bool::weighted(0.2),
+        ways in 2..=MAX_WAYS,
+        rehash_slots in 1u64..6,
+        max_reinsertions in 1u32..40,
+        room in prop_oneof![Just(u64::MAX), 100u64..2000],
+    ) {
+        let upsize_at = if ways == 2 { 0.4 } else { 0.6 };
+        let spec = ElasticSpec { ways, rehash_slots, max_reinsertions, upsize_at, downsize_at: 0.15, ..spec(per_way, 4) };
+        let mut rig = Rig::new(&spec, Plain { at_once, ..Plain::new(in_place) });
+        rig.arena.room = room;
+        let mut random = Random::new(seed);
+        let mut keys = Vec::new();
+        // Waves up and down, so that resizes of both kinds meet one another.
+        for _ in 0..12 {
+            let (count, grow) = (random.below(400), random.unit());
+            for _ in 0..count {
+                if keys.is_empty() || random.chance(grow) {
+                    let key = random.next_u64();
+                    if rig.insert(key) {
+                        keys.push(key);
+                    }
+                } else {
+                    let key = keys.swap_remove(random.below(keys.len() as u64) as usize);
+                    rig.remove(key);
+                }
+                if random.chance(0.05) {
+                    rig.check();
+                }
+            }
+            rig.check();
+        }
+        for key in keys {
+            rig.remove(key);
+        }
+        rig.check();
+        rig.table.destroy(&mut rig.arena);
+        prop_assert_eq!(rig.arena.slots(), 0);
+    }
+
+    #[test]
+    fn the_map_behaves_as_a_map(
+        ops in prop::collection::vec((0u8..10, 0u16..600, any::<u32>()), 1..4000),
+        per_way in any::<bool>(),
+    ) {
+        let mut map = ElasticMap::with_spec(&spec(per_way, 8));
+        let mut model = BTreeMap::new();
+        for (op, key, value) in ops {
+            // Keys come in waves: the map shrinks when few are left.
+            match op {
+                0..=4 => prop_assert_eq!(map.insert(key, value), model.insert(key, value)),
+                5..=8 => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                _ => prop_assert_eq!(map.get(&key), model.get(&key)),
+            }
+            prop_assert_eq!(map.len(), model.len());
+        }
+        let mut all: Vec<_> = map.iter().map(|(key, value)| (*key, *value)).collect();
+        all.sort_unstable();
+        prop_assert_eq!(all, model.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn millions_of_operations_with_resizes_both_ways() {
+    for (in_place, per_way) in [(true, true), (false, false), (true, false), (false, true)] {
+        let mut rig = Rig::new(&spec(per_way, 16), Plain::new(in_place));
+        let mut random = Random::new(7);
+        let mut keys: Vec<u64> = Vec::new();
+        for wave in 0..40 {
+            let grow = if wave % 2 == 0 { 0.9 } else { 0.12 };
+            for _ in 0..20_000 {
+                if keys.is_empty() || random.chance(grow) {
+                    let key = random.next_u64();
+                    assert!(rig.insert(key));
+                    keys.push(key);
+                } else {
+                    let key = keys.swap_remove(random.below(keys.len() as u64) as usize);
+                    rig.remove(key);
+                }
+            }
+            rig.check();
+        }
+        let counters = &rig.table.counters;
+        assert!(
+            counters.upsizes.iter().sum::<u64>() > 20 && counters.downsizes.iter().sum::<u64>() > 20,
+            "{counters:?}"
+        );
+        assert_eq!(counters.upsize_stayed > 0, in_place);
+    }
+}
+
+#[test]
+fn half_of_the_entries_stay_in_an_upsize_in_place() {
+    let mut rig = Rig::new(&spec(true, 128), Plain::new(true));
+    for key in 0..200_000 {
+        rig.insert(key);
+    }
+    let ElasticCounters { upsize_moved, upsize_stayed, .. } = rig.table.counters;
+    let share = upsize_moved as f64 / (upsize_moved + upsize_stayed) as f64;
+    assert!((0.49..0.51).contains(&share), "{share}");
+}
+
+#[test]
+fn a_way_that_is_larger_and_full_takes_nothing() {
+    // One way has doubled; the others fill up to the threshold before it passes it by more than what is pushed on.
+    let mut rig = Rig::new(&spec(true, 1024), Plain::new(true));
+    let mut key = 0;
+    while rig.table.counters.upsizes.iter().sum::<u64>() < 1 {
+        rig.insert(key);
+        key += 1;
+    }
+    let large = rig.table.ways().iter().position(|way| way.target() == 2048).unwrap();
+    while rig.table.ways().iter().filter(|way| way.target() == 2048).count() < 2 {
+        assert!(rig.table.taken()[large] as f64 <= 0.6 * 2048.0 + 1.0);
+        rig.insert(key);
+        key += 1;
+    }
+}
+
+#[test]
+fn an_entry_that_collides_with_too_many_is_refused_and_kept_by_the_map() {
+    #[derive(Default)]
+    struct Same;
+    impl std::hash::Hasher for Same {
+        fn finish(&self) -> u64 {
+            7
+        }
+        fn write(&mut self, _: &[u8]) {}
+    }
+    let mut map =
+        ElasticMap::with_spec_and_hasher(&ElasticSpec::default(), std::hash::BuildHasherDefault::<Same>::default());
+    for key in 0..100u32 {
+        assert_eq!(map.insert(key, key + 1), None);
+    }
+    assert_eq!((map.len(), map.get(&77)), (100, Some(&78)));
+    assert_eq!((map.remove(&50), map.get(&50)), (Some(51), None));
+    assert!(map.way_slots().iter().all(|&slots| slots <= 256), "growing does not help: {:?}", map.way_slots());
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said() {
+    let wrong = ElasticSpec {
+        ways: 5,
+        initial_slots: 100,
+        upsize_at: 1.0,
+        downsize_at: 0.5,
+        rehash_slots: 0,
+        max_reinsertions: 0,
+        ..ElasticSpec::default()
+    }
+    .validate("t");
+    assert_eq!(wrong.len(), 6, "{wrong:?}");
+    assert_eq!(ElasticSpec::default().validate("t"), Vec::<String>::new());
+}
