@@ -10,10 +10,29 @@ pub fn allocate(order: u32, footprint: &mut Footprint, os: &mut TableContext<'_>
     Some(at)
 }
 
-/// Takes `frames` contiguous zeroed frames, of any number, also more than the allocator's greatest block; `None` when
-/// there is no such run.
-pub fn allocate_run(frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
-    let at = os.frames.allocate_run(frames, 0)?;
+/// Takes contiguous zeroed frames for `bytes`: a block of the buddy allocator where its blocks are that large, otherwise a run,
+/// aligned as a block of that size would be. `None` when there is nothing so contiguous, or memory is so fragmented at that size that
+/// the cost table says that the kernel cannot give it.
+pub fn allocate_bytes(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
+    let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
+    let largest = os.frames.max_block_order();
+    os.costs.allocation(bytes, os.frames.standing_fmfi(order.min(largest)))?;
+    if order <= largest {
+        allocate(order, footprint, os)
+    } else {
+        allocate_run(bytes / FRAME_BYTES, order, footprint, os)
+    }
+}
+
+/// Takes `frames` contiguous zeroed frames, of any number, also more than the allocator's greatest block, from a multiple of
+/// `2^align_order` on; `None` when there is no such run.
+pub fn allocate_run(
+    frames: u64,
+    align_order: u32,
+    footprint: &mut Footprint,
+    os: &mut TableContext<'_>,
+) -> Option<Pfn> {
+    let at = os.frames.allocate_run(frames, align_order)?;
     taken(at, frames, footprint, os);
     Some(at)
 }
@@ -40,7 +59,7 @@ fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<
 /// its size.
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
-    let fmfi = if order == 0 { 0.0 } else { os.frames.fmfi(order.min(os.frames.max_block_order())) };
+    let fmfi = if order == 0 { 0.0 } else { os.frames.standing_fmfi(order.min(os.frames.max_block_order())) };
     // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the limit.
     let limit = os.costs.allocate_64m_fails_above;
     let cycles = os.costs.allocation(bytes, fmfi);
@@ -79,7 +98,7 @@ mod tests {
             allocate(9, footprint, os).unwrap();
         };
         let whole = |footprint: &mut Footprint, os: &mut TableContext<'_>| {
-            allocate_run(25_000, footprint, os).unwrap();
+            allocate_run(25_000, 0, footprint, os).unwrap();
         };
         assert!(charged(true, large) > charged(false, large));
         assert!(charged(false, whole) > 0);
@@ -95,7 +114,7 @@ mod tests {
         }
         let mut footprint = Footprint::default();
         let block = allocate(9, &mut footprint, &mut bed.os()).unwrap();
-        let run = allocate_run(700, &mut footprint, &mut bed.os()).unwrap();
+        let run = allocate_run(700, 0, &mut footprint, &mut bed.os()).unwrap();
         for frame in (0..512).map(|i| block.offset(i)) {
             assert_eq!(bed.memory.read(frame.start()), 0);
         }

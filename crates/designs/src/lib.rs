@@ -3,11 +3,13 @@
 
 pub mod asap;
 pub mod conformance;
+pub mod ecpt;
 pub mod elastic;
 pub mod flattened;
 pub mod frames;
 pub mod hashed;
 pub mod ideal;
+pub mod me_hpt;
 pub mod pte;
 pub mod radix;
 pub(crate) mod registry;

@@ -1,9 +1,11 @@
 //! The designs by name, and how a spec becomes what sits in the sockets.
 
 use crate::asap::{self, AsapFactory, AsapSpec};
+use crate::ecpt::{self, EcptFactory, EcptSpec};
 use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
 use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
+use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::rmm::{EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use ambulator_mmu::{Lookaside, Speculator, Walker};
@@ -26,6 +28,10 @@ pub enum TableKind {
     Ideal,
     /// A hash table resized as a whole.
     Hashed,
+    /// Elastic cuckoo page tables.
+    Ecpt,
+    /// Memory-efficient hashed page tables.
+    MeHpt,
 }
 
 /// The page-table socket: which table, and the settings of each kind (those of other kinds than `kind` are idle).
@@ -45,6 +51,10 @@ pub struct TableSpec {
     pub ideal: IdealSpec,
     /// Settings of `hashed`.
     pub hashed: HashedSpec,
+    /// Settings of `ecpt`.
+    pub ecpt: EcptSpec,
+    /// Settings of `me-hpt`.
+    pub me_hpt: MeHptSpec,
 }
 
 impl TableSpec {
@@ -56,6 +66,8 @@ impl TableSpec {
         wrong.extend(self.asap.validate(&format!("{at}.asap")));
         wrong.extend(self.ideal.validate(&format!("{at}.ideal")));
         wrong.extend(self.hashed.validate(&format!("{at}.hashed")));
+        wrong.extend(self.ecpt.validate(&format!("{at}.ecpt")));
+        wrong.extend(self.me_hpt.validate(&format!("{at}.me_hpt")));
         wrong
     }
 
@@ -67,6 +79,8 @@ impl TableSpec {
             TableKind::Asap => self.asap.levels,
             TableKind::Ideal => self.ideal.levels,
             TableKind::Hashed => return self.hashed.va_bits,
+            TableKind::Ecpt => return self.ecpt.va_bits,
+            TableKind::MeHpt => return self.me_hpt.cuckoo.va_bits,
         })
     }
 }
@@ -207,6 +221,14 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
             let spec = spec.hashed.clone();
             (Box::new(HashedFactory::new(&spec)), Box::new(move |_| hashed::walker(&spec)))
         }
+        TableKind::Ecpt => {
+            let spec = spec.ecpt.clone();
+            (Box::new(EcptFactory::new(&spec)), Box::new(move |_| ecpt::walker(&spec)))
+        }
+        TableKind::MeHpt => {
+            let spec = spec.me_hpt.clone();
+            (Box::new(MeHptFactory::new(&spec)), Box::new(move |_| me_hpt::walker(&spec)))
+        }
     }
 }
 
@@ -278,6 +300,18 @@ pub fn list() -> &'static [DesignInfo] {
             paper: "Huck and Hays, ISCA 1993; Yaniv and Tsafrir, SIGMETRICS 2016",
         },
         DesignInfo {
+            name: "ecpt",
+            socket: "page_table",
+            about: "cuckoo hash tables for each page size that resize little by little, guided by cuckoo walk caches",
+            paper: "Skarlatos et al., Elastic Cuckoo Page Tables, ASPLOS 2020",
+        },
+        DesignInfo {
+            name: "me-hpt",
+            socket: "page_table",
+            about: "ECPT in discontiguous chunks behind an L2P table, resized in place and way by way",
+            paper: "Stojkovic et al., Memory-Efficient Hashed Page Tables, HPCA 2023",
+        },
+        DesignInfo {
             name: "range-tlb",
             socket: "lookaside",
             about: "ranges of any length beside pages: a range TLB, and a B-tree that the operating system keeps",
@@ -330,7 +364,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_line_in_the_list() {
-        for name in ["radix", "flattened", "asap", "ideal", "hashed", "range-tlb", "eager", "buddy"] {
+        for name in ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "range-tlb", "eager", "buddy"] {
             assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
         }
     }

@@ -72,6 +72,8 @@ pub struct BuddyAllocator {
     total: u64,
     reserved: u64,
     max_block: u32,
+    /// What [`BuddyAllocator::standing_fmfi`] tells, if memory was fragmented on purpose.
+    pub(crate) standing_fmfi: Option<f64>,
 }
 
 /// `2^order` low bits, for orders within a word.
@@ -111,6 +113,7 @@ impl BuddyAllocator {
             total: total_frames,
             reserved,
             max_block,
+            standing_fmfi: None,
         };
         frames.free_range(Pfn(reserved), total_frames - reserved);
         frames

@@ -16,6 +16,16 @@ impl BuddyAllocator {
         self.unusable_index(order)
     }
 
+    /// How fragmented the machine is held to be when a contiguous block of `order` is asked for: the index to which
+    /// [`crate::fragment`] brought memory, at the order that it was told, or the index of now at `order` if memory was left
+    /// alone.
+    ///
+    /// Papers that state an index state it for the machine as it stands while programs run, which others keep as fragmented as it is. The
+    /// index of now falls as a program fills the gaps.
+    pub fn standing_fmfi(&self, order: u32) -> f64 {
+        self.standing_fmfi.unwrap_or_else(|| self.fmfi(order))
+    }
+
     /// The unusable free space index at `order`:
     ///
     /// `F(j) = (TotalFree - sum over i >= j of 2^i * k_i) / TotalFree`, with `k_i` free blocks of order `i`

@@ -163,6 +163,9 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
         let map = FrameMap { words };
         take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
     });
+    if fmfi > 0.0 {
+        frames.standing_fmfi = Some(frames.fmfi(order));
+    }
     FragmentReport {
         fmfi: (0..=frames.max_block_order()).map(|order| frames.fmfi(order)).collect(),
         free_share: frames.free_frames() as f64 / total.max(1) as f64,

@@ -174,10 +174,26 @@ impl PhysicalMemory {
     /// The eight words of the 64-byte line that holds `at`.
     #[inline]
     pub fn line(&self, at: PhysAddr) -> [u64; 8] {
-        let place = self.place(PhysAddr(at.0 & !(LINE_BYTES - 1)));
-        let line = &self.slots[place..place + LINE_BYTES as usize];
-        let (words, _) = line.as_chunks::<8>();
+        self.read_words(PhysAddr(at.0 & !(LINE_BYTES - 1)))
+    }
+
+    /// The `N` words from `at` on, which is aligned to all of them together: 1, 2, 4 or 8 words.
+    #[inline]
+    pub fn read_words<const N: usize>(&self, at: PhysAddr) -> [u64; N] {
+        debug_assert!(at.0.is_multiple_of(8 * N as u64), "{at:?} is not aligned to {N} words");
+        let place = self.place(at);
+        let (words, _) = self.slots[place..place + 8 * N].as_chunks::<8>();
         std::array::from_fn(|i| u64::from_le_bytes(words[i]))
+    }
+
+    /// Writes `N` words from `at` on, aligned as for [`PhysicalMemory::read_words`].
+    #[inline]
+    pub fn write_words<const N: usize>(&mut self, at: PhysAddr, words: &[u64; N]) {
+        debug_assert!(at.0.is_multiple_of(8 * N as u64), "{at:?} is not aligned to {N} words");
+        let place = self.place_to_write(at);
+        for (to, word) in self.slots[place..place + 8 * N].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
     }
 
     /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never written.
@@ -264,6 +280,9 @@ mod tests {
         assert_eq!(memory.touched_bytes(), 0);
         memory.write(PhysAddr((1 << 40) - 8), 7);
         memory.prefetch(PhysAddr((1 << 40) - 8));
+        memory.write_words(PhysAddr(32), &[1, 2, 3, 4]);
+        assert_eq!((memory.read(PhysAddr(48)), memory.read_words::<2>(PhysAddr(48))), (3, [3, 4]));
+        memory.zero(PhysAddr(0), 4096);
         assert_eq!((memory.read(PhysAddr((1 << 40) - 8)), memory.touched_bytes()), (7, 4096));
     }
 

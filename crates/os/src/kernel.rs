@@ -411,9 +411,11 @@ impl Kernel {
 
     /// Charges a switch between two processes. A process that shares its identifier finds none of the others' entries:
     /// the switch flushes them, which is part of its price.
-    pub fn context_switch(&mut self, _from: ProcessId, to: ProcessId) {
+    pub fn context_switch(&mut self, from: ProcessId, to: ProcessId) {
         self.counters.context_switches += 1;
-        self.ledger.charge(LedgerCause::Switch, self.costs.context_switch);
+        let both = [from, to].into_iter().filter(|&process| self.is_alive(process));
+        let registers: u64 = both.map(|process| self.process(process).table.switch_cycles()).sum();
+        self.ledger.charge(LedgerCause::Switch, self.costs.context_switch + registers);
         if self.is_alive(to) && self.asid_users[usize::from(self.asid(to).0)] > 1 {
             self.shootdowns.push_space(self.asid(to));
             self.shootdowns.take_counts();

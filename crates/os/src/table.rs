@@ -206,6 +206,12 @@ pub trait PageTable: Send {
         0
     }
 
+    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the kernel saves and
+    /// restores.
+    fn switch_cycles(&self) -> u64 {
+        0
+    }
+
     /// What the table takes.
     fn footprint(&self) -> Footprint;
 

@@ -39,7 +39,7 @@ impl Run {
     fn reserve(start: u64, end: u64, span: u32, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Run> {
         let first = start >> span;
         let count = ((end - 1) >> span) - first + 1;
-        let base = frames::allocate_run(count, footprint, os)?;
+        let base = frames::allocate_run(count, 0, footprint, os)?;
         Some(Run { base, first, count, span })
     }
 

@@ -62,6 +62,9 @@ pub struct Options {
     /// A large page may have several copies of its entry, each with dirty bits of its own: a walk that is no store may find
     /// a dirty page's entry clean. What the software half says of the page must still be exact.
     pub copied_entries: bool,
+    /// A map that fails for lack of memory may have brought a resize to its end, and given back or kept what that takes. No frame may be
+    /// lost all the same, and look-ups say what they said.
+    pub resizes_on_failure: bool,
 }
 
 impl Default for Options {
@@ -76,6 +79,7 @@ impl Default for Options {
             max_loads: 64,
             exact_footprint: true,
             copied_entries: false,
+            resizes_on_failure: false,
         }
     }
 }

@@ -214,7 +214,7 @@ impl Elastic {
     ///
     /// # Errors
     /// With the entry, when the table must grow and cannot, or growing does not help. All entries are where a look-up
-    /// finds them, and resizes that this call began are called off.
+    /// finds them, and resizes that this call began are called off; one that was under way may have been brought to its end.
     pub fn insert<A: Arena>(&mut self, arena: &mut A, entry: A::Entry) -> Result<(), (Refused<A::Error>, A::Entry)> {
         if let Err(error) = self.grow_when_full(arena) {
             self.call_off(arena);
@@ -226,7 +226,7 @@ impl Elastic {
             match self.push(arena, entry, way) {
                 Ok(pushed) => {
                     self.counters.insertions[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
-                    return Ok(());
+                    break;
                 }
                 Err(back) => {
                     entry = back;
@@ -240,6 +240,7 @@ impl Elastic {
                 }
             }
         }
+        Ok(())
     }
 
     /// Takes out the entry at `at`. [`Elastic::advance`] should follow.
@@ -366,12 +367,9 @@ impl Elastic {
 
     /// The table is not full, but an insertion found no place.
     fn grow_early<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        self.counters.early_upsizes += 1;
-        if !self.spec.per_way {
-            return self.grow_all(arena);
-        }
         let smallest = (0..self.spec.ways).min_by_key(|&way| self.ways[way].target()).unwrap_or(0);
-        self.begin(arena, smallest, true)
+        self.counters.early_upsizes += 1;
+        if self.spec.per_way { self.begin(arena, smallest, true) } else { self.grow_all(arena) }
     }
 
     fn grow_all<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {

@@ -123,7 +123,7 @@ impl HashedTable {
 
 /// Zeroed frames for a table of `bytes`.
 fn allocate(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<Lines, MapError> {
-    let frame = frames::allocate_run(bytes / FRAME_BYTES, footprint, os).ok_or(MapError::NoMemory { bytes })?;
+    let frame = frames::allocate_bytes(bytes, footprint, os).ok_or(MapError::NoMemory { bytes })?;
     Ok(Lines { base: frame.start(), mask: bytes / LINE_BYTES - 1 })
 }
 

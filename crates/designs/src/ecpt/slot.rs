@@ -1,0 +1,175 @@
+//! What a slot of each table holds.
+
+use super::HEADERS;
+use crate::pte::Pte;
+use ambulator_base::PhysAddr;
+use ambulator_memory::PhysicalMemory;
+
+/// A kind of slot: some words in memory that are empty, or belong to a key.
+pub trait Slot {
+    /// Its words.
+    type Words: Copy;
+    /// Its bytes, aligned to as many.
+    const BYTES: u64;
+    /// An empty slot.
+    const EMPTY: Self::Words;
+
+    /// The key that the words belong to; none if the slot is empty.
+    fn key(words: &Self::Words) -> Option<u64>;
+    /// Reads the slot at `at`.
+    fn read(memory: &PhysicalMemory, at: PhysAddr) -> Self::Words;
+    /// Writes the slot at `at`.
+    fn write(memory: &mut PhysicalMemory, at: PhysAddr, words: &Self::Words);
+}
+
+/// A page table's slot: a cache line of the entries of eight consecutive pages (ME-HPT Sec. II-B: page-table entry clustering),
+/// whose key, the first page's number divided by eight, lies in unused bits of the entries (compaction).
+///
+/// Six bits of the key in bits 52 to 57 of each of eight entries are 48: more than the 42 that a 57-bit address has. Bits 9 to 11
+/// and 58 to 62 stay free. A slot is empty if none of its entries is present.
+pub struct Cluster;
+
+const TAG_BITS: u32 = 6;
+const TAG_SHIFT: u32 = 52;
+const TAG: u64 = ((1 << TAG_BITS) - 1) << TAG_SHIFT;
+
+impl Cluster {
+    /// Pages of a slot.
+    pub const PAGES: u64 = 8;
+
+    /// The words of a slot of `key` without any page.
+    pub fn of_key(key: u64) -> [u64; 8] {
+        std::array::from_fn(|word| (key >> (TAG_BITS * word as u32) << TAG_SHIFT) & TAG)
+    }
+
+    /// The key in the tags, whether or not anything is present.
+    #[inline(always)]
+    fn tag(words: &[u64; 8]) -> u64 {
+        let part = |word: usize| ((words[word] & TAG) >> TAG_SHIFT) << (TAG_BITS * word as u32);
+        (part(0) | part(1)) | (part(2) | part(3)) | (part(4) | part(5)) | (part(6) | part(7))
+    }
+
+    /// Whether the words belong to `key`.
+    #[inline(always)]
+    pub fn is_of(words: &[u64; 8], key: u64) -> bool {
+        Self::tag(words) == key
+    }
+
+    /// The entry of the page whose number is `page` within the slot, without the tag; none if it is not present.
+    #[inline(always)]
+    pub fn entry(words: &[u64; 8], page: usize) -> Option<Pte> {
+        let pte = Pte(words[page] & !TAG);
+        pte.present().then_some(pte)
+    }
+
+    /// A word of a slot with another entry: the tag stays.
+    #[inline(always)]
+    pub fn with_entry(word: u64, pte: Pte) -> u64 {
+        (word & TAG) | (pte.0 & !TAG)
+    }
+}
+
+impl Slot for Cluster {
+    type Words = [u64; 8];
+    const BYTES: u64 = 64;
+    const EMPTY: [u64; 8] = [0; 8];
+
+    #[inline(always)]
+    fn key(words: &[u64; 8]) -> Option<u64> {
+        let any = words.iter().fold(0, |any, word| any | word) & Pte::PRESENT != 0;
+        any.then(|| Self::tag(words))
+    }
+
+    #[inline(always)]
+    fn read(memory: &PhysicalMemory, at: PhysAddr) -> [u64; 8] {
+        memory.read_words(at)
+    }
+
+    #[inline(always)]
+    fn write(memory: &mut PhysicalMemory, at: PhysAddr, words: &[u64; 8]) {
+        memory.write_words(at, words);
+    }
+}
+
+/// A cuckoo walk table's slot: its key and a header for each of 64 consecutive sections of memory.
+///
+/// Word 0 is the key plus one. Words 1 to 3 are the bits of the headers, bit by bit: header `n` is bit `n` of each of them. Three bits
+/// are enough, since a section that is one page has no smaller ones.
+pub struct Headers;
+
+/// What a header says of its section, which is 2 MiB in the walk table for PMDs, 1 GiB in that for PUDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header(pub u8);
+
+impl Header {
+    /// Nothing is mapped.
+    pub const NONE: Header = Header(0);
+    /// Bit: there are 4 KiB pages.
+    pub const SMALL: u8 = 1;
+    /// Bit: there are 2 MiB pages (of a section of 1 GiB).
+    pub const LARGE: u8 = 2;
+
+    /// The section is one page, and its entry is in this way of its table.
+    pub fn page_in(way: usize) -> Header {
+        Header(4 + way as u8)
+    }
+
+    /// The way of the section's entry, if it is one page.
+    #[inline(always)]
+    pub fn way(self) -> Option<usize> {
+        self.0.checked_sub(4).map(usize::from)
+    }
+}
+
+impl Headers {
+    /// The words of a slot of `key` in which no section has anything.
+    pub fn of_key(key: u64) -> [u64; 4] {
+        [key + 1, 0, 0, 0]
+    }
+
+    /// The header of a section, by its number within the slot.
+    #[inline(always)]
+    pub fn get(words: &[u64; 4], section: u64) -> Header {
+        let bit = |plane: usize| (words[plane] >> section & 1) as u8;
+        Header(bit(1) | bit(2) << 1 | bit(3) << 2)
+    }
+
+    /// Sets a header.
+    pub fn set(words: &mut [u64; 4], section: u64, header: Header) {
+        for (plane, word) in words[1..].iter_mut().enumerate() {
+            *word = *word & !(1 << section) | u64::from(header.0 >> plane & 1) << section;
+        }
+    }
+
+    /// Whether no section has anything.
+    pub fn says_nothing(words: &[u64; 4]) -> bool {
+        words[1] | words[2] | words[3] == 0
+    }
+
+    /// Whether any of `count` sections from `first` on has a header of which `which` is true.
+    pub fn any(words: &[u64; 4], first: u64, count: u64, which: impl Fn(Header) -> bool) -> bool {
+        debug_assert!(first + count <= HEADERS);
+        (first..first + count).any(|section| which(Headers::get(words, section)))
+    }
+}
+
+impl Slot for Headers {
+    type Words = [u64; 4];
+    const BYTES: u64 = 32;
+    const EMPTY: [u64; 4] = [0; 4];
+
+    #[inline(always)]
+    fn key(words: &[u64; 4]) -> Option<u64> {
+        words[0].checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn read(memory: &PhysicalMemory, at: PhysAddr) -> [u64; 4] {
+        memory.read_words(at)
+    }
+
+    #[inline(always)]
+    fn write(memory: &mut PhysicalMemory, at: PhysAddr, words: &[u64; 4]) {
+        memory.write_words(at, words);
+    }
+}

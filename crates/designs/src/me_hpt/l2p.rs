@@ -1,0 +1,285 @@
+//! The L2P table: which chunks the ways of a process's tables are made of.
+
+use super::MeHptSpec;
+use crate::ecpt::{Backing, Contiguous, Parts, SIZES, Space};
+use crate::elastic::{MAX_WAYS, Room, Side};
+use ambulator_base::{CounterSink, Counters};
+use ambulator_os::MapError;
+
+ambulator_base::counters! {
+    /// What the L2P table of a process has seen.
+    pub struct L2pCounters {
+        /// Entries in use now.
+        entries: Events,
+        /// The most entries that were ever in use at once.
+        peak_entries: Events,
+        /// Times that a subtable took the entries of the 1 GiB subtable.
+        steals: Events,
+        /// Times that a way changed to larger chunks.
+        chunk_upsizes: Events,
+        /// Times that a way changed to smaller chunks.
+        chunk_downsizes: Events,
+        /// Changes of chunk size made at once, since both tables together had more chunks than there were free entries.
+        switches_at_once: Events,
+    }
+}
+
+/// Number of the 4 KiB, 2 MiB and 1 GiB subtables.
+const SMALL: usize = 0;
+const LARGE: usize = 1;
+const HUGE: usize = 2;
+
+/// A way's row of the L2P table (ME-HPT Fig. 6): the 4 KiB subtable grows from its low end, the 2 MiB subtable from its high end,
+/// and the 1 GiB subtable has the middle until one of them takes it.
+///
+/// With 32 entries a subtable: entry `i` of 4 KiB is the row's entry `i`, of 2 MiB `95 - i`, of 1 GiB `32 + i`; or, if the 4 KiB
+/// subtable has taken those, `64 + i`, the most significant of the 2 MiB subtable; or, if that has, `31 - i`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Entries of each subtable, by [`Side`]: while a way is resized out of place, those of its new table come behind those of the
+    /// old.
+    used: [[u32; 2]; SIZES.len()],
+    /// Which subtable has taken the entries of the 1 GiB one.
+    stolen_by: Option<usize>,
+}
+
+impl Row {
+    /// Entries in use.
+    pub fn in_use(&self) -> u32 {
+        self.used.iter().flatten().sum()
+    }
+
+    fn of(&self, size: usize) -> u32 {
+        self.used[size].iter().sum()
+    }
+
+    /// Entries that a subtable may have, given what the others have, in rows of `share` entries a subtable.
+    fn capacity(&self, size: usize, share: u32) -> u32 {
+        if size == HUGE {
+            return match self.stolen_by {
+                None => share,
+                // Its entries are those of the other neighbour that are left.
+                Some(thief) => share.saturating_sub(self.of(if thief == SMALL { LARGE } else { SMALL })),
+            };
+        }
+        match self.stolen_by {
+            Some(thief) if thief == size => 2 * share,
+            // The 1 GiB subtable's own entries lie in this one.
+            Some(_) => share.saturating_sub(self.of(HUGE)),
+            None if self.of(HUGE) == 0 => 2 * share,
+            None => share,
+        }
+    }
+
+    /// The row's entry for entry `i` of a subtable.
+    pub fn position(&self, size: usize, i: u32, share: u32) -> u32 {
+        match (size, self.stolen_by) {
+            (SMALL, _) => i,
+            (LARGE, _) => 3 * share - 1 - i,
+            (_, None) => share + i,
+            (_, Some(SMALL)) => 2 * share + i,
+            (_, Some(_)) => share - 1 - i,
+        }
+    }
+
+    /// Which subtable has each of the row's entries. An entry that two have is an error of ours.
+    #[cfg(test)]
+    pub fn layout(&self, share: u32) -> Vec<Option<usize>> {
+        let mut row = vec![None; 3 * share as usize];
+        for size in 0..SIZES.len() {
+            for i in 0..self.of(size) {
+                let at = &mut row[self.position(size, i, share) as usize];
+                assert_eq!(*at, None, "{self:?}: two subtables have an entry");
+                *at = Some(size);
+            }
+        }
+        row
+    }
+}
+
+/// Chunks for the ways of all page sizes, within the limits of the L2P table; or, without one, a block a way.
+#[derive(Clone, Debug)]
+pub struct L2p {
+    spec: MeHptSpec,
+    rows: [Row; MAX_WAYS],
+    counters: L2pCounters,
+}
+
+/// Chunks of `chunk` bytes that a way of `bytes` has: at least one, which it may fill in part.
+fn chunks(bytes: u64, chunk: u64) -> u64 {
+    (bytes / chunk).max(1)
+}
+
+impl L2p {
+    /// Of a validated spec.
+    pub fn new(spec: &MeHptSpec) -> L2p {
+        L2p { spec: spec.clone(), rows: [Row::default(); MAX_WAYS], counters: L2pCounters::default() }
+    }
+
+    /// The rows, one for each way.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows[..self.spec.cuckoo.ways as usize]
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> &L2pCounters {
+        &self.counters
+    }
+
+    /// The chunk sizes that ways may have, smallest first.
+    fn sizes(&self) -> &[u64] {
+        if self.spec.dynamic_chunks {
+            &self.spec.chunk_bytes
+        } else {
+            std::slice::from_ref(&self.spec.fixed_chunk_bytes)
+        }
+    }
+
+    /// Brings a row up to date with the way's memory.
+    fn note(&mut self, id: usize, way: usize, spaces: &[Space; 2]) {
+        let share = self.spec.l2p_entries;
+        let row = &mut self.rows[way];
+        row.used[id] = [Side::Old, Side::New].map(|side| spaces[side as usize].chunks.len() as u32);
+        let over = |row: &Row, size: usize| row.of(size) > share;
+        if let Some(thief) = row.stolen_by
+            && !over(row, thief)
+        {
+            // What the 1 GiB subtable has in its neighbour moves home.
+            row.stolen_by = None;
+        } else if row.stolen_by.is_none()
+            && let Some(thief) = [SMALL, LARGE].into_iter().find(|&size| over(row, size))
+        {
+            row.stolen_by = Some(thief);
+            self.counters.steals += 1;
+        }
+        self.counters.entries = self.rows.iter().map(|row| u64::from(row.in_use())).sum();
+        self.counters.peak_entries = self.counters.peak_entries.max(self.counters.entries);
+    }
+
+    /// Room for `count` entries more, of a table that is there beside the way's own only until a resize is done.
+    fn has_room_beside(&self, way: usize, count: u64) -> bool {
+        u64::from(self.rows[way].in_use()) + count <= u64::from(3 * self.spec.l2p_entries)
+    }
+
+    /// The smallest chunk, from `least` on, with which a way of `bytes` stays within its subtable.
+    fn chunk_for(&self, id: usize, way: usize, bytes: u64, least: u64) -> Option<u64> {
+        let capacity = u64::from(self.rows[way].capacity(id, self.spec.l2p_entries));
+        self.sizes().iter().copied().find(|&chunk| chunk >= least && chunks(bytes, chunk) <= capacity)
+    }
+
+    /// Makes the way's new table out of chunks of another size, or of the same.
+    fn begin_beside(
+        &mut self,
+        id: usize,
+        way: usize,
+        to: u64,
+        chunk: u64,
+        parts: &mut Parts<'_, '_>,
+    ) -> Result<Room, MapError> {
+        let count = chunks(to, chunk);
+        let mut space = Space { chunk_shift: chunk.trailing_zeros(), chunk_bytes: chunk, chunks: Vec::new() };
+        space.grow(count as usize, parts.footprint, parts.os)?;
+        let old = parts.spaces[Side::Old as usize].chunk_bytes;
+        if chunk != old {
+            *(if chunk > old { &mut self.counters.chunk_upsizes } else { &mut self.counters.chunk_downsizes }) += 1;
+        }
+        let room = if self.has_room_beside(way, count) {
+            Room::OutOfPlace
+        } else {
+            self.counters.switches_at_once += 1;
+            Room::AtOnce
+        };
+        parts.spaces[Side::New as usize] = space;
+        if room == Room::OutOfPlace {
+            self.note(id, way, parts.spaces);
+        }
+        Ok(room)
+    }
+}
+
+impl Backing for L2p {
+    fn begin(
+        &mut self,
+        id: usize,
+        way: usize,
+        from: u64,
+        to: u64,
+        parts: &mut Parts<'_, '_>,
+    ) -> Result<Room, MapError> {
+        if !self.spec.l2p {
+            return Contiguous.begin(id, way, from, to, parts);
+        }
+        let none = MapError::NoMemory { bytes: to };
+        if from == 0 {
+            let chunk = self.chunk_for(id, way, to, 0).ok_or(none)?;
+            let mut space = Space { chunk_shift: chunk.trailing_zeros(), chunk_bytes: chunk, chunks: Vec::new() };
+            space.grow(chunks(to, chunk) as usize, parts.footprint, parts.os)?;
+            parts.spaces[Side::Old as usize] = space;
+            self.note(id, way, parts.spaces);
+            return Ok(Room::InPlace);
+        }
+        let now = parts.spaces[Side::Old as usize].chunk_bytes;
+        let capacity = u64::from(self.rows[way].capacity(id, self.spec.l2p_entries));
+        if to < from && to < now {
+            // Chunks of the next smaller size, if the subtable has entries for them; otherwise the chunk stays, filled less.
+            let smaller = self.sizes().iter().copied().rev().find(|&chunk| chunk < now);
+            if let Some(chunk) = smaller.filter(|&chunk| chunks(to, chunk) <= capacity) {
+                return self.begin_beside(id, way, to, chunk, parts);
+            }
+        }
+        let wanted = chunks(to, now);
+        // Without resizing in place the subtable must hold both tables, unless the chunk changes.
+        let both = if self.spec.in_place { wanted } else { wanted + chunks(from, now) };
+        if both <= capacity {
+            if !self.spec.in_place {
+                return self.begin_beside(id, way, to, now, parts);
+            }
+            let Parts { spaces, footprint, os } = parts;
+            let old = &mut spaces[Side::Old as usize];
+            let count = (wanted as usize).max(old.chunks.len());
+            old.grow(count, footprint, os)?;
+            self.note(id, way, parts.spaces);
+            return Ok(Room::InPlace);
+        }
+        let chunk = self.chunk_for(id, way, to, now + 1).ok_or(none)?;
+        self.begin_beside(id, way, to, chunk, parts)
+    }
+
+    fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut Parts<'_, '_>) {
+        if !self.spec.l2p {
+            return Contiguous.end(id, way, to, in_place, parts);
+        }
+        if in_place {
+            let Parts { spaces, footprint, os } = parts;
+            let old = &mut spaces[Side::Old as usize];
+            old.shrink(chunks(to, old.chunk_bytes) as usize, footprint, os);
+        } else {
+            parts.replace_old();
+        }
+        self.note(id, way, parts.spaces);
+    }
+
+    fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut Parts<'_, '_>) {
+        if !self.spec.l2p {
+            return Contiguous.abandon(id, way, from, in_place, parts);
+        }
+        if from == 0 {
+            parts.drop_side(Side::Old);
+        } else if in_place {
+            let Parts { spaces, footprint, os } = parts;
+            let old = &mut spaces[Side::Old as usize];
+            old.shrink(chunks(from, old.chunk_bytes) as usize, footprint, os);
+        } else {
+            parts.drop_side(Side::New);
+        }
+        self.note(id, way, parts.spaces);
+    }
+
+    fn switch_cycles(&self) -> u64 {
+        self.counters.entries * self.spec.l2p_entry_switch
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(&format!("{prefix}.l2p"), sink);
+    }
+}
