@@ -19,6 +19,9 @@ pub struct FigureProgram {
     /// Settings of the program.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
+    /// Settings of a quick run, over those.
+    #[serde(default)]
+    pub quick_settings: serde_json::Map<String, serde_json::Value>,
 }
 
 impl FigureProgram {

@@ -136,6 +136,9 @@ fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramR
     let footprint = parse_size(footprint)?;
     let mut request = program_request(&program.name, &[], Some(footprint), seed).map_err(|e| e.to_string())?;
     request.settings.extend(program.settings.clone());
+    if size == Size::Quick {
+        request.settings.extend(program.quick_settings.clone());
+    }
     Ok(request)
 }
 

@@ -22,8 +22,12 @@ pub enum OsError {
     },
     /// A page table could not get the contiguous memory that it needs.
     #[error(
-        "the page table needed {bytes} contiguous bytes to map {va}, and fragmented memory has no such block (largest free \
-         block: {largest} bytes)"
+        "the page table needed {bytes} contiguous bytes to map {va}, and {}",
+        if largest < bytes {
+            format!("fragmented memory has no such block (largest free block: {largest} bytes)")
+        } else {
+            "memory is so fragmented that the kernel cannot give so much at once (`kernel.costs.allocate_64m_fails_above`)".to_owned()
+        }
     )]
     TableMemory {
         /// What was to be mapped.

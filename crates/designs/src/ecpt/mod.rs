@@ -79,7 +79,7 @@ pub struct EcptSpec {
     #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the paper names no bound"))]
     pub max_reinsertions: u32,
     /// Hash functions of the ways.
-    #[schemars(extend("x-unit" = "choice", "x-source" = "ME-HPT Table III: CRC"))]
+    #[schemars(extend("x-unit" = "choice", "x-source" = "ME-HPT Table III: CRC; the mixer is our choice"))]
     pub hash: HashKind,
     /// Cycles of hashing at the start of a walk.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
@@ -110,8 +110,8 @@ impl Default for EcptSpec {
             upsize_at: 0.6,
             downsize_at: 0.2,
             rehash_slots: 2,
-            max_reinsertions: 32,
-            hash: HashKind::Crc,
+            max_reinsertions: 128,
+            hash: HashKind::default(),
             hash_latency: 2,
             cwt_ways: 2,
             cwt_entries: 128,

@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashKind {
-    /// CRC-32, each way with a polynomial of its own, as hardware has them (ME-HPT Table III).
+    /// CRC-32, each way with a polynomial of its own (ME-HPT Table III), and behind each a bijective mixer.
     #[default]
+    CrcMixed,
+    /// CRC-32 alone. It is linear: of neighbouring pages, small groups share so few slots in all ways together that some find no place in a
+    /// table that is half empty, and the table grows early.
     Crc,
     /// A multiplicative mixer in the manner of CityHash, each way with a seed of its own.
     City,
@@ -53,22 +56,34 @@ const fn crc_table() -> [[[u32; MAX_WAYS]; 256]; KEY_BYTES] {
 
 /// The hash of a key for every way. Index bits are taken from its low end, so that a way that doubles uses one more.
 ///
-/// `key` has at most 48 bits for [`HashKind::Crc`]; higher ones do not count.
+/// `key` has at most 48 bits for the CRCs; higher ones do not count.
 #[inline(always)]
 pub fn hashes(kind: HashKind, key: u64) -> [u32; MAX_WAYS] {
     match kind {
-        HashKind::Crc => {
-            let mut all = [0; MAX_WAYS];
-            for (byte, table) in CRC.iter().enumerate() {
-                let part = &table[(key >> (8 * byte)) as usize & 0xff];
-                for way in 0..MAX_WAYS {
-                    all[way] ^= part[way];
-                }
-            }
-            all
-        }
+        HashKind::CrcMixed => crcs(key).map(mix32),
+        HashKind::Crc => crcs(key),
         HashKind::City => mixed(key),
     }
+}
+
+#[inline(always)]
+fn crcs(key: u64) -> [u32; MAX_WAYS] {
+    let mut all = [0; MAX_WAYS];
+    for (byte, table) in CRC.iter().enumerate() {
+        let part = &table[(key >> (8 * byte)) as usize & 0xff];
+        for way in 0..MAX_WAYS {
+            all[way] ^= part[way];
+        }
+    }
+    all
+}
+
+/// A bijection of 32 bits in which every low bit depends on all bits (MurmurHash3's finaliser).
+#[inline(always)]
+fn mix32(x: u32) -> u32 {
+    let x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    let x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
 }
 
 /// Four independent 32-bit hashes of a 64-bit word.
@@ -115,7 +130,7 @@ mod tests {
 
     #[test]
     fn ways_do_not_collide_together() {
-        for kind in [HashKind::Crc, HashKind::City] {
+        for kind in [HashKind::CrcMixed, HashKind::Crc, HashKind::City] {
             // Of the pairs that collide in way 0 (in 10 bits), about one in 1024 may collide in any other.
             let all: Vec<_> = (0..4096).map(|i| hashes(kind, mix64(i) >> 20).map(|hash| hash & 1023)).collect();
             let (mut pairs, mut both) = (0, 0);
@@ -133,7 +148,7 @@ mod tests {
 
     #[test]
     fn neighbours_spread_over_every_way() {
-        for kind in [HashKind::Crc, HashKind::City] {
+        for kind in [HashKind::CrcMixed, HashKind::Crc, HashKind::City] {
             for way in 0..MAX_WAYS {
                 let mut seen = vec![0u32; 1024];
                 for key in 0x07f1_2345_6000..0x07f1_2345_6400_u64 {

@@ -36,7 +36,7 @@ impl Default for ElasticSpec {
             upsize_at: 0.6,
             downsize_at: 0.2,
             rehash_slots: 2,
-            max_reinsertions: 32,
+            max_reinsertions: 128,
             per_way: true,
             seed: 1,
         }
