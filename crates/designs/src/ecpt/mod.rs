@@ -23,7 +23,7 @@ mod slot;
 mod store;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod walk_tables;
 mod walker;
 

@@ -96,7 +96,6 @@ pub struct CuckooPageTable<B: Backing> {
     /// Pages mapped, by size.
     mapped: [u64; 3],
     reinsertion_cycles: u64,
-    generation: u64,
     footprint: Footprint,
 }
 
@@ -124,7 +123,7 @@ impl<B: Backing> CuckooPageTable<B> {
         let mut footprint = Footprint::default();
         let walk = WalkTables::new(spec, &mut footprint, os)?;
         let tables = [0, 1, 2].map(|id| CuckooTable::new(id, &spec.elastic(per_way, id as u64), spec.hash));
-        Ok(CuckooPageTable { tables, walk, backing, mapped: [0; 3], reinsertion_cycles, generation: 0, footprint })
+        Ok(CuckooPageTable { tables, walk, backing, mapped: [0; 3], reinsertion_cycles, footprint })
     }
 
     /// The cuckoo table of a page size, by its number.
@@ -246,13 +245,9 @@ impl<B: Backing> CuckooPageTable<B> {
         let work = |c: &ElasticCounters| (c.upsize_moved + c.upsize_stayed + c.downsize_rehashed, c.reinsertions);
         let CuckooPageTable { tables, backing, footprint, walk, .. } = self;
         let before = work(&tables[size].elastic.counters);
-        let resized = tables[size].elastic.resizes();
         tables[size].advance(&mut Context { backing, footprint, os });
         walk.advance(footprint, os);
         let after = work(&tables[size].elastic.counters);
-        if resized || tables[size].elastic.resizes() {
-            self.generation += 1;
-        }
         let cycles = (after.0 - before.0) * os.costs.table_entry + (after.1 - before.1) * self.reinsertion_cycles;
         os.ledger.charge(LedgerCause::Table, cycles);
         self.follow_ways(size, os);
@@ -289,23 +284,19 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
             return Err(MapError::Occupied);
         }
         let pte = Pte::leaf(mapping.frame, mapping.flags, size > PageSize::SIZE_4K);
-        let walk_generation = self.walk.generation;
         if let Some((place, at)) = self.tables[number].find(key, os.memory) {
             let at = at.offset(8 * slot_of(mapping.page).map_or(0, |(_, _, number)| number as u64));
             let word = os.memory.read(at);
             os.memory.write(at, Cluster::with_entry(word, pte));
-            if number > 0 {
-                if let Err(error) = self.describe(mapping.page, place.way, os) {
-                    os.memory.write(at, word);
-                    return Err(error);
-                }
+            if number > 0
+                && let Err(error) = self.describe(mapping.page, place.way, os)
+            {
+                os.memory.write(at, word);
+                return Err(error);
             }
         } else {
-            let existed = self.tables[number].elastic.exists();
             self.add_slot(mapping.page, pte, os)?;
-            self.generation += u64::from(!existed);
         }
-        self.generation += u64::from(self.walk.generation != walk_generation);
         self.count(number, |mapped| mapped + 1);
         Ok(())
     }
@@ -315,7 +306,6 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         let (place, at) = self.tables[size].find(key, os.memory)?;
         let mut words = os.memory.read_words(at);
         let pte = Cluster::entry(&words, number)?;
-        let walk_generation = self.walk.generation;
         words[number] = Cluster::with_entry(words[number], Pte::default());
         os.memory.write(at.offset(8 * number as u64), words[number]);
         let empty = (0..Cluster::PAGES as usize).all(|other| Cluster::entry(&words, other).is_none());
@@ -331,7 +321,6 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         if empty {
             self.settle(size, os);
         }
-        self.generation += u64::from(self.walk.generation != walk_generation);
         self.count(size, |mapped| mapped - 1);
         Some(Mapping { page, frame: pte.frame(), flags: pte.flags() })
     }
@@ -353,14 +342,14 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
     }
 
     fn registers(&self) -> Vec<u64> {
-        let mut words = vec![self.walk.generation];
+        let mut words = vec![self.walk.generation()];
         self.tables.iter().for_each(|table| table.write_registers(&mut words));
         self.walk.tables.iter().for_each(|table| table.write_registers(&mut words));
         words
     }
 
     fn registers_generation(&self) -> u64 {
-        self.generation
+        self.walk.generation() + self.tables.iter().map(|table| table.elastic.generation()).sum::<u64>()
     }
 
     fn switch_cycles(&self) -> u64 {
@@ -379,7 +368,6 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         self.walk.destroy(&mut self.footprint, os);
         self.mapped = [0; 3];
         self.footprint.entries = 0;
-        self.generation += 1;
     }
 
     fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {

@@ -17,8 +17,8 @@ pub const PUD: usize = 1;
 pub struct WalkTables {
     /// By number: [`PMD`], [`PUD`].
     pub tables: [CuckooTable<Headers>; 2],
-    /// Changes whenever a slot does that walkers may have cached.
-    pub generation: u64,
+    /// Times that a slot changed that walkers may have cached.
+    changes: u64,
 }
 
 /// The key of the slot that holds the section of `va`, and the section's number in it.
@@ -52,7 +52,7 @@ impl WalkTables {
             tables[PMD].destroy(&mut cx);
             return Err(error);
         }
-        Ok(WalkTables { tables, generation: 0 })
+        Ok(WalkTables { tables, changes: 0 })
     }
 
     /// Gives all memory back.
@@ -60,6 +60,11 @@ impl WalkTables {
         let mut backing = Contiguous;
         let mut cx = Context { backing: &mut backing, footprint, os };
         self.tables.iter_mut().for_each(|table| table.destroy(&mut cx));
+    }
+
+    /// Changes whenever a slot does that walkers may have cached, or where slots are.
+    pub fn generation(&self) -> u64 {
+        self.changes + self.tables.iter().map(|table| table.elastic.generation()).sum::<u64>()
     }
 
     /// What the table says of the section of `va`.
@@ -96,7 +101,7 @@ impl WalkTables {
             if Headers::get(&words, section) == header {
                 return Ok(());
             }
-            self.generation += 1;
+            self.changes += 1;
             Headers::set(&mut words, section, header);
             os.memory.write_words(at, &words);
             if Headers::says_nothing(&words) {
@@ -119,11 +124,8 @@ impl WalkTables {
         let mut backing = Contiguous;
         let mut cx = Context { backing: &mut backing, footprint, os };
         for table in &mut self.tables {
-            let before = table.elastic.resizes();
             table.advance(&mut cx);
             table.forget_placed();
-            // Their registers have changed.
-            self.generation += u64::from(before || table.elastic.resizes());
         }
     }
 

@@ -106,6 +106,8 @@ pub struct Elastic {
     turn: usize,
     /// The slots that the insertion under way has been through.
     path: Vec<Place>,
+    /// See [`Elastic::generation`].
+    generation: u64,
     /// Ways whose resize began since the last [`Elastic::advance`].
     fresh: [bool; MAX_WAYS],
     /// What was done.
@@ -122,6 +124,7 @@ impl Elastic {
             random: Random::for_purpose(spec.seed, "elastic cuckoo table"),
             turn: 0,
             path: Vec::with_capacity(spec.max_reinsertions as usize + 1),
+            generation: 0,
             fresh: [false; MAX_WAYS],
             counters: ElasticCounters::default(),
         }
@@ -131,6 +134,16 @@ impl Elastic {
     #[inline(always)]
     pub fn ways(&self) -> &[Way] {
         &self.ways[..self.spec.ways]
+    }
+
+    /// Changes whenever what tells where entries are does: a way's size, its resize, its rehash pointer, its memory.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn set_way(&mut self, way: usize, to: Way) {
+        self.ways[way] = to;
+        self.generation += 1;
     }
 
     /// Slots taken in each way.
@@ -192,6 +205,7 @@ impl Elastic {
                 return Err(error);
             }
         }
+        self.generation += 1;
         self.ways[..self.spec.ways].fill(Way { slots, resize: None });
         Ok(())
     }
@@ -208,6 +222,7 @@ impl Elastic {
             }
         }
         self.taken = [0; MAX_WAYS];
+        self.generation += 1;
     }
 
     /// Inserts an entry whose key is not there. [`Elastic::advance`] should follow.
@@ -275,7 +290,7 @@ impl Elastic {
                 let counted = if state.grows() { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
                 counted[way] -= 1;
                 self.counters.out_of_place -= u64::from(!in_place);
-                self.ways[way].resize = None;
+                self.set_way(way, Way { resize: None, ..state });
                 arena.abandon(way, state.slots, in_place);
             }
         }
@@ -401,7 +416,7 @@ impl Elastic {
         let room = arena.begin(way, from, to)?;
         let in_place = room == Room::InPlace;
         self.fresh[way] = true;
-        self.ways[way].resize = Some(Resize { to, pointer: 0, in_place });
+        self.set_way(way, Way { slots: from, resize: Some(Resize { to, pointer: 0, in_place }) });
         let counter = if grow { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
         counter[way] += 1;
         self.counters.out_of_place += u64::from(!in_place);
@@ -482,7 +497,7 @@ impl Elastic {
         let state = self.ways[way];
         let Some(Resize { to, pointer, in_place }) = state.resize else { return };
         let from = Place { way, side: Side::Old, index: pointer };
-        self.ways[way].resize = Some(Resize { to, pointer: pointer + 1, in_place });
+        self.set_way(way, Way { resize: Some(Resize { to, pointer: pointer + 1, in_place }), ..state });
         if let Some(hashes) = arena.hashes_at(from) {
             let (side, index) = self.ways[way].locate(hashes[way]);
             if (side, index) == (Side::Old, pointer) {
@@ -500,7 +515,7 @@ impl Elastic {
         }
         if pointer + 1 == state.slots {
             arena.end(way, to, in_place);
-            self.ways[way] = Way { slots: to, resize: None };
+            self.set_way(way, Way { slots: to, resize: None });
         }
     }
 
@@ -543,7 +558,7 @@ impl Elastic {
                 debug_assert!(there.is_none(), "{home:?} was taken");
             }
         }
-        self.ways[way].resize = None;
+        self.set_way(way, Way { resize: None, ..state });
         self.counters.cancelled += 1;
         arena.abandon(way, state.slots, in_place);
     }

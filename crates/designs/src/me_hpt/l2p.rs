@@ -36,8 +36,7 @@ const HUGE: usize = 2;
 /// subtable has taken those, `64 + i`, the most significant of the 2 MiB subtable; or, if that has, `31 - i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Entries of each subtable, by [`Side`]: while a way is resized out of place, those of its new table come behind those of the
-    /// old.
+    /// Entries of each subtable, by [`Side`]: while a way is resized out of place, those of its new table are any that are free.
     used: [[u32; 2]; SIZES.len()],
     /// Which subtable has taken the entries of the 1 GiB one.
     stolen_by: Option<usize>,
@@ -49,29 +48,28 @@ impl Row {
         self.used.iter().flatten().sum()
     }
 
+    /// Entries of a subtable's standing table.
     fn of(&self, size: usize) -> u32 {
-        self.used[size].iter().sum()
+        self.used[size][Side::Old as usize]
     }
 
     /// Entries that a subtable may have, given what the others have, in rows of `share` entries a subtable.
     fn capacity(&self, size: usize, share: u32) -> u32 {
-        if size == HUGE {
-            return match self.stolen_by {
-                None => share,
-                // Its entries are those of the other neighbour that are left.
-                Some(thief) => share.saturating_sub(self.of(if thief == SMALL { LARGE } else { SMALL })),
-            };
-        }
-        match self.stolen_by {
-            Some(thief) if thief == size => 2 * share,
+        let by_rule = match (size, self.stolen_by) {
+            (HUGE, None) => share,
+            // Its entries are those of the other neighbour that are left, but for one that stays the neighbour's.
+            (HUGE, Some(thief)) => share.saturating_sub(self.of(if thief == SMALL { LARGE } else { SMALL }).max(1)),
+            (_, Some(thief)) if thief == size => 2 * share,
             // The 1 GiB subtable's own entries lie in this one.
-            Some(_) => share.saturating_sub(self.of(HUGE)),
-            None if self.of(HUGE) == 0 => 2 * share,
-            None => share,
-        }
+            (_, Some(_)) => share.saturating_sub(self.of(HUGE)),
+            (_, None) if self.of(HUGE) == 0 => 2 * share,
+            (_, None) => share,
+        };
+        // While another subtable changes its chunk size, its new table has some of the free entries.
+        by_rule.min(self.of(size) + (3 * share).saturating_sub(self.in_use()))
     }
 
-    /// The row's entry for entry `i` of a subtable.
+    /// The row's entry for entry `i` of a subtable's standing table.
     pub fn position(&self, size: usize, i: u32, share: u32) -> u32 {
         match (size, self.stolen_by) {
             (SMALL, _) => i,
@@ -82,7 +80,8 @@ impl Row {
         }
     }
 
-    /// Which subtable has each of the row's entries. An entry that two have is an error of ours.
+    /// Which subtable has each of the row's entries: standing tables where their subtable is, tables that a resize moves into
+    /// wherever there is room. An entry that two have is an error of ours.
     #[cfg(test)]
     pub fn layout(&self, share: u32) -> Vec<Option<usize>> {
         let mut row = vec![None; 3 * share as usize];
@@ -91,6 +90,12 @@ impl Row {
                 let at = &mut row[self.position(size, i, share) as usize];
                 assert_eq!(*at, None, "{self:?}: two subtables have an entry");
                 *at = Some(size);
+            }
+        }
+        for size in 0..SIZES.len() {
+            for _ in 0..self.used[size][Side::New as usize] {
+                let free = row.iter().position(Option::is_none).expect("more entries than the row has");
+                row[free] = Some(size);
             }
         }
         row
