@@ -106,6 +106,21 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_too_fragmented_gives_no_64_mib_though_it_has_them() {
+        let spec = ambulator_memory::BuddySpec { max_order: 15, ..Default::default() };
+        for (fmfi, given) in [(0.7, true), (0.75, false)] {
+            let mut bed = TestBed::new(8 << 30).unwrap();
+            bed.frames = ambulator_memory::BuddyAllocator::new(&spec, 8 << 18);
+            let fragmented = ambulator_memory::FragmentSpec { fmfi, order: 14, free_share: 0.9, grain: 0 };
+            ambulator_memory::fragment(&mut bed.frames, &fragmented, &mut ambulator_base::Random::new(1));
+            let block = allocate_bytes(64 << 20, &mut Footprint::default(), &mut bed.os());
+            assert_eq!(block.is_some(), given, "{fmfi}");
+            assert_eq!(bed.frames.largest_free_order(), Some(14));
+            assert!(allocate_bytes(8 << 20, &mut Footprint::default(), &mut bed.os()).is_some());
+        }
+    }
+
+    #[test]
     fn frames_come_zeroed_and_go_back_whole() {
         let mut bed = TestBed::new(64 << 20).unwrap();
         let free = bed.frames.free_frames();

@@ -191,7 +191,8 @@ fn design(kind: TableKind) -> DesignSpec {
 
 #[test]
 fn walks_find_what_the_kernel_knows() {
-    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Ideal, TableKind::Hashed] {
+    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, MeHpt, Radix};
+    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt] {
         for policy in [
             PageSizePolicy::Never,
             PageSizePolicy::Always,
@@ -206,7 +207,7 @@ fn walks_find_what_the_kernel_knows() {
 
 #[test]
 fn ranges_hold_what_the_kernel_knows_over_any_table() {
-    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Hashed] {
+    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt] {
         for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
             for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
                 let mut design = design(kind);

@@ -222,6 +222,8 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
         ("radix", TableKind::Radix, false),
         ("flattened", TableKind::Flattened, false),
         ("hashed", TableKind::Hashed, false),
+        ("ecpt", TableKind::Ecpt, false),
+        ("me-hpt", TableKind::MeHpt, false),
         ("range table (beside radix)", TableKind::Radix, true),
     ];
     let mut found = Vec::new();
@@ -231,6 +233,8 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
         spec.page_table.radix.levels = 5;
         spec.page_table.flattened.levels = 5;
         spec.page_table.hashed.va_bits = 57;
+        spec.page_table.ecpt.va_bits = 57;
+        spec.page_table.me_hpt.cuckoo.va_bits = 57;
         spec.lookaside.rmm.va_bits = 57;
         if ranged {
             spec.lookaside.kind = LookasideKind::RangeTlb;

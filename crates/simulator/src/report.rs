@@ -94,6 +94,7 @@ impl Machine {
         put("pages_mapped", footprint.entries as f64);
         put("page_faults", all.get("core.page_faults") as f64);
         put("setup_page_faults", self.setup_faults as f64);
+        put("setup_table_cycles", self.setup_table_cycles as f64);
         put("os_cycles_share", share(all.get("core.os_cycles"), cycles * self.cores.len() as u64));
         for name in JOINT {
             put(name, share(all.get(&format!("core.{name}")), walked));

@@ -146,6 +146,7 @@ measures! {
     "pages_mapped", "entries", "Present page-table entries at the end.";
     "page_faults", "events", "Page faults in the measured region.";
     "setup_page_faults", "events", "Page faults before it.";
+    "setup_table_cycles", "cycles", "Cycles that the operating system spent before it on contiguous memory and on page tables' upkeep.";
     "os_cycles_share", "ratio", "Share of the region's cycles that the operating system took.";
     "dram_translation_dram_data", "ratio", "Of accesses that walked: translation from DRAM and data from DRAM.";
     "dram_translation_cached_data", "ratio", "Of accesses that walked: translation from DRAM and data from a cache.";

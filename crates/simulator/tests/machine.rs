@@ -60,6 +60,25 @@ fn a_fault_costs_its_cycles_once_and_set_up_costs_none() {
 }
 
 #[test]
+fn a_table_that_wants_more_contiguity_than_there_is_ends_its_run_and_no_other() {
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES * 4096, true).begin();
+    (0..100).for_each(|page| drop(program.load(DATA + page * 40 * 4096)));
+    // Runs of 16 KiB are the longest that there are. 512 slots of a line need three ways of 32 KiB.
+    let fragmented: &[&str] =
+        &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1"];
+    let outcome = outcome(&[("ecpt", fragmented), ("me-hpt", fragmented), ("ecpt", &[])], vec![program.clone()], 1);
+    let [ecpt, me_hpt, ample] = outcome.runs.as_slice() else { panic!("three runs") };
+    assert_eq!((ecpt.status, me_hpt.status, ample.status), (Status::Outcome, Status::Done, Status::Done));
+    let said = ecpt.outcome.as_deref().unwrap_or_default();
+    assert!(said.contains("needed 32768 contiguous bytes"), "{said}");
+    assert_eq!(
+        (me_hpt.measure("table_largest_contiguous"), ample.measure("table_largest_contiguous")),
+        (8192.0, 32768.0)
+    );
+}
+
+#[test]
 fn after_a_fork_the_writer_gets_its_own_page_and_the_oracle_agrees() {
     let mut program = Scripted::new(16 * 4096);
     program.touch(DATA, 16 * 4096, true).begin();

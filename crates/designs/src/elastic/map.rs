@@ -50,28 +50,29 @@ enum At {
 
 type Chunk<K, V> = Box<[Option<Slot<K, V>>]>;
 
-/// The chunks of each way.
+/// The chunks of each way. One that nothing has been put into is not there: a way that doubles costs no more at once than their list.
 #[derive(Clone, Debug)]
 struct Chunks<K, V> {
-    ways: [Vec<Chunk<K, V>>; MAX_WAYS],
+    ways: [Vec<Option<Chunk<K, V>>>; MAX_WAYS],
     chunk_slots: u64,
 }
 
 impl<K, V> Chunks<K, V> {
     #[inline(always)]
-    fn get(&self, at: Place) -> &Option<Slot<K, V>> {
+    fn get(&self, at: Place) -> Option<&Slot<K, V>> {
         debug_assert_eq!(at.side, Side::Old, "all resizes are in place");
-        &self.ways[at.way][(at.index / self.chunk_slots) as usize][(at.index % self.chunk_slots) as usize]
+        let chunk = self.ways[at.way][(at.index / self.chunk_slots) as usize].as_ref()?;
+        chunk[(at.index % self.chunk_slots) as usize].as_ref()
     }
 
     #[inline(always)]
-    fn get_mut(&mut self, at: Place) -> &mut Option<Slot<K, V>> {
-        &mut self.ways[at.way][(at.index / self.chunk_slots) as usize][(at.index % self.chunk_slots) as usize]
+    fn get_mut(&mut self, at: Place) -> Option<&mut Option<Slot<K, V>>> {
+        let chunk = self.ways[at.way][(at.index / self.chunk_slots) as usize].as_mut()?;
+        Some(&mut chunk[(at.index % self.chunk_slots) as usize])
     }
 
     fn set_slots(&mut self, way: usize, slots: u64) {
-        let chunk = || (0..self.chunk_slots).map(|_| None).collect();
-        self.ways[way].resize_with((slots / self.chunk_slots) as usize, chunk);
+        self.ways[way].resize_with(slots.div_ceil(self.chunk_slots) as usize, || None);
     }
 }
 
@@ -81,7 +82,7 @@ impl<K, V> Arena for Chunks<K, V> {
 
     #[inline(always)]
     fn hashes_at(&self, at: Place) -> Option<[u32; MAX_WAYS]> {
-        self.get(at).as_ref().map(|slot| mixed(slot.hash))
+        self.get(at).map(|slot| mixed(slot.hash))
     }
 
     #[inline(always)]
@@ -91,7 +92,15 @@ impl<K, V> Arena for Chunks<K, V> {
 
     #[inline(always)]
     fn exchange(&mut self, at: Place, entry: Option<Slot<K, V>>) -> Option<Slot<K, V>> {
-        std::mem::replace(self.get_mut(at), entry)
+        if let Some(slot) = self.get_mut(at) {
+            return std::mem::replace(slot, entry);
+        }
+        if entry.is_some() {
+            let mut chunk: Chunk<K, V> = (0..self.chunk_slots).map(|_| None).collect();
+            chunk[(at.index % self.chunk_slots) as usize] = entry;
+            self.ways[at.way][(at.index / self.chunk_slots) as usize] = Some(chunk);
+        }
+        None
     }
 
     fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, Infallible> {
@@ -153,7 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     {
         let hash = self.hasher.hash_one(key);
         let is_it = |slot: &Slot<K, V>| slot.hash == hash && slot.key.borrow() == key;
-        let place = self.table.places(mixed(hash)).find(|&at| self.chunks.get(at).as_ref().is_some_and(is_it));
+        let place = self.table.places(mixed(hash)).find(|&at| self.chunks.get(at).is_some_and(is_it));
         place.map(At::Place).or_else(|| self.crowded.iter().position(is_it).map(At::Crowded))
     }
 
@@ -164,7 +173,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         K: std::borrow::Borrow<Q>,
     {
         match self.find(key)? {
-            At::Place(at) => self.chunks.get(at).as_ref().map(|slot| &slot.value),
+            At::Place(at) => self.chunks.get(at).map(|slot| &slot.value),
             At::Crowded(at) => Some(&self.crowded[at].value),
         }
     }
@@ -176,7 +185,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         K: std::borrow::Borrow<Q>,
     {
         match self.find(key)? {
-            At::Place(at) => self.chunks.get_mut(at).as_mut().map(|slot| &mut slot.value),
+            At::Place(at) => self.chunks.get_mut(at)?.as_mut().map(|slot| &mut slot.value),
             At::Crowded(at) => Some(&mut self.crowded[at].value),
         }
     }
@@ -221,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
 
     /// All keys with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let slots = self.chunks.ways.iter().flatten().flat_map(|chunk| chunk.iter());
+        let slots = self.chunks.ways.iter().flatten().flatten().flat_map(|chunk| chunk.iter());
         slots.flatten().chain(&self.crowded).map(|slot| (&slot.key, &slot.value))
     }
 

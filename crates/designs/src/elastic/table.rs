@@ -101,6 +101,8 @@ pub struct Elastic {
     spec: ElasticSpec,
     ways: [Way; MAX_WAYS],
     taken: [u64; MAX_WAYS],
+    /// By way: the most slots that may be taken before it is to grow.
+    limits: [u64; MAX_WAYS],
     random: Random,
     /// The way whose rehash pointer advances next.
     turn: usize,
@@ -121,6 +123,7 @@ impl Elastic {
             spec: spec.clone(),
             ways: [Way::default(); MAX_WAYS],
             taken: [0; MAX_WAYS],
+            limits: [0; MAX_WAYS],
             random: Random::for_purpose(spec.seed, "elastic cuckoo table"),
             turn: 0,
             path: Vec::with_capacity(spec.max_reinsertions as usize + 1),
@@ -143,6 +146,7 @@ impl Elastic {
 
     fn set_way(&mut self, way: usize, to: Way) {
         self.ways[way] = to;
+        self.limits[way] = (self.spec.upsize_at * to.target() as f64) as u64;
         self.generation += 1;
     }
 
@@ -205,8 +209,9 @@ impl Elastic {
                 return Err(error);
             }
         }
-        self.generation += 1;
-        self.ways[..self.spec.ways].fill(Way { slots, resize: None });
+        for way in 0..self.spec.ways {
+            self.set_way(way, Way { slots, resize: None });
+        }
         Ok(())
     }
 
@@ -352,7 +357,7 @@ impl Elastic {
     }
 
     fn is_full(&self, way: usize) -> bool {
-        self.taken[way] as f64 > self.spec.upsize_at * self.ways[way].target() as f64
+        self.taken[way] > self.limits[way]
     }
 
     /// The balance rule: a way that is larger than another does not grow.
@@ -365,7 +370,7 @@ impl Elastic {
     }
 
     fn is_full_in_all(&self) -> bool {
-        self.len() as f64 > self.spec.upsize_at * self.slots_in_all() as f64
+        self.len() > self.limits.iter().sum()
     }
 
     fn grow_when_full<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {

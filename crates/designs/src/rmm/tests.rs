@@ -9,7 +9,8 @@ use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const KINDS: [TableKind; 3] = [TableKind::Radix, TableKind::Flattened, TableKind::Hashed];
+const KINDS: [TableKind; 5] =
+    [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt];
 
 fn design(kind: TableKind) -> DesignSpec {
     let mut spec = DesignSpec::default();
@@ -73,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn ranges_are_the_maximal_runs_after_any_operations(
-        kind in 0usize..3,
+        kind in 0..KINDS.len(),
         steps in prop::collection::vec((0u64..96, 0u8..9, 1u64..24), 1..160),
     ) {
         let mut bed = TestBed::new(256 << 20).unwrap();
@@ -242,7 +243,8 @@ fn any_table_with_ranges_beside_it_is_still_a_table() {
             let mut spec = design(kind);
             spec.lookaside.rmm.eager_bits = eager_bits;
             let copied_entries = kind == TableKind::Flattened;
-            let options = Options { ops: 600, copied_entries, ..Options::default() };
+            let resizes_on_failure = matches!(kind, TableKind::Ecpt | TableKind::MeHpt);
+            let options = Options { ops: 600, copied_entries, resizes_on_failure, ..Options::default() };
             // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
             let done = conformance::check(|| build(&spec), &options);
             assert_eq!(done.is_ok(), !eager_bits, "{kind:?}: {done:?}");
