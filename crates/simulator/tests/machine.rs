@@ -63,7 +63,9 @@ fn a_fault_costs_its_cycles_once_and_set_up_costs_none() {
 fn a_table_that_wants_more_contiguity_than_there_is_ends_its_run_and_no_other() {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();
-    (0..100).for_each(|page| drop(program.load(DATA + page * 40 * 4096)));
+    for page in 0..100 {
+        program.load(DATA + page * 40 * 4096);
+    }
     // Runs of 16 KiB are the longest that there are. 512 slots of a line need three ways of 32 KiB.
     let fragmented: &[&str] =
         &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1"];
