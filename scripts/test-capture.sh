@@ -27,6 +27,22 @@ capture --follow --out f.amb -- ./known f
 info f
 mv f.[0-9]*.amb child.amb
 info child
+# A child, and a process itself, that becomes another program: unrecorded, or a trace for each.
+capture --follow --out x.amb -- ./known x
+info x
+mv x.[0-9]*.known.amb grandchild.amb
+info grandchild
+for what in p P; do # P: followed
+    [ $what = P ] && follow=--follow || follow=
+    capture $follow --out $what.amb -- ./known p
+    info $what
+done
+mv P.[0-9]*.known.amb place.amb
+info place
+printf '#! /bin/sh\nexec %s w\n' "$PWD/known" >script-w; chmod +x script-w
+capture --follow --out s.amb -- /bin/sh -c ./script-w
+mv s.[0-9]*.known.amb scripted.amb
+info scripted
 capture --skip 100k --take 150k --out window.amb -- ./known w
 info window
 capture --every 100k --window 10k --out windows.amb -- ./known w
@@ -74,7 +90,7 @@ python3 - <<'PY'
 import json
 
 N = 65536
-of = {name: json.load(open(f"{name}.json")) for name in "n w v t f k child window windows champsim sort".split()}
+of = {name: json.load(open(f"{name}.json")) for name in "n w v t f k child x grandchild p P place scripted window windows champsim sort".split()}
 for name, info in of.items():
     assert info["damage"] is None, f"{name}: {info['damage']}"
     if name != "champsim":
@@ -100,6 +116,18 @@ assert of["t"]["loads"] >= of["n"]["loads"] + 2 * N
 # The child's loop is in the child's trace and not in the parent's.
 assert N <= of["child"]["stores"] < N + 10_000, of["child"]["stores"]
 assert of["f"]["stores"] < of["n"]["stores"] + 10_000, of["f"]["stores"]
+
+# Forks and exits: of the child when it has been waited for, and of the process itself.
+for name in "f", "x":
+    assert (events[name]["fork"], events[name]["exit"]) == (1, 2), events[name]
+assert (events["n"].get("fork", 0), events["n"]["exit"], events["window"].get("exit", 0)) == (0, 1, 0), events["n"]
+# What a process becomes is in a trace of its own, whole, and no part of the first one, which is whole as well.
+for name in "grandchild", "place", "scripted":
+    assert abs(of[name]["stores"] - of["w"]["stores"]) < 3_000, (name, of[name]["stores"], of["w"]["stores"])
+    assert of[name]["outside_mappings"] == 0 and not of[name]["notes"], (name, of[name]["notes"])
+for name in "p", "P":
+    assert abs(of[name]["stores"] - of["n"]["stores"]) < 3_000 and not of[name]["notes"], (name, of[name]["notes"])
+    assert events[name]["exit"] == 1, events[name]
 
 recorded = of["window"]["region_instructions"]
 assert abs(recorded - 150_000) < 5_000, f"a window of 150 k has {recorded} instructions"

@@ -14,15 +14,16 @@
 //! Every thread of the program gathers records of its own and hands them over some thousands at a time, with a `Switch` event
 //! where threads change; so their order is approximate, but before an event that takes pages or rights away every
 //! running thread hands over what it has. Of a process that forks, the child goes on unrecorded, or with `follow` into a
-//! trace of its own, `NAME.PID.amb`. Windows begin and end with blocks of the program, and with several threads within some
+//! trace of its own, `NAME.PID.amb`; and a program that `execve` puts in a process's place goes on unrecorded, or with `follow`
+//! under an emulator and a plugin of its own, into `NAME.PID.PROGRAM.amb`. Windows begin and end with blocks of the program, and with several threads within some
 //! thousand instructions of what was asked.
 //!
 //! Limits: pages that only the kernel touches in other system calls than `read` are first touched when the program does;
-//! calls, returns and direct jumps have no branch record; a program that `execve` puts in the place of this one runs without
-//! the emulator, unrecorded.
+//! calls, returns and direct jumps have no branch record.
 
 mod decode;
 mod output;
+mod program;
 mod qemu;
 mod system_calls;
 mod thread;
@@ -35,7 +36,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use system_calls::Heap;
+use system_calls::{Outcome, Process};
 use thread::{CHUNK, Tracer};
 
 /// Threads that a program may have at once, as the emulator numbers them.
@@ -69,7 +70,7 @@ struct Capture {
 
 struct Shared {
     output: Option<Output>,
-    heap: Heap,
+    process: Process,
     factory: InstructionInfoFactory,
     executed: u64,
     recorded: u64,
@@ -124,6 +125,8 @@ impl Capture {
         // SAFETY: see `Slot`.
         let own = unsafe { &mut *slot.own.get() };
         if own.is_none() {
+            // A forked child may run blocks that its parent translated, and none of its own.
+            self.begin_trace(&mut self.lock());
             slot.state.store(RUNNING, Ordering::SeqCst);
             slot.epoch.store(self.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
             *own = Some(Box::new(Own {
@@ -135,6 +138,13 @@ impl Capture {
             }));
         }
         own.as_deref_mut()
+    }
+
+    /// Begins the trace, if that has not happened yet.
+    fn begin_trace(&self, shared: &mut Shared) {
+        if shared.output.is_none() {
+            shared.output = Some(Output::new(&self.target).unwrap_or_else(|e| stop(&e)));
+        }
     }
 
     fn hand_over(&self, cpu: c_uint, own: &mut Own, shared: &mut Shared) {
@@ -169,7 +179,7 @@ impl Capture {
             own.mode = mode;
         }
         if mode == OVER {
-            self.finish(&mut shared);
+            self.finish(&mut shared, false);
             drop(shared);
             std::process::exit(0);
         }
@@ -221,11 +231,30 @@ impl Capture {
         }
     }
 
-    fn finish(&self, shared: &mut Shared) {
+    /// Takes what the threads still have, and ends the trace of a process that ends.
+    fn end_process(&self) {
+        let mut shared = self.lock();
+        for (cpu, slot) in self.threads.iter().enumerate() {
+            // SAFETY: the process ends; threads that still run are in the emulator's hands and do not come back here once the
+            // mode says that all is over. What they have not handed over is lost, as their work is.
+            let own = unsafe { &mut *slot.own.get() };
+            if slot.state.load(Ordering::SeqCst) != NOT_THERE
+                && let Some(own) = own
+            {
+                shared.executed += own.pending;
+                shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
+                own.tracer.end(0);
+                self.hand_over(cpu as c_uint, own, &mut shared);
+            }
+        }
+        self.finish(&mut shared, true);
+    }
+
+    fn finish(&self, shared: &mut Shared, exited: bool) {
         self.mode.store(OVER, Ordering::SeqCst);
         let Some(mut output) = shared.output.take() else { return };
         let pages = output.pages();
-        output.finish();
+        output.finish(exited);
         if shared.recorded == 0 {
             eprintln!(
                 "ambulator capture: the program ended after {} instructions, before the {} that were to be skipped",
@@ -268,7 +297,7 @@ extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, data: *mut c_void) {
     } else {
         let last = va + (1 << shift) - 1;
         for at in [va, last] {
-            if own.tracer.is_new_page(at)
+            if own.tracer.is_new_page(at, store)
                 && let Some(output) = &mut capture.lock().output
             {
                 output.touch(at, store);
@@ -283,9 +312,7 @@ extern "C" fn on_translation(_id: Id, block: *mut qemu::Block) {
         return;
     }
     let mut shared = capture.lock();
-    if shared.output.is_none() {
-        shared.output = Some(Output::new(&capture.target).unwrap_or_else(|e| stop(&e)));
-    }
+    capture.begin_trace(&mut shared);
     // SAFETY: QEMU gives a block that is valid during this call; each instruction's bytes are valid with it.
     unsafe {
         let count = qemu::qemu_plugin_tb_n_insns(block);
@@ -335,6 +362,17 @@ extern "C" fn on_call(
     let capture = capture();
     let Some(own) = capture.own(cpu) else { return };
     own.arguments = [a, b, c, d, e, f];
+    if number == program::EXECVE {
+        // SAFETY: the program's addresses are the emulator's (its guest base is 0); a call with wrong ones is the program's mistake.
+        if let Some(next) = unsafe { program::Program::of_call([a, b, c]) } {
+            capture.gather(cpu);
+            capture.end_process();
+            if capture.follow {
+                next.run_under_capture(capture);
+            }
+        }
+        return;
+    }
     // While it is in the call nobody waits for it: it has handed over what it did.
     own.tracer.end(0);
     capture.hand_over(cpu, own, &mut capture.lock());
@@ -357,11 +395,11 @@ extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {
     }
     {
         let mut shared = capture.lock();
-        let outcome = shared.heap.end(number, own.arguments, result);
+        let outcome = shared.process.end(number, own.arguments, result);
         if let Some(output) = &mut shared.output {
             match outcome {
-                Some(system_calls::Outcome::Event(event)) => output.event(cpu, event),
-                Some(system_calls::Outcome::Copied { start, bytes }) => {
+                Some(Outcome::Events(events)) => events.into_iter().for_each(|event| output.event(cpu, event)),
+                Some(Outcome::Copied { start, bytes }) => {
                     let pages = start >> 12..=(start + bytes.max(1) - 1) >> 12;
                     pages.for_each(|page| output.touch(page << 12, true));
                 }
@@ -392,22 +430,7 @@ extern "C" fn on_thread_end(_id: Id, cpu: c_uint) {
 }
 
 extern "C" fn on_exit(_id: Id, _data: *mut c_void) {
-    let capture = capture();
-    let mut shared = capture.lock();
-    for (cpu, slot) in capture.threads.iter().enumerate() {
-        // SAFETY: the process ends; threads that still run are in the emulator's hands and do not come back here once the
-        // mode says that all is over. What they have not handed over is lost, as their work is.
-        let own = unsafe { &mut *slot.own.get() };
-        if slot.state.load(Ordering::SeqCst) != NOT_THERE
-            && let Some(own) = own
-        {
-            shared.executed += own.pending;
-            shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
-            own.tracer.end(0);
-            capture.hand_over(cpu as c_uint, own, &mut shared);
-        }
-    }
-    capture.finish(&mut shared);
+    capture().end_process();
 }
 
 /// In a forked child: the parent's trace is the parent's. The child goes unrecorded, or begins a trace of its own.
@@ -415,14 +438,13 @@ extern "C" fn in_child() {
     let parent = capture();
     let follows = parent.follow && parent.mode.load(Ordering::SeqCst) != OVER;
     let mut target = parent.target.clone();
-    let stem = target.out.strip_suffix(".amb").unwrap_or(&target.out);
-    target.out = format!("{stem}.{}.amb", std::process::id());
+    target.out = format!("{}.{}.amb", target.stem, std::process::id());
     target.status = None;
     let child = Capture::new(target, parent);
     if follows {
-        // The lock may have been another thread's when the process forked: the child has its own. The heap is where it was.
+        // The lock may have been another thread's when the process forked: the child has its own. What it knows of the process holds for the child.
         if let Ok(shared) = parent.shared.try_lock() {
-            child.lock().heap = shared.heap.clone();
+            child.lock().process = shared.process.child();
         }
     } else {
         child.mode.store(OVER, Ordering::SeqCst);
@@ -447,7 +469,7 @@ impl Capture {
             follow,
             shared: Mutex::new(Shared {
                 output: None,
-                heap: Heap::default(),
+                process: Process::default(),
                 factory: InstructionInfoFactory::new(),
                 executed: 0,
                 recorded: 0,
@@ -468,7 +490,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`, `status=`. Returns 0,
+/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`, `stem=`, `status=`. Returns 0,
 /// or 1 when an argument is wrong.
 ///
 /// # Safety
@@ -480,7 +502,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    let mut target = Target { out: "program.amb".into(), name: "program".into(), level: 3, status: None };
+    let mut target = Target { out: "program.amb".into(), name: "program".into(), level: 3, ..Target::default() };
     let (mut skip, mut take, mut every, mut window, mut follow) = (0, u64::MAX / 4, 0, 0, false);
     // SAFETY: QEMU gives argc arguments.
     for argument in unsafe { qemu::arguments(argc, argv) } {
@@ -489,6 +511,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         match (key, number) {
             ("out", _) => target.out = value.into(),
             ("name", _) => target.name = value.into(),
+            ("stem", _) => target.stem = value.into(),
             ("status", _) => target.status = Some(value.into()),
             ("follow", _) => follow = matches!(value, "on" | "true" | "1"),
             ("skip", Ok(n)) => skip = n,
@@ -499,7 +522,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
             _ => {
                 eprintln!(
                     "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, every=COUNT, \
-                     window=COUNT, level=1..22, follow=on or status=FILE"
+                     window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
                 );
                 return 1;
             }
@@ -508,6 +531,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
     if every > 0 && !(1..=every).contains(&window) {
         eprintln!("ambulator capture: window={window} must be 1 to every={every}");
         return 1;
+    }
+    if target.stem.is_empty() {
+        target.stem = target.out.strip_suffix(".amb").unwrap_or(&target.out).into();
     }
     let capture = Capture::with(target, skip, take, every, window, follow);
     CAPTURE.store(Box::into_raw(Box::new(capture)), Ordering::Release);

@@ -24,6 +24,8 @@ const STATUS_PERIOD: Duration = Duration::from_millis(300);
 pub struct Target {
     /// The trace's path; a pipe will do.
     pub out: String,
+    /// What the traces of children are called after: `STEM.PID.amb`.
+    pub stem: String,
     /// The program's name.
     pub name: String,
     /// zstd's level.
@@ -172,13 +174,16 @@ impl Output {
         }
     }
 
-    /// Ends the trace and waits until it is written.
-    pub fn finish(&mut self) {
+    /// Ends the trace and waits until it is written; `exited`: the process has ended, too, or has become another program.
+    pub fn finish(&mut self, exited: bool) {
         if let Some(run) = self.touches.take_run() {
             self.batch.push_event(run);
         }
         if self.region {
             self.batch.push_event(VmEvent::RegionEnd);
+        }
+        if exited {
+            self.batch.push_event(VmEvent::Exit { process: ProcessId(0) });
         }
         self.hand_over();
         self.sender = None;

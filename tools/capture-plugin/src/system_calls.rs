@@ -1,6 +1,7 @@
 //! VM events from x86-64 Linux system calls, and the address space at the start.
 
-use ambulator_base::{Advice, FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
+use ambulator_base::{Advice, FRAME_BYTES, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
+use std::path::Path;
 
 const READ: i64 = 0;
 const MMAP: i64 = 9;
@@ -11,9 +12,14 @@ const PREAD64: i64 = 17;
 const MREMAP: i64 = 25;
 const MADVISE: i64 = 28;
 const SHMAT: i64 = 30;
+const CLONE: i64 = 56;
+const FORK: i64 = 57;
+const WAIT4: i64 = 61;
 const SHMDT: i64 = 67;
+const WAITID: i64 = 247;
 
 const MAP_ANONYMOUS: u64 = 0x20;
+const CLONE_VM: u64 = 0x100;
 
 /// Where qemu-user puts position-independent programs, their libraries, stack and mappings.
 const GUEST: std::ops::Range<u64> = 0x40_0000_0000..0x60_0000_0000;
@@ -24,19 +30,23 @@ const STACK_BYTES: u64 = 8 << 20;
 
 /// What a finished system call did.
 pub enum Outcome {
-    /// It changed the address space.
-    Event(VmEvent),
+    /// It changed the address space, or which processes share it.
+    Events(Vec<VmEvent>),
     /// The kernel wrote these bytes into the program's memory.
     Copied { start: u64, bytes: u64 },
 }
 
-/// The heap, as `brk` has shown it.
+/// What system calls have shown of the process.
 #[derive(Clone, Default)]
-pub struct Heap {
+pub struct Process {
     heap_start: u64,
     heap_mapped: bool,
     /// Attached System V memory: first address and bytes.
     attached: Vec<(u64, u64)>,
+    /// Forked children that have not been seen to end: their kernel's numbers and the trace's.
+    children: Vec<(i64, ProcessId)>,
+    /// Children forked so far.
+    forked: u32,
 }
 
 fn protection(bits: u64) -> Protection {
@@ -47,9 +57,9 @@ fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(FRAME_BYTES)
 }
 
-/// Whether the call may take pages or rights away: what threads did before it must come before it.
+/// Whether the call may take pages or rights away (a fork makes them copy on write): what threads did before it must come before it.
 pub fn takes_away(number: i64) -> bool {
-    matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT)
+    matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT | FORK | CLONE)
 }
 
 /// What a call takes away as it begins. An unmapping is told before it happens: once it has, another thread may be given the
@@ -59,12 +69,17 @@ pub fn before(number: i64, [a, b, ..]: [u64; 6]) -> Option<VmEvent> {
         .then(|| VmEvent::Unmap { start: VirtAddr(a), len: pages(b) })
 }
 
-impl Heap {
+impl Process {
+    /// The process that a fork of this one makes.
+    pub fn child(&self) -> Process {
+        Process { children: Vec::new(), forked: 0, ..self.clone() }
+    }
+
     /// A call with these arguments returns.
     pub fn end(&mut self, number: i64, arguments: [u64; 6], result: i64) -> Option<Outcome> {
         let [a, b, c, d, ..] = arguments;
         if number == BRK {
-            return self.brk(result as u64).map(Outcome::Event);
+            return self.brk(result as u64).map(|event| Outcome::Events(vec![event]));
         }
         if (-4095..0).contains(&result) {
             return None;
@@ -105,12 +120,36 @@ impl Heap {
                     _ => return None,
                 },
             },
+            FORK if result > 0 => self.fork(result),
+            // A thread, or a child that has this address space until it becomes another program, copies nothing.
+            CLONE if result > 0 && a & CLONE_VM == 0 => self.fork(result),
+            WAIT4 | WAITID => return self.ended_children(),
             READ | PREAD64 if result > 0 => {
                 return Some(Outcome::Copied { start: b, bytes: result as u64 });
             }
             _ => return None,
         };
-        Some(Outcome::Event(event))
+        Some(Outcome::Events(vec![event]))
+    }
+
+    fn fork(&mut self, kernel_number: i64) -> VmEvent {
+        self.forked += 1;
+        let child = ProcessId(self.forked);
+        self.children.push((kernel_number, child));
+        VmEvent::Fork { child }
+    }
+
+    /// The children that have been waited for are no more; those that have merely stopped are.
+    fn ended_children(&mut self) -> Option<Outcome> {
+        let mut ended = Vec::new();
+        self.children.retain(|&(kernel_number, process)| {
+            let lives = Path::new(&format!("/proc/{kernel_number}")).exists();
+            if !lives {
+                ended.push(VmEvent::Exit { process });
+            }
+            lives
+        });
+        Some(Outcome::Events(ended))
     }
 
     /// `brk` returns the heap's end, moved or not. The heap is mapped when it first grows.

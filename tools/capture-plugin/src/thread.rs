@@ -77,14 +77,17 @@ impl Tracer {
         self.filter.fill(u64::MAX);
     }
 
-    /// Whether the page has not been touched lately.
+    /// Whether the page has not been touched lately, or has only been read and is written now.
     #[inline(always)]
-    pub fn is_new_page(&mut self, va: u64) -> bool {
+    pub fn is_new_page(&mut self, va: u64, write: bool) -> bool {
         let page = va >> FRAME_SHIFT;
         let slot = &mut self.filter[page as usize % FILTER];
-        let new = *slot != page;
-        *slot = page;
-        new
+        let (read, written) = (page << 1, page << 1 | 1);
+        if *slot == written || (*slot == read && !write) {
+            return false;
+        }
+        *slot = if write { written } else { read };
+        true
     }
 
     /// A block begins: what is left of the one before was executed.
@@ -313,8 +316,12 @@ mod tests {
     #[test]
     fn pages_are_new_once_until_forgotten() {
         let mut tracer = Tracer::new();
-        assert!(tracer.is_new_page(0x5000) && !tracer.is_new_page(0x5fff) && tracer.is_new_page(0x6000));
+        assert!(tracer.is_new_page(0x5000, false) && !tracer.is_new_page(0x5fff, false));
+        assert!(
+            tracer.is_new_page(0x5000, true) && !tracer.is_new_page(0x5fff, true) && !tracer.is_new_page(0x5fff, false)
+        );
+        assert!(tracer.is_new_page(0x6000, false));
         tracer.forget_pages();
-        assert!(tracer.is_new_page(0x5000));
+        assert!(tracer.is_new_page(0x5000, true));
     }
 }

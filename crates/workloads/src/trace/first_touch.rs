@@ -17,8 +17,11 @@ const LARGEST_TOUCH: u64 = 1 << 40;
 #[derive(Debug, Default)]
 pub struct FirstTouches {
     seen: FxHashMap<u64, [u64; 1 << (REGION_SHIFT - 6)]>,
+    /// Pages touched before the latest fork and not written since: a write to one is news, for it makes a copy.
+    shared: FxHashMap<u64, [u64; 1 << (REGION_SHIFT - 6)]>,
     pages: u64,
-    last: Option<u64>,
+    /// The page touched last, and whether it was written.
+    last: Option<(u64, bool)>,
     run: Option<(u64, u64, bool)>,
 }
 
@@ -30,10 +33,10 @@ impl FirstTouches {
         debug_assert!(bytes <= FRAME_BYTES, "{bytes} bytes may end more than one run");
         let first = va.0 >> FRAME_SHIFT;
         let last = va.0.saturating_add(bytes.max(1) - 1) >> FRAME_SHIFT;
-        if first == last && self.last == Some(first) {
+        if first == last && (self.last == Some((first, true)) || self.last == Some((first, write))) {
             return None;
         }
-        self.last = Some(last);
+        self.last = Some((last, write));
         let ended = self.touch_page(first, write);
         // A second page goes on with the run of the first, or the first was no news: one run ends at most.
         if last == first { ended } else { ended.or(self.touch_page(last, write)) }
@@ -44,6 +47,9 @@ impl FirstTouches {
         let within = page & ((1 << REGION_SHIFT) - 1);
         let (word, bit) = ((within / 64) as usize, 1 << (within % 64));
         if region[word] & bit != 0 {
+            return None;
+        }
+        if !write && self.shared.get(&(page >> REGION_SHIFT)).is_some_and(|region| region[word] & bit != 0) {
             return None;
         }
         region[word] |= bit;
@@ -71,7 +77,7 @@ impl FirstTouches {
     }
 
     /// Notes a VM event: pages that it takes away will be touched anew, moved pages are touched at their new
-    /// place. Returns the run that comes before the event.
+    /// place, and after a fork each page is written for the first time once more. Returns the run that comes before the event.
     pub fn event(&mut self, event: &VmEvent) -> Option<VmEvent> {
         let run = self.take_run();
         self.last = None;
@@ -90,6 +96,12 @@ impl FirstTouches {
                 }
             }
             VmEvent::Touch { start, len, .. } if len <= LARGEST_TOUCH => self.mark(start.0, len),
+            VmEvent::Fork { .. } => {
+                for (region, bits) in self.seen.drain() {
+                    let shared = self.shared.entry(region).or_default();
+                    shared.iter_mut().zip(bits).for_each(|(shared, bits)| *shared |= bits);
+                }
+            }
             _ => {}
         }
         run
@@ -119,6 +131,24 @@ impl FirstTouches {
             return;
         }
         let (first, last) = (start >> FRAME_SHIFT, start.saturating_add(len - 1) >> FRAME_SHIFT);
+        // What is no longer there is shared with nobody; what has moved is taken as touched at its new place.
+        if !self.shared.is_empty() {
+            let shared: Vec<u64> = self.shared.keys().copied().collect();
+            for region in shared {
+                let from = first.max(region << REGION_SHIFT);
+                for page in from..(last + 1).min((region + 1) << REGION_SHIFT) {
+                    let within = page & ((1 << REGION_SHIFT) - 1);
+                    let bits = self.shared.entry(region).or_default();
+                    let (word, bit) = ((within / 64) as usize, 1 << (within % 64));
+                    if bits[word] & bit != 0 {
+                        bits[word] &= !bit;
+                        if moved_to.is_some() {
+                            self.seen.entry(region).or_default()[word] |= bit;
+                        }
+                    }
+                }
+            }
+        }
         // A huge range over few touched regions must not cost a step for each of its pages.
         let mut regions: Vec<u64> = if (last - first) >> REGION_SHIFT < self.seen.len() as u64 {
             (first >> REGION_SHIFT..=last >> REGION_SHIFT).collect()
@@ -188,6 +218,26 @@ mod tests {
         assert_eq!(touches.take_run(), None, "the page moved with its contents");
         touches.touch(VirtAddr(18 << 12), 1, true);
         assert_eq!(touches.take_run(), Some(touch(18, 1, true)));
+    }
+
+    #[test]
+    fn after_a_fork_pages_are_written_anew_and_reads_are_no_news() {
+        let mut touches = FirstTouches::default();
+        for page in 16..20 {
+            touches.touch(VirtAddr(page << 12), 1, true);
+        }
+        let fork = VmEvent::Fork { child: ambulator_base::ProcessId(1) };
+        assert_eq!(touches.event(&fork), Some(touch(16, 4, true)));
+        touches.touch(VirtAddr(16 << 12), 1, false);
+        assert_eq!(touches.take_run(), None, "a page that is there is read");
+        touches.touch(VirtAddr(16 << 12), 1, true);
+        touches.touch(VirtAddr(16 << 12), 1, true);
+        assert_eq!(touches.take_run(), Some(touch(16, 1, true)), "and then written");
+        touches.event(&VmEvent::Unmap { start: VirtAddr(17 << 12), len: 4096 });
+        touches.touch(VirtAddr(17 << 12), 1, false);
+        assert_eq!(touches.take_run(), Some(touch(17, 1, false)));
+        touches.touch(VirtAddr(30 << 12), 1, false);
+        assert_eq!(touches.take_run(), Some(touch(30, 1, false)));
     }
 
     #[test]
