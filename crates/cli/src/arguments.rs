@@ -216,7 +216,7 @@ pub struct CaptureArguments {
     /// Instructions of each window.
     #[arg(long, value_name = "COUNT", requires = "every")]
     pub window: Option<String>,
-    /// Processes that fork from this one go into traces of their own, NAME.PID.amb.
+    /// Processes that fork from this one, and programs that they become, go into traces of their own, NAME.PID.amb and NAME.PID.PROGRAM.amb.
     #[arg(long)]
     pub follow: bool,
     /// The format to write.
