@@ -133,6 +133,7 @@ impl EcptSpec {
             rehash_slots: u64::from(self.rehash_slots),
             max_reinsertions: self.max_reinsertions,
             per_way,
+            look_first: false,
             seed,
         }
     }

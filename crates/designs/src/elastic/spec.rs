@@ -24,6 +24,9 @@ pub struct ElasticSpec {
     /// Ways resize one by one, and insertions prefer those with more free slots (ME-HPT Sec. IV-D); without it all ways
     /// resize together, and insertions choose any.
     pub per_way: bool,
+    /// An insertion looks at its slots in all ways and takes an empty one if there is any, before it pushes anything on. The papers' page
+    /// tables choose a way first; a program that has just looked a key up has all its slots at hand.
+    pub look_first: bool,
     /// Seed of the choice of ways.
     pub seed: u64,
 }
@@ -38,6 +41,7 @@ impl Default for ElasticSpec {
             rehash_slots: 4,
             max_reinsertions: 128,
             per_way: true,
+            look_first: true,
             seed: 1,
         }
     }

@@ -242,7 +242,7 @@ impl Elastic {
         }
         let mut entry = entry;
         loop {
-            let way = self.choose(None);
+            let way = self.first_way(arena, &entry);
             match self.push(arena, entry, way) {
                 Ok(pushed) => {
                     self.counters.insertions[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
@@ -306,29 +306,47 @@ impl Elastic {
     /// others and full enough to double. Without per-way resizing, any way. Never into `but`.
     fn choose(&mut self, but: Option<usize>) -> usize {
         let ways = self.spec.ways;
-        if self.spec.per_way {
-            let mut weights = [0; MAX_WAYS];
-            for (way, weight) in weights[..ways].iter_mut().enumerate() {
-                let closed = self.is_full(way) && !self.may_grow(way);
-                if Some(way) != but && !closed {
-                    *weight = self.ways[way].target().saturating_sub(self.taken[way]);
-                }
-            }
-            let sum: u64 = weights.iter().sum();
-            if sum > 0 {
-                let mut at = self.random.below(sum);
-                for (way, &weight) in weights.iter().enumerate() {
-                    if at < weight {
-                        return way;
-                    }
-                    at -= weight;
-                }
-            }
+        if self.spec.per_way
+            && let Some(way) = self.choose_by_room(|way| Some(way) != but)
+        {
+            return way;
         }
         match but {
             None => self.random.below(ways as u64) as usize,
             Some(but) => (but + 1 + self.random.below(ways as u64 - 1) as usize) % ways,
         }
+    }
+
+    /// One of the ways that `among` names, by the share of its free slots; none that is closed.
+    fn choose_by_room(&mut self, among: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut weights = [0; MAX_WAYS];
+        for (way, weight) in weights[..self.spec.ways].iter_mut().enumerate() {
+            let closed = self.is_full(way) && !self.may_grow(way);
+            if among(way) && !closed {
+                *weight = self.ways[way].target().saturating_sub(self.taken[way]);
+            }
+        }
+        let sum: u64 = weights.iter().sum();
+        let mut at = if sum > 0 { self.random.below(sum) } else { return None };
+        weights.iter().position(|&weight| {
+            let here = at < weight;
+            at = at.saturating_sub(weight);
+            here
+        })
+    }
+
+    /// The way in which an insertion begins.
+    fn first_way<A: Arena>(&mut self, arena: &A, entry: &A::Entry) -> usize {
+        if self.spec.look_first {
+            let mut empty = [false; MAX_WAYS];
+            for place in self.places(arena.hashes_of(entry)) {
+                empty[place.way] = arena.hashes_at(place).is_none();
+            }
+            if let Some(way) = self.choose_by_room(|way| empty[way]) {
+                return way;
+            }
+        }
+        self.choose(None)
     }
 
     /// Puts an entry into `way`, pushing on what is there, and so on. How many were pushed on; or the entry, with all as it was.

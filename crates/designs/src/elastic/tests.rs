@@ -143,13 +143,14 @@ proptest! {
         in_place in any::<bool>(),
         per_way in any::<bool>(),
         at_once in prop::bool::weighted(0.2),
+        look_first in any::<bool>(),
         ways in 2..=MAX_WAYS,
         rehash_slots in 1u64..6,
         max_reinsertions in 1u32..40,
         room in prop_oneof![Just(u64::MAX), 100u64..2000],
     ) {
         let upsize_at = if ways == 2 { 0.4 } else { 0.6 };
-        let spec = ElasticSpec { ways, rehash_slots, max_reinsertions, upsize_at, downsize_at: 0.15, ..spec(per_way, 4) };
+        let spec = ElasticSpec { ways, rehash_slots, max_reinsertions, upsize_at, downsize_at: 0.15, look_first, ..spec(per_way, 4) };
         let mut rig = Rig::new(&spec, Plain { at_once, ..Plain::new(in_place) });
         rig.arena.room = room;
         let mut random = Random::new(seed);
