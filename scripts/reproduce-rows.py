@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the rows of a reproduction into the table of docs/src/reproduce.md, in place of those of the same papers:
+"""Puts the rows of a reproduction into the table of docs/src/reproduce.md, in place of those of the same figures:
 
     ambulator reproduce me-hpt --json me-hpt.json
     scripts/reproduce-rows.py me-hpt.json
@@ -51,11 +51,11 @@ def main():
         sys.exit(__doc__)
     page = pathlib.Path(__file__).parent.parent / "docs/src/reproduce.md"
     figures = [figure for path in sys.argv[1:] for figure in json.loads(pathlib.Path(path).read_text())]
-    papers = {figure["figure"].split("/")[0] for figure in figures}
+    names = {figure["figure"] for figure in figures}
     lines = page.read_text().splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("|---|---|---|---|---|---|---|")) + 1
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
-    kept = [line for line in lines[start:end] if line.split("/")[0].lstrip("| ") not in papers]
+    kept = [line for line in lines[start:end] if line.split(" | ")[0].lstrip("| ") not in names]
     # A stable sort: figures in the order of their names, metrics as they come.
     table = sorted(kept + [row for figure in figures for row in rows(figure)], key=lambda row: row.split(" | ")[0])
     page.write_text("\n".join(lines[:start] + table + lines[end:]) + "\n")
