@@ -9,6 +9,7 @@ pub mod flattened;
 pub mod frames;
 pub mod hashed;
 pub mod ideal;
+pub mod lvm;
 pub mod me_hpt;
 pub mod pte;
 pub mod radix;

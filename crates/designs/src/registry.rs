@@ -5,6 +5,7 @@ use crate::ecpt::{self, EcptFactory, EcptSpec};
 use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
 use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
+use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::rmm::{EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
@@ -32,6 +33,8 @@ pub enum TableKind {
     Ecpt,
     /// Memory-efficient hashed page tables.
     MeHpt,
+    /// Learned virtual memory.
+    Lvm,
 }
 
 /// The page-table socket: which table, and the settings of each kind (those of other kinds than `kind` are idle).
@@ -55,6 +58,8 @@ pub struct TableSpec {
     pub ecpt: EcptSpec,
     /// Settings of `me-hpt`.
     pub me_hpt: MeHptSpec,
+    /// Settings of `lvm`.
+    pub lvm: LvmSpec,
 }
 
 impl TableSpec {
@@ -68,6 +73,7 @@ impl TableSpec {
         wrong.extend(self.hashed.validate(&format!("{at}.hashed")));
         wrong.extend(self.ecpt.validate(&format!("{at}.ecpt")));
         wrong.extend(self.me_hpt.validate(&format!("{at}.me_hpt")));
+        wrong.extend(self.lvm.validate(&format!("{at}.lvm")));
         wrong
     }
 
@@ -81,6 +87,7 @@ impl TableSpec {
             TableKind::Hashed => return self.hashed.va_bits,
             TableKind::Ecpt => return self.ecpt.va_bits,
             TableKind::MeHpt => return self.me_hpt.cuckoo.va_bits,
+            TableKind::Lvm => return self.lvm.va_bits,
         })
     }
 }
@@ -229,6 +236,10 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
             let spec = spec.me_hpt.clone();
             (Box::new(MeHptFactory::new(&spec)), Box::new(move |_| me_hpt::walker(&spec)))
         }
+        TableKind::Lvm => {
+            let spec = spec.lvm.clone();
+            (Box::new(LvmFactory::new(&spec)), Box::new(move |_| lvm::walker(&spec)))
+        }
     }
 }
 
@@ -312,6 +323,12 @@ pub fn list() -> &'static [DesignInfo] {
             paper: "Stojkovic et al., Memory-Efficient Hashed Page Tables, HPCA 2023",
         },
         DesignInfo {
+            name: "lvm",
+            socket: "page_table",
+            about: "a learned index of linear models that predicts where each entry is",
+            paper: "Learned Virtual Memory, MICRO 2025",
+        },
+        DesignInfo {
             name: "range-tlb",
             socket: "lookaside",
             about: "ranges of any length beside pages: a range TLB, and a B-tree that the operating system keeps",
@@ -364,7 +381,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_line_in_the_list() {
-        for name in ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "range-tlb", "eager", "buddy"] {
+        for name in
+            ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "range-tlb", "eager", "buddy"]
+        {
             assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
         }
     }

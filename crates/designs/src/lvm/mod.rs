@@ -1,0 +1,183 @@
+//! Learned virtual memory (LVM): a learned index as page table.
+//!
+//! Source: "Learned Virtual Memory", MICRO 2025.
+//!
+//! - Sec. 4.2.1, 4.5, nodes as 16 bytes in 44.20 fixed point, and entries with tag and size: `node.rs`.
+//! - Sec. 4.2.3, 4.3, cost model and training in integers: `train.rs`.
+//! - Sec. 4.2.2, gapped page tables and their memory: `store.rs`.
+//! - OS half, Sec. 4.3.4 and 5.2, insertions of all kinds: [`LvmTable`] in `table.rs`.
+//! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
+//!
+//! Choices.
+//! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address space that are more than 4 GiB apart; each has a
+//!   root, and models count pages from its start.
+//! - A node's children divide its pages evenly into powers of two, so that no page lies across two and the division is exact in fixed point. The cost
+//!   model tries those within two powers of what the spline points suggest.
+//! - A leaf's table has room for what its model predicts for any page that it is responsible for, and for a search beside it: hardware needs no bounds.
+//! - A search reads the predicted line, then the next, the one before, the one after the next: three lines more at most.
+//! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search ([`least_slope`](train::least_slope)).
+//! - A leaf whose table would be more than 16 times what its pages need is divided; so is what lies beyond the error bound, down to eight pages a child.
+
+mod node;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod train;
+mod walker;
+
+pub use node::Node;
+pub use table::{LvmTable, LvmTableCounters, LvmTableState, Segment};
+pub use walker::{LvmWalker, LvmWalkerCounters};
+
+use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_mmu::Walker;
+use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Levels of models: the depth limit (Sec. 5.1).
+pub const LEVELS: usize = 3;
+/// Segments that have registers.
+pub const MAX_SEGMENTS: usize = 16;
+
+/// Settings of learned page tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LvmSpec {
+    /// Bits of a virtual address: 48 or 57.
+    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64"))]
+    pub va_bits: u32,
+    /// Weight of the index's depth in the cost model.
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    pub x1: u64,
+    /// Weight of the index's bytes.
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    pub x2: u64,
+    /// Weight of collisions times the accesses that each takes.
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    pub x3: u64,
+    /// Slots of a gapped table for each thousand pages (`ga_scale`).
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1: 1.3"))]
+    pub gap_permille: u64,
+    /// Lines that a search may read beyond the predicted one (`C_err`).
+    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 4.3.3; 3 is our choice"))]
+    pub max_extra: u32,
+    /// 4 KiB pages by which a segment grows at least (the minimum insertion distance).
+    #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
+    pub insertion_pages: u64,
+    /// Unmapped 4 KiB pages that divide two segments.
+    #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 4 GiB, less than what ASLR puts between"))]
+    pub segment_gap_pages: u64,
+    /// The most contiguous bytes that a gapped table takes.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: whatever the allocator has; LVM Sec. 7.3 limits it to 256 KiB"))]
+    pub max_table_bytes: u64,
+    /// The most bytes of a node's children.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: bounds the index of any address space"))]
+    pub max_level_bytes: u64,
+    /// Entries of the LVM walk cache, fully associative; 0 leaves it out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    pub lwc_entries: u32,
+    /// Cycles of a look-up in it.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    pub lwc_latency: u64,
+    /// Cycles of a multiplication and an addition.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Sec. 7.4"))]
+    pub evaluation_latency: u64,
+}
+
+impl Default for LvmSpec {
+    fn default() -> Self {
+        LvmSpec {
+            va_bits: 48,
+            x1: 10,
+            x2: 5,
+            x3: 200,
+            gap_permille: 1300,
+            max_extra: 3,
+            insertion_pages: 16384,
+            segment_gap_pages: 1 << 20,
+            max_table_bytes: 1 << 40,
+            max_level_bytes: 1 << 22,
+            lwc_entries: 16,
+            lwc_latency: 2,
+            evaluation_latency: 2,
+        }
+    }
+}
+
+impl LvmSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if ![48, 57].contains(&self.va_bits) {
+            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+        }
+        if !(1000..=1900).contains(&self.gap_permille) {
+            wrong.push(format!(
+                "`{at}.gap_permille` is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
+                self.gap_permille
+            ));
+        }
+        if !(1..=3).contains(&self.max_extra) {
+            wrong.push(format!(
+                "`{at}.max_extra` is {}: a search reads 1 to 3 lines more, for which tables have room",
+                self.max_extra
+            ));
+        }
+        for (key, pages) in [("insertion_pages", self.insertion_pages), ("segment_gap_pages", self.segment_gap_pages)] {
+            if !(512..=1 << 30).contains(&pages) {
+                wrong.push(format!("`{at}.{key}` is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30));
+            }
+        }
+        if self.max_table_bytes < FRAME_BYTES {
+            wrong.push(format!(
+                "`{at}.max_table_bytes` is {}: a frame, {FRAME_BYTES}, is the least",
+                self.max_table_bytes
+            ));
+        }
+        if self.max_level_bytes < 1 << 20 {
+            wrong.push(format!(
+                "`{at}.max_level_bytes` is {}: the whole address space needs {} at least",
+                self.max_level_bytes,
+                1 << 20
+            ));
+        }
+        if self.lwc_entries as usize > ambulator_hardware::MAX_WAYS {
+            wrong.push(format!(
+                "`{at}.lwc_entries` is {}: at most {} entries are compared at once",
+                self.lwc_entries,
+                ambulator_hardware::MAX_WAYS
+            ));
+        }
+        wrong
+    }
+}
+
+/// Makes learned page tables.
+pub struct LvmFactory {
+    spec: LvmSpec,
+}
+
+impl LvmFactory {
+    /// A factory of tables of a validated spec.
+    pub fn new(spec: &LvmSpec) -> LvmFactory {
+        LvmFactory { spec: spec.clone() }
+    }
+}
+
+impl TableFactory for LvmFactory {
+    fn new_table(
+        &mut self,
+        _process: ProcessId,
+        _asid: Asid,
+        _os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn PageTable>, MapError> {
+        Ok(Box::new(LvmTable::new(&self.spec)))
+    }
+}
+
+/// A core's walker.
+pub fn walker(spec: &LvmSpec) -> Box<dyn Walker> {
+    Box::new(LvmWalker::new(spec))
+}

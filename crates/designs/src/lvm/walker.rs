@@ -1,0 +1,190 @@
+//! The hardware half: the LVM page-table walker and its walk cache (LVM Sec. 4.6.2, Fig. 7, 8).
+
+use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
+use super::train::{LINE_SLOTS, search_order};
+use super::{LEVELS, LvmSpec};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
+use ambulator_hardware::{Replacement, SetArray};
+use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+
+ambulator_base::counters! {
+    /// What an LVM walker counts.
+    pub struct LvmWalkerCounters {
+        /// Models found in the walk cache.
+        lwc_hits: Events,
+        /// Models loaded.
+        lwc_misses: Events,
+        /// Times that a retrained index emptied a process's part of the walk cache.
+        lwc_flushes: Events,
+        /// Lines of gapped tables loaded.
+        table_loads: Events,
+        /// Walks whose entry was not in the predicted line.
+        collisions: Events,
+        /// Lines loaded beyond the predicted one.
+        extra_loads: Events,
+        /// Accessed and dirty bits written into entries.
+        bit_updates: Events,
+    }
+}
+
+/// A cached model, and when the load that brought it ends.
+#[derive(Clone, Copy)]
+struct Held {
+    node: Node,
+    ready: Cycle,
+}
+
+/// A walker.
+pub struct LvmWalker {
+    latency: u64,
+    evaluation: u64,
+    extra: u32,
+    asid: Asid,
+    models: u64,
+    levels: [PhysAddr; LEVELS],
+    /// First page and pages.
+    segments: Vec<(u64, u64)>,
+    /// None for a walk cache of no entries.
+    cache: Option<SetArray<Held>>,
+    /// What it counted.
+    pub counters: LvmWalkerCounters,
+}
+
+impl LvmWalker {
+    /// A walker that has not yet been given a table.
+    pub fn new(spec: &LvmSpec) -> LvmWalker {
+        let cache = (spec.lwc_entries > 0).then(|| SetArray::new(1, spec.lwc_entries as usize, Replacement::Lru));
+        LvmWalker {
+            latency: if cache.is_some() { spec.lwc_latency } else { 0 },
+            evaluation: spec.evaluation_latency,
+            extra: spec.max_extra,
+            asid: Asid(0),
+            models: 0,
+            levels: [PhysAddr(0); LEVELS],
+            segments: Vec::new(),
+            cache,
+            counters: LvmWalkerCounters::default(),
+        }
+    }
+
+    /// An entry's tag: level, offset, ASID (Fig. 8).
+    fn tag(&self, level: usize, number: u64) -> u64 {
+        number << 20 | (level as u64) << 16 | u64::from(self.asid.0)
+    }
+
+    /// The model of a node, when it is there, and the loads that it took.
+    fn model(&mut self, level: usize, number: u64, now: Cycle, port: &mut dyn MemoryPort) -> (Node, Cycle, u32) {
+        let looked = now.after(self.latency);
+        let tag = self.tag(level, number);
+        if let Some(held) = self.cache.as_mut().and_then(|cache| cache.lookup(0, tag))
+            && held.ready <= looked
+        {
+            self.counters.lwc_hits += 1;
+            return (held.node, looked, 0);
+        }
+        self.counters.lwc_misses += 1;
+        let at = self.levels[level].offset(number * NODE_BYTES);
+        let line = port.load_line(at, looked);
+        let per_line = LINE_BYTES / NODE_BYTES;
+        let first = at.0 % LINE_BYTES / NODE_BYTES;
+        let node = |place: u64| Node::of_words([line.words[2 * place as usize], line.words[2 * place as usize + 1]]);
+        // The line has four models; the one that was asked for is the most recent.
+        for place in (0..per_line).filter(|&place| place != first).chain([first]) {
+            let number = (number + place).checked_sub(first);
+            if let Some(number) = number
+                && let Some(tag) = Some(self.tag(level, number))
+                && let Some(cache) = &mut self.cache
+            {
+                cache.insert(0, tag, Held { node: node(place), ready: line.ready });
+            }
+        }
+        (node(first), line.ready, 1)
+    }
+
+    fn flush(&mut self, asid: Asid) {
+        if let Some(cache) = &mut self.cache {
+            cache.retain(|tag, _| tag as u16 != asid.0);
+        }
+    }
+}
+
+impl Walker for LvmWalker {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        let mut words = registers.0.iter().copied();
+        let models = words.next().unwrap_or(0);
+        for level in &mut self.levels {
+            *level = PhysAddr(words.next().unwrap_or(0));
+        }
+        self.segments.clear();
+        while let (Some(start), Some(pages)) = (words.next(), words.next()) {
+            self.segments.push((start, pages));
+        }
+        if asid != self.asid || models != self.models {
+            // What another process has is still there when it comes back, if its models have not changed; which they may have meanwhile.
+            self.flush(asid);
+            self.counters.lwc_flushes += 1;
+        }
+        (self.asid, self.models) = (asid, models);
+    }
+
+    fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        let page = va.0 >> 12;
+        let (mut now, mut accesses) = (now, 0);
+        let not_mapped = |ready: Cycle, accesses: u32| Walk { outcome: WalkOutcome::NotMapped, ready, accesses };
+        let Some(segment) = self.segments.iter().position(|(start, pages)| page.wrapping_sub(*start) < *pages) else {
+            return not_mapped(now, accesses);
+        };
+        let key = page - self.segments[segment].0;
+        let mut number = segment as u64;
+        for level in 0..LEVELS {
+            let (node, ready, loads) = self.model(level, number, now, port);
+            accesses += loads;
+            now = ready.after(self.evaluation);
+            if node.is_empty() {
+                return not_mapped(now, accesses);
+            }
+            number = node.predict(key);
+            if node.leaf {
+                break;
+            }
+        }
+        let line = number / LINE_SLOTS;
+        for (step, distance) in search_order(self.extra).enumerate() {
+            let at = PhysAddr(line.wrapping_add_signed(distance) * LINE_BYTES);
+            let loaded = port.load_line(at, now);
+            accesses += 1;
+            now = loaded.ready;
+            self.counters.table_loads += 1;
+            self.counters.extra_loads += u64::from(step > 0);
+            let Some(slot) = loaded.words.iter().position(|&word| is_of(word, page)) else { continue };
+            self.counters.collisions += u64::from(step > 0);
+            let word = loaded.words[slot];
+            let mut pte = pte_of(word);
+            let bits = pte.missing_bits(access == AccessKind::Store);
+            if bits != 0 {
+                self.counters.bit_updates += 1;
+                port.update(at.offset(8 * slot as u64), bits, now);
+                pte.0 |= bits;
+            }
+            return Walk { outcome: WalkOutcome::Mapped(pte.translation(size_of(word))), ready: now, accesses };
+        }
+        not_mapped(now, accesses)
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        // Models are no translations; but whoever asks for all of an address space gets all.
+        match what {
+            Invalidation::Asid(asid) => self.flush(asid),
+            Invalidation::All => self.cache.iter_mut().for_each(SetArray::clear),
+            Invalidation::Page { .. } => {}
+        }
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}
