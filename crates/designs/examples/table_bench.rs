@@ -57,8 +57,8 @@ fn main() {
         "{pages} pages of 4 KiB; host nanoseconds\n{:<10} {:>8} {:>8} {:>8} {:>12} {:>8}",
         "table", "map", "lookup", "walk", "prefetched", "unmap"
     );
-    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, MeHpt, Radix};
-    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt] {
+    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, Lvm, MeHpt, Radix};
+    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt, Lvm] {
         let mut spec = DesignSpec::default();
         spec.page_table.kind = kind;
         let mut parts = build(&spec);

@@ -191,8 +191,8 @@ fn design(kind: TableKind) -> DesignSpec {
 
 #[test]
 fn walks_find_what_the_kernel_knows() {
-    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, MeHpt, Radix};
-    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt] {
+    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, Lvm, MeHpt, Radix};
+    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt, Lvm] {
         for policy in [
             PageSizePolicy::Never,
             PageSizePolicy::Always,
@@ -207,7 +207,9 @@ fn walks_find_what_the_kernel_knows() {
 
 #[test]
 fn ranges_hold_what_the_kernel_knows_over_any_table() {
-    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt] {
+    for kind in
+        [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm]
+    {
         for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
             for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
                 let mut design = design(kind);

@@ -224,6 +224,7 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
         ("hashed", TableKind::Hashed, false),
         ("ecpt", TableKind::Ecpt, false),
         ("me-hpt", TableKind::MeHpt, false),
+        ("lvm (index and gapped tables)", TableKind::Lvm, false),
         ("range table (beside radix)", TableKind::Radix, true),
     ];
     let mut found = Vec::new();
@@ -235,6 +236,7 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
         spec.page_table.hashed.va_bits = 57;
         spec.page_table.ecpt.va_bits = 57;
         spec.page_table.me_hpt.cuckoo.va_bits = 57;
+        spec.page_table.lvm.va_bits = 57;
         spec.lookaside.rmm.va_bits = 57;
         if ranged {
             spec.lookaside.kind = LookasideKind::RangeTlb;

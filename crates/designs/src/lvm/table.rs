@@ -233,7 +233,7 @@ impl LvmTable {
             .map(|(at, &(_, to, _))| {
                 let limit = starts.get(at + 1).copied().unwrap_or(most);
                 let used = to - starts[at];
-                let end = (to + self.spec.insertion_pages.max(used)).min(limit);
+                let end = (to + self.spec.insertion_pages.max(used / 4)).min(limit);
                 Segment { start: starts[at], pages: end - starts[at] }
             })
             .collect()
@@ -275,20 +275,20 @@ impl LvmTable {
             let plan = train::plan(&keys, 0, segment.pages, LEVELS as u32, most_slots, &self.spec);
             open.push((plan.ok_or(none(FRAME_BYTES))?, segment.start, 0, own));
         }
-        for level in 0..LEVELS {
+        for (level, nodes) in levels.iter_mut().enumerate() {
             let mut next = Vec::new();
             for (plan, start, from, own) in std::mem::take(&mut open) {
                 match plan {
-                    Plan::Empty => levels[level].push(Node::EMPTY),
+                    Plan::Empty => nodes.push(Node::EMPTY),
                     Plan::Leaf(leaf) => {
-                        leaves.push((level, levels[level].len(), start, leaf, own));
-                        levels[level].push(Node::EMPTY);
+                        leaves.push((level, nodes.len(), start, leaf, own));
+                        nodes.push(Node::EMPTY);
                     }
                     Plan::Inner { bits, children } => {
                         let slope = 1i64 << (FRACTION - bits);
                         let first = next.len() as i64;
                         let intercept = (first << FRACTION) - slope.wrapping_mul(from as i64);
-                        levels[level].push(Node { slope, intercept, leaf: false });
+                        nodes.push(Node { slope, intercept, leaf: false });
                         let mut rest = own;
                         for (child, plan) in children.into_iter().enumerate() {
                             let child_from = from + ((child as u64) << bits);
@@ -429,7 +429,7 @@ impl LvmTable {
         let Segment { start, pages } = self.segments[at];
         let limit = self.segments.get(at + 1).map_or(1 << (self.spec.va_bits - 12), |next| next.start);
         let Some(found) = self.descend(start, os.memory) else { return false };
-        let wanted = (start + pages + reach.max(pages)).min(limit) - start;
+        let wanted = (start + pages + reach.max(pages / 4)).min(limit) - start;
         if found.pages != pages || found.node.is_empty() || start + wanted < end {
             return false;
         }

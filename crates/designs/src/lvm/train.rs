@@ -181,7 +181,7 @@ fn cost(plan: &Plan) -> Cost {
 impl Cost {
     /// `C = x1 d + x2 s + x3 cr ma`, in thousandths.
     fn weighted(&self, spec: &LvmSpec) -> u64 {
-        let collisions = if self.keys == 0 { 0 } else { 1000 * spec.x3 * self.collisions.1 / self.keys };
+        let collisions = (1000 * spec.x3 * self.collisions.1).checked_div(self.keys).unwrap_or(0);
         1000 * (spec.x1 * self.depth + spec.x2 * self.bytes) + collisions
     }
 }

@@ -9,8 +9,8 @@ use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const KINDS: [TableKind; 5] =
-    [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt];
+const KINDS: [TableKind; 6] =
+    [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm];
 
 fn design(kind: TableKind) -> DesignSpec {
     let mut spec = DesignSpec::default();
