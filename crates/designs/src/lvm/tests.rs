@@ -184,7 +184,7 @@ fn pages_with_the_same_tag_are_never_taken_for_each_other() {
             rig.check_page(at(i) + (2048 << order));
         }
     }
-    let apart = 4095 * least_slope(0, 3) as u64 >> 20;
+    let apart = (4095 * least_slope(0, 3) as u64) >> 20;
     assert!(
         apart >= 2 * 4 * 8,
         "{apart} slots between pages of one tag, and a search reaches four lines to either side of an entry's"
