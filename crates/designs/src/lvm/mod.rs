@@ -9,8 +9,8 @@
 //! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
 //!
 //! Choices.
-//! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address space that are more than 4 GiB apart; each has a
-//!   root, and models count pages from its start.
+//! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address space, divided at gaps of more than 128 MiB and where
+//!   runs of one page size meet those of another; each has a root, and models count pages from its start.
 //! - A node's children divide its pages evenly into powers of two, so that no page lies across two and the division is exact in fixed point. The cost
 //!   model tries those within two powers of what the spline points suggest.
 //! - A leaf's table has room for what its model predicts for any page that it is responsible for, and for a search beside it: hardware needs no bounds.
@@ -67,7 +67,7 @@ pub struct LvmSpec {
     #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
     pub insertion_pages: u64,
     /// Unmapped 4 KiB pages that divide two segments.
-    #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 4 GiB, less than what ASLR puts between"))]
+    #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
     pub segment_gap_pages: u64,
     /// The most contiguous bytes that a gapped table takes.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: whatever the allocator has; LVM Sec. 7.3 limits it to 256 KiB"))]
@@ -96,7 +96,7 @@ impl Default for LvmSpec {
             gap_permille: 1300,
             max_extra: 3,
             insertion_pages: 16384,
-            segment_gap_pages: 1 << 20,
+            segment_gap_pages: 1 << 15,
             max_table_bytes: 1 << 40,
             max_level_bytes: 1 << 22,
             lwc_entries: 16,

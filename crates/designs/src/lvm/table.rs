@@ -2,7 +2,7 @@
 
 use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, size_of, tag_of};
 use super::store::Store;
-use super::train::{self, Key, LINE_SLOTS, Leaf, Plan, least_slope, place, search_order};
+use super::train::{self, Key, LINE_SLOTS, Leaf, Plan, least_slope, place, predictions, search_order};
 use super::{LEVELS, LvmSpec, MAX_SEGMENTS};
 use crate::pte::Pte;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
@@ -48,6 +48,11 @@ ambulator_base::counters! {
     }
 }
 
+/// Pages that an index may grow by, however few it was built for.
+const OUTGROWN_LEAST: u64 = 512;
+/// What a run's page counts for where its size changes, against a page of gap.
+const CHANGE_WEIGHT: u64 = 16;
+
 /// A part of the address space with an index of its own: far from all others (Sec. 5.2, ASLR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -83,6 +88,8 @@ pub struct LvmTable {
     /// By their first 4 KiB page.
     tables: BTreeMap<u64, Table>,
     store: Store,
+    /// Pages mapped when the index was built.
+    built_for: u64,
     /// Changes with the models: walkers drop what they hold.
     models: u64,
     generation: u64,
@@ -106,6 +113,7 @@ impl LvmTable {
             levels: [(PhysAddr(0), 0); LEVELS],
             tables: BTreeMap::new(),
             store: Store::default(),
+            built_for: 0,
             models: 0,
             generation: 0,
             footprint: Footprint::default(),
@@ -195,35 +203,60 @@ impl LvmTable {
         all
     }
 
-    /// The parts of the address space that hold the pages: gaps of more than `segment_gap_pages` divide them, unless there would be more
-    /// than there are registers. Each begins and ends with room to grow.
+    /// The parts of the address space that hold the pages. They divide at wide gaps, and where runs of one page size meet those of
+    /// another, which no one line follows; at the most telling of those if there are more than there are registers. Each part begins and
+    /// ends with room to grow.
     fn divide(&self, pages: &[Held]) -> Vec<Segment> {
-        let ends = pages.iter().map(|(page, order, _)| (*page, page + (1 << order), *order));
+        // Runs of one page size without a wide gap: first page, end, order.
+        let mut runs: Vec<(u64, u64, u32)> = Vec::new();
+        for &(from, order, _) in pages {
+            let to = from + (1 << order);
+            match runs.last_mut() {
+                Some((_, end, same)) if *same == order && from - *end <= self.spec.segment_gap_pages => *end = to,
+                _ => runs.push((from, to, order)),
+            }
+        }
+        let telling = |at: usize| {
+            let ((left, end, one), (from, right, other)) = (runs[at], runs[at + 1]);
+            let (gap, shorter) = (from - end, (end - left).min(right - from));
+            let change = if one != other { CHANGE_WEIGHT * shorter } else { 0 };
+            if gap > self.spec.segment_gap_pages || change > 0 { gap + change } else { 0 }
+        };
+        let mut cuts: Vec<(u64, usize)> = (0..runs.len().saturating_sub(1)).map(|at| (telling(at), at)).collect();
+        cuts.retain(|(score, _)| *score > 0);
+        cuts.sort_unstable_by(|a, b| b.cmp(a));
+        cuts.truncate(MAX_SEGMENTS - 1);
         let mut parts: Vec<(u64, u64, u32)> = Vec::new();
-        for (from, to, order) in ends {
+        for (at, &(from, to, order)) in runs.iter().enumerate() {
             match parts.last_mut() {
-                Some((_, end, most)) if from - *end <= self.spec.segment_gap_pages => {
+                Some((_, end, most)) if !cuts.iter().any(|(_, cut)| cut + 1 == at) => {
                     (*end, *most) = (to, order.max(*most));
                 }
                 _ => parts.push((from, to, order)),
             }
         }
-        while parts.len() > MAX_SEGMENTS {
-            let gap = |at: &usize| parts[*at + 1].0 - parts[*at].1;
-            let Some(at) = (0..parts.len() - 1).min_by_key(gap) else { break };
-            let (_, end, order) = parts.remove(at + 1);
-            (parts[at].1, parts[at].2) = (end, order.max(parts[at].2));
+        // A segment begins at a multiple of its largest page, or its children would cut pages in two; parts that leave no room for that
+        // are one.
+        let mut at = 1;
+        while at < parts.len() {
+            let ((_, before, _), (from, end, order)) = (parts[at - 1], parts[at]);
+            if from >> order << order >= before {
+                at += 1;
+                continue;
+            }
+            parts.remove(at);
+            (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
+            at = at.saturating_sub(1).max(1);
         }
         let starts: Vec<u64> = parts
             .iter()
             .enumerate()
             .map(|(at, &(from, _, order))| {
                 let before = if at == 0 { 0 } else { parts[at - 1].1 };
-                let align = order.max(9);
                 // Half of what lies between belongs to the one below.
                 let low = from.saturating_sub(self.spec.insertion_pages).max(before + (from - before) / 2);
-                // A page's own start is always aligned.
-                ((low >> align << align).max(before.next_multiple_of(1 << align))).min(from)
+                let aligned = low >> order.max(9) << order.max(9);
+                if aligned >= before { aligned } else { from >> order << order }
             })
             .collect();
         let most = 1 << (self.spec.va_bits - 12);
@@ -352,6 +385,7 @@ impl LvmTable {
             }
         }
         self.segments = segments.to_vec();
+        self.built_for = pages.len() as u64;
         self.counters.rebuilds += 1;
         self.counters.peak_index_bytes = self.counters.peak_index_bytes.max(self.index_bytes());
         self.models += 1;
@@ -413,9 +447,9 @@ impl LvmTable {
         if found.node.is_empty() || found.node.slope < least_slope(order, self.spec.max_extra) {
             return false;
         }
-        let (first, last) = (found.node.predict(key), found.node.predict(key + (1 << order) - 1));
         let is_free = |slot: u64| os.memory.read(PhysAddr(slot * 8)) & Pte::PRESENT == 0;
-        let Some((slot, _)) = place(first, last, self.spec.max_extra, is_free) else { return false };
+        let predicted = predictions(found.node, key, order);
+        let Some((slot, _)) = place(predicted, self.spec.max_extra, is_free) else { return false };
         os.memory.write(PhysAddr(slot * 8), entry(pte, page, order));
         true
     }
@@ -485,7 +519,12 @@ impl PageTable for LvmTable {
         let pte = Pte::leaf(mapping.frame, mapping.flags, order > 0);
         let new = (page, order, pte);
         let covers = |found: &Found, start: u64| page - start + (1 << order) <= found.from + found.pages;
+        // An index that was built for half as many pages has grown by patches: it is worth another.
+        let outgrown = self.footprint.entries > 2 * self.built_for + OUTGROWN_LEAST;
         for extended in [false, true] {
+            if outgrown {
+                break;
+            }
             if let Some(found) = self.descend(page, os.memory)
                 && covers(&found, self.segments[found.segment].start)
             {

@@ -57,22 +57,31 @@ pub fn search_order(extra: u32) -> impl Iterator<Item = i64> {
     (0..=i64::from(extra)).map(|i| if i % 2 == 1 { (i + 1) / 2 } else { -(i / 2) })
 }
 
-/// The slot for a page whose first and last 4 KiB page have these predictions: in a line that a search from either reads, the nearest to the first.
-pub fn place(first: u64, last: u64, extra: u32, is_free: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
-    let (first_line, last_line) = ((first / LINE_SLOTS) as i64, (last / LINE_SLOTS) as i64);
+/// The slot for a page, and how many lines it is from the one that the page's middle has predicted: in a line that a search from any of its 4 KiB
+/// pages reads. `predictions` are those of its first, its middle and its last 4 KiB page.
+pub fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+    let [first, middle, last] = predictions;
+    let line_of = |slot: u64| (slot / LINE_SLOTS) as i64;
+    let reaches = |from: u64, line: i64| search_order(extra).any(|distance| line_of(from) + distance == line);
     for (step, distance) in search_order(extra).enumerate() {
-        let line = first_line + distance;
-        if !search_order(extra).any(|reached| last_line + reached == line) {
+        let line = line_of(middle) + distance;
+        if !reaches(first, line) || !reaches(last, line) {
             continue;
         }
         let base = line as u64 * LINE_SLOTS;
-        let wanted = if distance == 0 { first % LINE_SLOTS } else { 0 };
+        let wanted = if distance == 0 { middle % LINE_SLOTS } else { 0 };
         let slot = (0..LINE_SLOTS).map(|i| base + (wanted + i) % LINE_SLOTS).find(|&slot| is_free(slot));
         if let Some(slot) = slot {
             return Some((slot, step as u64));
         }
     }
     None
+}
+
+/// What a model predicts for the first, the middle and the last 4 KiB page of a page.
+pub fn predictions(node: Node, page: u64, order: u32) -> [u64; 3] {
+    let frames = 1 << order;
+    [0, frames / 2, frames - 1].map(|within| node.predict(page + within))
 }
 
 /// The least slope at which no two pages of `order` whose tags are the same are ever in one search: pages with the same tag are 2^12 pages
@@ -122,9 +131,8 @@ pub fn leaf(keys: &[Key], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf>
     let mut places = Vec::with_capacity(keys.len());
     let (mut count, mut lines) = (0, 0);
     for key in keys {
-        let (first, last) = (node.predict(key.page), node.predict(key.page + (1 << key.order) - 1));
         let is_free = |slot: u64| taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
-        let (slot, steps) = place(first, last, spec.max_extra, is_free)?;
+        let (slot, steps) = place(predictions(node, key.page, key.order), spec.max_extra, is_free)?;
         taken[(slot / 64) as usize] |= 1 << (slot % 64);
         places.push(slot as u32);
         count += u64::from(steps > 0);
