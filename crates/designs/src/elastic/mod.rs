@@ -3,7 +3,7 @@
 //! Sources: Skarlatos et al., "Elastic Cuckoo Page Tables", ASPLOS 2020, as ME-HPT (HPCA 2023) describes it in Sec. II; ME-HPT
 //! Sec. IV-C (resizing in place) and IV-D (resizing way by way).
 //!
-//! - [`Elastic`] in `table.rs`: the algorithm over an [`Arena`], which holds the slots.
+//! - [`Elastic`] in `table.rs`: insertion and removal over an [`Arena`], which holds the slots; its resizes in `resize.rs`.
 //! - [`Way`] in `way.rs`: where an entry is, also while its way is being resized. Hardware needs no more.
 //! - [`hashes`] in `hash.rs`: hash functions.
 //! - [`ElasticMap`] in `map.rs`: a map for programs (ME-HPT Sec. VIII).
@@ -18,6 +18,7 @@
 
 mod hash;
 mod map;
+mod resize;
 mod spec;
 mod table;
 #[cfg(test)]

@@ -98,20 +98,20 @@ pub struct ElasticCounters {
 /// either stays or moves to a slot that no other could have), and a shrinking way can be called off as long as it is not done.
 #[derive(Clone, Debug)]
 pub struct Elastic {
-    spec: ElasticSpec,
-    ways: [Way; MAX_WAYS],
-    taken: [u64; MAX_WAYS],
+    pub(super) spec: ElasticSpec,
+    pub(super) ways: [Way; MAX_WAYS],
+    pub(super) taken: [u64; MAX_WAYS],
     /// By way: the most slots that may be taken before it is to grow.
-    limits: [u64; MAX_WAYS],
-    random: Random,
+    pub(super) limits: [u64; MAX_WAYS],
+    pub(super) random: Random,
     /// The way whose rehash pointer advances next.
-    turn: usize,
+    pub(super) turn: usize,
     /// The slots that the insertion under way has been through.
-    path: Vec<Place>,
+    pub(super) path: Vec<Place>,
     /// See [`Elastic::generation`].
-    generation: u64,
+    pub(super) generation: u64,
     /// Ways whose resize began since the last [`Elastic::advance`].
-    fresh: [bool; MAX_WAYS],
+    pub(super) fresh: [bool; MAX_WAYS],
     /// What was done.
     pub counters: ElasticCounters,
 }
@@ -144,7 +144,7 @@ impl Elastic {
         self.generation
     }
 
-    fn set_way(&mut self, way: usize, to: Way) {
+    pub(super) fn set_way(&mut self, way: usize, to: Way) {
         self.ways[way] = to;
         self.limits[way] = (self.spec.upsize_at * to.target() as f64) as u64;
         self.generation += 1;
@@ -350,7 +350,7 @@ impl Elastic {
     }
 
     /// Puts an entry into `way`, pushing on what is there, and so on. How many were pushed on; or the entry, with all as it was.
-    fn push<A: Arena>(&mut self, arena: &mut A, entry: A::Entry, way: usize) -> Result<usize, A::Entry> {
+    pub(super) fn push<A: Arena>(&mut self, arena: &mut A, entry: A::Entry, way: usize) -> Result<usize, A::Entry> {
         self.path.clear();
         let (mut entry, mut way) = (entry, way);
         loop {
@@ -374,215 +374,20 @@ impl Elastic {
         Err(entry)
     }
 
-    fn is_full(&self, way: usize) -> bool {
+    pub(super) fn is_full(&self, way: usize) -> bool {
         self.taken[way] > self.limits[way]
     }
 
     /// The balance rule: a way that is larger than another does not grow.
-    fn may_grow(&self, way: usize) -> bool {
+    pub(super) fn may_grow(&self, way: usize) -> bool {
         self.ways().iter().all(|other| self.ways[way].target() <= other.target())
     }
 
-    fn slots_in_all(&self) -> u64 {
+    pub(super) fn slots_in_all(&self) -> u64 {
         self.ways().iter().map(Way::target).sum()
     }
 
-    fn is_full_in_all(&self) -> bool {
+    pub(super) fn is_full_in_all(&self) -> bool {
         self.len() > self.limits.iter().sum()
-    }
-
-    fn grow_when_full<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        if !self.spec.per_way {
-            return if self.is_full_in_all() { self.grow_all(arena) } else { Ok(()) };
-        }
-        for way in 0..self.spec.ways {
-            if self.is_full(way) && self.may_grow(way) {
-                self.begin(arena, way, true)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The table is not full, but an insertion found no place.
-    fn grow_early<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        let smallest = (0..self.spec.ways).min_by_key(|&way| self.ways[way].target()).unwrap_or(0);
-        self.counters.early_upsizes += 1;
-        if self.spec.per_way { self.begin(arena, smallest, true) } else { self.grow_all(arena) }
-    }
-
-    fn grow_all<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        // All, unless some have fallen behind since a downsize was called off half-way.
-        let least = self.ways().iter().map(Way::target).min().unwrap_or(0);
-        for way in 0..self.spec.ways {
-            if self.ways[way].target() == least {
-                self.begin(arena, way, true)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins to double or to halve a way. One that is still growing is done first; one that is shrinking is called off,
-    /// which is to grow.
-    fn begin<A: Arena>(&mut self, arena: &mut A, way: usize, grow: bool) -> Result<(), A::Error> {
-        if self.ways[way].shrinks() {
-            self.cancel(arena, way);
-            if grow {
-                return Ok(());
-            }
-        }
-        if self.ways[way].resize.is_some() {
-            self.counters.hurried += 1;
-            self.finish_way(arena, way);
-        }
-        let from = self.ways[way].slots;
-        let to = if grow { 2 * from } else { from / 2 };
-        let room = arena.begin(way, from, to)?;
-        let in_place = room == Room::InPlace;
-        self.fresh[way] = true;
-        self.set_way(way, Way { slots: from, resize: Some(Resize { to, pointer: 0, in_place }) });
-        let counter = if grow { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
-        counter[way] += 1;
-        self.counters.out_of_place += u64::from(!in_place);
-        if room == Room::AtOnce {
-            self.counters.hurried += 1;
-            self.finish_way(arena, way);
-        }
-        Ok(())
-    }
-
-    /// Ends resizes whose way is about to need another: so that growing never finds one under way.
-    fn end_when_due<A: Arena>(&mut self, arena: &mut A) {
-        for way in 0..self.spec.ways {
-            let state = self.ways[way];
-            if state.resize.is_none() {
-                continue;
-            }
-            let full = if self.spec.per_way { self.is_full(way) } else { self.is_full_in_all() };
-            if full && state.grows() {
-                self.counters.hurried += 1;
-                self.finish_way(arena, way);
-            } else if full {
-                self.cancel(arena, way);
-            }
-        }
-    }
-
-    fn shrink_when_empty<A: Arena>(&mut self, arena: &mut A) {
-        if self.resizes() && !self.spec.per_way {
-            return;
-        }
-        let least = self.spec.initial_slots;
-        if !self.spec.per_way {
-            let empty = (self.len() as f64) < self.spec.downsize_at * self.slots_in_all() as f64;
-            if empty && self.ways().iter().all(|way| way.slots > least) {
-                let most = self.ways().iter().map(Way::target).max().unwrap_or(0);
-                for way in 0..self.spec.ways {
-                    // Without room for the smaller table the larger one stays: a downsize only saves memory.
-                    if self.ways[way].slots == most && self.begin(arena, way, false).is_err() {
-                        return self.call_off(arena);
-                    }
-                }
-            }
-            return;
-        }
-        for way in 0..self.spec.ways {
-            let state = self.ways[way];
-            let empty = (self.taken[way] as f64) < self.spec.downsize_at * state.target() as f64;
-            // A way that is shrinking may yet be called off, and is then as large as it was.
-            let balanced = self.ways().iter().all(|other| state.slots >= other.target().max(other.slots));
-            if empty && balanced && state.resize.is_none() && state.slots > least {
-                let _kept = self.begin(arena, way, false);
-            }
-        }
-    }
-
-    /// The share of the resizes under way that an insertion or a removal does.
-    fn rehash<A: Arena>(&mut self, arena: &mut A) {
-        for _ in 0..self.spec.rehash_slots {
-            let ways = self.spec.ways;
-            let Some(way) = (0..ways).map(|i| (self.turn + i) % ways).find(|&way| self.ways[way].resize.is_some())
-            else {
-                return;
-            };
-            self.turn = (way + 1) % ways;
-            self.step(arena, way);
-        }
-    }
-
-    fn finish_way<A: Arena>(&mut self, arena: &mut A, way: usize) {
-        while self.ways[way].resize.is_some() {
-            self.step(arena, way);
-        }
-    }
-
-    /// Moves a way's rehash pointer over one slot, and with it what is there (ME-HPT Sec. IV-C "Detailed Rehash Algorithm").
-    fn step<A: Arena>(&mut self, arena: &mut A, way: usize) {
-        let state = self.ways[way];
-        let Some(Resize { to, pointer, in_place }) = state.resize else { return };
-        let from = Place { way, side: Side::Old, index: pointer };
-        self.set_way(way, Way { resize: Some(Resize { to, pointer: pointer + 1, in_place }), ..state });
-        if let Some(hashes) = arena.hashes_at(from) {
-            let (side, index) = self.ways[way].locate(hashes[way]);
-            if (side, index) == (Side::Old, pointer) {
-                self.counters.rehashes[0] += 1;
-                *(if state.grows() {
-                    &mut self.counters.upsize_stayed
-                } else {
-                    &mut self.counters.downsize_rehashed
-                }) += 1;
-            } else if !self.step_entry(arena, from, way) {
-                self.ways[way].resize = Some(Resize { to, pointer, in_place });
-                self.cancel(arena, way);
-                return;
-            }
-        }
-        if pointer + 1 == state.slots {
-            arena.end(way, to, in_place);
-            self.set_way(way, Way { slots: to, resize: None });
-        }
-    }
-
-    /// Moves the entry at `from`; false if it found no place, and is at `from` still.
-    fn step_entry<A: Arena>(&mut self, arena: &mut A, from: Place, way: usize) -> bool {
-        let Some(entry) = arena.exchange(from, None) else { return true };
-        self.taken[way] -= 1;
-        match self.push(arena, entry, way) {
-            Ok(pushed) => {
-                self.counters.rehashes[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
-                *(if self.ways[way].grows() {
-                    &mut self.counters.upsize_moved
-                } else {
-                    &mut self.counters.downsize_rehashed
-                }) += 1;
-                true
-            }
-            Err(entry) => {
-                arena.exchange(from, Some(entry));
-                self.taken[way] += 1;
-                false
-            }
-        }
-    }
-
-    /// Calls a downsize off: the rehash pointer goes back to the start, and what it moved goes back with it. No slot that an
-    /// entry goes back to can be taken.
-    fn cancel<A: Arena>(&mut self, arena: &mut A, way: usize) {
-        let state = self.ways[way];
-        let Some(Resize { to, pointer, in_place }) = state.resize else { return };
-        for index in (0..pointer).rev() {
-            self.ways[way].resize = Some(Resize { to, pointer: index, in_place });
-            let side = if in_place { Side::Old } else { Side::New };
-            let moved = Place { way, side, index: index & (to - 1) };
-            let home = Place { way, side: Side::Old, index };
-            let is_its = |hashes: [u32; MAX_WAYS]| u64::from(hashes[way]) & (state.slots - 1) == index;
-            if moved != home && arena.hashes_at(moved).is_some_and(is_its) {
-                let entry = arena.exchange(moved, None);
-                let there = arena.exchange(home, entry);
-                debug_assert!(there.is_none(), "{home:?} was taken");
-            }
-        }
-        self.set_way(way, Way { resize: None, ..state });
-        self.counters.cancelled += 1;
-        arena.abandon(way, state.slots, in_place);
     }
 }

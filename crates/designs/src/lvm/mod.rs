@@ -5,7 +5,7 @@
 //! - Sec. 4.2.1, 4.5, nodes as 16 bytes in 44.20 fixed point, and entries with tag and size: `node.rs`.
 //! - Sec. 4.2.3, 4.3, cost model and training in integers: `train.rs`.
 //! - Sec. 4.2.2, gapped page tables and their memory: `store.rs`.
-//! - OS half, Sec. 4.3.4 and 5.2, insertions of all kinds: [`LvmTable`] in `table.rs`.
+//! - OS half: [`LvmTable`] in `table.rs`; Sec. 4.3.1 and 4.3.2, building in `build.rs`; Sec. 4.3.4, insertions of all kinds in `insert.rs`.
 //! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
 //!
 //! Choices.
@@ -18,6 +18,8 @@
 //! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search ([`least_slope`](train::least_slope)).
 //! - A leaf whose table would be more than 16 times what its pages need is divided; so is what lies beyond the error bound, down to eight pages a child.
 
+mod build;
+mod insert;
 mod node;
 mod store;
 mod table;

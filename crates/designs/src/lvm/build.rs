@@ -1,0 +1,228 @@
+//! Building an index: segments, models and tables for all pages of a process (LVM Sec. 4.3.1, 4.3.2).
+
+use super::node::{FRACTION, NODE_BYTES, Node, entry};
+use super::store::Store;
+use super::table::{Held, LvmTable, Segment, Table};
+use super::train::{self, Key, Leaf, Plan};
+use super::{LEVELS, MAX_SEGMENTS};
+use ambulator_base::{FRAME_BYTES, PhysAddr};
+use ambulator_os::{LedgerCause, MapError, TableContext};
+
+/// What a run's page counts for where its size changes, against a page of gap.
+const CHANGE_WEIGHT: u64 = 16;
+
+impl LvmTable {
+    /// The parts of the address space that hold the pages. They divide at wide gaps, and where runs of one page size meet those of
+    /// another, which no one line follows; at the most telling of those if there are more than there are registers. Each part begins and
+    /// ends with room to grow.
+    fn divide(&self, pages: &[Held]) -> Vec<Segment> {
+        // Runs of one page size without a wide gap: first page, end, order.
+        let mut runs: Vec<(u64, u64, u32)> = Vec::new();
+        for &(from, order, _) in pages {
+            let to = from + (1 << order);
+            match runs.last_mut() {
+                Some((_, end, same)) if *same == order && from - *end <= self.spec.segment_gap_pages => *end = to,
+                _ => runs.push((from, to, order)),
+            }
+        }
+        let telling = |at: usize| {
+            let ((left, end, one), (from, right, other)) = (runs[at], runs[at + 1]);
+            let (gap, shorter) = (from - end, (end - left).min(right - from));
+            let change = if one != other { CHANGE_WEIGHT * shorter } else { 0 };
+            if gap > self.spec.segment_gap_pages || change > 0 { gap + change } else { 0 }
+        };
+        let mut cuts: Vec<(u64, usize)> = (0..runs.len().saturating_sub(1)).map(|at| (telling(at), at)).collect();
+        cuts.retain(|(score, _)| *score > 0);
+        cuts.sort_unstable_by(|a, b| b.cmp(a));
+        cuts.truncate(MAX_SEGMENTS - 1);
+        let mut parts: Vec<(u64, u64, u32)> = Vec::new();
+        for (at, &(from, to, order)) in runs.iter().enumerate() {
+            match parts.last_mut() {
+                Some((_, end, most)) if !cuts.iter().any(|(_, cut)| cut + 1 == at) => {
+                    (*end, *most) = (to, order.max(*most));
+                }
+                _ => parts.push((from, to, order)),
+            }
+        }
+        // A segment begins at a multiple of its largest page, or its children would cut pages in two; parts that leave no room for that
+        // are one.
+        let mut at = 1;
+        while at < parts.len() {
+            let ((_, before, _), (from, end, order)) = (parts[at - 1], parts[at]);
+            if from >> order << order >= before {
+                at += 1;
+                continue;
+            }
+            parts.remove(at);
+            (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
+            at = at.saturating_sub(1).max(1);
+        }
+        let starts: Vec<u64> = parts
+            .iter()
+            .enumerate()
+            .map(|(at, &(from, _, order))| {
+                let before = if at == 0 { 0 } else { parts[at - 1].1 };
+                // Half of what lies between belongs to the one below.
+                let low = from.saturating_sub(self.spec.insertion_pages).max(before + (from - before) / 2);
+                let aligned = low >> order.max(9) << order.max(9);
+                if aligned >= before { aligned } else { from >> order << order }
+            })
+            .collect();
+        let most = 1 << (self.spec.va_bits - 12);
+        parts
+            .iter()
+            .enumerate()
+            .map(|(at, &(_, to, _))| {
+                let limit = starts.get(at + 1).copied().unwrap_or(most);
+                let used = to - starts[at];
+                let end = (to + self.spec.insertion_pages.max(used / 4)).min(limit);
+                Segment { start: starts[at], pages: end - starts[at] }
+            })
+            .collect()
+    }
+
+    /// Builds the index anew for these pages, ascending. What was there before is in place until all has been had.
+    pub(super) fn build(&mut self, pages: &[Held], os: &mut TableContext<'_>) -> Result<(), MapError> {
+        let segments = self.divide(pages);
+        let mut most_slots = self.spec.max_table_bytes / 8;
+        loop {
+            match self.try_build(pages, &segments, most_slots, os) {
+                Err(MapError::NoMemory { bytes }) if bytes > FRAME_BYTES && most_slots > FRAME_BYTES / 8 => {
+                    // No such contiguity: more leaves with smaller tables (Sec. 4.3.2).
+                    most_slots = (bytes / 8 / 2).min(most_slots / 2).max(FRAME_BYTES / 8);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_build(
+        &mut self,
+        pages: &[Held],
+        segments: &[Segment],
+        most_slots: u64,
+        os: &mut TableContext<'_>,
+    ) -> Result<(), MapError> {
+        // Level by level: nodes, and what to put behind those that are leaves.
+        let mut levels: [Vec<Node>; LEVELS] = Default::default();
+        let mut leaves: Vec<(usize, usize, u64, Leaf, &[Held])> = Vec::new();
+        let mut rest = pages;
+        let none = |bytes: u64| MapError::NoMemory { bytes };
+        let mut open: Vec<(Plan, u64, u64, &[Held])> = Vec::new();
+        for segment in segments {
+            let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < segment.start + segment.pages));
+            rest = others;
+            let keys: Vec<Key> =
+                own.iter().map(|(page, order, _)| Key { page: page - segment.start, order: *order }).collect();
+            let plan = train::plan(&keys, 0, segment.pages, LEVELS as u32, most_slots, &self.spec);
+            open.push((plan.ok_or(none(FRAME_BYTES))?, segment.start, 0, own));
+        }
+        for (level, nodes) in levels.iter_mut().enumerate() {
+            let mut next = Vec::new();
+            for (plan, start, from, own) in std::mem::take(&mut open) {
+                match plan {
+                    Plan::Empty => nodes.push(Node::EMPTY),
+                    Plan::Leaf(leaf) => {
+                        leaves.push((level, nodes.len(), start, leaf, own));
+                        nodes.push(Node::EMPTY);
+                    }
+                    Plan::Inner { bits, children } => {
+                        let slope = 1i64 << (FRACTION - bits);
+                        let first = next.len() as i64;
+                        let intercept = (first << FRACTION) - slope.wrapping_mul(from as i64);
+                        nodes.push(Node { slope, intercept, leaf: false });
+                        let mut rest = own;
+                        for (child, plan) in children.into_iter().enumerate() {
+                            let child_from = from + ((child as u64) << bits);
+                            let end = start + child_from + (1 << bits);
+                            let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < end));
+                            rest = others;
+                            next.push((plan, start, child_from, own));
+                        }
+                    }
+                }
+            }
+            open = next;
+        }
+        // Memory for all of it, or for nothing.
+        let mut store = Store::default();
+        let mut arrays = [(PhysAddr(0), 0); LEVELS];
+        let mut tables: Vec<Table> = Vec::new();
+        let mut failed = None;
+        for (array, nodes) in arrays.iter_mut().zip(&levels).filter(|(_, nodes)| !nodes.is_empty()) {
+            let bytes = nodes.len() as u64 * NODE_BYTES;
+            match store.allocate(bytes, &mut self.footprint, os) {
+                Some(base) => *array = (base, nodes.len() as u64),
+                None => failed = Some(bytes.min(FRAME_BYTES)),
+            }
+        }
+        for (.., leaf, _) in &leaves {
+            if failed.is_some() {
+                break;
+            }
+            match store.allocate(leaf.slots * 8, &mut self.footprint, os) {
+                Some(base) => tables.push(Table { base, slots: leaf.slots }),
+                None => failed = Some(leaf.slots * 8),
+            }
+        }
+        if let Some(bytes) = failed {
+            for table in tables {
+                store.release(table.base, table.slots * 8, &mut self.footprint, os);
+            }
+            for (base, count) in arrays.into_iter().filter(|(_, count)| *count > 0) {
+                store.release(base, count * NODE_BYTES, &mut self.footprint, os);
+            }
+            store.clear(&mut self.footprint, os);
+            return Err(none(bytes));
+        }
+        // The old index goes, and its bytes may be handed on; `pages` has all that it said.
+        self.release(os);
+        (self.store, self.levels) = (store, arrays);
+        for ((level, number, start, leaf, own), table) in leaves.into_iter().zip(tables) {
+            let node = based(leaf.node, table.base);
+            levels[level][number] = node;
+            self.tables.insert(start + leaf.from, table);
+            self.counters.trained += own.len() as u64;
+            self.counters.collisions += leaf.collisions.0;
+            for ((page, order, pte), place) in own.iter().zip(&leaf.places) {
+                os.memory.write(table.base.offset(8 * u64::from(*place)), entry(*pte, *page, *order));
+            }
+        }
+        for ((base, _), nodes) in self.levels.iter().zip(&levels) {
+            for (number, node) in nodes.iter().enumerate() {
+                os.memory.write_words(base.offset(number as u64 * NODE_BYTES), &node.words());
+            }
+        }
+        self.segments = segments.to_vec();
+        self.built_for = pages.len() as u64;
+        self.counters.rebuilds += 1;
+        self.counters.peak_index_bytes = self.counters.peak_index_bytes.max(self.index_bytes());
+        self.models += 1;
+        self.generation += 1;
+        os.ledger.charge(LedgerCause::Table, (pages.len() as u64) * os.costs.table_entry);
+        Ok(())
+    }
+
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.levels.iter().map(|(_, count)| count * NODE_BYTES).sum()
+    }
+
+    /// Gives all memory back.
+    pub(super) fn release(&mut self, os: &mut TableContext<'_>) {
+        for (_, table) in std::mem::take(&mut self.tables) {
+            self.store.release(table.base, table.slots * 8, &mut self.footprint, os);
+        }
+        for (base, count) in std::mem::replace(&mut self.levels, [(PhysAddr(0), 0); LEVELS]) {
+            if count > 0 {
+                self.store.release(base, count * NODE_BYTES, &mut self.footprint, os);
+            }
+        }
+        self.store.clear(&mut self.footprint, os);
+        self.segments.clear();
+    }
+}
+
+/// A leaf's model for a table at `base`: its output is a slot of physical memory.
+pub(super) fn based(node: Node, base: PhysAddr) -> Node {
+    Node { intercept: node.intercept.wrapping_add(((base.0 / 8) << FRACTION) as i64), ..node }
+}

@@ -1,0 +1,100 @@
+//! Insertions that need no new index: into a gap, by training a leaf anew, by extending its table (LVM Sec. 4.3.4).
+
+use super::build::based;
+use super::node::{FRACTION, Node, entry};
+use super::table::{Found, Held, LvmTable, Segment, Table};
+use super::train::{self, Key, LINE_SLOTS, Leaf, least_slope, place, predictions};
+use crate::pte::Pte;
+use ambulator_base::{FRAME_BYTES, PhysAddr};
+use ambulator_os::{LedgerCause, TableContext};
+
+impl LvmTable {
+    /// Trains a leaf anew with one page more. False if that gives no leaf that keeps the bounds.
+    pub(super) fn retrain(&mut self, found: &Found, new: Held, os: &mut TableContext<'_>) -> bool {
+        let start = self.segments[found.segment].start;
+        let old = self.tables.get(&(start + found.from)).copied();
+        let mut pages = old.map_or_else(Vec::new, |table| self.pages_of(start, found.node, table, os.memory));
+        let at = pages.partition_point(|(page, ..)| *page < new.0);
+        pages.insert(at, new);
+        let keys: Vec<Key> = pages.iter().map(|(page, order, _)| Key { page: page - start, order: *order }).collect();
+        let most = self.spec.max_table_bytes / 8;
+        let fits = |leaf: &Leaf| leaf.slots <= most && leaf.slots <= 512.max(16 * keys.len() as u64);
+        let Some(leaf) = train::leaf(&keys, found.from, found.pages, &self.spec).filter(fits) else { return false };
+        let Some(base) = self.store.allocate(leaf.slots * 8, &mut self.footprint, os) else { return false };
+        for ((page, order, pte), place) in pages.iter().zip(&leaf.places) {
+            os.memory.write(base.offset(8 * u64::from(*place)), entry(*pte, *page, *order));
+        }
+        os.memory.write_words(found.at, &based(leaf.node, base).words());
+        if let Some(old) = old {
+            self.store.release(old.base, old.slots * 8, &mut self.footprint, os);
+        }
+        self.tables.insert(start + found.from, Table { base, slots: leaf.slots });
+        self.counters.retrains += 1;
+        self.counters.trained += pages.len() as u64;
+        self.counters.collisions += leaf.collisions.0;
+        self.models += 1;
+        self.generation += 1;
+        os.ledger.charge(LedgerCause::Table, pages.len() as u64 * os.costs.table_entry);
+        true
+    }
+
+    /// Puts a page into the table of its leaf where the model has room for it.
+    pub(super) fn insert_plainly(&self, found: &Found, (page, order, pte): Held, os: &mut TableContext<'_>) -> bool {
+        let key = page - self.segments[found.segment].start;
+        if found.node.is_empty() || found.node.slope < least_slope(order, self.spec.max_extra) {
+            return false;
+        }
+        let is_free = |slot: u64| os.memory.read(PhysAddr(slot * 8)) & Pte::PRESENT == 0;
+        let predicted = predictions(found.node, key, order);
+        let Some((slot, _)) = place(predicted, self.spec.max_extra, is_free) else { return false };
+        os.memory.write(PhysAddr(slot * 8), entry(pte, page, order));
+        true
+    }
+
+    /// An insertion behind a segment whose root is a leaf: its table grows, its model stays (Sec. 4.3.4). False if it cannot.
+    pub(super) fn rescale(&mut self, page: u64, order: u32, os: &mut TableContext<'_>) -> bool {
+        let end = page + (1 << order);
+        let reach = self.spec.insertion_pages;
+        let near = |s: &Segment| page >= s.start + s.pages && end <= s.start + s.pages + reach;
+        let Some(at) = self.segments.iter().position(near) else { return false };
+        let Segment { start, pages } = self.segments[at];
+        let limit = self.segments.get(at + 1).map_or(1 << (self.spec.va_bits - 12), |next| next.start);
+        let Some(found) = self.descend(start, os.memory) else { return false };
+        let wanted = (start + pages + reach.max(pages / 4)).min(limit) - start;
+        if found.pages != pages || found.node.is_empty() || start + wanted < end {
+            return false;
+        }
+        let Some(&old) = self.tables.get(&start) else { return false };
+        let last = found.node.predict(wanted - 1) - old.base.0 / 8;
+        let slots = (last / LINE_SLOTS + 1 + u64::from(self.spec.max_extra)) * LINE_SLOTS;
+        if slots * 8 > self.spec.max_table_bytes {
+            return false;
+        }
+        let frames = |slots: u64| (slots * 8).div_ceil(FRAME_BYTES);
+        let behind = old.base.pfn().offset(frames(old.slots));
+        let more = frames(slots) - frames(old.slots);
+        let whole = old.slots * 8 >= FRAME_BYTES;
+        if whole && behind.0 + more <= os.frames.total_frames() && os.frames.allocate_range(behind, more) {
+            os.memory.zero(behind.start(), more * FRAME_BYTES);
+            self.footprint.bytes += more * FRAME_BYTES;
+            self.footprint.peak_bytes = self.footprint.peak_bytes.max(self.footprint.bytes);
+            self.footprint.largest_contiguous = self.footprint.largest_contiguous.max(frames(slots) * FRAME_BYTES);
+            self.tables.insert(start, Table { slots, ..old });
+        } else {
+            let Some(base) = self.store.allocate(slots * 8, &mut self.footprint, os) else { return false };
+            os.memory.copy(old.base, base, old.slots * 8);
+            let intercept = found.node.intercept.wrapping_add(((base.0 / 8) << FRACTION) as i64);
+            let intercept = intercept.wrapping_sub(((old.base.0 / 8) << FRACTION) as i64);
+            os.memory.write_words(found.at, &Node { intercept, ..found.node }.words());
+            self.store.release(old.base, old.slots * 8, &mut self.footprint, os);
+            self.tables.insert(start, Table { base, slots });
+            os.ledger.charge(LedgerCause::Table, old.slots * os.costs.table_entry / LINE_SLOTS);
+            self.counters.moves += 1;
+            self.models += 1;
+        }
+        self.segments[at].pages = wanted;
+        self.counters.rescales += 1;
+        self.generation += 1;
+        true
+    }
+}
