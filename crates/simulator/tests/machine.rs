@@ -67,9 +67,11 @@ fn a_table_that_wants_more_contiguity_than_there_is_ends_its_run_and_no_other() 
         program.load(DATA + page * 40 * 4096);
     }
     // Runs of 16 KiB are the longest that there are. 512 slots of a line need three ways of 32 KiB.
+    let small = "design.page_table.ecpt.initial_bytes=8192";
     let fragmented: &[&str] =
-        &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1"];
-    let outcome = outcome(&[("ecpt", fragmented), ("me-hpt", fragmented), ("ecpt", &[])], vec![program.clone()], 1);
+        &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1", small];
+    let outcome =
+        outcome(&[("ecpt", fragmented), ("me-hpt", fragmented), ("ecpt", &[small])], vec![program.clone()], 1);
     let [ecpt, me_hpt, ample] = outcome.runs.as_slice() else { panic!("three runs") };
     assert_eq!((ecpt.status, me_hpt.status, ample.status), (Status::Outcome, Status::Done, Status::Done));
     let said = ecpt.outcome.as_deref().unwrap_or_default();
