@@ -3,7 +3,7 @@
 use super::node::{FRACTION, NODE_BYTES, Node, entry};
 use super::store::Store;
 use super::table::{Held, LvmTable, Segment, Table};
-use super::train::{self, Key, Leaf, Plan};
+use super::train::{self, Leaf, Plan, Run, count, slice};
 use super::{LEVELS, MAX_SEGMENTS};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, MapError, TableContext};
@@ -15,11 +15,11 @@ impl LvmTable {
     /// The parts of the address space that hold the pages. They divide at wide gaps, and where runs of one page size meet those of
     /// another, which no one line follows; at the most telling of those if there are more than there are registers. Each part begins and
     /// ends with room to grow.
-    fn divide(&self, pages: &[Held]) -> Vec<Segment> {
+    fn divide(&self, keys: &[Run]) -> Vec<Segment> {
         // Runs of one page size without a wide gap: first page, end, order.
         let mut runs: Vec<(u64, u64, u32)> = Vec::new();
-        for &(from, order, _) in pages {
-            let to = from + (1 << order);
+        for key in keys {
+            let (from, to, order) = (key.page, key.end(), key.order);
             match runs.last_mut() {
                 Some((_, end, same)) if *same == order && from - *end <= self.spec.segment_gap_pages => *end = to,
                 _ => runs.push((from, to, order)),
@@ -57,13 +57,17 @@ impl LvmTable {
             (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
             at = at.saturating_sub(1).max(1);
         }
+        // Room to grow where something may come: as far as all insertions go at least, or a quarter.
+        let room = |from: u64, to: u64| self.spec.insertion_pages.max((to - from) / 4);
+        let open: Vec<(bool, bool)> = parts.iter().map(|&(from, to, _)| self.areas.open_ends(from, to)).collect();
         let starts: Vec<u64> = parts
             .iter()
             .enumerate()
-            .map(|(at, &(from, _, order))| {
+            .map(|(at, &(from, to, order))| {
                 let before = if at == 0 { 0 } else { parts[at - 1].1 };
                 // Half of what lies between belongs to the one below.
-                let low = from.saturating_sub(self.spec.insertion_pages).max(before + (from - before) / 2);
+                let room = if open[at].0 { room(from, to) } else { 0 };
+                let low = from.saturating_sub(room).max(before + (from - before) / 2);
                 let aligned = low >> order.max(9) << order.max(9);
                 if aligned >= before { aligned } else { from >> order << order }
             })
@@ -74,19 +78,20 @@ impl LvmTable {
             .enumerate()
             .map(|(at, &(_, to, _))| {
                 let limit = starts.get(at + 1).copied().unwrap_or(most);
-                let used = to - starts[at];
-                let end = (to + self.spec.insertion_pages.max(used / 4)).min(limit);
-                Segment { start: starts[at], pages: end - starts[at] }
+                let room = if open[at].1 { room(starts[at], to) } else { 0 };
+                Segment { start: starts[at], pages: (to + room).min(limit) - starts[at] }
             })
             .collect()
     }
 
     /// Builds the index anew for these pages, ascending. What was there before is in place until all has been had.
     pub(super) fn build(&mut self, pages: &[Held], os: &mut TableContext<'_>) -> Result<(), MapError> {
-        let segments = self.divide(pages);
+        self.areas.plan(pages, self.spec.plan_ahead, self.spec.insertion_pages);
+        let keys = self.areas.keys(pages, 0, 1 << (self.spec.va_bits - 12));
+        let segments = self.divide(&keys);
         let mut most_slots = self.spec.max_table_bytes / 8;
         loop {
-            match self.try_build(pages, &segments, most_slots, os) {
+            match self.try_build(pages, &keys, &segments, most_slots, os) {
                 Err(MapError::NoMemory { bytes }) if bytes > FRAME_BYTES && most_slots > FRAME_BYTES / 8 => {
                     // No such contiguity: more leaves with smaller tables (Sec. 4.3.2).
                     most_slots = (bytes / 8 / 2).min(most_slots / 2).max(FRAME_BYTES / 8);
@@ -99,6 +104,7 @@ impl LvmTable {
     fn try_build(
         &mut self,
         pages: &[Held],
+        keys: &[Run],
         segments: &[Segment],
         most_slots: u64,
         os: &mut TableContext<'_>,
@@ -112,9 +118,8 @@ impl LvmTable {
         for segment in segments {
             let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < segment.start + segment.pages));
             rest = others;
-            let keys: Vec<Key> =
-                own.iter().map(|(page, order, _)| Key { page: page - segment.start, order: *order }).collect();
-            let plan = train::plan(&keys, 0, segment.pages, LEVELS as u32, most_slots, &self.spec);
+            let own_keys = slice(keys, segment.start, segment.start + segment.pages, segment.start);
+            let plan = train::plan(&own_keys, 0, segment.pages, LEVELS as u32, most_slots, &self.spec);
             open.push((plan.ok_or(none(FRAME_BYTES))?, segment.start, 0, own));
         }
         for (level, nodes) in levels.iter_mut().enumerate() {
@@ -184,8 +189,9 @@ impl LvmTable {
             self.tables.insert(start + leaf.from, table);
             self.counters.trained += own.len() as u64;
             self.counters.collisions += leaf.collisions.0;
-            for ((page, order, pte), place) in own.iter().zip(&leaf.places) {
-                os.memory.write(table.base.offset(8 * u64::from(*place)), entry(*pte, *page, *order));
+            let places = leaf.slots_of(own.iter().map(|(page, order, _)| (page - start, *order)));
+            for ((page, order, pte), place) in own.iter().zip(places) {
+                os.memory.write(table.base.offset(8 * place), entry(*pte, *page, *order));
             }
         }
         for ((base, _), nodes) in self.levels.iter().zip(&levels) {
@@ -194,10 +200,11 @@ impl LvmTable {
             }
         }
         self.segments = segments.to_vec();
-        self.built_for = pages.len() as u64;
+        self.built_for = count(keys);
+        self.retrains_before = self.counters.retrains;
         self.counters.rebuilds += 1;
         self.counters.peak_index_bytes = self.counters.peak_index_bytes.max(self.index_bytes());
-        self.models += 1;
+        self.indexes += 1;
         self.generation += 1;
         os.ledger.charge(LedgerCause::Table, (pages.len() as u64) * os.costs.table_entry);
         Ok(())

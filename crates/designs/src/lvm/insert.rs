@@ -3,7 +3,7 @@
 use super::build::based;
 use super::node::{FRACTION, Node, entry};
 use super::table::{Found, Held, LvmTable, Segment, Table};
-use super::train::{self, Key, LINE_SLOTS, Leaf, least_slope, place, predictions};
+use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
 use crate::pte::Pte;
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, TableContext};
@@ -16,13 +16,20 @@ impl LvmTable {
         let mut pages = old.map_or_else(Vec::new, |table| self.pages_of(start, found.node, table, os.memory));
         let at = pages.partition_point(|(page, ..)| *page < new.0);
         pages.insert(at, new);
-        let keys: Vec<Key> = pages.iter().map(|(page, order, _)| Key { page: page - start, order: *order }).collect();
+        let (from, to) = (start + found.from, start + found.from + found.pages);
+        if self.spec.plan_ahead > 0 {
+            self.areas.plan_new(from, to, self.spec.insertion_pages);
+        }
+        let keys = slice(&self.areas.keys(&pages, from, to), from, to, start);
         let most = self.spec.max_table_bytes / 8;
-        let fits = |leaf: &Leaf| leaf.slots <= most && leaf.slots <= 512.max(16 * keys.len() as u64);
+        // A table mostly empty is no matter where it is little beside all others.
+        let sparse = 512.max(16 * count(&keys)).max(self.built_for / 16);
+        let fits = |leaf: &Leaf| leaf.slots <= most && leaf.slots <= sparse;
         let Some(leaf) = train::leaf(&keys, found.from, found.pages, &self.spec).filter(fits) else { return false };
         let Some(base) = self.store.allocate(leaf.slots * 8, &mut self.footprint, os) else { return false };
-        for ((page, order, pte), place) in pages.iter().zip(&leaf.places) {
-            os.memory.write(base.offset(8 * u64::from(*place)), entry(*pte, *page, *order));
+        let places = leaf.slots_of(pages.iter().map(|(page, order, _)| (page - start, *order)));
+        for ((page, order, pte), place) in pages.iter().zip(places) {
+            os.memory.write(base.offset(8 * place), entry(*pte, *page, *order));
         }
         os.memory.write_words(found.at, &based(leaf.node, base).words());
         if let Some(old) = old {
@@ -32,10 +39,15 @@ impl LvmTable {
         self.counters.retrains += 1;
         self.counters.trained += pages.len() as u64;
         self.counters.collisions += leaf.collisions.0;
-        self.models += 1;
-        self.generation += 1;
+        self.model_changed(found.place);
         os.ledger.charge(LedgerCause::Table, pages.len() as u64 * os.costs.table_entry);
         true
+    }
+
+    /// A model is another: walkers drop what they hold of it.
+    fn model_changed(&mut self, place: (usize, u64)) {
+        (self.changes, self.changed) = (self.changes + 1, place);
+        self.generation += 1;
     }
 
     /// Puts a page into the table of its leaf where the model has room for it.
@@ -90,7 +102,7 @@ impl LvmTable {
             self.tables.insert(start, Table { base, slots });
             os.ledger.charge(LedgerCause::Table, old.slots * os.costs.table_entry / LINE_SLOTS);
             self.counters.moves += 1;
-            self.models += 1;
+            self.model_changed(found.place);
         }
         self.segments[at].pages = wanted;
         self.counters.rescales += 1;

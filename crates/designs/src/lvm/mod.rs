@@ -5,6 +5,7 @@
 //! - Sec. 4.2.1, 4.5, nodes as 16 bytes in 44.20 fixed point, and entries with tag and size: `node.rs`.
 //! - Sec. 4.2.3, 4.3, cost model and training in integers: `train.rs`.
 //! - Sec. 4.2.2, gapped page tables and their memory: `store.rs`.
+//! - Sec. 4.3.4, 5.2, keys before they are mapped: `areas.rs`.
 //! - OS half: [`LvmTable`] in `table.rs`; Sec. 4.3.1 and 4.3.2, building in `build.rs`; Sec. 4.3.4, insertions of all kinds in `insert.rs`.
 //! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
 //!
@@ -18,6 +19,7 @@
 //! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search ([`least_slope`](train::least_slope)).
 //! - A leaf whose table would be more than 16 times what its pages need is divided; so is what lies beyond the error bound, down to eight pages a child.
 
+mod areas;
 mod build;
 mod insert;
 mod node;
@@ -68,6 +70,10 @@ pub struct LvmSpec {
     /// 4 KiB pages by which a segment grows at least (the minimum insertion distance).
     #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
     pub insertion_pages: u64,
+    /// Pages of an announced area that the index makes room for ahead of time, for each page that is mapped there (and the minimum
+    /// insertion distance more); 0 makes room only for what is mapped.
+    #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 4.3.4: page tables are made ahead of time; how far is our choice"))]
+    pub plan_ahead: u64,
     /// Unmapped 4 KiB pages that divide two segments.
     #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
     pub segment_gap_pages: u64,
@@ -98,6 +104,7 @@ impl Default for LvmSpec {
             gap_permille: 1300,
             max_extra: 3,
             insertion_pages: 16384,
+            plan_ahead: 64,
             segment_gap_pages: 1 << 15,
             max_table_bytes: 1 << 40,
             max_level_bytes: 1 << 22,

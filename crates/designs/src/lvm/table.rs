@@ -1,5 +1,6 @@
 //! The OS half: what the kernel calls.
 
+use super::areas::Areas;
 use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, size_of, tag_of};
 use super::store::Store;
 use super::train::{LINE_SLOTS, search_order};
@@ -50,6 +51,8 @@ ambulator_base::counters! {
 
 /// Pages that an index may grow by, however few it was built for.
 const OUTGROWN_LEAST: u64 = 512;
+/// Leaves trained anew since an index was built that make it worth another when it has outgrown what it was built for.
+const OUTGROWN_PATCHES: u64 = 8;
 
 /// A part of the address space with an index of its own: far from all others (Sec. 5.2, ASLR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,8 @@ pub(super) struct Found {
     pub node: Node,
     /// Where it is.
     pub at: PhysAddr,
+    /// Its level and its number there.
+    pub place: (usize, u64),
     /// Whose it is.
     pub segment: usize,
     /// First page that it is responsible for, counted from the segment's start.
@@ -92,10 +97,18 @@ pub struct LvmTable {
     /// By their first 4 KiB page.
     pub(super) tables: BTreeMap<u64, Table>,
     pub(super) store: Store,
-    /// Pages mapped when the index was built.
+    /// What the kernel has announced.
+    pub(super) areas: Areas,
+    /// Pages that the index was built for, mapped or planned.
     pub(super) built_for: u64,
-    /// Changes with the models: walkers drop what they hold.
-    pub(super) models: u64,
+    /// Leaves that had been trained anew by then.
+    pub(super) retrains_before: u64,
+    /// Indexes built so far: walkers drop what they hold of earlier ones.
+    pub(super) indexes: u64,
+    /// Models that changed since: walkers drop the last one (Sec. 5.2, LWC flushes).
+    pub(super) changes: u64,
+    /// Level and number of the last.
+    pub(super) changed: (usize, u64),
     pub(super) generation: u64,
     pub(super) footprint: Footprint,
     pub(super) counters: LvmTableCounters,
@@ -117,8 +130,12 @@ impl LvmTable {
             levels: [(PhysAddr(0), 0); LEVELS],
             tables: BTreeMap::new(),
             store: Store::default(),
+            areas: Areas::default(),
             built_for: 0,
-            models: 0,
+            retrains_before: 0,
+            indexes: 0,
+            changes: 0,
+            changed: (0, 0),
             generation: 0,
             footprint: Footprint::default(),
             counters: LvmTableCounters::default(),
@@ -140,16 +157,18 @@ impl LvmTable {
         let segment = self.segments.iter().position(|s| page.wrapping_sub(s.start) < s.pages)?;
         let Segment { start, pages } = self.segments[segment];
         let (mut from, mut pages, key) = (0, pages, page - start);
-        let (mut node, mut at) = self.node(0, segment as u64, memory);
+        let mut number = segment as u64;
+        let (mut node, mut at) = self.node(0, number, memory);
         for level in 1..=LEVELS {
             if node.leaf {
-                return Some(Found { node, at, segment, from, pages });
+                return Some(Found { node, at, place: (level - 1, number), segment, from, pages });
             }
             let bits = FRACTION - node.slope.trailing_zeros();
             let child = key >> bits << bits;
             pages = (1 << bits).min(from + pages - child);
             from = child;
-            (node, at) = self.node(level, node.predict(key), memory);
+            number = node.predict(key);
+            (node, at) = self.node(level, number, memory);
         }
         None
     }
@@ -219,9 +238,11 @@ impl PageTable for LvmTable {
         }
         let pte = Pte::leaf(mapping.frame, mapping.flags, order > 0);
         let new = (page, order, pte);
+        self.areas.mapped(page, order);
         let covers = |found: &Found, start: u64| page - start + (1 << order) <= found.from + found.pages;
-        // An index that was built for half as many pages has grown by patches: it is worth another.
-        let outgrown = self.footprint.entries > 2 * self.built_for + OUTGROWN_LEAST;
+        // An index that was built for half as many pages and has grown by patches is worth another.
+        let patched = self.counters.retrains - self.retrains_before >= OUTGROWN_PATCHES;
+        let outgrown = patched && self.footprint.entries > 2 * self.built_for + OUTGROWN_LEAST;
         for extended in [false, true] {
             if outgrown {
                 break;
@@ -275,6 +296,14 @@ impl PageTable for LvmTable {
         true
     }
 
+    fn vma_added(&mut self, start: VirtAddr, len: u64, _os: &mut TableContext<'_>) {
+        self.areas.add(start.0 >> 12, (start.0 + len) >> 12);
+    }
+
+    fn vma_removed(&mut self, start: VirtAddr, len: u64, _os: &mut TableContext<'_>) {
+        self.areas.remove(start.0 >> 12, (start.0 + len) >> 12);
+    }
+
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         let (_, word) = self.find(va.0 >> 12, memory)?;
         let pte = pte_of(word);
@@ -282,7 +311,7 @@ impl PageTable for LvmTable {
     }
 
     fn registers(&self) -> Vec<u64> {
-        let mut words = vec![self.models];
+        let mut words = vec![self.indexes, self.changes, (self.changed.0 as u64) << 32 | self.changed.1];
         words.extend(self.levels.iter().map(|(base, _)| base.0));
         words.extend(self.segments.iter().flat_map(|segment| [segment.start, segment.pages]));
         words
@@ -300,7 +329,7 @@ impl PageTable for LvmTable {
         self.release(os);
         self.footprint.entries = 0;
         self.generation += 1;
-        self.models += 1;
+        self.indexes += 1;
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -141,7 +141,7 @@ fn a_regular_address_space_is_one_model_and_one_load() {
     let counters = &rig.walker.counters;
     assert!(counters.extra_loads - before.extra_loads < 200, "{counters:?}");
     assert!(counters.lwc_hits > 14_000 && counters.lwc_misses < 20, "{counters:?}");
-    assert!(rig.table.registers().len() == 1 + LEVELS + 2, "one segment");
+    assert!(rig.table.registers().len() == 3 + LEVELS + 2, "one segment");
     // 1.3 slots a page, and a quarter to grow.
     assert!(rig.bytes_a_page() <= 15, "{}", rig.bytes_a_page());
 }

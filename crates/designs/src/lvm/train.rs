@@ -12,13 +12,37 @@ const MOST_BITS: u32 = FRACTION;
 /// log2 of the pages that a child covers, at least: those of a line's slots, which are always found.
 const LEAST_BITS: u32 = 3;
 
-/// A page to be found: its first 4 KiB page, counted from the segment's start, and log2 of its frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// First 4 KiB page.
+/// Pages of one size in a row, to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First 4 KiB page of the first: absolute, or counted from the segment's start.
     pub page: u64,
-    /// log2 of its frames.
+    /// log2 of a page's 4 KiB frames.
     pub order: u32,
+    /// Pages.
+    pub count: u64,
+}
+
+impl Run {
+    /// The 4 KiB page behind the last.
+    pub fn end(self) -> u64 {
+        self.page + (self.count << self.order)
+    }
+}
+
+/// How many pages there are.
+pub fn count(keys: &[Run]) -> u64 {
+    keys.iter().map(|run| run.count).sum()
+}
+
+/// The pages of `[from, to)`, which cuts no page in two, counted from `origin`.
+pub fn slice(keys: &[Run], from: u64, to: u64, origin: u64) -> Vec<Run> {
+    let first = keys.partition_point(|run| run.end() <= from);
+    let clip = |run: &Run| {
+        let (low, high) = (run.page.max(from), run.end().min(to));
+        Run { page: low - origin, order: run.order, count: (high - low) >> run.order }
+    };
+    keys[first..].iter().take_while(|run| run.page < to).map(clip).collect()
 }
 
 /// What a node of the index is to be.
@@ -46,10 +70,28 @@ pub struct Leaf {
     pub node: Node,
     /// Slots of its table.
     pub slots: u64,
-    /// The slot of each key, in the order of the keys.
-    pub places: Vec<u32>,
+    /// The pages that it was trained for.
+    pub keys: Vec<Run>,
+    /// The slot of each of them, where that is not simply what the model predicts for its middle.
+    pub places: Option<Vec<u32>>,
     /// Keys whose line is not the predicted one, and by how many lines in all.
     pub collisions: (u64, u64),
+}
+
+impl Leaf {
+    /// The slots of some of its pages, ascending: each by its first 4 KiB page and log2 of its frames.
+    pub fn slots_of<'a>(&'a self, pages: impl Iterator<Item = (u64, u32)> + 'a) -> impl Iterator<Item = u64> + 'a {
+        let (mut run, mut before) = (0, 0);
+        pages.map(move |(page, order)| {
+            let Some(places) = &self.places else { return self.node.predict(page + (1 << order) / 2) };
+            while self.keys[run].end() <= page {
+                before += self.keys[run].count;
+                run += 1;
+            }
+            let within = (page - self.keys[run].page) >> self.keys[run].order;
+            u64::from(places[(before + within) as usize])
+        })
+    }
 }
 
 /// The lines that a search reads, as distances from the predicted one, in their order; `extra` of them beside it.
@@ -93,15 +135,19 @@ pub fn least_slope(order: u32, extra: u32) -> i64 {
 }
 
 /// Linear regression of position over page, in exact integers: the slope in units of 2^-20.
-fn regression(keys: &[Key]) -> i64 {
-    let n = keys.len() as i128;
-    let origin = keys.first().map_or(0, |key| key.page);
+fn regression(keys: &[Run]) -> i64 {
+    let n = i128::from(count(keys));
+    let origin = keys.first().map_or(0, |run| run.page);
     let (mut sx, mut sxx, mut sxy) = (0i128, 0i128, 0i128);
-    for (position, key) in keys.iter().enumerate() {
-        let x = i128::from(key.page - origin);
-        sx += x;
-        sxx += x * x;
-        sxy += x * position as i128;
+    let mut position = 0i128;
+    for run in keys {
+        // Sums over i = 0 .. m-1 of x + d i and its products with position + i.
+        let (x, d, m) = (i128::from(run.page - origin), 1i128 << run.order, i128::from(run.count));
+        let (si, sii) = (m * (m - 1) / 2, (m - 1) * m * (2 * m - 1) / 6);
+        sx += m * x + d * si;
+        sxx += m * x * x + 2 * x * d * si + d * d * sii;
+        sxy += m * x * position + (x + d * position) * si + d * sii;
+        position += m;
     }
     let sy = n * (n - 1) / 2;
     let (above, below) = (n * sxy - sx * sy, n * sxx - sx * sx);
@@ -112,9 +158,10 @@ fn regression(keys: &[Key]) -> i64 {
     slope as i64
 }
 
-/// A leaf for keys in ascending order that all lie in `pages` pages from `from` on; none if some key would not be found within the error bound.
-pub fn leaf(keys: &[Key], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf> {
-    let least = keys.iter().map(|key| key.order).min().map_or(0, |order| least_slope(order, spec.max_extra));
+/// A leaf for pages in ascending order that all lie in `pages` pages from `from` on; none if some page would not be found within the error
+/// bound.
+pub fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf> {
+    let least = keys.iter().map(|run| run.order).min().map_or(0, |order| least_slope(order, spec.max_extra));
     let most = (i128::from(spec.gap_permille) << FRACTION) / 1000;
     let scaled = i128::from(regression(keys)) * i128::from(spec.gap_permille) / 1000;
     let slope = (scaled.min(most) as i64).max(least);
@@ -127,37 +174,54 @@ pub fn leaf(keys: &[Key], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf>
     if slots > 1 << 31 {
         return None;
     }
-    let mut taken = vec![0u64; (slots as usize).div_ceil(64)];
-    let mut places = Vec::with_capacity(keys.len());
-    let (mut count, mut lines) = (0, 0);
-    for key in keys {
-        let is_free = |slot: u64| taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
-        let (slot, steps) = place(predictions(node, key.page, key.order), spec.max_extra, is_free)?;
-        taken[(slot / 64) as usize] |= 1 << (slot % 64);
-        places.push(slot as u32);
-        count += u64::from(steps > 0);
-        lines += steps;
+    let keys = keys.to_vec();
+    let order = keys.first().map_or(0, |run| run.order);
+    // A slot and more for each page, and at most two: each has the slot that is predicted for its middle, and the predictions for
+    // its ends are in this line or the next.
+    let apart = (1 << FRACTION..=2 << FRACTION).contains(&(i128::from(slope) << order));
+    if apart && (order == 0 || spec.max_extra >= 2) && keys.iter().all(|run| run.order == order) {
+        return Some(Leaf { from, node, slots, keys, places: None, collisions: (0, 0) });
     }
-    Some(Leaf { from, node, slots, places, collisions: (count, lines) })
+    let mut taken = vec![0u64; (slots as usize).div_ceil(64)];
+    let mut places = Vec::with_capacity(count(&keys) as usize);
+    let (mut collided, mut lines) = (0, 0);
+    for run in &keys {
+        for page in (0..run.count).map(|i| run.page + (i << run.order)) {
+            let is_free = |slot: u64| taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
+            let (slot, steps) = place(predictions(node, page, run.order), spec.max_extra, is_free)?;
+            taken[(slot / 64) as usize] |= 1 << (slot % 64);
+            places.push(slot as u32);
+            collided += u64::from(steps > 0);
+            lines += steps;
+        }
+    }
+    Some(Leaf { from, node, slots, keys, places: Some(places), collisions: (collided, lines) })
 }
 
 /// Greedy spline: how many pieces of straight line follow the keys' positions within a line's slots. An estimate of the children that are needed.
-fn spline_points(keys: &[Key]) -> u64 {
+/// Pages in a row are a straight line: what holds at both its ends holds in between.
+fn spline_points(keys: &[Run]) -> u64 {
     let mut points = 1;
-    let mut base = 0;
+    let Some(first) = keys.first() else { return points };
+    let mut base = (first.page, 0i128);
     let (mut low, mut high) = (i128::MIN, i128::MAX);
-    for at in 1..keys.len() {
-        let x = i128::from(keys[at].page - keys[base].page).max(1);
-        let y = (at - base) as i128;
-        // Slopes that pass within a line of the point, in units of 2^-40.
-        let (least, greatest) = (((y - 8) << 40) / x, ((y + 8) << 40) / x);
-        if least > high || greatest < low {
-            points += 1;
-            base = at;
-            (low, high) = (i128::MIN, i128::MAX);
-        } else {
-            (low, high) = (low.max(least), high.min(greatest));
+    let mut position = 0i128;
+    for run in keys {
+        let last = run.count as i128 - 1;
+        for (page, at) in [(run.page, position), (run.end() - (1 << run.order), position + last)] {
+            let x = i128::from(page - base.0).max(1);
+            let y = at - base.1;
+            // Slopes that pass within a line of the point, in units of 2^-40.
+            let (least, greatest) = (((y - 8) << 40) / x, ((y + 8) << 40) / x);
+            if least > high || greatest < low {
+                points += 1;
+                base = (page, at);
+                (low, high) = (i128::MIN, i128::MAX);
+            } else {
+                (low, high) = (low.max(least), high.min(greatest));
+            }
         }
+        position += last + 1;
     }
     points
 }
@@ -174,7 +238,7 @@ struct Cost {
 fn cost(plan: &Plan) -> Cost {
     match plan {
         Plan::Empty => Cost { depth: 0, bytes: 16, keys: 0, collisions: (0, 0) },
-        Plan::Leaf(leaf) => Cost { depth: 1, bytes: 16, keys: leaf.places.len() as u64, collisions: leaf.collisions },
+        Plan::Leaf(leaf) => Cost { depth: 1, bytes: 16, keys: count(&leaf.keys), collisions: leaf.collisions },
         Plan::Inner { children, .. } => {
             children.iter().map(cost).fold(Cost { depth: 1, bytes: 16, keys: 0, collisions: (0, 0) }, |sum, one| Cost {
                 depth: sum.depth.max(one.depth + 1),
@@ -196,24 +260,23 @@ impl Cost {
 
 /// The plan of a node that is responsible for `pages` pages from `from` on, with at most `levels` levels of models and tables of at most
 /// `most_slots` slots; none if no plan keeps the error bound.
-pub fn plan(keys: &[Key], from: u64, pages: u64, levels: u32, most_slots: u64, spec: &LvmSpec) -> Option<Plan> {
+pub fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, spec: &LvmSpec) -> Option<Plan> {
     if keys.is_empty() {
         return Some(Plan::Empty);
     }
     let trained = leaf(keys, from, pages, spec).filter(|leaf| leaf.slots <= most_slots);
     // A table that is mostly there to keep tags apart wants a finer division.
-    let wasteful = |leaf: &Leaf| leaf.slots > 512.max(16 * keys.len() as u64);
+    let wasteful = |leaf: &Leaf| leaf.slots > 512.max(16 * count(keys));
     if let Some(leaf) = &trained
         && (levels == 1
-            || (!wasteful(leaf)
-                && leaf.collisions.1 * 1000 * spec.x3 / (leaf.places.len() as u64) < 1000 * (spec.x1 + 32 * spec.x2)))
+            || (!wasteful(leaf) && leaf.collisions.1 * 1000 * spec.x3 / count(keys) < 1000 * (spec.x1 + 32 * spec.x2)))
     {
         return trained.map(Plan::Leaf);
     }
     if levels == 1 {
         return None;
     }
-    let least = keys.iter().map(|key| key.order).max().unwrap_or(0).max(LEAST_BITS);
+    let least = keys.iter().map(|run| run.order).max().unwrap_or(0).max(LEAST_BITS);
     let most = MOST_BITS.min(63 - (pages - 1).leading_zeros());
     // Children of single pages: what the pages' own spread suggests.
     let share = (pages / spline_points(keys).max(1)).max(1);
@@ -223,14 +286,11 @@ pub fn plan(keys: &[Key], from: u64, pages: u64, levels: u32, most_slots: u64, s
         if bits > most || count < 2 || count * 16 > spec.max_level_bytes {
             return None;
         }
-        let mut rest = keys;
         let mut children = Vec::with_capacity(count as usize);
         for child in 0..count {
             let start = from + (child << bits);
             let end = (start + (1 << bits)).min(from + pages);
-            let (own, others) = rest.split_at(rest.partition_point(|key| key.page < end));
-            rest = others;
-            children.push(plan(own, start, end - start, levels - 1, most_slots, spec)?);
+            children.push(plan(&slice(keys, start, end, 0), start, end - start, levels - 1, most_slots, spec)?);
         }
         Some(Plan::Inner { bits, children })
     };
@@ -255,7 +315,7 @@ pub fn plan(keys: &[Key], from: u64, pages: u64, levels: u32, most_slots: u64, s
 fn wasted(plan: &Plan) -> u64 {
     match plan {
         Plan::Empty => 0,
-        Plan::Leaf(leaf) => 1000 * (8 * leaf.slots).saturating_sub(32 * leaf.places.len() as u64 + 512),
+        Plan::Leaf(leaf) => 1000 * (8 * leaf.slots).saturating_sub(32 * count(&leaf.keys) + 512),
         Plan::Inner { children, .. } => children.iter().map(wasted).sum(),
     }
 }

@@ -14,8 +14,10 @@ ambulator_base::counters! {
         lwc_hits: Events,
         /// Models loaded.
         lwc_misses: Events,
-        /// Times that a retrained index emptied a process's part of the walk cache.
+        /// Times that a new index, or several changes to it while another process ran, emptied a process's part of the walk cache.
         lwc_flushes: Events,
+        /// Models that left the walk cache because they were trained anew.
+        lwc_model_flushes: Events,
         /// Lines of gapped tables loaded.
         table_loads: Events,
         /// Walks whose entry was not in the predicted line.
@@ -40,7 +42,8 @@ pub struct LvmWalker {
     evaluation: u64,
     extra: u32,
     asid: Asid,
-    models: u64,
+    /// Which index, and how many changes to it, the cache's models of each process are of.
+    known: Vec<(Asid, u64, u64)>,
     levels: [PhysAddr; LEVELS],
     /// First page and pages.
     segments: Vec<(u64, u64)>,
@@ -59,7 +62,7 @@ impl LvmWalker {
             evaluation: spec.evaluation_latency,
             extra: spec.max_extra,
             asid: Asid(0),
-            models: 0,
+            known: Vec::new(),
             levels: [PhysAddr(0); LEVELS],
             segments: Vec::new(),
             cache,
@@ -111,7 +114,7 @@ impl LvmWalker {
 impl Walker for LvmWalker {
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         let mut words = registers.0.iter().copied();
-        let models = words.next().unwrap_or(0);
+        let [index, changes, changed] = [0; 3].map(|none| words.next().unwrap_or(none));
         for level in &mut self.levels {
             *level = PhysAddr(words.next().unwrap_or(0));
         }
@@ -119,12 +122,22 @@ impl Walker for LvmWalker {
         while let (Some(start), Some(pages)) = (words.next(), words.next()) {
             self.segments.push((start, pages));
         }
-        if asid != self.asid || models != self.models {
-            // What another process has is still there when it comes back, if its models have not changed; which they may have meanwhile.
+        self.asid = asid;
+        let place = self.known.iter().position(|(known, ..)| *known == asid).unwrap_or_else(|| {
+            self.known.push((asid, index, changes));
+            self.known.len() - 1
+        });
+        let (_, old_index, old_changes) = std::mem::replace(&mut self.known[place], (asid, index, changes));
+        if old_index != index || changes.wrapping_sub(old_changes) > 1 {
             self.flush(asid);
             self.counters.lwc_flushes += 1;
+        } else if changes != old_changes {
+            let stale = self.tag((changed >> 32) as usize, changed & 0xffff_ffff);
+            if let Some(cache) = &mut self.cache {
+                cache.retain(|tag, _| tag != stale);
+            }
+            self.counters.lwc_model_flushes += 1;
         }
-        (self.asid, self.models) = (asid, models);
     }
 
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {

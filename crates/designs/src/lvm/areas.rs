@@ -1,0 +1,231 @@
+//! The areas that the kernel has announced: keys of the index before they are mapped (LVM Sec. 4.3.4, 5.2: page tables are made ahead of
+//! time, frames come on demand).
+
+use super::table::Held;
+use super::train::Run;
+use std::collections::BTreeMap;
+
+/// An announced area.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    /// The 4 KiB page behind it.
+    end: u64,
+    /// log2 of the frames of the pages that it gets, as far as is known.
+    order: u32,
+    /// Areas have come one below another down to it, or one above another up to it: more may follow.
+    grown: (bool, bool),
+    /// The part of it that the index has room for.
+    planned: (u64, u64),
+}
+
+/// All of them, by their first 4 KiB page.
+#[derive(Default)]
+pub struct Areas {
+    areas: BTreeMap<u64, Area>,
+    /// log2 of the frames of the largest page that was mapped last.
+    usual: u32,
+}
+
+impl Areas {
+    /// The kernel announces pages `[start, end)`.
+    pub fn add(&mut self, start: u64, end: u64) {
+        self.remove(start, end);
+        // What comes beside another area comes where more may come.
+        let above = self.areas.range(..start).next_back().is_some_and(|(_, before)| before.end == start);
+        let below = self.areas.contains_key(&end);
+        let (order, grown) = (self.usual, (below, above));
+        self.areas.insert(start, Area { end, order, grown, planned: (start, start) });
+    }
+
+    /// Pages `[start, end)` are no area any more.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let from =
+            self.areas.range(..start).next_back().filter(|(_, area)| area.end > start).map_or(start, |(&at, _)| at);
+        let cut: Vec<(u64, Area)> = self.areas.range(from..end).map(|(&at, &area)| (at, area)).collect();
+        for (at, area) in cut {
+            self.areas.remove(&at);
+            let clip = |low: u64, high: u64| {
+                let planned = (area.planned.0.clamp(low, high), area.planned.1.clamp(low, high));
+                Area { end: high, planned, ..area }
+            };
+            if at < start {
+                self.areas.insert(at, clip(at, start));
+            }
+            if area.end > end {
+                self.areas.insert(end, clip(end, area.end));
+            }
+        }
+    }
+
+    /// A page is mapped: what follows it in its area is likely to be as large.
+    pub fn mapped(&mut self, page: u64, order: u32) {
+        self.usual = order;
+        if let Some((_, area)) = self.areas.range_mut(..=page).next_back()
+            && page < area.end
+        {
+            area.order = order;
+        }
+    }
+
+    /// Decides which part of each area the index makes room for: all of it where that is no more than `ahead` pages for each page
+    /// that it has and `least` more; as much as that around its pages where these are near each other; otherwise nothing.
+    pub fn plan(&mut self, pages: &[Held], ahead: u64, least: u64) {
+        let mut rest = pages;
+        for (&start, area) in &mut self.areas {
+            rest = &rest[rest.partition_point(|(page, ..)| *page < start)..];
+            let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < area.end));
+            rest = others;
+            let frames: u64 = own.iter().map(|(_, order, _)| 1u64 << order).sum();
+            let most = if ahead == 0 { 0 } else { ahead * frames + least };
+            let extent = match (own.first(), own.last()) {
+                (Some((first, ..)), Some((last, order, _))) => (*first, last + (1 << order)),
+                _ => (start, start),
+            };
+            let spread = extent.1 - extent.0;
+            area.planned = if area.end - start <= most {
+                (start, area.end)
+            } else if spread <= most {
+                // Most programs go upwards through what they have.
+                let before = ((most - spread) / 8).min(extent.0 - start);
+                (extent.0 - before, (extent.1 + most - spread - before).min(area.end))
+            } else {
+                (start, start)
+            };
+        }
+    }
+
+    /// Makes room for areas in `[from, to)` that were announced since the last plan, if they have no more than `least` pages.
+    pub fn plan_new(&mut self, from: u64, to: u64, least: u64) {
+        for (&start, area) in self.areas.range_mut(from..to) {
+            if area.planned == (start, start) && area.end - start <= least {
+                area.planned.1 = area.end;
+            }
+        }
+    }
+
+    /// The keys of `[from, to)`: the mapped pages, ascending, and what is planned between them.
+    pub fn keys(&self, pages: &[Held], from: u64, to: u64) -> Vec<Run> {
+        let mut keys = Vec::new();
+        let mut pages = pages.iter().copied().peekable();
+        let before = self.areas.range(..from).next_back().map(|(_, area)| area);
+        for area in before.into_iter().chain(self.areas.range(from..to).map(|(_, area)| area)) {
+            let (start, end) = (area.planned.0.max(from), area.planned.1.min(to));
+            while let Some((page, order, _)) = pages.next_if(|(page, ..)| *page < start) {
+                push(&mut keys, page, order, 1);
+            }
+            let mut at = start;
+            // A page that begins before the plan does reaches into it.
+            at = at.max(keys.last().map_or(0, |run| run.end()));
+            while at < end {
+                let next = pages.next_if(|(page, ..)| *page < end);
+                let gap_end = next.map_or(end, |(page, ..)| page);
+                fill(&mut keys, at, gap_end, area.order);
+                let Some((page, order, _)) = next else { break };
+                push(&mut keys, page, order, 1);
+                at = page + (1 << order);
+            }
+        }
+        for (page, order, _) in pages {
+            push(&mut keys, page, order, 1);
+        }
+        keys
+    }
+
+    /// Whether pages may come just before `start`, and whether just behind `end`: not where an area that has not grown begins or ends.
+    pub fn open_ends(&self, start: u64, end: u64) -> (bool, bool) {
+        let low = self.areas.get(&start).is_none_or(|area| area.grown.0);
+        let last = self.areas.range(..end).next_back().map(|(_, area)| area);
+        (low, last.is_none_or(|area| area.end != end || area.grown.1))
+    }
+}
+
+/// Pages of `order` in a row.
+fn push(keys: &mut Vec<Run>, page: u64, order: u32, count: u64) {
+    match keys.last_mut() {
+        Some(run) if run.order == order && run.end() == page => run.count += count,
+        _ => keys.push(Run { page, order, count }),
+    }
+}
+
+/// Pages of `order` where they are aligned, 4 KiB pages before and behind.
+fn fill(keys: &mut Vec<Run>, from: u64, to: u64, order: u32) {
+    if from >= to {
+        return;
+    }
+    let (first, last) = (from.next_multiple_of(1 << order), to >> order << order);
+    if order == 0 || first >= last {
+        push(keys, from, 0, to - from);
+        return;
+    }
+    if from < first {
+        push(keys, from, 0, first - from);
+    }
+    push(keys, first, order, (last - first) >> order);
+    if last < to {
+        push(keys, last, 0, to - last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pte::Pte;
+
+    fn run(page: u64, order: u32, count: u64) -> Run {
+        Run { page, order, count }
+    }
+
+    #[test]
+    fn areas_join_and_split() {
+        let mut areas = Areas::default();
+        areas.add(100, 200);
+        areas.add(300, 400);
+        assert_eq!((areas.open_ends(100, 400), areas.open_ends(50, 450)), ((false, false), (true, true)));
+        areas.add(400, 410);
+        assert_eq!(areas.open_ends(100, 410), (false, true));
+        areas.add(90, 100);
+        areas.add(200, 300);
+        areas.plan(&[], 64, 1000);
+        assert_eq!(areas.keys(&[], 0, 1000), [run(90, 0, 320)]);
+        assert_eq!(areas.open_ends(90, 410), (true, true));
+        areas.remove(90, 100);
+        areas.remove(150, 160);
+        areas.plan(&[], 64, 1000);
+        assert_eq!(areas.keys(&[], 0, 1000), [run(100, 0, 50), run(160, 0, 250)]);
+        assert_eq!(areas.keys(&[], 120, 170), [run(120, 0, 30), run(160, 0, 10)]);
+    }
+
+    #[test]
+    fn what_is_between_the_pages_of_an_area_is_planned_in_its_size() {
+        let mut areas = Areas::default();
+        areas.add(1000, 5000);
+        areas.mapped(1536, 9);
+        let pages = [(500, 0, Pte(1)), (1536, 9, Pte(1)), (2100, 0, Pte(1)), (6000, 0, Pte(1))];
+        areas.plan(&pages, 64, 512);
+        let keys = areas.keys(&pages, 0, 10_000);
+        let expected = [
+            run(500, 0, 1),
+            run(1000, 0, 24),
+            run(1024, 9, 2),
+            run(2048, 0, 512),
+            run(2560, 9, 4),
+            run(4608, 0, 392),
+            run(6000, 0, 1),
+        ];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn plans_are_bounded_by_what_is_mapped() {
+        let mut areas = Areas::default();
+        areas.add(0, 1 << 30);
+        areas.plan(&[(4096, 0, Pte(1))], 64, 512);
+        assert_eq!(areas.keys(&[(4096, 0, Pte(1))], 0, 1 << 30), [run(4096 - 71, 0, 576)]);
+        // Far from each other, and few: no plan.
+        let far = [(0, 0, Pte(1)), (1 << 20, 0, Pte(1))];
+        areas.plan(&far, 64, 512);
+        assert_eq!(areas.keys(&far, 0, 1 << 30), [run(0, 0, 1), run(1 << 20, 0, 1)]);
+        areas.plan(&far, 0, 512);
+        assert_eq!(areas.keys(&far, 0, 1 << 30), [run(0, 0, 1), run(1 << 20, 0, 1)]);
+    }
+}
