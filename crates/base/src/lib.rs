@@ -10,6 +10,7 @@ mod host;
 mod page;
 mod random;
 mod record;
+mod runs;
 mod source;
 
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
@@ -19,4 +20,5 @@ pub use host::prefetch_host;
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, mix64};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
+pub use runs::PageRuns;
 pub use source::{Batch, ProgramIdentity, RecordSource, SourceError};

@@ -22,6 +22,21 @@ pub struct FigureProgram {
     /// Settings of a quick run, over those.
     #[serde(default)]
     pub quick_settings: serde_json::Map<String, serde_json::Value>,
+    /// Programs that run beside it, each on a core of its own (a mix).
+    #[serde(default)]
+    pub beside: Vec<FigureProgram>,
+}
+
+/// A design with settings of its own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// What the figure calls it.
+    pub name: String,
+    /// The design preset.
+    pub design: String,
+    /// Settings beyond the figure's.
+    pub set: Vec<String>,
 }
 
 impl FigureProgram {
@@ -116,6 +131,9 @@ pub struct Figure {
     /// Settings beyond the machine's and the designs'.
     #[serde(default)]
     pub set: Vec<String>,
+    /// Designs of the sweep that have settings of their own.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
     /// Instructions at full size.
     pub instructions: String,
     /// Instructions of a quick run.
@@ -129,6 +147,15 @@ pub struct Figure {
     /// What a reader must know about all of it.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+impl Figure {
+    /// Every design of the sweep: what the figure calls it, its preset, its own settings.
+    pub fn cells(&self) -> Vec<(&str, &str, &[String])> {
+        let plain = self.designs.iter().map(|design| (design.as_str(), design.as_str(), [].as_slice()));
+        let own = self.variants.iter().map(|v| (v.name.as_str(), v.design.as_str(), v.set.as_slice()));
+        plain.chain(own).collect()
+    }
 }
 
 struct Embedded {
@@ -179,15 +206,16 @@ mod tests {
         assert!(figures().len() >= 6);
         for figure in figures() {
             let at = format!("{}/{}", figure.paper, figure.name);
-            for design in &figure.designs {
+            for (name, design, own) in figure.cells() {
                 let request = SpecRequest {
                     machine: Some(figure.machine.clone()),
-                    design: Some(design.clone()),
-                    options: figure.set.clone(),
+                    design: Some(design.into()),
+                    options: [figure.set.as_slice(), own].concat(),
                     ..SpecRequest::default()
                 };
-                load(&request).unwrap_or_else(|e| panic!("{at}: {design}: {e}"));
+                load(&request).unwrap_or_else(|e| panic!("{at}: {name}: {e}"));
             }
+            let known = |name: &String| figure.cells().iter().any(|(cell, ..)| cell == name);
             for text in [&figure.instructions, &figure.quick_instructions, &figure.warmup] {
                 parse_count(text).unwrap_or_else(|e| panic!("{at}: {e}"));
             }
@@ -197,8 +225,8 @@ mod tests {
                 }
             }
             for metric in &figure.metrics {
-                assert!(figure.designs.contains(&metric.design), "{at}: {}", metric.name);
-                assert!(metric.base.as_ref().is_none_or(|base| figure.designs.contains(base)), "{at}: {}", metric.name);
+                assert!(known(&metric.design), "{at}: {}", metric.name);
+                assert!(metric.base.as_ref().is_none_or(known), "{at}: {}", metric.name);
                 assert_eq!(
                     metric.measure.is_none(),
                     !metric.over.is_empty(),

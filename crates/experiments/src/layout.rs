@@ -5,7 +5,7 @@
 //! that come the ranges that are contiguous in both address spaces. What tables need is measured: the resident pages are mapped
 //! into each of them.
 
-use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
+use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
 use ambulator_designs::conformance::TestBed;
 use ambulator_designs::{DesignSpec, LookasideKind, TableKind, build};
 use ambulator_os::{Mapping, PteFlags};
@@ -150,27 +150,11 @@ fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
     Ok(pages)
 }
 
-/// How many of the runs, the longest first, hold 99% of `all`.
-fn for_99_percent(runs: &mut [u64], all: u64) -> u64 {
-    runs.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted = (all as f64 * 0.99).ceil() as u64;
-    let mut held = 0;
-    runs.iter()
-        .position(|run| {
-            held += run;
-            held >= wanted
-        })
-        .map_or(0, |at| at as u64 + 1)
-}
-
-/// Lengths of maximal runs of pages that `follows` joins.
-fn runs(pages: &[Resident], follows: impl Fn(&Resident, &Resident) -> bool) -> Vec<u64> {
-    let mut runs: Vec<u64> = Vec::new();
+/// Pages, of which each belongs to the run of the one before it where `joins` says so.
+fn runs(pages: &[Resident], joins: impl Fn(&Resident, &Resident) -> bool) -> PageRuns {
+    let mut runs = PageRuns::default();
     for (at, page) in pages.iter().enumerate() {
-        match runs.last_mut() {
-            Some(run) if at > 0 && follows(&pages[at - 1], page) => *run += 1,
-            _ => runs.push(1),
-        }
+        runs.add(page.0, at > 0 && joins(&pages[at - 1], page));
     }
     runs
 }
@@ -184,12 +168,10 @@ fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
         usable.iter().flat_map(|area| (area.start..area.end).map(|page| (page, 0, area.rights))).collect()
     });
     let all = pages.len() as u64;
-    let next = |a: &Resident, b: &Resident| a.0 + 1 == b.0;
-    let beside = pages.windows(2).filter(|pair| next(&pair[0], &pair[1])).count();
-    let mut virtual_runs = runs(&pages, |a, b| next(a, b) && a.2 == b.2);
+    let virtual_runs = runs(&pages, |a, b| a.2 == b.2);
     let frames_known = pages.iter().any(|page| page.1 != 0);
-    let both = |a: &Resident, b: &Resident| next(a, b) && a.2 == b.2 && a.1 + 1 == b.1;
-    let mut physical_runs = if frames_known { runs(&pages, both) } else { Vec::new() };
+    let both = |a: &Resident, b: &Resident| a.2 == b.2 && a.1 + 1 == b.1;
+    let physical_runs = if frames_known { runs(&pages, both) } else { PageRuns::default() };
     let mut in_2m = 0;
     let mut at = 0;
     while frames_known && at + 512 <= pages.len() {
@@ -205,12 +187,12 @@ fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
         mapped_pages,
         residency_known,
         resident_pages: all,
-        gap_1_coverage: if all > 1 { beside as f64 / (all - 1) as f64 } else { 0.0 },
-        ranges: virtual_runs.len() as u64,
-        ranges_for_99_percent: for_99_percent(&mut virtual_runs, all),
+        gap_1_coverage: virtual_runs.gap_1_coverage(),
+        ranges: virtual_runs.runs(),
+        ranges_for_99_percent: virtual_runs.runs_for_99_percent(),
         frames_known,
-        physical_ranges: physical_runs.len() as u64,
-        physical_ranges_for_99_percent: for_99_percent(&mut physical_runs, all),
+        physical_ranges: physical_runs.runs(),
+        physical_ranges_for_99_percent: physical_runs.runs_for_99_percent(),
         pages_in_aligned_2m: in_2m,
         tables: tables(&pages, frames_known),
     }

@@ -154,24 +154,25 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     let mut runs: Vec<(String, RunResult)> = Vec::new();
     let mut missing = Vec::new();
     for program in &figure.programs {
-        let request = request_of(program, how.size, 1)?;
+        let all = std::iter::once(program).chain(&program.beside);
+        let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
         let mut jobs = Vec::new();
-        for design in &figure.designs {
-            let mut options = figure.set.clone();
+        for (name, design, own) in figure.cells() {
+            let mut options = [figure.set.as_slice(), own].concat();
             options.push(format!("run.instructions={instructions}"));
             options.push(format!("run.warmup={warmup}"));
             let spec = load(&SpecRequest {
                 machine: Some(figure.machine.clone()),
-                design: Some(design.clone()),
+                design: Some(design.into()),
                 options,
                 ..SpecRequest::default()
             })
             .map_err(|e| e.to_string())?
             .spec;
-            let key = cell_key(&figure.machine, design, &spec, &request);
+            let key = cell_key(&figure.machine, name, &spec, &requests);
             match store.get(&key) {
                 Some(run) => runs.push((program.label().into(), run.clone())),
-                None => jobs.push((key, Job { design: design.clone(), spec })),
+                None => jobs.push((key, Job { design: name.into(), spec })),
             }
         }
         if jobs.is_empty() {
@@ -182,10 +183,17 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             continue;
         }
         let keys: Vec<(String, String)> = jobs.iter().map(|(key, job)| (job.design.clone(), key.clone())).collect();
-        let source = ambulator_workloads::open(&request).map_err(|e| e.to_string())?;
+        let sources: Result<Vec<_>, _> = requests.iter().map(ambulator_workloads::open).collect();
+        let programs = match sources {
+            Ok(programs) => programs,
+            Err(error) => {
+                missing.push(format!("{}: {error}", program.label()));
+                continue;
+            }
+        };
         let outcome = compare(Comparison {
             jobs: jobs.into_iter().map(|(_, job)| job).collect(),
-            programs: vec![source],
+            programs,
             threads: how.threads,
             stop: Arc::clone(&how.stop),
             progress: Arc::clone(&how.progress),
@@ -224,19 +232,20 @@ fn build() -> String {
 }
 
 /// What makes a cell the same as another: version, build, machine, design, every setting, the program.
-fn cell_key(machine: &str, design: &str, spec: &ambulator_simulator::spec::Spec, request: &ProgramRequest) -> String {
-    let spec = serde_json::to_string(spec).unwrap_or_default();
-    let settings = serde_json::to_string(&request.settings).unwrap_or_default();
-    let text = format!("{spec}|{settings}");
+fn cell_key(
+    machine: &str,
+    design: &str,
+    spec: &ambulator_simulator::spec::Spec,
+    requests: &[ProgramRequest],
+) -> String {
+    let mut text = serde_json::to_string(spec).unwrap_or_default();
+    let mut programs = String::new();
+    for request in requests {
+        text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
+        programs.push_str(&format!("|{}|{}|{}", request.name, request.footprint.unwrap_or(0), request.seed));
+    }
     let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!(
-        "{}|{}|{machine}|{design}|{}|{}|{}|{digest:016x}",
-        env!("CARGO_PKG_VERSION"),
-        build(),
-        request.name,
-        request.footprint.unwrap_or(0),
-        request.seed
-    )
+    format!("{}|{}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 
 fn value_of(metric: &Metric, run: &RunResult) -> f64 {

@@ -28,6 +28,10 @@ pub struct CostTable {
     /// Changing or removing one table entry within a larger action (unmap, protect, fork, promotion).
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub table_entry: u64,
+    /// How long an action on a page table holds the lock of the part that it changes, beside what the table's upkeep takes: other cores that
+    /// need the same lock wait.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
+    pub lock_hold: u64,
     /// A shootdown at the core that sends it.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: IPI and wait, about 1 us"))]
     pub shootdown: u64,
@@ -73,6 +77,7 @@ impl Default for CostTable {
             copy_4k: 1_024,
             syscall: 500,
             table_entry: 20,
+            lock_hold: 100,
             shootdown: 2_000,
             shootdown_core: 500,
             context_switch: 2_000,

@@ -359,6 +359,22 @@ impl Kernel {
         }
     }
 
+    /// Processes that have not exited.
+    pub fn live_processes(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        (0..self.processes.len() as u32).map(ProcessId).filter(|process| self.is_alive(*process))
+    }
+
+    /// Every present page of a process, ascending, with the truth of its first 4 KiB.
+    pub fn for_each_page(&self, process: ProcessId, mut visit: impl FnMut(Page, Truth)) {
+        let mut at = VirtAddr(0);
+        while let Some((page, truth)) = self.next_page(process, at, crate::vma::TOP) {
+            at = page.end();
+            if truth.present() {
+                visit(page, truth);
+            }
+        }
+    }
+
     /// A host hint: the truth about `va` is wanted soon.
     #[inline(always)]
     pub fn prefetch_truth(&self, process: ProcessId, va: VirtAddr) {

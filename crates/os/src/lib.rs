@@ -25,6 +25,8 @@ pub use kernel::{Kernel, KernelCounters, OsCycles, TableFactory};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
-pub use table::{Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
+pub use table::{
+    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock,
+};
 pub use truth::{PageMap, Truth};
 pub use vma::{HugeAdvice, Vma, VmaList};

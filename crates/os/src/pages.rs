@@ -85,6 +85,7 @@ impl Kernel {
         copy_on_write: bool,
     ) -> Result<(), crate::MapError> {
         process_mut!(self, process).table.map(mapping, &mut table_context!(self))?;
+        self.hold_lock(process, mapping.page);
         let Mapping { page, frame, flags } = mapping;
         let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
         let pages = &mut process_mut!(self, process).pages;
@@ -96,11 +97,21 @@ impl Kernel {
         Ok(())
     }
 
+    /// On a machine of several cores: the action holds the lock of the page's part of the table.
+    #[inline]
+    fn hold_lock(&mut self, process: ProcessId, page: Page) {
+        if self.cores > 1 {
+            let lock = self.process(process).table.lock_of(page);
+            self.ledger.hold(lock);
+        }
+    }
+
     /// Unmaps a page from table and truth, and shoots it down. Its frames stay taken.
     pub(crate) fn unmap_page(&mut self, process: ProcessId, page: Page) -> Result<Mapping, OsError> {
         let entry = process_mut!(self, process).table.unmap(page, &mut table_context!(self)).ok_or_else(|| {
             OsError::Table(format!("the {} page at {} is not in it, but the kernel mapped it", page.size, page.start))
         })?;
+        self.hold_lock(process, page);
         let owner = process_mut!(self, process);
         owner.pages.clear(page.start.vpn(), page.size);
         self.shootdowns.push_page(owner.asid, page);
@@ -117,6 +128,7 @@ impl Kernel {
                 page.size, page.start
             )));
         }
+        self.hold_lock(process, page);
         let owner = process_mut!(self, process);
         owner.pages.change(page.start.vpn(), page.size, |truth| {
             truth.with_writable(flags.writable).with_executable(flags.executable)

@@ -1,6 +1,6 @@
 //! The software half of a page table: the socket that the kernel calls.
 
-use ambulator_base::{CounterSink, Page, Pfn, Protection, VirtAddr};
+use ambulator_base::{CounterSink, Page, PageSize, Pfn, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// Architectural bits of an x86-64 page-table entry, as the kernel states them.
@@ -115,11 +115,22 @@ impl LedgerCause {
     ];
 }
 
+/// A lock that an action on a page table holds: actions of other cores that need the same wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TableLock {
+    /// That of the part of the table that holds an entry, by a number of the table's own.
+    Part(u64),
+    /// The whole table's.
+    Whole,
+}
+
 /// Cycles that operating-system actions charge to the run, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     cycles: [u64; LedgerCause::ALL.len()],
     since_taken: u64,
+    /// Locks held since they were last taken, none twice in a row.
+    locks: Vec<TableLock>,
 }
 
 impl Ledger {
@@ -135,10 +146,24 @@ impl Ledger {
         self.cycles[cause as usize]
     }
 
-    /// What was charged since the last call: what the current action costs the core that called for it.
+    /// What was charged since the last call: what the current action costs the core that called for it. Locks that nobody has asked for are
+    /// forgotten.
     #[inline]
     pub fn take(&mut self) -> u64 {
+        self.locks.clear();
         std::mem::take(&mut self.since_taken)
+    }
+
+    /// The current action holds a lock of a page table.
+    pub fn hold(&mut self, lock: TableLock) {
+        if self.locks.last() != Some(&lock) {
+            self.locks.push(lock);
+        }
+    }
+
+    /// The locks that were held since the last call, into `into`.
+    pub fn take_locks(&mut self, into: &mut Vec<TableLock>) {
+        into.append(&mut self.locks);
     }
 
     /// Forgets all totals (the end of warm-up).
@@ -191,6 +216,13 @@ pub trait PageTable: Send {
 
     /// The kernel announces that a VMA has gone; its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
+
+    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1 GiB if it is larger than 4 KiB: the
+    /// locks of a radix table's nodes, as Linux splits them.
+    fn lock_of(&self, page: Page) -> TableLock {
+        let node = if page.size == PageSize::SIZE_4K { PageSize::SIZE_2M } else { PageSize::SIZE_1G };
+        TableLock::Part(page.start.align_down(node).0 | u64::from(node.order()))
+    }
 
     /// The words that the hardware half's registers hold for this process, in the design's own order.
     fn registers(&self) -> Vec<u64>;

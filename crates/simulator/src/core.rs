@@ -38,6 +38,8 @@ ambulator_base::counters! {
         page_faults: Events,
         /// Cycles of the core that the operating system took.
         os_cycles: Cycles,
+        /// Of these, cycles that it waited for another core to change the same part of a page table.
+        lock_cycles: Cycles,
         /// Switches to another process.
         context_switches: Events,
     }

@@ -1,9 +1,11 @@
 //! Builds a machine from a spec, runs programs on it, checks every translation, counts.
 
+mod census;
 mod compare;
 mod core;
 mod error;
 mod fuzz;
+mod locks;
 mod look_ahead;
 mod machine;
 mod oracle;

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::{SimError, Stop};
+use crate::locks::Locks;
 use crate::look_ahead::LookAhead;
 use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
 use crate::spread::Spread;
@@ -13,7 +14,7 @@ use ambulator_designs::{DesignParts, DesignSpec};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
 use ambulator_mmu::{HostStage, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy, Shootdown};
+use ambulator_os::{Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy, Shootdown, TableLock};
 use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
@@ -55,9 +56,17 @@ pub struct Machine {
     pub(crate) setup_faults: u64,
     /// Cycles that the operating system spent on page tables before counting began: their memory and their upkeep.
     pub(crate) setup_table_cycles: u64,
+    /// All of the operating system's cycles before counting began.
+    pub(crate) setup_os_cycles: u64,
     pub(crate) fragmentation: Option<FragmentReport>,
     pub(crate) pressure: Option<PressureReport>,
     pub(crate) shootdowns: Vec<Shootdown>,
+    pub(crate) locks: Locks,
+    /// Locks of the kernel's current action.
+    pub(crate) held: Vec<TableLock>,
+    /// Cycles that an action holds a lock, and those of tables' upkeep so far.
+    pub(crate) lock_hold: u64,
+    pub(crate) table_cycles: u64,
     /// Records until daemons and epochs are looked at again.
     until_check: u32,
 }
@@ -218,9 +227,14 @@ impl Machine {
             epochs: Epochs::default(),
             setup_faults: 0,
             setup_table_cycles: 0,
+            setup_os_cycles: 0,
             fragmentation,
             pressure,
             shootdowns: Vec::new(),
+            locks: Locks::default(),
+            held: Vec::new(),
+            lock_hold: spec.costs.lock_hold,
+            table_cycles: 0,
             until_check: CHECK_RECORDS,
         };
         for core in 0..machine.cores.len() {
@@ -333,6 +347,8 @@ impl Machine {
     fn start_counting(&mut self) {
         let ledger = &self.kernel.ledger;
         self.setup_table_cycles += ledger.total(LedgerCause::Allocate) + ledger.total(LedgerCause::Table);
+        self.setup_os_cycles += LedgerCause::ALL.iter().map(|cause| ledger.total(*cause)).sum::<u64>();
+        self.table_cycles = 0;
         self.hierarchy.reset_counters();
         self.kernel.reset_counters();
         if let Some(host) = &mut self.host {

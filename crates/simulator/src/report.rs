@@ -95,6 +95,8 @@ impl Machine {
         put("page_faults", all.get("core.page_faults") as f64);
         put("setup_page_faults", self.setup_faults as f64);
         put("setup_table_cycles", self.setup_table_cycles as f64);
+        put("setup_os_cycles", self.setup_os_cycles as f64);
+        put("table_bytes_per_page", share(footprint.bytes, footprint.entries));
         put("os_cycles_share", share(all.get("core.os_cycles"), cycles * self.cores.len() as u64));
         for name in JOINT {
             put(name, share(all.get(&format!("core.{name}")), walked));
@@ -103,6 +105,9 @@ impl Machine {
         put("dram_row_conflicts", rows[2] as f64);
         put("dram_row_conflicts_per_kilo_instruction", mpki(rows[2]));
 
+        if spec.run.census {
+            self.census().into_iter().for_each(|(name, value)| put(name, value));
+        }
         if let Some(report) = &self.fragmentation {
             put("fragmentation_reached", report.fmfi.get(9).copied().unwrap_or(0.0));
             put("fragmentation_free_share", report.free_share);

@@ -5,7 +5,7 @@ use crate::machine::{Machine, Phase, stop_of};
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, ProcessId, VirtAddr, VmEvent};
 use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
-use ambulator_os::Shootdown;
+use ambulator_os::{LedgerCause, Shootdown};
 
 /// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
@@ -50,6 +50,9 @@ impl Machine {
 
     /// After any action of the kernel for `number`: its cycles, its shootdowns, registers that it changed.
     pub(crate) fn settle(&mut self, number: usize) {
+        let upkeep = self.kernel.ledger.total(LedgerCause::Table) - self.table_cycles;
+        self.table_cycles += upkeep;
+        self.wait_for_locks(number, upkeep);
         let cycles = self.kernel.ledger.take();
         self.charge(number, cycles);
         self.kernel.take_shootdowns(&mut self.shootdowns);
@@ -68,6 +71,21 @@ impl Machine {
             self.cores[core].mmu.forget_recent();
             self.sync_registers(core);
         }
+    }
+
+    /// The action that the kernel has just done for a core held locks, which threads of the process on other cores may have had.
+    fn wait_for_locks(&mut self, number: usize, upkeep: u64) {
+        let mut held = std::mem::take(&mut self.held);
+        self.kernel.ledger.take_locks(&mut held);
+        if !held.is_empty() && self.timing && self.phase != Phase::Setup && !self.spreads.is_empty() {
+            let (now, process) = (self.cores[number].window.now(), self.cores[number].process);
+            let hold = self.lock_hold + upkeep / held.len() as u64;
+            let wait = self.locks.acquire(process, &held, now, hold);
+            self.cores[number].counters.lock_cycles += wait;
+            self.charge(number, wait);
+        }
+        held.clear();
+        self.held = held;
     }
 
     pub(crate) fn deliver_host_shootdowns(&mut self) {

@@ -112,3 +112,37 @@ fn a_child_may_run_on_another_core() {
         assert_eq!(counter(&done, "core.context_switches"), 1, "the child's core goes to the child once");
     }
 }
+
+#[test]
+fn threads_that_fault_in_the_same_part_of_a_table_wait_for_its_lock() {
+    // Each thread's pages, side by side or 2 MiB apart.
+    let build = |apart: u64| {
+        let mut program = Scripted::new(THREADS * 512 * 4096);
+        program.touch(DATA, 4096, true).begin();
+        for turn in 0..60 {
+            for thread in 0..THREADS {
+                switch(&mut program, thread);
+                let page = if apart == 1 { THREADS * turn + thread } else { turn + thread * apart };
+                program.load(DATA + (1 + page) * 4096);
+            }
+        }
+        program
+    };
+    let settings = ["machine.cores=4", "run.spread_threads=true", "costs.lock_hold=1000"];
+    let waited = |design: &str, apart: u64| {
+        let done = run(design, &settings, &build(apart));
+        assert_eq!(
+            (done.status, counter(&done, "core.page_faults")),
+            (Status::Done, 60 * THREADS),
+            "{:?}",
+            done.outcome
+        );
+        counter(&done, "core.lock_cycles")
+    };
+    let (near, far) = (waited("radix", 1), waited("radix", 512));
+    assert!(near > 10_000 && far == 0, "{near} and {far} cycles");
+    // One leaf of the index has all of it, however far apart.
+    assert!(waited("lvm", 1) > 10_000 && waited("lvm", 512) > 10_000);
+    let alone = run("lvm", &[], &build(1));
+    assert_eq!(counter(&alone, "core.lock_cycles"), 0);
+}

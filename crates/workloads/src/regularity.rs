@@ -8,7 +8,7 @@
 //! Pages count as mapped when the program has touched them and nothing has taken them away since. The numbers are those of the
 //! moment at which the address space was largest, give or take a tenth: a program that ends frees what it had.
 
-use ambulator_base::{Advice, Batch, FRAME_SHIFT, Protection, RecordSource, SourceError, VmEvent};
+use ambulator_base::{Advice, Batch, FRAME_SHIFT, PageRuns, Protection, RecordSource, SourceError, VmEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -201,36 +201,21 @@ impl Regularity {
     pub fn now(&self) -> RegularityReport {
         let mut regions: Vec<u64> = self.touched.keys().copied().collect();
         regions.sort_unstable();
-        let (mut pages, mut next_to, mut last) = (0u64, 0u64, u64::MAX - 1);
-        let mut runs: Vec<u64> = Vec::new();
+        let mut runs = PageRuns::default();
         let mut rights = Protection::NONE;
         for region in regions {
             for page in (0..512).map(|at| (region << 9) + at).filter(|page| self.is_touched(*page)) {
                 let own = self.area(page).map_or(Protection::READ_WRITE, |area| area.1);
-                pages += 1;
-                let follows = page == last + 1;
-                next_to += u64::from(follows);
-                match runs.last_mut() {
-                    Some(run) if follows && own == rights => *run += 1,
-                    _ => runs.push(1),
-                }
-                (last, rights) = (page, own);
+                runs.add(page, own == rights);
+                rights = own;
             }
         }
-        runs.sort_unstable_by(|a, b| b.cmp(a));
-        let wanted = (pages as f64 * 0.99).ceil() as u64;
-        let mut held = 0;
-        let for_99 = runs.iter().position(|run| {
-            held += run;
-            held >= wanted
-        });
         RegularityReport {
-            pages,
-            // The last page has no successor.
-            gap_1_coverage: if pages > 1 { next_to as f64 / (pages - 1) as f64 } else { 0.0 },
-            ranges: runs.len() as u64,
-            ranges_for_99_percent: for_99.map_or(0, |at| at as u64 + 1),
-            largest_range: runs.first().map_or(0.0, |run| *run as f64 / pages as f64),
+            pages: runs.pages(),
+            gap_1_coverage: runs.gap_1_coverage(),
+            ranges: runs.runs(),
+            ranges_for_99_percent: runs.runs_for_99_percent(),
+            largest_range: runs.longest() as f64 / runs.pages().max(1) as f64,
         }
     }
 }

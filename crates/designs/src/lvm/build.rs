@@ -6,7 +6,7 @@ use super::table::{Held, LvmTable, Segment, Table};
 use super::train::{self, Leaf, Plan, Run, count, slice};
 use super::{LEVELS, MAX_SEGMENTS};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
-use ambulator_os::{LedgerCause, MapError, TableContext};
+use ambulator_os::{LedgerCause, MapError, TableContext, TableLock};
 
 /// What a run's page counts for where its size changes, against a page of gap.
 const CHANGE_WEIGHT: u64 = 16;
@@ -206,6 +206,7 @@ impl LvmTable {
         self.counters.peak_index_bytes = self.counters.peak_index_bytes.max(self.index_bytes());
         self.indexes += 1;
         self.generation += 1;
+        os.ledger.hold(TableLock::Whole);
         os.ledger.charge(LedgerCause::Table, (pages.len() as u64) * os.costs.table_entry);
         Ok(())
     }

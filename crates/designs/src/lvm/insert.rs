@@ -6,7 +6,7 @@ use super::table::{Found, Held, LvmTable, Segment, Table};
 use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
 use crate::pte::Pte;
 use ambulator_base::{FRAME_BYTES, PhysAddr};
-use ambulator_os::{LedgerCause, TableContext};
+use ambulator_os::{LedgerCause, TableContext, TableLock};
 
 impl LvmTable {
     /// Trains a leaf anew with one page more. False if that gives no leaf that keeps the bounds.
@@ -40,6 +40,8 @@ impl LvmTable {
         self.counters.trained += pages.len() as u64;
         self.counters.collisions += leaf.collisions.0;
         self.model_changed(found.place);
+        // The parent's lock keeps all others out (Sec. 5.2).
+        os.ledger.hold(TableLock::Whole);
         os.ledger.charge(LedgerCause::Table, pages.len() as u64 * os.costs.table_entry);
         true
     }
@@ -104,6 +106,7 @@ impl LvmTable {
             self.counters.moves += 1;
             self.model_changed(found.place);
         }
+        os.ledger.hold(TableLock::Whole);
         self.segments[at].pages = wanted;
         self.counters.rescales += 1;
         self.generation += 1;

@@ -8,7 +8,7 @@ use super::{LEVELS, LvmSpec};
 use crate::pte::Pte;
 use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
+use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use std::collections::BTreeMap;
 
 ambulator_base::counters! {
@@ -294,6 +294,11 @@ impl PageTable for LvmTable {
         let (number, order) = page_number(page);
         os.memory.write(at, entry(pte_of(word).with_frame(frame), number, order));
         true
+    }
+
+    fn lock_of(&self, page: Page) -> TableLock {
+        let (number, _) = page_number(page);
+        self.tables.range(..=number).next_back().map_or(TableLock::Whole, |(leaf, _)| TableLock::Part(*leaf))
     }
 
     fn vma_added(&mut self, start: VirtAddr, len: u64, _os: &mut TableContext<'_>) {

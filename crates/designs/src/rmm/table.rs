@@ -11,7 +11,7 @@ use super::node::Range;
 use super::range_table::RangeTable;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
+use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 
 ambulator_base::counters! {
     /// What the software half of ranges counts.
@@ -344,6 +344,10 @@ impl PageTable for RangedTable {
 
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         self.inner.lookup(va, memory).map(plain)
+    }
+
+    fn lock_of(&self, page: Page) -> TableLock {
+        self.inner.lock_of(page)
     }
 
     fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {

@@ -293,6 +293,10 @@ pub struct RunSpec {
     /// Whether every translation is compared with what the kernel knows.
     #[schemars(extend("x-unit" = "flag"))]
     pub oracle: bool,
+    /// When the run ends, count how regular and how contiguous the address spaces are, and how often their pages would collide in a hash
+    /// table: the measures that begin with `census_`. Takes a second or two for each 10 GiB mapped.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "LVM Sec. 3.1, 7.3; RMM Table 2"))]
+    pub census: bool,
     /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores` (of a mix, each
     /// program has an equal share of the cores). Otherwise each core runs a program of its own, whose threads take turns.
     #[schemars(extend("x-unit" = "flag"))]
@@ -307,6 +311,7 @@ impl Default for RunSpec {
             warmup: 2_000_000,
             mode: RunMode::Timing,
             oracle: true,
+            census: false,
             spread_threads: false,
         }
     }
