@@ -7,6 +7,7 @@
 //! - Sec. 4.2.2, gapped page tables and their memory: `store.rs`.
 //! - Sec. 4.3.4, 5.2, keys before they are mapped: `areas.rs`.
 //! - OS half: [`LvmTable`] in `table.rs`; Sec. 4.3.1 and 4.3.2, building in `build.rs`; Sec. 4.3.4, insertions of all kinds in `insert.rs`.
+//! - Sec. 5.2, the kernel's range, one index for all: `kernel_range.rs`.
 //! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
 //!
 //! Choices.
@@ -22,6 +23,7 @@
 mod areas;
 mod build;
 mod insert;
+mod kernel_range;
 mod node;
 mod store;
 mod table;
@@ -30,6 +32,7 @@ mod tests;
 mod train;
 mod walker;
 
+pub use kernel_range::{KernelIndex, ProcessTable, kernel_base};
 pub use node::Node;
 pub use table::{LvmTable, LvmTableCounters, LvmTableState, Segment};
 pub use walker::{LvmWalker, LvmWalkerCounters};
@@ -166,12 +169,13 @@ impl LvmSpec {
 /// Makes learned page tables.
 pub struct LvmFactory {
     spec: LvmSpec,
+    kernel: KernelIndex,
 }
 
 impl LvmFactory {
     /// A factory of tables of a validated spec.
     pub fn new(spec: &LvmSpec) -> LvmFactory {
-        LvmFactory { spec: spec.clone() }
+        LvmFactory { spec: spec.clone(), kernel: KernelIndex::new(LvmTable::new(spec).into()) }
     }
 }
 
@@ -182,7 +186,7 @@ impl TableFactory for LvmFactory {
         _asid: Asid,
         _os: &mut TableContext<'_>,
     ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(LvmTable::new(&self.spec)))
+        Ok(Box::new(ProcessTable::new(&self.spec, KernelIndex::clone(&self.kernel))))
     }
 }
 

@@ -3,7 +3,7 @@ use super::*;
 use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Counters, Cycle, Page, PageSize, Pfn, Random, VirtAddr};
-use ambulator_mmu::{TableRegisters, WalkOutcome};
+use ambulator_mmu::{Invalidation, TableRegisters, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -12,6 +12,12 @@ const LATENCY: u64 = 100;
 /// Accessed from the start, so that walks change nothing.
 const ACCESSED: PteFlags =
     PteFlags { writable: true, executable: false, user: true, accessed: true, dirty: false, ranged: false };
+
+/// The registers of a process without anything in the kernel's range.
+fn registers(table: &LvmTable) -> TableRegisters {
+    let own = table.registers();
+    TableRegisters([vec![own.len() as u64], own].concat())
+}
 
 struct Rig {
     bed: TestBed,
@@ -57,7 +63,7 @@ impl Rig {
         let truth = before.filter(|mapping| mapping.page.end() > va);
         assert_eq!(self.table.lookup(va, &self.bed.memory), truth, "{va}");
         self.now += 10_000;
-        self.walker.load_registers(Asid(1), &TableRegisters(self.table.registers()));
+        self.walker.load_registers(Asid(1), &registers(&self.table));
         let mut port = TestPort::new(&mut self.bed.memory, LATENCY);
         let walk = self.walker.walk(va, AccessKind::Fetch, Cycle(self.now), &mut port);
         assert!(walk.accesses <= (LEVELS + 4) as u32, "{va}: {} loads", walk.accesses);
@@ -152,7 +158,7 @@ fn a_walk_waits_for_models_and_then_for_the_line() {
     for page in 0..5000 {
         rig.map(512 + page, 0);
     }
-    rig.walker.load_registers(Asid(1), &TableRegisters(rig.table.registers()));
+    rig.walker.load_registers(Asid(1), &registers(&rig.table));
     let mut walk = |now: u64| {
         let mut port = TestPort::new(&mut rig.bed.memory, LATENCY);
         rig.walker.walk(VirtAddr(700 << 12), AccessKind::Load, Cycle(now), &mut port)
@@ -248,6 +254,59 @@ fn without_contiguity_there_are_more_leaves() {
     }
     // 2^14 pages a leaf need 170 KiB, 2^15 more than there is.
     assert_eq!(rig.table.footprint().largest_contiguous, 168 << 10);
+}
+
+#[test]
+fn processes_share_the_index_of_the_kernels_range() {
+    let spec = LvmSpec::default();
+    let mut bed = TestBed::new(1 << 30).unwrap();
+    let mut factory = LvmFactory::new(&spec);
+    let mut tables = [1, 2].map(|asid| factory.new_table(ProcessId(asid), Asid(asid as u16), &mut bed.os()).unwrap());
+    let base = kernel_base(48);
+    // The kernel's text in 2 MiB pages, memory as it is in 1 GiB pages, and vmalloc's 4 KiB, mapped by whatever process runs.
+    let page = |at: u64, size| Page { start: VirtAddr(base + at), size };
+    let pages: Vec<Page> = (0..8)
+        .map(|i| page((1 << 46) + (i << 21), PageSize::SIZE_2M))
+        .chain((0..64).map(|i| page(i << 30, PageSize::SIZE_1G)))
+        .chain((0..500).map(|i| page((1 << 45) + (i << 12), PageSize::SIZE_4K)))
+        .collect();
+    for (i, &page) in pages.iter().enumerate() {
+        let mapping = Mapping { page, frame: Pfn((i as u64) << 18), flags: ACCESSED };
+        tables[i % 2].map(mapping, &mut bed.os()).unwrap();
+        let user = Page { start: VirtAddr((1 << 30) + ((i as u64) << 12)), size: PageSize::SIZE_4K };
+        tables[0].map(Mapping { page: user, ..mapping }, &mut bed.os()).unwrap();
+    }
+    let mut walker = LvmWalker::new(&spec);
+    let mut now = 0;
+    let mut walk = |table: usize, asid: u16, va: VirtAddr, walker: &mut LvmWalker, bed: &mut TestBed| {
+        now += 10_000;
+        walker.load_registers(Asid(asid), &TableRegisters(tables[table].registers()));
+        walker.walk(va, AccessKind::Load, Cycle(now), &mut TestPort::new(&mut bed.memory, LATENCY)).outcome
+    };
+    for _ in 0..2 {
+        for (i, page) in pages.iter().enumerate() {
+            let va = page.start.offset(page.size.bytes() / 2);
+            for table in [0, 1] {
+                let WalkOutcome::Mapped(found) = walk(table, table as u16 + 1, va, &mut walker, &mut bed) else {
+                    panic!("{va} in {table}")
+                };
+                assert_eq!((found.frame, found.size), (Pfn((i as u64) << 18), page.size));
+            }
+            // What is one process's own is not the other's.
+            let user = VirtAddr((1 << 30) + ((i as u64) << 12));
+            assert!(matches!(walk(0, 1, user, &mut walker, &mut bed), WalkOutcome::Mapped(_)));
+            assert_eq!(walk(1, 2, user, &mut walker, &mut bed), WalkOutcome::NotMapped);
+        }
+    }
+    // A process that ends leaves the kernel's range, and its models in the walk cache.
+    let misses = walker.counters.lwc_misses;
+    walker.invalidate(Invalidation::Asid(Asid(1)));
+    assert!(matches!(walk(1, 2, pages[0].start, &mut walker, &mut bed), WalkOutcome::Mapped(_)));
+    assert_eq!(walker.counters.lwc_misses, misses);
+    tables[0].destroy(&mut bed.os());
+    assert_eq!(tables[1].lookup(pages[9].start, &bed.memory).map(|found| found.page), Some(pages[9]));
+    assert_eq!(tables[1].unmap(pages[9], &mut bed.os()).map(|found| found.page), Some(pages[9]));
+    assert_eq!(tables[1].lookup(pages[9].start, &bed.memory), None);
 }
 
 #[test]

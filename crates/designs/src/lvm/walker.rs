@@ -2,7 +2,7 @@
 
 use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
 use super::train::{LINE_SLOTS, search_order};
-use super::{LEVELS, LvmSpec};
+use super::{LEVELS, LvmSpec, kernel_base};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
@@ -36,6 +36,18 @@ struct Held {
     ready: Cycle,
 }
 
+/// Registers of an index.
+#[derive(Default)]
+struct Registers {
+    /// Where each level's nodes are.
+    levels: [PhysAddr; LEVELS],
+    /// First page and pages.
+    segments: Vec<(u64, u64)>,
+}
+
+/// The address space of the kernel's models in the walk cache: no process's identifier.
+const KERNEL: Asid = Asid(0);
+
 /// A walker.
 pub struct LvmWalker {
     latency: u64,
@@ -44,9 +56,10 @@ pub struct LvmWalker {
     asid: Asid,
     /// Which index, and how many changes to it, the cache's models of each process are of.
     known: Vec<(Asid, u64, u64)>,
-    levels: [PhysAddr; LEVELS],
-    /// First page and pages.
-    segments: Vec<(u64, u64)>,
+    own: Registers,
+    /// Those of the kernel's range, which begins here.
+    kernel: Registers,
+    kernel_base: u64,
     /// None for a walk cache of no entries.
     cache: Option<SetArray<Held>>,
     /// What it counted.
@@ -63,22 +76,34 @@ impl LvmWalker {
             extra: spec.max_extra,
             asid: Asid(0),
             known: Vec::new(),
-            levels: [PhysAddr(0); LEVELS],
-            segments: Vec::new(),
+            own: Registers::default(),
+            kernel: Registers::default(),
+            kernel_base: kernel_base(spec.va_bits),
             cache,
             counters: LvmWalkerCounters::default(),
         }
     }
 
     /// An entry's tag: level, offset, ASID (Fig. 8).
-    fn tag(&self, level: usize, number: u64) -> u64 {
-        number << 20 | (level as u64) << 16 | u64::from(self.asid.0)
+    fn tag(asid: Asid, level: usize, number: u64) -> u64 {
+        number << 20 | (level as u64) << 16 | u64::from(asid.0)
+    }
+
+    fn registers(&mut self, asid: Asid) -> &mut Registers {
+        if asid == KERNEL { &mut self.kernel } else { &mut self.own }
     }
 
     /// The model of a node, when it is there, and the loads that it took.
-    fn model(&mut self, level: usize, number: u64, now: Cycle, port: &mut dyn MemoryPort) -> (Node, Cycle, u32) {
+    fn model(
+        &mut self,
+        asid: Asid,
+        level: usize,
+        number: u64,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Node, Cycle, u32) {
         let looked = now.after(self.latency);
-        let tag = self.tag(level, number);
+        let tag = Self::tag(asid, level, number);
         if let Some(held) = self.cache.as_mut().and_then(|cache| cache.lookup(0, tag))
             && held.ready <= looked
         {
@@ -86,7 +111,7 @@ impl LvmWalker {
             return (held.node, looked, 0);
         }
         self.counters.lwc_misses += 1;
-        let at = self.levels[level].offset(number * NODE_BYTES);
+        let at = self.registers(asid).levels[level].offset(number * NODE_BYTES);
         let line = port.load_line(at, looked);
         let per_line = LINE_BYTES / NODE_BYTES;
         let first = at.0 % LINE_BYTES / NODE_BYTES;
@@ -94,11 +119,8 @@ impl LvmWalker {
         // The line has four models; the one that was asked for is the most recent.
         for place in (0..per_line).filter(|&place| place != first).chain([first]) {
             let number = (number + place).checked_sub(first);
-            if let Some(number) = number
-                && let Some(tag) = Some(self.tag(level, number))
-                && let Some(cache) = &mut self.cache
-            {
-                cache.insert(0, tag, Held { node: node(place), ready: line.ready });
+            if let (Some(number), Some(cache)) = (number, &mut self.cache) {
+                cache.insert(0, Self::tag(asid, level, number), Held { node: node(place), ready: line.ready });
             }
         }
         (node(first), line.ready, 1)
@@ -111,18 +133,19 @@ impl LvmWalker {
     }
 }
 
-impl Walker for LvmWalker {
-    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
-        let mut words = registers.0.iter().copied();
+impl LvmWalker {
+    /// Takes over the registers of an index, and drops what the walk cache has of models that are others since.
+    fn load(&mut self, asid: Asid, words: &[u64]) {
+        let mut words = words.iter().copied();
         let [index, changes, changed] = [0; 3].map(|none| words.next().unwrap_or(none));
-        for level in &mut self.levels {
+        let to = self.registers(asid);
+        for level in &mut to.levels {
             *level = PhysAddr(words.next().unwrap_or(0));
         }
-        self.segments.clear();
+        to.segments.clear();
         while let (Some(start), Some(pages)) = (words.next(), words.next()) {
-            self.segments.push((start, pages));
+            to.segments.push((start, pages));
         }
-        self.asid = asid;
         let place = self.known.iter().position(|(known, ..)| *known == asid).unwrap_or_else(|| {
             self.known.push((asid, index, changes));
             self.known.len() - 1
@@ -132,25 +155,38 @@ impl Walker for LvmWalker {
             self.flush(asid);
             self.counters.lwc_flushes += 1;
         } else if changes != old_changes {
-            let stale = self.tag((changed >> 32) as usize, changed & 0xffff_ffff);
+            let stale = Self::tag(asid, (changed >> 32) as usize, changed & 0xffff_ffff);
             if let Some(cache) = &mut self.cache {
                 cache.retain(|tag, _| tag != stale);
             }
             self.counters.lwc_model_flushes += 1;
         }
     }
+}
+
+impl Walker for LvmWalker {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        let own = registers.0.first().map_or(0, |words| *words as usize);
+        self.asid = asid;
+        self.load(asid, registers.0.get(1..=own).unwrap_or_default());
+        self.load(KERNEL, registers.0.get(1 + own..).unwrap_or_default());
+    }
 
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
-        let page = va.0 >> 12;
+        let (asid, page) = match va.0.checked_sub(self.kernel_base) {
+            None => (self.asid, va.0 >> 12),
+            Some(within) => (KERNEL, within >> 12),
+        };
         let (mut now, mut accesses) = (now, 0);
         let not_mapped = |ready: Cycle, accesses: u32| Walk { outcome: WalkOutcome::NotMapped, ready, accesses };
-        let Some(segment) = self.segments.iter().position(|(start, pages)| page.wrapping_sub(*start) < *pages) else {
+        let segments = &self.registers(asid).segments;
+        let Some(segment) = segments.iter().position(|(start, pages)| page.wrapping_sub(*start) < *pages) else {
             return not_mapped(now, accesses);
         };
-        let key = page - self.segments[segment].0;
+        let key = page - segments[segment].0;
         let mut number = segment as u64;
         for level in 0..LEVELS {
-            let (node, ready, loads) = self.model(level, number, now, port);
+            let (node, ready, loads) = self.model(asid, level, number, now, port);
             accesses += loads;
             now = ready.after(self.evaluation);
             if node.is_empty() {
