@@ -11,6 +11,7 @@ pub mod hashed;
 pub mod ideal;
 pub mod lvm;
 pub mod me_hpt;
+pub mod midgard;
 pub mod pte;
 pub mod radix;
 pub(crate) mod registry;
@@ -18,6 +19,6 @@ pub mod rmm;
 pub mod tree;
 
 pub use registry::{
-    DesignInfo, DesignParts, DesignSpec, LookasideKind, LookasideSpec, PlacementKind, PlacementSpec, SpeculationKind,
-    SpeculationSpec, TableKind, TableSpec, build, list,
+    DesignInfo, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind,
+    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
 };

@@ -7,9 +7,10 @@ use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
+use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::rmm::{EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
-use ambulator_mmu::{Lookaside, Speculator, Walker};
+use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,6 +154,28 @@ pub struct PlacementSpec {
     pub kind: PlacementKind,
 }
 
+/// What translates before the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontSideKind {
+    /// Nothing: pages are translated before the caches.
+    #[default]
+    None,
+    /// Midgard: areas before the caches, pages behind the last level.
+    Midgard,
+}
+
+/// The socket before the caches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FrontSideSpec {
+    /// What translates before the caches.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub kind: FrontSideKind,
+    /// Settings of `midgard`.
+    pub midgard: MidgardSpec,
+}
+
 /// A translation design: what is in each socket. A published system is a preset of this.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -165,6 +188,8 @@ pub struct DesignSpec {
     pub speculation: SpeculationSpec,
     /// Where the kernel places pages.
     pub placement: PlacementSpec,
+    /// What translates before the caches.
+    pub front_side: FrontSideSpec,
 }
 
 impl DesignSpec {
@@ -172,6 +197,15 @@ impl DesignSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut wrong = self.page_table.validate(&format!("{at}.page_table"));
         wrong.extend(self.lookaside.rmm.validate(&format!("{at}.lookaside.rmm")));
+        wrong.extend(self.front_side.midgard.validate(&format!("{at}.front_side.midgard")));
+        if self.front_side.kind == FrontSideKind::Midgard
+            && (self.lookaside.kind != LookasideKind::None || self.speculation.kind != SpeculationKind::None)
+        {
+            wrong.push(format!(
+                "`{at}.front_side.kind` is \"midgard\": there is no L2 TLB before the caches beside which something could be probed, or guess; leave \
+                 `{at}.lookaside.kind` and `{at}.speculation.kind` at \"none\""
+            ));
+        }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
         if self.lookaside.kind == LookasideKind::RangeTlb && table != ranges {
             wrong.push(format!(
@@ -186,6 +220,8 @@ impl DesignSpec {
 pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
 /// Makes a core's lookaside, if the design has one.
 pub type NewLookaside = Box<dyn FnMut(usize) -> Option<Box<dyn Lookaside>> + Send>;
+/// Makes what a core has before its caches, if the design has that, and says how many pages a look-aside buffer behind them has.
+pub type NewFrontSide = Box<dyn FnMut(usize) -> Option<(Box<dyn FrontSide>, u32)> + Send>;
 /// Makes a core's speculator, if the design has one.
 pub type NewSpeculator = Box<dyn FnMut(usize) -> Option<Box<dyn Speculator>> + Send>;
 
@@ -201,6 +237,8 @@ pub struct DesignParts {
     pub new_lookaside: NewLookaside,
     /// Makes a core's speculator.
     pub new_speculator: NewSpeculator,
+    /// Makes what a core has before its caches.
+    pub new_front_side: NewFrontSide,
 }
 
 fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
@@ -261,7 +299,15 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
     };
-    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator }
+    let midgard = spec.front_side.midgard.clone();
+    let new_front_side: NewFrontSide = match spec.front_side.kind {
+        FrontSideKind::None => Box::new(|_| None),
+        FrontSideKind::Midgard => {
+            tables = Box::new(MidgardFactory::new(tables));
+            Box::new(move |_| Some((Box::new(AreaLookaside::new(&midgard)), midgard.mlb_entries)))
+        }
+    };
+    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side }
 }
 
 /// A design, for people.
@@ -335,6 +381,12 @@ pub fn list() -> &'static [DesignInfo] {
             paper: "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
         },
         DesignInfo {
+            name: "midgard",
+            socket: "front_side",
+            about: "areas are translated before the caches, pages behind the last level by any page table",
+            paper: "Gupta et al., Rebooting Virtual Memory with Midgard, ISCA 2021",
+        },
+        DesignInfo {
             name: "eager",
             socket: "placement",
             about: "all pages of a request at once, in blocks as large as there are",
@@ -381,9 +433,20 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_line_in_the_list() {
-        for name in
-            ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm", "range-tlb", "eager", "buddy"]
-        {
+        for name in [
+            "radix",
+            "flattened",
+            "asap",
+            "ideal",
+            "hashed",
+            "ecpt",
+            "me-hpt",
+            "lvm",
+            "range-tlb",
+            "midgard",
+            "eager",
+            "buddy",
+        ] {
             assert_eq!(list().iter().filter(|info| info.name == name).count(), 1);
         }
     }

@@ -7,8 +7,9 @@
 
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::prefetch::{Prefetcher, Suggestion};
+use crate::renaming::Renaming;
 use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
-use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,8 @@ struct Shared {
     dram: Dram,
     /// The LLC's arrays are larger than the host's private caches: the host fetches them while the levels above are looked up.
     large: bool,
+    /// Addresses that are not those of main memory, if the caches are asked for such.
+    renaming: Option<Box<Renaming>>,
 }
 
 /// One access on its way down.
@@ -110,7 +113,15 @@ impl Shared {
         }
         self.llc.missed(class);
         let admitted = self.llc.admit(now);
-        let ready = self.dram.read(line, flags & TABLE != 0, admitted + self.llc.latency);
+        let mut asked = admitted + self.llc.latency;
+        let mut place = line;
+        if let Some(renaming) = &mut self.renaming {
+            place = renaming.line(line).unwrap_or(line);
+            if flags & TABLE == 0 {
+                asked = asked.max(renaming.take_known());
+            }
+        }
+        let ready = self.dram.read(place, flags & TABLE != 0, asked);
         if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
             self.evicted(victim, ready);
         }
@@ -121,7 +132,11 @@ impl Shared {
     #[inline(always)]
     fn evicted(&mut self, victim: Victim, now: u64) {
         if victim.flags & DIRTY != 0 {
-            self.dram.write(victim.line, victim.flags & TABLE != 0, now);
+            // A page that is gone has nothing to write.
+            let place = self.renaming.as_ref().map_or(Some(victim.line), |renaming| renaming.line(victim.line));
+            if let Some(line) = place {
+                self.dram.write(line, victim.flags & TABLE != 0, now);
+            }
         }
     }
 
@@ -297,6 +312,7 @@ impl Hierarchy {
                 llc: Cache::new(&spec.llc, cores, timing, 3),
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
+                renaming: None,
             },
         }
     }
@@ -347,6 +363,39 @@ impl Hierarchy {
         self.cores[core].second.cache.prefetch_host(line);
         self.shared.llc.prefetch_host(line);
         self.shared.dram.prefetch_host(line);
+    }
+
+    /// From now on addresses from `from` on are names: what no cache holds must be told its frame before it is asked for.
+    pub fn use_names(&mut self, from: PhysAddr) {
+        self.shared.renaming = Some(Box::new(Renaming::new(from)));
+    }
+
+    /// Whether any cache on a core's way to memory holds the line, or is waiting for it.
+    pub fn holds(&self, core: usize, at: PhysAddr, kind: AccessKind) -> bool {
+        let Private { l1i, l1d, second } = &self.cores[core];
+        let first = if kind == AccessKind::Fetch { l1i } else { l1d };
+        [&first.cache, &second.cache, &self.shared.llc].into_iter().any(|cache| cache.find(at.line()).is_some())
+    }
+
+    /// When a miss that is sent at `now` is known to be in no cache: the round trip to the last level.
+    pub fn missed_at(&self, now: Cycle) -> Cycle {
+        now.after(self.shared.llc.latency)
+    }
+
+    /// The page of the name `at` is in that frame, which the core's next miss knows at `known`.
+    pub fn name(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
+        if let Some(renaming) = &mut self.shared.renaming {
+            renaming.name(at, frame, known);
+        }
+    }
+
+    /// The names of `[start, start + bytes)` mean nothing any more, and no cache has lines of theirs.
+    pub fn forget_names(&mut self, start: PhysAddr, bytes: u64) {
+        let Some(renaming) = &mut self.shared.renaming else { return };
+        let known = renaming.forget(start, bytes);
+        for page in known {
+            self.invalidate(page, FRAME_BYTES);
+        }
     }
 
     /// Shares of the valid lines that hold translations now: of all cores' L2s together, and of the LLC. 0 while empty.

@@ -45,6 +45,7 @@ mod hierarchy;
 mod host;
 mod ledger;
 mod prefetch;
+mod renaming;
 mod replacement;
 mod set_array;
 mod spec;

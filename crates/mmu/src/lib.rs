@@ -1,6 +1,7 @@
 //! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets' hardware
 //! halves (traits) that designs plug into. It knows no design.
 
+mod back_side;
 mod core_port;
 mod nested;
 mod pipeline;
@@ -11,6 +12,7 @@ mod spec;
 mod tlb;
 mod walkers;
 
+pub use back_side::{FrontSide, MIDGARD};
 pub use core_port::{CorePort, WalkTraffic};
 pub use nested::{HostStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};

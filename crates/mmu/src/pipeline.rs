@@ -4,6 +4,7 @@
 use crate::{
     CorePort, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
     TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    back_side::{FrontSide, Sides},
     recent::Recent,
     tlb::{TlbEntry, held_as, piece},
 };
@@ -247,6 +248,7 @@ pub struct Mmu {
     host: Option<HostStage>,
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
+    pub(crate) sides: Option<Sides>,
     /// What it counted.
     pub counters: MmuCounters,
     /// Latency of page walks, in cycles, from their start on a walker.
@@ -265,6 +267,8 @@ pub struct Sockets {
     pub lookaside: Option<Box<dyn Lookaside>>,
     /// What guesses on an L2 TLB miss.
     pub speculator: Option<Box<dyn Speculator>>,
+    /// What translates before the caches, and the entries of a look-aside buffer for pages behind them.
+    pub front_side: Option<(Box<dyn FrontSide>, u32)>,
 }
 
 fn allowed(found: &Translation, access: AccessKind) -> bool {
@@ -295,6 +299,9 @@ impl Mmu {
             host: sockets.host,
             lookaside: sockets.lookaside,
             speculator: sockets.speculator,
+            sides: sockets
+                .front_side
+                .map(|(front, entries)| Sides { front, mlb: (entries > 0).then(|| Tlb::new(entries, 4)) }),
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
             walk_loads: Histogram::default(),
@@ -309,6 +316,9 @@ impl Mmu {
         self.walker.load_registers(asid, registers);
         if let Some(lookaside) = &mut self.lookaside {
             lookaside.load_registers(asid, beside);
+        }
+        if let Some(sides) = &mut self.sides {
+            sides.front.load_registers(asid, beside);
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.load_registers(asid, registers);
@@ -480,9 +490,17 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
+    pub(crate) fn asid(&self) -> Asid {
+        self.asid
+    }
+
+    pub(crate) fn invalidate_walker(&mut self, what: Invalidation) {
+        self.walker.invalidate(what);
+    }
+
     /// A walk on one of the core's walkers, counted.
     #[inline]
-    fn timed_walk(
+    pub(crate) fn timed_walk(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -581,6 +599,9 @@ impl Mmu {
         if let Some(speculator) = &self.speculator {
             speculator.report(&format!("{prefix}.speculation"), sink);
         }
+        if let Some(sides) = &self.sides {
+            sides.front.report(&format!("{prefix}.front_side"), sink);
+        }
     }
 
     /// Sets all counters to zero (the end of warm-up); contents stay.
@@ -597,6 +618,9 @@ impl Mmu {
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.reset_counters();
+        }
+        if let Some(sides) = &mut self.sides {
+            sides.front.reset_counters();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Builds a machine from a spec, runs programs on it, checks every translation, counts.
 
+mod around;
 mod census;
 mod compare;
 mod core;

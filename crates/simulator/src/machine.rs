@@ -10,10 +10,10 @@ use crate::stream::SharedStream;
 use ambulator_base::{
     AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
 };
-use ambulator_designs::{DesignParts, DesignSpec};
+use ambulator_designs::{DesignParts, DesignSpec, FrontSideKind};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
-use ambulator_mmu::{HostStage, Mmu, Sockets, WalkEntry, WalkTraffic};
+use ambulator_mmu::{HostStage, MIDGARD, Mmu, Sockets, WalkEntry, WalkTraffic};
 use ambulator_os::{Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy, Shootdown, TableLock};
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ pub struct Machine {
     pub(crate) timing: bool,
     pub(crate) oracle: bool,
     pub(crate) perfect: bool,
+    /// The caches are asked for Midgard addresses.
+    pub(crate) named: bool,
     pub(crate) entry: EntryLevel,
     instructions: u64,
     warmup: u64,
@@ -121,7 +123,14 @@ impl Machine {
             (frames.clone(), physical_bytes)
         };
         let memory = PhysicalMemory::new(guest_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
-        let DesignParts { tables, placement, mut new_walker, mut new_lookaside, mut new_speculator } = parts;
+        let DesignParts {
+            tables,
+            placement,
+            mut new_walker,
+            mut new_lookaside,
+            mut new_speculator,
+            mut new_front_side,
+        } = parts;
         let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
         let spread = spec.run.spread_threads;
         let each = if spread { (spec.machine.cores as usize / programs.len().max(1)).max(1) } else { 1 };
@@ -179,6 +188,7 @@ impl Machine {
                     .map(|new_walker| HostStage::new(&spec.virtualization.nested, new_walker(number))),
                 lookaside: new_lookaside(number),
                 speculator: new_speculator(number),
+                front_side: new_front_side(number),
             };
             cores.push(Core {
                 window: CoreWindow::new(&spec.core),
@@ -204,10 +214,11 @@ impl Machine {
                 finished_at: 0,
             });
         }
+        let named = spec.design.front_side.kind == FrontSideKind::Midgard;
         let own = |(program, (stream, reader))| Spread::new(stream, reader, program * each..(program + 1) * each);
         let spreads = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
         let mut machine = Machine {
-            hierarchy: Hierarchy::new(&spec.hierarchy(), cores.len(), spec.machine.clock_mhz, physical_bytes, timing),
+            hierarchy: hierarchy(spec, cores.len(), named),
             kernel,
             host,
             cores,
@@ -216,6 +227,7 @@ impl Machine {
             timing,
             oracle: spec.run.oracle,
             perfect: spec.mmu.perfect,
+            named,
             entry: match spec.mmu.walk_entry {
                 WalkEntry::L1 => EntryLevel::L1,
                 WalkEntry::L2 => EntryLevel::L2,
@@ -598,6 +610,17 @@ impl Machine {
         };
         Ok(self.hierarchy.access(number, at, access, record.pc, ready).ready)
     }
+}
+
+/// The caches and main memory; `named` if the caches are asked for Midgard addresses.
+fn hierarchy(spec: &Spec, cores: usize, named: bool) -> Hierarchy {
+    let addresses = if named { MIDGARD.end.0 } else { spec.memory.bytes };
+    let timing = spec.run.mode == RunMode::Timing;
+    let mut hierarchy = Hierarchy::new(&spec.hierarchy(), cores, spec.machine.clock_mhz, addresses, timing);
+    if named {
+        hierarchy.use_names(MIDGARD.start);
+    }
+    hierarchy
 }
 
 /// Guest memory of a virtual machine on a host with that much: seven eighths, in whole 2 MiB. The rest is the

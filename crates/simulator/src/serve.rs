@@ -60,6 +60,10 @@ impl Machine {
             let shootdowns = std::mem::take(&mut self.shootdowns);
             for shootdown in &shootdowns {
                 let what = invalidation(shootdown);
+                if self.named {
+                    self.invalidate_around(what);
+                    continue;
+                }
                 for core in &mut self.cores {
                     core.mmu.invalidate(what);
                 }

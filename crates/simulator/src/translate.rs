@@ -3,7 +3,7 @@
 use crate::machine::{Located, Machine};
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
-use ambulator_mmu::{CorePort, FaultCause, Translated};
+use ambulator_mmu::{CorePort, FaultCause, Mmu, Translated};
 use ambulator_os::Truth;
 
 impl Machine {
@@ -18,6 +18,9 @@ impl Machine {
     ) -> Result<Located, Stop> {
         if self.perfect {
             return self.translate_perfectly(number, va, access, now);
+        }
+        if self.named {
+            return self.translate_around(number, va, access, now);
         }
         if access != AccessKind::Fetch
             && let Some((at, ready)) = self.cores[number].mmu.recall(va, access, now)
@@ -40,6 +43,12 @@ impl Machine {
     /// The MMU's answer.
     #[inline(always)]
     pub(crate) fn ask_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
+        self.with_port(number, |mmu, port| mmu.translate(va, access, now, port))
+    }
+
+    /// A core's MMU with its port into the machine.
+    #[inline(always)]
+    pub(crate) fn with_port<T>(&mut self, number: usize, act: impl FnOnce(&mut Mmu, &mut CorePort<'_>) -> T) -> T {
         let core = &mut self.cores[number];
         let (memory, guest) = match &mut self.host {
             Some(host) => (&mut host.kernel.memory, Some(&mut self.kernel.memory)),
@@ -53,7 +62,7 @@ impl Machine {
             entry: self.entry,
             traffic: &mut core.traffic,
         };
-        core.mmu.translate(va, access, now, &mut port)
+        act(&mut core.mmu, &mut port)
     }
 
     /// What [`Machine::translate`] does when the first answer was a fault, or was wrong.

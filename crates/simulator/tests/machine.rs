@@ -271,3 +271,63 @@ fn pieces_of_code_are_fetched_through_the_instruction_tlb() {
     let done = run("radix", &[], &program);
     assert_eq!(counter(&done, "mmu.l1i_tlb_misses"), 64 + 1);
 }
+
+#[test]
+fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES * 4096, true).begin();
+    for _ in 0..20 {
+        for page in 0..8 {
+            program.load(DATA + page * 4096);
+        }
+    }
+    // One walk for each line, and one for the line of code.
+    let around = run("midgard", &[], &program);
+    assert_eq!((around.status, counter(&around, "mmu.walks")), (Status::Done, 9), "{:?}", around.outcome);
+    assert_eq!(counter(&around, "mmu.front_side.l2_hits") + counter(&around, "mmu.front_side.walks"), 9);
+    // A page that comes anew is in no cache: its line is walked for again.
+    program.event(VmEvent::Advise { start: VirtAddr(DATA), len: 4096, advice: ambulator_base::Advice::DontNeed });
+    program.load(DATA);
+    let again = run("midgard", &[], &program);
+    assert_eq!((counter(&again, "mmu.walks"), counter(&again, "core.page_faults")), (10, 1));
+    // What a child copies on writing is at another place for it.
+    program.event(VmEvent::Fork { child: ProcessId(1) });
+    program.event(VmEvent::Switch { process: ProcessId(1), thread: 1 });
+    for page in 0..8 {
+        program.store(DATA + page * 4096);
+    }
+    program.event(VmEvent::Unmap { start: VirtAddr(DATA), len: 4 * 4096 });
+    program.load(DATA + 5 * 4096);
+    for design in ["midgard", "midgard-lvm"] {
+        let forked = run(design, &["kernel.page_size_policy=always"], &program);
+        assert_eq!(forked.status, Status::Done, "{design}: {:?}", forked.outcome);
+        assert!(counter(&forked, "kernel.copies_on_write") > 0);
+    }
+    // Behind the last level, beside a look-aside buffer for pages: lines of one page walk once.
+    let mut lines = Scripted::new(PAGES * 4096);
+    lines.touch(DATA, PAGES * 4096, true).begin();
+    for line in 0..64 * 16 {
+        lines.load(DATA + line * 64);
+    }
+    let buffered = run("midgard", &["design.front_side.midgard.mlb_entries=64"], &lines);
+    assert!(counter(&run("midgard", &[], &lines), "mmu.walks") > 1000);
+    assert!(counter(&buffered, "mmu.walks") <= 20, "{}", counter(&buffered, "mmu.walks"));
+}
+
+#[test]
+fn midgard_on_a_machine_that_cannot_have_it_is_refused() {
+    for (options, key) in [
+        (["memory.bytes=8TiB", "run.seed=1"], "`memory.bytes` is 8TiB"),
+        (["virtualization.mode=nested", "run.seed=1"], "`virtualization.mode`"),
+        (["mmu.perfect=true", "run.seed=1"], "`mmu.perfect`"),
+        (["design.lookaside.kind=range-tlb", "run.seed=1"], "`design.front_side.kind` is \"midgard\""),
+    ] {
+        let request = SpecRequest {
+            design: Some("midgard".into()),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            ..SpecRequest::default()
+        };
+        let said = load(&request).unwrap_err().to_string();
+        assert!(said.contains(key), "{said}");
+    }
+}

@@ -237,7 +237,7 @@ impl Walker for Hardware {
 }
 
 fn with(fault: Fault) -> DesignParts {
-    let DesignParts { tables, placement, mut new_walker, new_lookaside, new_speculator } =
+    let DesignParts { tables, placement, mut new_walker, new_lookaside, new_speculator, new_front_side } =
         build(&DesignSpec::default());
     DesignParts {
         tables: Box::new(Tables(tables, fault, None)),
@@ -245,6 +245,7 @@ fn with(fault: Fault) -> DesignParts {
         new_walker: Box::new(move |core| Box::new(Hardware(new_walker(core), fault, false))),
         new_lookaside,
         new_speculator,
+        new_front_side,
     }
 }
 

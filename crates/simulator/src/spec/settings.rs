@@ -1,7 +1,7 @@
 //! What a spec holds: the machine, its operating system, the design, the run.
 
 use super::schema::Setting;
-use ambulator_designs::{DesignSpec, TableSpec};
+use ambulator_designs::{DesignSpec, FrontSideKind, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
@@ -100,6 +100,37 @@ impl Spec {
         wrong.extend(self.design.validate("design"));
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));
+        if self.design.front_side.kind == FrontSideKind::Midgard {
+            wrong.extend(self.validate_midgard());
+        }
+        wrong
+    }
+
+    /// What is wrong with having Midgard on this machine.
+    fn validate_midgard(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let most = ambulator_mmu::MIDGARD.start.0;
+        if self.memory.bytes > most {
+            wrong.push(format!(
+                "`memory.bytes` is {}; with `design.front_side.kind` \"midgard\" it must be {} at most, for Midgard addresses begin there",
+                super::quantity::show_size(self.memory.bytes),
+                super::quantity::show_size(most)
+            ));
+        }
+        if self.virtualization.mode != VirtualizationMode::None {
+            wrong.push(
+                "`virtualization.mode`: Midgard is modelled for programs that run on the machine itself; set it to \"none\", or \
+                 `design.front_side.kind` to \"none\""
+                    .into(),
+            );
+        }
+        if self.mmu.perfect {
+            wrong.push(
+                "`mmu.perfect` leaves no translation for `design.front_side.kind` \"midgard\"; choose one".into(),
+            );
+        }
+        let cores = self.machine.cores as usize;
+        wrong.extend(self.hierarchy().validate_machine("", cores, ambulator_mmu::MIDGARD.end.0));
         wrong
     }
 

@@ -1,0 +1,169 @@
+//! The hardware half before the caches: two levels of VMA look-aside buffers, and the walker of the table of areas.
+
+use super::MidgardSpec;
+use super::table::KEY_BITS;
+use crate::rmm::{NodeWords, Range};
+use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
+use ambulator_memory::PhysicalMemory;
+use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
+
+ambulator_base::counters! {
+    /// What the front side counts.
+    pub struct FrontSideCounters {
+        /// Accesses whose page the first-level buffer held.
+        l1_hits: Events,
+        /// Accesses whose page it did not hold.
+        l1_misses: Events,
+        /// Of these, those whose area the second-level buffer held.
+        l2_hits: Events,
+        /// Walks of the table of areas.
+        walks: Events,
+        /// Nodes that these loaded.
+        nodes: Events,
+        /// Cycles of these walks.
+        walk_cycles: Cycles,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    asid: Asid,
+    area: Range,
+    used: u64,
+}
+
+/// A core's VMA look-aside buffers.
+pub struct AreaLookaside {
+    spec: MidgardSpec,
+    pages: Tlb,
+    areas: Vec<Held>,
+    clock: u64,
+    asid: Asid,
+    root: PhysAddr,
+    counters: FrontSideCounters,
+}
+
+impl AreaLookaside {
+    /// Empty buffers.
+    pub fn new(spec: &MidgardSpec) -> AreaLookaside {
+        AreaLookaside {
+            pages: Tlb::new(spec.l1_entries, spec.l1_ways),
+            areas: Vec::new(),
+            clock: 0,
+            asid: Asid(0),
+            root: PhysAddr(0),
+            counters: FrontSideCounters::default(),
+            spec: spec.clone(),
+        }
+    }
+
+    fn held(&mut self, page: Vpn) -> Option<Range> {
+        let asid = self.asid;
+        let held = self.areas.iter_mut().find(|held| held.asid == asid && held.area.contains(page))?;
+        self.clock += 1;
+        held.used = self.clock;
+        Some(held.area)
+    }
+
+    fn keep(&mut self, area: Range) {
+        self.clock += 1;
+        let new = Held { asid: self.asid, area, used: self.clock };
+        if self.areas.len() < self.spec.l2_entries as usize {
+            self.areas.push(new);
+        } else if let Some(oldest) = self.areas.iter_mut().min_by_key(|held| held.used) {
+            *oldest = new;
+        }
+    }
+}
+
+/// The area of a page by the table's bytes, each node as `lines` reads it.
+fn descend(root: PhysAddr, page: Vpn, mut lines: impl FnMut(PhysAddr) -> ([u64; 8], [u64; 8])) -> Option<Range> {
+    let mut at = root;
+    loop {
+        let (first, second) = lines(at);
+        let node = NodeWords::new(&first, &second, KEY_BITS);
+        let place = node.place(page);
+        if let Some(area) = node.range(place).filter(|area| area.contains(page)) {
+            return Some(area);
+        }
+        at = node.child(place)?;
+    }
+}
+
+fn address(area: &Range, va: VirtAddr) -> PhysAddr {
+    area.frame_of(va.vpn()).start().offset(va.0 & 0xfff)
+}
+
+impl FrontSide for AreaLookaside {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.asid = asid;
+        self.root = PhysAddr(registers.0.first().copied().unwrap_or(0));
+    }
+
+    fn translate(&mut self, va: VirtAddr, now: Cycle, port: &mut dyn MemoryPort) -> Option<(PhysAddr, Cycle)> {
+        if let Some(entry) = self.pages.lookup(self.asid, va, PageSize::SIZE_4K) {
+            self.counters.l1_hits += 1;
+            return Some((entry.translation().physical(va), now.max(entry.ready)));
+        }
+        self.counters.l1_misses += 1;
+        let mut ready = now.after(self.spec.l2_latency);
+        let area = match self.held(va.vpn()) {
+            Some(area) => {
+                self.counters.l2_hits += 1;
+                area
+            }
+            None => {
+                self.counters.walks += 1;
+                let (began, mut nodes) = (ready, 0);
+                let area = descend(self.root, va.vpn(), |at| {
+                    let (first, second) = (port.load_line(at, ready), port.load_line(at.offset(LINE_BYTES), ready));
+                    ready = first.ready.max(second.ready);
+                    nodes += 1;
+                    (first.words, second.words)
+                });
+                self.counters.nodes += nodes;
+                self.counters.walk_cycles += ready.since(began);
+                let area = area?;
+                self.keep(area);
+                area
+            }
+        };
+        let frame = area.frame_of(va.vpn());
+        let page = Translation {
+            frame,
+            size: PageSize::SIZE_4K,
+            writable: true,
+            executable: true,
+            dirty: true,
+            ranged: false,
+        };
+        self.pages.fill(self.asid, va, &page, ready);
+        Some((address(&area, va), ready))
+    }
+
+    fn locate(&self, registers: &TableRegisters, va: VirtAddr, memory: &PhysicalMemory) -> Option<PhysAddr> {
+        let root = PhysAddr(registers.0.first().copied().filter(|root| *root != 0)?);
+        let area = descend(root, va.vpn(), |at| (memory.line(at), memory.line(at.offset(LINE_BYTES))))?;
+        Some(address(&area, va))
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        self.pages.invalidate(what, &[PageSize::SIZE_4K]);
+        match what {
+            Invalidation::Page { asid, page } => {
+                let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
+                self.areas.retain(|held| held.asid != asid || held.area.limit <= first || end <= held.area.base);
+            }
+            Invalidation::Asid(asid) => self.areas.retain(|held| held.asid != asid),
+            Invalidation::All => self.areas.clear(),
+        }
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}

@@ -1,0 +1,113 @@
+//! Midgard: areas of virtual memory are translated before the caches, pages behind them.
+//!
+//! Source: Gupta et al., "Rebooting Virtual Memory with Midgard", ISCA 2021; compared with in LVM Sec. 7.5.2.
+//!
+//! - The Midgard address space, and where areas lie in it: `space.rs`.
+//! - OS half: [`MidgardTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table, which maps Midgard addresses.
+//! - Hardware half: [`AreaLookaside`] in `front_side.rs` (the VLBs and their walker). The page walk behind the last-level cache is the MMU's
+//!   (`ambulator_mmu::Mmu::back_side`), with whatever walker the page table has.
+//!
+//! Choices.
+//! - The VMA table is RMM's B-tree of ranges: the same entries (base, limit, offset), in the same bytes.
+//! - Each area is one Midgard area, with room behind it to grow; areas that processes share after a fork have one for each. Areas are not moved
+//!   and their addresses are not used again.
+//! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a page that is not there, or must be
+//!   copied, faults as it does in the other designs. Write-backs from the last-level cache know their page without a walk.
+//! - Page tables are one for each process, by Midgard address.
+
+mod front_side;
+mod space;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use front_side::{AreaLookaside, FrontSideCounters};
+pub use space::MidgardSpace;
+pub use table::MidgardTable;
+
+use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+
+/// Settings of Midgard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MidgardSpec {
+    /// Pages of the first-level VMA look-aside buffer, looked up beside the L1 cache's index.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (as the L1 TLB)"))]
+    pub l1_entries: u32,
+    /// Its associativity; 0 is fully associative.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "Midgard Sec. 5"))]
+    pub l1_ways: u32,
+    /// Areas of the second-level VMA look-aside buffer, all of which are compared.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (16)"))]
+    pub l2_entries: u32,
+    /// Cycles of a look-up there.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "Midgard Sec. 5 (3)"))]
+    pub l2_latency: u64,
+    /// Pages of a look-aside buffer behind the last-level cache (the MLB); 0 leaves it out.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: none; Midgard Sec. 5 has it as an option"))]
+    pub mlb_entries: u32,
+}
+
+impl Default for MidgardSpec {
+    fn default() -> Self {
+        MidgardSpec { l1_entries: 64, l1_ways: 4, l2_entries: 16, l2_latency: 3, mlb_entries: 0 }
+    }
+}
+
+impl MidgardSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let named = |sentence: String, key: &str| sentence.replace(&format!("{key}."), &format!("{key}_"));
+        let mut wrong: Vec<String> = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
+            .validate(&format!("{at}.l1"))
+            .into_iter()
+            .map(|sentence| named(sentence, ".l1"))
+            .collect();
+        for (key, entries) in [("l1_entries", self.l1_entries), ("l2_entries", self.l2_entries)] {
+            if !(1..=4096).contains(&entries) {
+                wrong.push(format!("`{at}.{key}` is {entries}; it must be 1 to 4096"));
+            }
+        }
+        if self.mlb_entries > 0 {
+            let mlb = ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate(&format!("{at}.mlb"));
+            wrong.extend(mlb.into_iter().map(|sentence| named(sentence, ".mlb")));
+        }
+        wrong
+    }
+}
+
+/// Makes page tables behind a Midgard address space, which all of them share.
+pub struct MidgardFactory {
+    tables: Box<dyn TableFactory>,
+    space: Arc<Mutex<MidgardSpace>>,
+}
+
+impl MidgardFactory {
+    /// In front of the tables that `tables` makes.
+    pub fn new(tables: Box<dyn TableFactory>) -> MidgardFactory {
+        MidgardFactory { tables, space: Arc::default() }
+    }
+}
+
+impl TableFactory for MidgardFactory {
+    fn new_table(
+        &mut self,
+        process: ProcessId,
+        asid: Asid,
+        os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn PageTable>, MapError> {
+        let mut table = self.tables.new_table(process, asid, os)?;
+        if os.frames.free_frames() == 0 {
+            table.destroy(os);
+            return Err(MapError::NoMemory { bytes: FRAME_BYTES });
+        }
+        match MidgardTable::new(table, Arc::clone(&self.space), os) {
+            Some(table) => Ok(Box::new(table)),
+            None => Err(MapError::NoMemory { bytes: FRAME_BYTES }),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use super::*;
+use crate::conformance::{TestBed, TestPort};
+use crate::{DesignSpec, FrontSideKind, TableKind, build};
+use ambulator_base::{Counters, Cycle, Page, PageSize, Pfn, PhysAddr, Random, VirtAddr};
+use ambulator_mmu::{FrontSide, Invalidation, MIDGARD, TableRegisters};
+use ambulator_os::{Mapping, PteFlags};
+use std::collections::BTreeMap;
+
+fn table(kind: TableKind, bed: &mut TestBed) -> Box<dyn PageTable> {
+    let mut spec = DesignSpec::default();
+    spec.page_table.kind = kind;
+    spec.front_side.kind = FrontSideKind::Midgard;
+    build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+}
+
+fn page(number: u64, size: PageSize) -> Page {
+    Page { start: VirtAddr(number << 12), size }
+}
+
+#[test]
+fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
+    for kind in [TableKind::Radix, TableKind::Lvm, TableKind::Ecpt] {
+        let mut bed = TestBed::new(2 << 30).unwrap();
+        let free = bed.frames.free_frames();
+        let mut table = table(kind, &mut bed);
+        let mut random = Random::new(3);
+        let (mut areas, mut pages) = (BTreeMap::new(), BTreeMap::new());
+        let mut front = AreaLookaside::new(&MidgardSpec { l1_entries: 16, l2_entries: 4, ..MidgardSpec::default() });
+        for step in 0..3000u64 {
+            let start = (1 << 20) + (random.below(64) << 10);
+            match random.below(4) {
+                // An area, or the end of one: its pages go first, as the kernel's do.
+                0 => {
+                    let end = start + 1024;
+                    let gone: Vec<u64> = pages.range(start..end).map(|(at, _)| *at).collect();
+                    for at in gone {
+                        let expected: Mapping = pages.remove(&at).unwrap();
+                        assert_eq!(table.unmap(page(at, PageSize::SIZE_4K), &mut bed.os()), Some(expected));
+                    }
+                    if areas.remove(&start).is_some() {
+                        table.vma_removed(VirtAddr(start << 12), 1024 << 12, &mut bed.os());
+                    } else {
+                        table.vma_added(VirtAddr(start << 12), 1024 << 12, &mut bed.os());
+                        areas.insert(start, ());
+                    }
+                    front.invalidate(Invalidation::Page { asid: Asid(1), page: page(start, PageSize::SIZE_2M) });
+                    front.invalidate(Invalidation::Page { asid: Asid(1), page: page(start + 512, PageSize::SIZE_2M) });
+                }
+                1 | 2 if areas.contains_key(&start) => {
+                    let at = start + random.below(1024);
+                    if let std::collections::btree_map::Entry::Vacant(free) = pages.entry(at) {
+                        let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
+                        let mapping = Mapping { page: page(at, PageSize::SIZE_4K), frame: Pfn(step), flags };
+                        table.map(mapping, &mut bed.os()).unwrap();
+                        free.insert(mapping);
+                    }
+                }
+                _ => {}
+            }
+            let at = (1 << 20) + random.below(64 << 10);
+            let va = VirtAddr(at << 12 | 0x123);
+            assert_eq!(table.lookup(va, &bed.memory), pages.get(&at).copied(), "{va}");
+            // Hardware names what is in an area, and nothing else; as the bytes say.
+            let registers = TableRegisters(table.lookaside_registers());
+            front.load_registers(Asid(1), &registers);
+            let located = front.locate(&registers, va, &bed.memory);
+            let mut port = TestPort::new(&mut bed.memory, 100);
+            let named = front.translate(va, Cycle(1000 * step), &mut port).map(|(at, _)| at);
+            assert_eq!((named, named.is_some()), (located, areas.contains_key(&(at >> 10 << 10))), "{va}");
+            assert!(named.is_none_or(|at| MIDGARD.contains(&at) && at.0 & 0xfff == 0x123));
+        }
+        for &at in pages.keys() {
+            table.unmap(page(at, PageSize::SIZE_4K), &mut bed.os()).unwrap();
+        }
+        table.destroy(&mut bed.os());
+        assert_eq!(bed.frames.free_frames(), free, "{kind:?}");
+    }
+}
+
+#[test]
+fn names_are_one_to_one_and_keep_the_alignment_of_huge_pages() {
+    let mut space = MidgardSpace::default();
+    let mut last = 0;
+    for (start, pages) in [(5, 10), (1 << 18, 1 << 19), (700, 3), (513, 512), (1 << 9, 1 << 12)] {
+        let (base, room) = space.allocate(ambulator_base::Vpn(start), pages).unwrap();
+        assert!(base.0 >= last && room >= pages);
+        assert_eq!(base.0 % 512, start % 512);
+        last = base.0 + room;
+    }
+    assert_eq!(space.allocate(ambulator_base::Vpn(0), 1 << 30), None, "the space has an end");
+}
+
+#[test]
+fn areas_grow_in_place_and_split() {
+    let mut bed = TestBed::new(1 << 30).unwrap();
+    let mut table = table(TableKind::Radix, &mut bed);
+    let front = AreaLookaside::new(&MidgardSpec::default());
+    let at = |table: &dyn PageTable, bed: &TestBed, number: u64| {
+        front.locate(&TableRegisters(table.lookaside_registers()), VirtAddr(number << 12), &bed.memory)
+    };
+    table.vma_added(VirtAddr(100 << 12), 10 << 12, &mut bed.os());
+    let first = at(&*table, &bed, 100).unwrap();
+    for step in 0..50 {
+        table.vma_added(VirtAddr((110 + 10 * step) << 12), 10 << 12, &mut bed.os());
+    }
+    assert_eq!(at(&*table, &bed, 609), Some(PhysAddr(first.0 + (509 << 12))));
+    table.vma_removed(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
+    assert_eq!(at(&*table, &bed, 205), None);
+    assert_eq!(at(&*table, &bed, 210), Some(PhysAddr(first.0 + (110 << 12))));
+    // What comes into the hole has a name of its own: the old one may still be in caches.
+    table.vma_added(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
+    assert_ne!(at(&*table, &bed, 205), Some(PhysAddr(first.0 + (105 << 12))));
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said_and_counters_have_meanings() {
+    assert_eq!(MidgardSpec::default().validate("m"), Vec::<String>::new());
+    let wrong = MidgardSpec { l1_entries: 0, l2_entries: 5000, mlb_entries: 7, ..MidgardSpec::default() };
+    assert_eq!(wrong.validate("m").len(), 3, "{:?}", wrong.validate("m"));
+    for def in FrontSideCounters::DEFS {
+        assert!(def.meaning.ends_with('.'), "{}", def.name);
+    }
+}
