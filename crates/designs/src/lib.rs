@@ -2,6 +2,7 @@
 //! that each of them passes.
 
 pub mod asap;
+pub mod clustered_tlb;
 pub mod conformance;
 pub mod ecpt;
 pub mod elastic;

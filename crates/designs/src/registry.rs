@@ -1,6 +1,7 @@
 //! The designs by name, and how a spec becomes what sits in the sockets.
 
 use crate::asap::{self, AsapFactory, AsapSpec};
+use crate::clustered_tlb::{ClusteredSpec, ClusteredTlb};
 use crate::ecpt::{self, EcptFactory, EcptSpec};
 use crate::flattened::{self, FlattenedFactory, FlattenedSpec};
 use crate::hashed::{self, HashedFactory, HashedSpec};
@@ -9,7 +10,7 @@ use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
 use crate::radix::{self, RadixFactory, RadixSpec};
-use crate::rmm::{EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
+use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
@@ -102,6 +103,10 @@ pub enum LookasideKind {
     None,
     /// RMM's range TLB; the operating system keeps a range table beside the page table.
     RangeTlb,
+    /// The largest range of the process, in registers; settings and ranges are RMM's.
+    DirectSegment,
+    /// A TLB whose entries hold eight neighbouring pages in one cluster of frames.
+    ClusteredTlb,
 }
 
 /// The lookaside socket.
@@ -113,6 +118,8 @@ pub struct LookasideSpec {
     pub kind: LookasideKind,
     /// The range TLB, the range table behind it, and eager paging (RMM).
     pub rmm: RmmSpec,
+    /// Settings of `clustered-tlb`.
+    pub clustered: ClusteredSpec,
 }
 
 /// What guesses on an L2 TLB miss.
@@ -197,6 +204,7 @@ impl DesignSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         let mut wrong = self.page_table.validate(&format!("{at}.page_table"));
         wrong.extend(self.lookaside.rmm.validate(&format!("{at}.lookaside.rmm")));
+        wrong.extend(self.lookaside.clustered.validate(&format!("{at}.lookaside.clustered")));
         wrong.extend(self.front_side.midgard.validate(&format!("{at}.front_side.midgard")));
         if self.front_side.kind == FrontSideKind::Midgard
             && (self.lookaside.kind != LookasideKind::None || self.speculation.kind != SpeculationKind::None)
@@ -207,7 +215,8 @@ impl DesignSpec {
             ));
         }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
-        if self.lookaside.kind == LookasideKind::RangeTlb && table != ranges {
+        let ranged = matches!(self.lookaside.kind, LookasideKind::RangeTlb | LookasideKind::DirectSegment);
+        if ranged && table != ranges {
             wrong.push(format!(
                 "`{at}.lookaside.rmm.va_bits` is {ranges} and the page table translates {table} bits: make them the same"
             ));
@@ -295,6 +304,14 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
             tables = Box::new(RangedFactory::new(tables, &rmm));
             Box::new(move |_| Some(Box::new(RangeTlb::new(&rmm))))
         }
+        LookasideKind::DirectSegment => {
+            tables = Box::new(RangedFactory::for_segment(tables, &rmm));
+            Box::new(move |_| Some(Box::new(DirectSegment::new(&rmm))))
+        }
+        LookasideKind::ClusteredTlb => {
+            let clustered = spec.lookaside.clustered.clone();
+            Box::new(move |_| Some(Box::new(ClusteredTlb::new(&clustered))))
+        }
     };
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
@@ -379,6 +396,18 @@ pub fn list() -> &'static [DesignInfo] {
             socket: "lookaside",
             about: "ranges of any length beside pages: a range TLB, and a B-tree that the operating system keeps",
             paper: "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
+        },
+        DesignInfo {
+            name: "direct-segment",
+            socket: "lookaside",
+            about: "one range for each process, its largest, in registers",
+            paper: "Basu et al., Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
+        },
+        DesignInfo {
+            name: "clustered-tlb",
+            socket: "lookaside",
+            about: "entries of eight neighbouring pages whose frames are neighbours, in any order",
+            paper: "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
         },
         DesignInfo {
             name: "midgard",

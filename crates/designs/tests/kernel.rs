@@ -94,7 +94,8 @@ impl Machine {
             let walk = self.walk(process, va, access);
             if let (WalkOutcome::Mapped(found), Some(lookaside)) = (&walk.outcome, &mut self.lookaside) {
                 let mut port = TestPort::new(&mut self.kernel.memory, 50);
-                lookaside.refill(va, found, Cycle(self.now), &mut port);
+                let entry = self.walker.neighbours();
+                lookaside.refill(va, found, entry, Cycle(self.now), &mut port);
             }
             let truth = self.kernel.truth(process, va);
             let mut allowed = false;
@@ -219,6 +220,26 @@ fn ranges_hold_what_the_kernel_knows_over_any_table() {
                 // Random first touches under demand paging make few ranges.
                 let least = if placement == PlacementKind::Eager { 100 } else { 1 };
                 assert!(answered >= least, "{kind:?} {placement:?} {policy:?}: ranges answered {answered} times");
+            }
+        }
+    }
+}
+
+#[test]
+fn direct_segments_and_clustered_tlbs_hold_what_the_kernel_knows_over_any_table() {
+    for kind in
+        [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Hashed, TableKind::Ecpt, TableKind::Lvm]
+    {
+        for lookaside in [LookasideKind::DirectSegment, LookasideKind::ClusteredTlb] {
+            for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
+                for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
+                    let mut design = design(kind);
+                    design.lookaside.kind = lookaside;
+                    design.placement.kind = placement;
+                    let answered = life(&design, policy);
+                    let eager = placement == PlacementKind::Eager;
+                    assert!(!eager || answered >= 100, "{kind:?} {lookaside:?} {policy:?}: {answered} answers");
+                }
             }
         }
     }

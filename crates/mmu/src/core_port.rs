@@ -78,6 +78,10 @@ impl MemoryPort for CorePort<'_> {
         LoadedLine { words: self.memory.line(at), ready, served }
     }
 
+    fn peek_line(&mut self, at: PhysAddr) -> [u64; 8] {
+        self.memory.line(at)
+    }
+
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         self.traffic.fetches += 1;
         self.hierarchy.fetch(self.core, at, true, now).ready

@@ -474,7 +474,8 @@ impl Mmu {
                     speculator.learn(va, guess, &found);
                 }
                 if let Some(lookaside) = &mut self.lookaside {
-                    lookaside.refill(va, &found, walk.ready, port);
+                    let entry = if self.host.is_some() { None } else { self.walker.neighbours() };
+                    lookaside.refill(va, &found, entry, walk.ready, port);
                 }
                 if allowed(&found, access) {
                     self.second.fill(self.asid, va, &found, walk.ready);

@@ -35,6 +35,12 @@ pub trait MemoryPort {
     /// Loads the 64-byte line that holds `at`.
     fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine;
 
+    /// The line that a walk has just loaded: hardware has it at hand, so that this is no further access. Only the ports that machines are built with
+    /// know that; any other loads it again.
+    fn peek_line(&mut self, at: PhysAddr) -> [u64; 8] {
+        self.load_line(at, Cycle(0)).words
+    }
+
     /// Starts bringing the line of `at` into the caches; nobody waits. Returns when it will be there.
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle;
 

@@ -80,6 +80,12 @@ pub trait Walker: Send {
     /// a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;
 
+    /// Where the entry lies that the latest walk found, if the line around it has the entries of the eight pages around the page, as lines of
+    /// trees have.
+    fn neighbours(&self) -> Option<PhysAddr> {
+        None
+    }
+
     /// Drops what `what` names from the walker's own caches.
     fn invalidate(&mut self, what: Invalidation);
 
@@ -109,8 +115,16 @@ pub trait Lookaside: Send {
     /// Looks `va` up.
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer;
 
-    /// Told of every finished page walk (and when it finished), so that it may refill itself in the background.
-    fn refill(&mut self, va: VirtAddr, found: &Translation, now: Cycle, port: &mut dyn MemoryPort);
+    /// Told of every finished page walk: what it found, where the entry lies if its line holds the neighbours' entries (see
+    /// [`Walker::neighbours`]), and when it finished. So it may refill itself in the background.
+    fn refill(
+        &mut self,
+        va: VirtAddr,
+        found: &Translation,
+        entry: Option<PhysAddr>,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    );
 
     /// Drops what `what` names, and anything that contains it.
     fn invalidate(&mut self, what: Invalidation);

@@ -7,6 +7,8 @@
 //! - The range table, a B-tree of them: `range_table.rs` (Sec. 4.2).
 //! - OS half: [`RangedTable`] in `table.rs` keeps ranges beside any page table (Sec. 5.1).
 //! - OS half: [`EagerPlacement`] in `eager.rs` (Sec. 5.2, Fig. 5).
+//! - Direct segments, one range in registers: [`DirectSegment`] in `segment.rs` (Sec. 3, 8.1).
+//! - The sensitivity to the number of entries in one pass: `curve.rs` (Fig. 7).
 //! - Hardware half: [`RangeTlb`] in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
 //!
 //! Choices.
@@ -17,18 +19,22 @@
 //! - A page that the kernel marks clean leaves its range, since no dirty bit of its own would come back (with `eager_bits`).
 //! - Under nested paging ranges are kept and not used: they would end at guest-physical addresses.
 
+mod curve;
 mod eager;
 mod node;
 mod range_table;
 mod range_tlb;
+mod segment;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
 pub use node::{Node, NodeWords, Range};
 pub use range_table::RangeTable;
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
+pub use segment::{DirectSegment, SegmentCounters};
 pub use table::{RangeTableCounters, RangedTable, RangesNow};
 
 use ambulator_base::{Asid, ProcessId};
@@ -49,6 +55,12 @@ pub struct RmmSpec {
     /// Whether a pointer to the most recently used range is tried before all ranges are searched. It saves energy, not time.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 4.1, Optimization"))]
     pub mru_pointer: bool,
+    /// Whether the range TLB also counts what tables of 1 to 128 entries would have answered (`lookaside.curve`), from the same look-ups.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Fig. 7"))]
+    pub curve: bool,
+    /// Cycles of a direct segment's comparison, counted from the L1 TLB's miss.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "Basu et al., ISCA 2013: beside the L1 TLB; one cycle more is our choice"))]
+    pub segment_latency: u64,
     /// Bits of a virtual address: 48 or 57. They decide how many bits BASE and LIMIT have.
     #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 4.2 (48)"))]
     pub va_bits: u32,
@@ -81,6 +93,8 @@ impl Default for RmmSpec {
             entries: 32,
             latency: 7,
             mru_pointer: true,
+            curve: false,
+            segment_latency: 1,
             va_bits: 48,
             threshold: 8,
             eager_bits: true,
@@ -121,12 +135,18 @@ impl RmmSpec {
 pub struct RangedFactory {
     tables: Box<dyn TableFactory>,
     spec: RmmSpec,
+    in_registers: bool,
 }
 
 impl RangedFactory {
     /// Ranges beside the tables that `tables` makes. `spec` has been validated.
     pub fn new(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
-        RangedFactory { tables, spec: spec.clone() }
+        RangedFactory { tables, spec: spec.clone(), in_registers: false }
+    }
+
+    /// The same for a direct segment: the largest range is in registers.
+    pub fn for_segment(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
+        RangedFactory { in_registers: true, ..RangedFactory::new(tables, spec) }
     }
 }
 
@@ -143,7 +163,7 @@ impl TableFactory for RangedFactory {
             table.destroy(os);
             return Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES });
         }
-        match RangedTable::new(table, &self.spec, os) {
+        match RangedTable::new(table, &self.spec, self.in_registers, os) {
             Some(table) => Ok(Box::new(table)),
             None => Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES }),
         }

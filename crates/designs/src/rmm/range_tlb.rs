@@ -1,6 +1,7 @@
 //! The hardware half: the range TLB beside the L2 TLB, and the walker of the range table behind it (RMM Sec. 4.1, 4.3).
 
 use super::RmmSpec;
+use super::curve::Curve;
 use super::node::{NodeWords, Range};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
@@ -53,6 +54,7 @@ pub struct RangeTlb {
     enabled: bool,
     /// When the walker is free.
     walker_free: Cycle,
+    curve: Option<Curve>,
     counters: RangeTlbCounters,
 }
 
@@ -61,6 +63,7 @@ impl RangeTlb {
     pub fn new(spec: &RmmSpec) -> RangeTlb {
         RangeTlb {
             entries: Vec::with_capacity(spec.entries as usize),
+            curve: spec.curve.then(Curve::default),
             spec: spec.clone(),
             recent: 0,
             clock: 0,
@@ -121,6 +124,9 @@ impl RangeTlb {
                 && range.contains(page)
             {
                 self.install(range, ready);
+                if let Some(curve) = &mut self.curve {
+                    curve.found(self.asid, range);
+                }
                 break;
             }
             match node.child(place) {
@@ -149,6 +155,9 @@ impl Lookaside for RangeTlb {
         }
         self.counters.probes += 1;
         let page = va.vpn();
+        if let Some(curve) = &mut self.curve {
+            curve.probe(self.asid, page);
+        }
         if let Some(at) = self.search(page)
             && self.entries[at].ready <= ready
         {
@@ -170,7 +179,14 @@ impl Lookaside for RangeTlb {
         answer
     }
 
-    fn refill(&mut self, va: VirtAddr, found: &Translation, now: Cycle, port: &mut dyn MemoryPort) {
+    fn refill(
+        &mut self,
+        va: VirtAddr,
+        found: &Translation,
+        _entry: Option<PhysAddr>,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) {
         if self.enabled && found.ranged {
             self.walk(va.vpn(), now, port);
         }
@@ -178,14 +194,17 @@ impl Lookaside for RangeTlb {
 
     fn invalidate(&mut self, what: Invalidation) {
         let before = self.entries.len();
-        match what {
+        let stays = |own: Asid, range: &Range| match what {
             Invalidation::Page { asid, page } => {
                 let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
-                let overlaps = |range: &Range| range.base < end && first < range.limit;
-                self.entries.retain(|entry| entry.asid != asid || !overlaps(&entry.range));
+                own != asid || range.limit <= first || end <= range.base
             }
-            Invalidation::Asid(asid) => self.entries.retain(|entry| entry.asid != asid),
-            Invalidation::All => self.entries.clear(),
+            Invalidation::Asid(asid) => own != asid,
+            Invalidation::All => false,
+        };
+        self.entries.retain(|entry| stays(entry.asid, &entry.range));
+        if let Some(curve) = &mut self.curve {
+            curve.retain(stays);
         }
         self.counters.invalidated += (before - self.entries.len()) as u64;
         self.recent = 0;
@@ -193,9 +212,15 @@ impl Lookaside for RangeTlb {
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
+        if let Some(curve) = &self.curve {
+            curve.counters.report(&format!("{prefix}.curve"), sink);
+        }
     }
 
     fn reset_counters(&mut self) {
         self.counters.reset();
+        if let Some(curve) = &mut self.curve {
+            curve.counters.reset();
+        }
     }
 }

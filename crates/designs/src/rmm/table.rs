@@ -9,6 +9,7 @@
 use super::RmmSpec;
 use super::node::Range;
 use super::range_table::RangeTable;
+use super::segment::registers_of;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
@@ -62,6 +63,10 @@ pub struct RangedTable {
     last: Option<Range>,
     generation: u64,
     mapped: u64,
+    /// The largest range: what a direct segment holds.
+    largest: Option<Range>,
+    /// The hardware has the largest range in registers, and is told of every change.
+    in_registers: bool,
     /// The hardware may use the ranges.
     enabled: bool,
     counters: RangeTableCounters,
@@ -76,8 +81,13 @@ fn pages_of(page: Page) -> (Vpn, Vpn) {
 }
 
 impl RangedTable {
-    /// Ranges beside `inner`, an empty table. `None` when there is no frame for the root.
-    pub fn new(inner: Box<dyn PageTable>, spec: &RmmSpec, os: &mut TableContext<'_>) -> Option<RangedTable> {
+    /// Ranges beside `inner`, an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
+    pub fn new(
+        inner: Box<dyn PageTable>,
+        spec: &RmmSpec,
+        in_registers: bool,
+        os: &mut TableContext<'_>,
+    ) -> Option<RangedTable> {
         Some(RangedTable {
             ranges: RangeTable::new(spec.va_bits - 12, os)?,
             inner,
@@ -85,6 +95,8 @@ impl RangedTable {
             last: None,
             generation: 0,
             mapped: 0,
+            largest: None,
+            in_registers,
             enabled: spec.enable_above_bytes == 0,
             counters: RangeTableCounters::default(),
         })
@@ -177,6 +189,7 @@ impl RangedTable {
             }
         }
         self.last = Some(run);
+        self.grown(run);
         for page in loose {
             self.mark(page, true, os);
         }
@@ -201,8 +214,17 @@ impl RangedTable {
         self.ranges.update(last.base, run, os);
         self.counters.extended += 1;
         self.last = Some(run);
+        self.grown(run);
         self.monitor();
         Ok(true)
+    }
+
+    /// A range has grown: it may be the largest now.
+    fn grown(&mut self, run: Range) {
+        if self.largest.is_none_or(|largest| run.pages() > largest.pages() || run.contains(largest.base)) {
+            self.largest = Some(run);
+            self.generation += u64::from(self.in_registers);
+        }
     }
 
     /// The flags of a page that is in a range.
@@ -248,6 +270,12 @@ impl RangedTable {
             (false, false) => {
                 self.ranges.remove(first, os);
             }
+        }
+        if self.largest.is_some_and(|largest| largest.contains(first)) {
+            // LIMIT has no bit for the end of the whole address space: a range up to there is none that hardware finds.
+            let pages = |range: &Range| range.limit.0.saturating_sub(range.base.0);
+            self.largest = self.ranges.all(os.memory).into_iter().max_by_key(pages);
+            self.generation += 1;
         }
         for (part, kept) in [(left, keep_left), (right, keep_right)] {
             if !kept && part.pages() > 0 {
@@ -362,9 +390,10 @@ impl PageTable for RangedTable {
         self.inner.registers()
     }
 
-    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges.
+    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; then the largest range, for a direct segment.
     fn lookaside_registers(&self) -> Vec<u64> {
-        vec![self.ranges.root().0 | u64::from(self.enabled)]
+        let root = self.ranges.root().0 | u64::from(self.enabled);
+        std::iter::once(root).chain(registers_of(self.largest)).collect()
     }
 
     fn registers_generation(&self) -> u64 {

@@ -144,7 +144,7 @@ proptest! {
                     let found = crate::pte::Pte(0).translation(PageSize::SIZE_4K);
                     let in_range = runs(&plain, 8).iter().any(|run| run.0 <= number && number < run.1);
                     let mut port = TestPort::new(&mut bed.memory, 10);
-                    tlb.refill(va, &ambulator_mmu::Translation { ranged: in_range, ..found }, Cycle(now), &mut port);
+                    tlb.refill(va, &ambulator_mmu::Translation { ranged: in_range, ..found }, None, Cycle(now), &mut port);
                     now += 1000;
                     let answer = tlb.probe(va, AccessKind::Load, Cycle(now), &mut port).found;
                     prop_assert_eq!(answer.is_some(), in_range);
@@ -176,7 +176,7 @@ fn the_mru_pointer_spares_the_search() {
         let mut port = TestPort::new(&mut bed.memory, 10);
         let ranged = ambulator_mmu::Translation { ranged: true, ..crate::pte::Pte(0).translation(PageSize::SIZE_4K) };
         for number in [0, 16, 32, 48] {
-            tlb.refill(Vpn(number).start(), &ranged, Cycle(1000 * (number + 1)), &mut port);
+            tlb.refill(Vpn(number).start(), &ranged, None, Cycle(1000 * (number + 1)), &mut port);
         }
         for i in 0..100 {
             let answer = tlb.probe(Vpn(i % 10).start(), AccessKind::Load, Cycle(1_000_000 + i), &mut port);

@@ -45,6 +45,8 @@ pub struct TreeWalker {
     root_bits: u32,
     va_bits: u32,
     caches: WalkCaches,
+    /// Where the entry of the latest walk lies.
+    entry: PhysAddr,
     /// What it counted.
     pub counters: WalkerCounters,
 }
@@ -58,6 +60,7 @@ impl TreeWalker {
             root_bits: NODE_BITS,
             va_bits: 0,
             caches: WalkCaches::new(pwc),
+            entry: PhysAddr(0),
             counters: WalkerCounters::default(),
         }
     }
@@ -98,6 +101,7 @@ impl TreeWalker {
                 break WalkOutcome::NotMapped;
             }
             if let Some(size) = leaf_size(pte, shift) {
+                self.entry = at;
                 let bits = pte.missing_bits(access == AccessKind::Store);
                 if bits != 0 {
                     self.counters.bit_updates += 1;
@@ -134,6 +138,10 @@ impl Walker for TreeWalker {
             Some(start) => self.finish(va, access, start, port),
             None => Walk { outcome: WalkOutcome::NotMapped, ready: now, accesses: 0 },
         }
+    }
+
+    fn neighbours(&self) -> Option<PhysAddr> {
+        Some(self.entry)
     }
 
     fn invalidate(&mut self, what: Invalidation) {

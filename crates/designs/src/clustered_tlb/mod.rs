@@ -1,0 +1,261 @@
+//! The clustered TLB: an entry for eight neighbouring pages whose frames lie in one cluster of eight, in any order.
+//!
+//! Source: Pham et al., "Increasing TLB Reach by Exploiting Clustering in Page Translations", HPCA 2014; compared with in RMM Sec. 8.1, with 512
+//! fully associative entries.
+//!
+//! A page walk has just loaded a cache line of eight entries. Those of them that are present, accessed, and point into the same aligned cluster of
+//! frames with the same rights share one entry of this TLB, which is probed beside the L2 TLB: the virtual cluster, the physical cluster, and for
+//! each page whether it is in and its frame's place within the cluster (3 bits).
+//!
+//! Choices.
+//! - Pages of other page tables than trees (whose lines do not hold neighbours) are entries of one page.
+//! - Entries that hardware has not yet marked accessed stay out, so that the operating system's accessed bits mean what they do elsewhere; a store
+//!   through a page whose entry is clean walks to set the dirty bit.
+//! - The ordinary L2 TLB beside it is filled as without it.
+
+#[cfg(test)]
+mod tests;
+
+use crate::pte::Pte;
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Pages of a cluster: the entries of a cache line.
+pub const CLUSTER: u64 = 8;
+
+/// Settings of the clustered TLB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusteredSpec {
+    /// Entries, fully associative.
+    #[schemars(extend("x-unit" = "entries", "x-source" = "RMM Sec. 8.1 (512)"))]
+    pub entries: u32,
+    /// Cycles of a look-up; the L2 TLB is looked up meanwhile.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
+    pub latency: u64,
+}
+
+impl Default for ClusteredSpec {
+    fn default() -> Self {
+        ClusteredSpec { entries: 512, latency: 7 }
+    }
+}
+
+impl ClusteredSpec {
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        if (1..=65536).contains(&self.entries) {
+            return Vec::new();
+        }
+        vec![format!(
+            "`{at}.entries` is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)",
+            self.entries
+        )]
+    }
+}
+
+ambulator_base::counters! {
+    /// What a clustered TLB counts.
+    pub struct ClusteredCounters {
+        /// Look-ups.
+        probes: Events,
+        /// Look-ups that an entry answered.
+        hits: Events,
+        /// Entries made.
+        fills: Events,
+        /// Pages that they held when they were made.
+        pages: Events,
+        /// Entries that gave way to others.
+        evictions: Events,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    asid: Asid,
+    /// The virtual cluster's first page, and the physical one's first frame.
+    first: u64,
+    frame: u64,
+    /// Which pages are in, and which of them are dirty.
+    pages: u8,
+    dirty: u8,
+    /// Each page's place in the physical cluster.
+    places: [u8; CLUSTER as usize],
+    writable: bool,
+    executable: bool,
+    ready: Cycle,
+    used: u64,
+}
+
+/// A clustered TLB.
+pub struct ClusteredTlb {
+    spec: ClusteredSpec,
+    asid: Asid,
+    entries: Vec<Entry>,
+    /// Entry by page.
+    by_page: FxHashMap<(u16, u64), u32>,
+    clock: u64,
+    counters: ClusteredCounters,
+}
+
+impl ClusteredTlb {
+    /// An empty one.
+    pub fn new(spec: &ClusteredSpec) -> ClusteredTlb {
+        ClusteredTlb {
+            spec: spec.clone(),
+            asid: Asid(0),
+            entries: Vec::new(),
+            by_page: FxHashMap::default(),
+            clock: 0,
+            counters: ClusteredCounters::default(),
+        }
+    }
+
+    fn pages(entry: &Entry) -> impl Iterator<Item = u64> + use<> {
+        let (first, pages) = (entry.first, entry.pages);
+        (0..CLUSTER).filter(move |i| pages >> i & 1 != 0).map(move |i| first + i)
+    }
+
+    /// Takes a page out of the entry that has it.
+    fn drop_page(&mut self, asid: Asid, page: u64) {
+        if let Some(at) = self.by_page.remove(&(asid.0, page)) {
+            self.entries[at as usize].pages &= !(1 << (page % CLUSTER));
+        }
+    }
+
+    /// Puts an entry in; its pages leave those that have them.
+    fn insert(&mut self, entry: Entry) {
+        for page in Self::pages(&entry) {
+            self.drop_page(entry.asid, page);
+        }
+        let at = if self.entries.len() < self.spec.entries as usize {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            // An entry without pages is free; else the least recently used goes.
+            let key = |entry: &Entry| if entry.pages == 0 { 0 } else { entry.used };
+            let Some(at) = (0..self.entries.len()).min_by_key(|at| key(&self.entries[*at])) else { return };
+            let old = self.entries[at];
+            self.counters.evictions += u64::from(old.pages != 0);
+            for page in Self::pages(&old) {
+                self.by_page.remove(&(old.asid.0, page));
+            }
+            self.entries[at] = entry;
+            at
+        };
+        for page in Self::pages(&entry) {
+            self.by_page.insert((entry.asid.0, page), at as u32);
+        }
+        self.counters.fills += 1;
+        self.counters.pages += u64::from(entry.pages.count_ones());
+    }
+}
+
+impl Lookaside for ClusteredTlb {
+    fn load_registers(&mut self, asid: Asid, _registers: &TableRegisters) {
+        self.asid = asid;
+    }
+
+    fn probe(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _port: &mut dyn MemoryPort) -> LookasideAnswer {
+        self.counters.probes += 1;
+        let ready = now.after(self.spec.latency);
+        let mut answer = LookasideAnswer { found: None, ready, holds_walk: false };
+        let page = va.vpn().0;
+        if let Some(&at) = self.by_page.get(&(self.asid.0, page))
+            && self.entries[at as usize].ready <= ready
+        {
+            self.counters.hits += 1;
+            self.clock += 1;
+            let entry = &mut self.entries[at as usize];
+            entry.used = self.clock;
+            let place = (page % CLUSTER) as usize;
+            answer.found = Some(Translation {
+                frame: Pfn(entry.frame + u64::from(entry.places[place])),
+                size: PageSize::SIZE_4K,
+                writable: entry.writable,
+                executable: entry.executable,
+                dirty: entry.dirty >> place & 1 != 0,
+                ranged: false,
+            });
+        }
+        answer
+    }
+
+    fn refill(
+        &mut self,
+        va: VirtAddr,
+        found: &Translation,
+        entry: Option<PhysAddr>,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) {
+        if found.size != PageSize::SIZE_4K {
+            return;
+        }
+        let (page, frame) = (va.vpn().0, found.frame.0 & !(CLUSTER - 1));
+        self.clock += 1;
+        let mut new = Entry {
+            asid: self.asid,
+            first: page & !(CLUSTER - 1),
+            frame,
+            pages: 1 << (page % CLUSTER),
+            dirty: u8::from(found.dirty) << (page % CLUSTER),
+            places: [0; CLUSTER as usize],
+            writable: found.writable,
+            executable: found.executable,
+            ready: now,
+            used: self.clock,
+        };
+        new.places[(page % CLUSTER) as usize] = (found.frame.0 - frame) as u8;
+        if let Some(at) = entry {
+            for (i, word) in port.peek_line(at).into_iter().enumerate() {
+                let pte = Pte(word);
+                let flags = pte.flags();
+                let same = pte.present()
+                    && flags.accessed
+                    && (flags.writable, flags.executable) == (found.writable, found.executable)
+                    && pte.frame().0 & !(CLUSTER - 1) == frame;
+                if same {
+                    new.pages |= 1 << i;
+                    new.dirty |= u8::from(flags.dirty) << i;
+                    new.places[i] = (pte.frame().0 - frame) as u8;
+                }
+            }
+        }
+        self.insert(new);
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        match what {
+            Invalidation::Page { asid, page } => {
+                let pages = page.start.vpn().0..page.start.vpn().0 + page.size.frames();
+                let held: Vec<u64> = if page.size == PageSize::SIZE_4K {
+                    vec![pages.start]
+                } else {
+                    let own = self.by_page.keys().filter(|(own, page)| *own == asid.0 && pages.contains(page));
+                    own.map(|key| key.1).collect()
+                };
+                held.into_iter().for_each(|page| self.drop_page(asid, page));
+            }
+            Invalidation::Asid(asid) => {
+                self.by_page.retain(|(own, _), _| *own != asid.0);
+                self.entries.iter_mut().filter(|entry| entry.asid == asid).for_each(|entry| entry.pages = 0);
+            }
+            Invalidation::All => {
+                self.by_page.clear();
+                self.entries.clear();
+            }
+        }
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}
