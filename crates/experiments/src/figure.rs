@@ -56,6 +56,11 @@ pub enum MetricKind {
     GeomeanRatio,
     /// Least and greatest over programs.
     Range,
+    /// Arithmetic mean over programs of the time beyond the base design's, as a share of that: what translation costs by timing.
+    Overhead,
+    /// Arithmetic mean over programs of a page-walk overhead by the model of RMM's Table 6: page walks of the design, at the mean cost of those of
+    /// `base` (4 KiB pages), over the ideal time, which is that of `huge` (2 MiB pages) without its walks.
+    WalkModel,
 }
 
 /// A published number or range.
@@ -81,6 +86,9 @@ pub struct Metric {
     /// The design that a ratio is relative to.
     #[serde(default)]
     pub base: Option<String>,
+    /// The design with huge pages of `walk-model`.
+    #[serde(default)]
+    pub huge: Option<String>,
     /// Only these programs, by label; all if left out.
     #[serde(default)]
     pub programs: Vec<String>,
@@ -227,8 +235,12 @@ mod tests {
             for metric in &figure.metrics {
                 assert!(known(&metric.design), "{at}: {}", metric.name);
                 assert!(metric.base.as_ref().is_none_or(known), "{at}: {}", metric.name);
+                let model = matches!(metric.kind, MetricKind::Overhead | MetricKind::WalkModel);
+                assert!(!model || metric.base.as_ref().is_some_and(known), "{at}: {}: no base", metric.name);
+                let needs_huge = metric.kind == MetricKind::WalkModel;
+                assert_eq!(metric.huge.as_ref().is_some_and(known), needs_huge, "{at}: {}: huge", metric.name);
                 assert_eq!(
-                    metric.measure.is_none(),
+                    metric.measure.is_none() && !model,
                     !metric.over.is_empty(),
                     "{at}: {}: measure or counters",
                     metric.name

@@ -133,8 +133,9 @@ impl FigureResult {
 
 fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
     let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
-    let footprint = parse_size(footprint)?;
-    let mut request = program_request(&program.name, &[], Some(footprint), seed).map_err(|e| e.to_string())?;
+    // A trace has the footprint that it was taken with: 0 in the figure.
+    let footprint = Some(parse_size(footprint)?).filter(|bytes| *bytes > 0);
+    let mut request = program_request(&program.name, &[], footprint, seed).map_err(|e| e.to_string())?;
     request.settings.extend(program.settings.clone());
     if size == Size::Quick {
         request.settings.extend(program.quick_settings.clone());
@@ -263,6 +264,23 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
     raw * metric.scale
 }
 
+/// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K / T_ideal`; for the designs that were
+/// measured themselves, `C / T_ideal`. `None` where the ideal time would be nothing.
+fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64> {
+    let of = |run: &RunResult, name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
+    let (cycles, walks) = ("mmu.walk_cycles", "mmu.walks");
+    let ideal = huge.cycles as f64 - of(huge, cycles);
+    if ideal <= 0.0 {
+        return None;
+    }
+    let spent = if run.design == base.design || run.design == huge.design {
+        of(run, cycles)
+    } else {
+        of(run, walks) * of(base, cycles) / of(base, walks).max(1.0)
+    };
+    Some(spent / ideal)
+}
+
 fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
     let wanted = |label: &str| metric.programs.is_empty() || metric.programs.iter().any(|p| p == label);
     let of =
@@ -270,6 +288,16 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
     let mut by_program = Vec::new();
     for (label, run) in runs.iter().filter(|(label, run)| wanted(label) && run.design == metric.design) {
         let value = match &metric.base {
+            Some(base) if metric.kind == MetricKind::Overhead => {
+                let Some(base) = of(base, label).filter(|base| base.cycles > 0) else { continue };
+                metric.scale * (run.cycles as f64 / base.cycles as f64 - 1.0)
+            }
+            Some(base) if metric.kind == MetricKind::WalkModel => {
+                let huge = metric.huge.as_deref().and_then(|huge| of(huge, label));
+                let (Some(base), Some(huge)) = (of(base, label), huge) else { continue };
+                let Some(share) = walk_model(run, base, huge) else { continue };
+                metric.scale * share
+            }
             Some(base) => {
                 let Some(base) = of(base, label) else { continue };
                 let below = value_of(metric, base) / metric.scale;
@@ -283,7 +311,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
     let n = values.len() as f64;
     let ours = match metric.kind {
         _ if values.is_empty() => Vec::new(),
-        MetricKind::Mean => vec![values.iter().sum::<f64>() / n],
+        MetricKind::Mean | MetricKind::Overhead | MetricKind::WalkModel => vec![values.iter().sum::<f64>() / n],
         MetricKind::GeomeanRatio => {
             let logs = values.iter().map(|v| (v / metric.scale).max(f64::MIN_POSITIVE).ln()).sum::<f64>();
             vec![(logs / n).exp() * metric.scale]
@@ -303,5 +331,31 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
         by_program,
         source: metric.source.clone(),
         note: metric.note.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(design: &str, cycles: u64, walks: u64, walk_cycles: u64) -> RunResult {
+        let counters = [("mmu.walks".to_owned(), walks), ("mmu.walk_cycles".to_owned(), walk_cycles)].into();
+        RunResult { design: design.into(), cycles, counters, ..RunResult::default() }
+    }
+
+    #[test]
+    fn the_model_of_rmms_table_6_is_computed_as_it_is_there() {
+        let (base, huge) = (run("radix", 2000, 10, 700), run("thp", 1500, 4, 300));
+        // The ideal time is 1200; a walk of 4 KiB pages takes 70.
+        assert_eq!(walk_model(&base, &base, &huge), Some(700.0 / 1200.0));
+        assert_eq!(walk_model(&huge, &base, &huge), Some(300.0 / 1200.0));
+        assert_eq!(walk_model(&run("rmm", 1, 2, 5), &base, &huge), Some(140.0 / 1200.0));
+        assert_eq!(walk_model(&base, &base, &run("thp", 300, 4, 300)), None);
+        let metric: Metric = toml::from_str(
+            "name = 'x'\nkind = 'overhead'\ndesign = 'radix'\nbase = 'thp'\nscale = 100\nunit = '%'\nsource = 'x'",
+        )
+        .unwrap();
+        let runs = vec![("a".to_owned(), base), ("a".to_owned(), huge)];
+        assert_eq!(measure(&metric, &runs).ours, vec![100.0 * (2000.0 / 1500.0 - 1.0)]);
     }
 }

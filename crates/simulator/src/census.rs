@@ -15,7 +15,7 @@ impl Machine {
     /// Takes it: a walk through all mapped pages.
     pub(crate) fn census(&self) -> Census {
         let (mut pages, mut gaps, mut keys, mut collided) = (0, 0.0, 0, 0);
-        let (mut runs, mut runs_99, mut ranges, mut ranges_99, mut large) = (0, 0, 0, 0, 0);
+        let (mut runs, mut runs_99, mut ranges, mut ranges_99, mut large, mut longest) = (0, 0, 0, 0, 0, 0);
         for process in self.kernel.live_processes() {
             let (mut virtually, mut physically) = (PageRuns::default(), PageRuns::default());
             let mut own = Vec::new();
@@ -35,6 +35,7 @@ impl Machine {
             gaps += virtually.gap_1_coverage() * virtually.pages() as f64;
             runs += virtually.runs();
             runs_99 += virtually.runs_for_99_percent();
+            longest = longest.max(virtually.longest());
             ranges += physically.runs();
             ranges_99 += physically.runs_for_99_percent();
             keys += own.len() as u64;
@@ -46,6 +47,8 @@ impl Machine {
             ("census_gap_1_coverage", share(gaps, pages)),
             ("census_virtual_runs", runs as f64),
             ("census_virtual_runs_99", runs_99 as f64),
+            ("census_largest_run", share(longest as f64, pages)),
+            ("census_entries", keys as f64),
             ("census_ranges", ranges as f64),
             ("census_ranges_99", ranges_99 as f64),
             ("census_large_share", share(large as f64, pages)),

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// It ran to the end that was asked for, or to the end of the program.
+    #[default]
     Done,
     /// It was interrupted; what is there is of the part that ran.
     Interrupted,
@@ -65,7 +66,7 @@ impl From<&Histogram> for HistogramResult {
 }
 
 /// The result of one program on one machine with one design.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the design preset.
     pub design: String,
@@ -158,6 +159,8 @@ measures! {
     "census_gap_1_coverage", "ratio", "Share of mapped pages whose successor is the next page number, with `run.census`.";
     "census_virtual_runs", "runs", "Runs of mapped pages with the same rights, with `run.census`.";
     "census_virtual_runs_99", "runs", "Fewest of them that hold 99% of the pages, with `run.census`.";
+    "census_largest_run", "ratio", "Share of mapped pages in the longest of them, with `run.census`.";
+    "census_entries", "entries", "Mapped pages of all sizes, with `run.census`.";
     "census_ranges", "ranges", "Runs of pages that are contiguous in both address spaces with the same rights, with `run.census`.";
     "census_ranges_99", "ranges", "Fewest of them that hold 99% of the pages, with `run.census`.";
     "census_large_share", "ratio", "Share of mapped memory in pages larger than 4 KiB, with `run.census`.";
