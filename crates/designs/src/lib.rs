@@ -18,8 +18,9 @@ pub mod radix;
 pub(crate) mod registry;
 pub mod rmm;
 pub mod tree;
+pub mod utopia;
 
 pub use registry::{
-    DesignInfo, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind,
-    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
+    Boot, DesignInfo, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec,
+    PlacementKind, PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
 };

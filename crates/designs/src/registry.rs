@@ -11,10 +11,13 @@ use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
+use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
+use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which page table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -107,6 +110,8 @@ pub enum LookasideKind {
     DirectSegment,
     /// A TLB whose entries hold eight neighbouring pages in one cluster of frames.
     ClusteredTlb,
+    /// Utopia's RestSegs: pages of sets, found by their tags.
+    RestSegs,
 }
 
 /// The lookaside socket.
@@ -120,6 +125,8 @@ pub struct LookasideSpec {
     pub rmm: RmmSpec,
     /// Settings of `clustered-tlb`.
     pub clustered: ClusteredSpec,
+    /// RestSegs, their structures and caches, and who goes into them (Utopia).
+    pub utopia: UtopiaSpec,
 }
 
 /// What guesses on an L2 TLB miss.
@@ -150,6 +157,9 @@ pub enum PlacementKind {
     /// RMM's eager paging: pages of a whole request at once, in blocks as large as there are; its settings are
     /// `design.lookaside.rmm`.
     Eager,
+    /// Utopia's: into a RestSeg where its set has room or makes some, otherwise wherever the buddy allocator has room; its settings are
+    /// `design.lookaside.utopia`.
+    RestSegs,
 }
 
 /// The placement socket.
@@ -215,6 +225,21 @@ impl DesignSpec {
             ));
         }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
+        wrong.extend(self.lookaside.utopia.validate(&format!("{at}.lookaside.utopia")));
+        let (walked, placed) =
+            (self.lookaside.kind == LookasideKind::RestSegs, self.placement.kind == PlacementKind::RestSegs);
+        if walked != placed {
+            wrong.push(format!(
+                "`{at}.lookaside.kind` and `{at}.placement.kind` must both be \"rest-segs\", or neither: pages in RestSegs are found by their walker alone"
+            ));
+        }
+        if walked && self.lookaside.utopia.va_bits != self.page_table.va_bits() {
+            wrong.push(format!(
+                "`{at}.lookaside.utopia.va_bits` is {} and the page table translates {} bits: make them the same",
+                self.lookaside.utopia.va_bits,
+                self.page_table.va_bits()
+            ));
+        }
         let ranged = matches!(self.lookaside.kind, LookasideKind::RangeTlb | LookasideKind::DirectSegment);
         if ranged && table != ranges {
             wrong.push(format!(
@@ -231,6 +256,8 @@ pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
 pub type NewLookaside = Box<dyn FnMut(usize) -> Option<Box<dyn Lookaside>> + Send>;
 /// Makes what a core has before its caches, if the design has that, and says how many pages a look-aside buffer behind them has.
 pub type NewFrontSide = Box<dyn FnMut(usize) -> Option<(Box<dyn FrontSide>, u32)> + Send>;
+/// Takes memory at boot.
+pub type Boot = Box<dyn FnOnce(&mut BuddyAllocator) -> bool + Send>;
 /// Makes a core's speculator, if the design has one.
 pub type NewSpeculator = Box<dyn FnMut(usize) -> Option<Box<dyn Speculator>> + Send>;
 
@@ -248,6 +275,8 @@ pub struct DesignParts {
     pub new_speculator: NewSpeculator,
     /// Makes what a core has before its caches.
     pub new_front_side: NewFrontSide,
+    /// Takes memory at boot, before anything else does; false if it is not there.
+    pub boot: Option<Boot>,
 }
 
 fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
@@ -294,10 +323,14 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
 pub fn build(spec: &DesignSpec) -> DesignParts {
     let (mut tables, new_walker) = build_table(&spec.page_table);
     let rmm = spec.lookaside.rmm.clone();
+    let utopia = spec.lookaside.utopia.clone();
+    let segments = Arc::new(Mutex::new(Segments::new(&utopia)));
     let placement: Box<dyn Placement> = match spec.placement.kind {
         PlacementKind::Buddy => Box::new(BuddyPlacement),
         PlacementKind::Eager => Box::new(EagerPlacement::new(&rmm)),
+        PlacementKind::RestSegs => Box::new(UtopiaPlacement::new(&utopia, Arc::clone(&segments))),
     };
+    let mut boot: Option<Boot> = None;
     let new_lookaside: NewLookaside = match spec.lookaside.kind {
         LookasideKind::None => Box::new(|_| None),
         LookasideKind::RangeTlb => {
@@ -307,6 +340,18 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
         LookasideKind::DirectSegment => {
             tables = Box::new(RangedFactory::for_segment(tables, &rmm));
             Box::new(move |_| Some(Box::new(DirectSegment::new(&rmm))))
+        }
+        LookasideKind::RestSegs => {
+            if utopia.ranges {
+                tables = Box::new(RangedFactory::new(tables, &rmm));
+            }
+            tables = Box::new(UtopiaFactory::new(tables, Arc::clone(&segments)));
+            boot =
+                Some(Box::new(move |frames| segments.lock().unwrap_or_else(PoisonError::into_inner).reserve(frames)));
+            Box::new(move |_| {
+                let beside = || -> Box<dyn Lookaside> { Box::new(RangeTlb::new(&rmm)) };
+                Some(Box::new(RestSegWalker::new(&utopia, utopia.ranges.then(beside))))
+            })
         }
         LookasideKind::ClusteredTlb => {
             let clustered = spec.lookaside.clustered.clone();
@@ -324,7 +369,7 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
             Box::new(move |_| Some((Box::new(AreaLookaside::new(&midgard)), midgard.mlb_entries)))
         }
     };
-    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side }
+    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side, boot }
 }
 
 /// A design, for people.
@@ -408,6 +453,12 @@ pub fn list() -> &'static [DesignInfo] {
             socket: "lookaside",
             about: "entries of eight neighbouring pages whose frames are neighbours, in any order",
             paper: "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
+        },
+        DesignInfo {
+            name: "rest-segs",
+            socket: "lookaside",
+            about: "segments of set-associative pages, found by tags and filtered by counters; pages move in and out",
+            paper: "Kanellopoulos et al., Utopia, MICRO 2023",
         },
         DesignInfo {
             name: "midgard",

@@ -4,9 +4,10 @@ use ambulator_base::{
     AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_designs::conformance::TestPort;
+use ambulator_designs::utopia::RestSegSpec;
 use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, TableKind, build};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
-use ambulator_mmu::{Invalidation, Lookaside, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, TableRegisters, Translation, Walk, WalkOutcome, Walker};
 use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
 
 const START: u64 = 0x5555_4000_0000;
@@ -28,11 +29,13 @@ impl Machine {
     fn new(design: &DesignSpec, policy: PageSizePolicy, seed: u64) -> Machine {
         let mut parts = build(design);
         let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
+        assert!(parts.boot.is_none_or(|boot| boot(&mut frames)));
         let kernel = Kernel::new(
             &spec,
             CostTable::default(),
             PhysicalMemory::new(MEMORY).unwrap(),
-            BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES),
+            frames,
             parts.tables,
             parts.placement,
         );
@@ -71,35 +74,43 @@ impl Machine {
         self.walker.walk(va, access, Cycle(self.now), &mut port)
     }
 
-    /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights.
-    fn look_aside(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
-        let Some(lookaside) = &mut self.lookaside else { return };
+    /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights. Returns what it found where no walk may begin before it
+    /// answers: such a page is in no page table.
+    fn look_aside(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Option<Translation> {
+        let lookaside = self.lookaside.as_mut()?;
         let registers = TableRegisters(self.kernel.lookaside_registers(process));
         lookaside.load_registers(self.kernel.asid(process), &registers);
         self.now += 1000;
         let truth = self.kernel.truth(process, va);
         let mut port = TestPort::new(&mut self.kernel.memory, 50);
-        if let Some(found) = lookaside.probe(va, access, Cycle(self.now), &mut port).found {
+        let answer = lookaside.probe(va, access, Cycle(self.now), &mut port);
+        if let Some(found) = answer.found {
             assert!(truth.present(), "{va:?} is not there, and the lookaside has {found:?}");
             assert_eq!(found.physical(va).pfn(), truth.frame(), "{va:?}");
             assert!(!found.writable || truth.writable(), "{va:?} may not be written");
             self.answered += 1;
         }
+        answer.found.filter(|_| answer.holds_walk)
     }
 
     /// Walks against the kernel's truth, faults where there is no page.
     fn access(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
         for _ in 0..3 {
-            self.look_aside(process, va, access);
+            let beside = self.look_aside(process, va, access);
             let walk = self.walk(process, va, access);
             if let (WalkOutcome::Mapped(found), Some(lookaside)) = (&walk.outcome, &mut self.lookaside) {
                 let mut port = TestPort::new(&mut self.kernel.memory, 50);
                 let entry = self.walker.neighbours();
-                lookaside.refill(va, found, entry, Cycle(self.now), &mut port);
+                let ready = Cycle(self.now);
+                lookaside.refill(va, &FinishedWalk { found: *found, entry, dram_loads: 1, ready }, &mut port);
             }
             let truth = self.kernel.truth(process, va);
             let mut allowed = false;
-            match walk.outcome {
+            if let Some(found) = beside {
+                assert_eq!(walk.outcome, WalkOutcome::NotMapped, "{va:?} is in two segments");
+                assert_eq!((found.size, found.writable), (truth.size(), truth.writable()), "{va:?}");
+            }
+            match beside.map_or(walk.outcome, WalkOutcome::Mapped) {
                 WalkOutcome::Mapped(found) => {
                     assert!(truth.present(), "{va:?} is not there, and {found:?} was found");
                     assert_eq!(found.physical(va).pfn(), truth.frame(), "{va:?}");
@@ -240,6 +251,24 @@ fn direct_segments_and_clustered_tlbs_hold_what_the_kernel_knows_over_any_table(
                     let eager = placement == PlacementKind::Eager;
                     assert!(!eager || answered >= 100, "{kind:?} {lookaside:?} {policy:?}: {answered} answers");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn rest_segs_hold_what_the_kernel_knows_over_any_table() {
+    let segment = |bytes, page_bytes| RestSegSpec { bytes, page_bytes, ways: 4 };
+    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm] {
+        for ranges in [false, true] {
+            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
+                let mut design = design(kind);
+                design.lookaside.kind = LookasideKind::RestSegs;
+                design.placement.kind = PlacementKind::RestSegs;
+                design.lookaside.utopia.ranges = ranges;
+                design.lookaside.utopia.segments = vec![segment(4 << 20, 4096), segment(16 << 20, 2 << 20)];
+                let answered = life(&design, policy);
+                assert!(answered >= 500, "{kind:?} {ranges} {policy:?}: RestSegs answered {answered} times");
             }
         }
     }

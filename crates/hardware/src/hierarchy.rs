@@ -416,6 +416,20 @@ impl Hierarchy {
         }
     }
 
+    /// Copies `bytes` from one place of main memory to another, both multiples of a line, beside what cores do: each line is read and then written. No
+    /// cache has lines of either from then on. Returns when the last line has been written.
+    pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64, now: Cycle) -> Cycle {
+        let mut done = now.0;
+        for line in 0..bytes / LINE_BYTES {
+            let read = self.shared.dram.read(from.line() + line, false, now.0);
+            self.shared.dram.write(to.line() + line, false, read);
+            done = done.max(read);
+        }
+        self.invalidate(from, bytes);
+        self.invalidate(to, bytes);
+        Cycle(done)
+    }
+
     /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that is filled anew
     /// from outside).
     pub fn invalidate(&mut self, start: PhysAddr, bytes: u64) {

@@ -93,6 +93,13 @@ impl MemoryPort for CorePort<'_> {
         self.memory.set_bits(at, bits);
     }
 
+    fn replace(&mut self, at: PhysAddr, mask: u64, bits: u64, now: Cycle) {
+        self.traffic.updates += 1;
+        self.hierarchy.access_table(self.core, at, true, self.entry, now);
+        let word = self.memory.read(at);
+        self.memory.write(at, word & !mask | bits);
+    }
+
     fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
         let (ready, served) = self.timed(at, now);
         Loaded { value: self.guest_memory().read(guest), ready, served }

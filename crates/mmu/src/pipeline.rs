@@ -2,13 +2,13 @@
 //! through it and pays the same price for the same event.
 
 use crate::{
-    CorePort, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
-    TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    CorePort, FinishedWalk, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation,
+    Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     back_side::{FrontSide, Sides},
     recent::Recent,
     tlb::{TlbEntry, held_as, piece},
 };
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PageSize, PhysAddr, VirtAddr};
 
 ambulator_base::counters! {
     /// What a core's MMU counts.
@@ -47,6 +47,8 @@ ambulator_base::counters! {
         speculated_data: Events,
         /// Table lines fetched by speculation.
         speculated_table: Events,
+        /// Cycles that accesses waited for the copy of a page that migrates.
+        hold_cycles: Cycles,
         /// Invalidations received.
         invalidations: Events,
     }
@@ -230,6 +232,9 @@ impl SecondLevel {
     }
 }
 
+/// Cycles after which the end of a copy is forgotten: more than accesses are out of order.
+const FORGOTTEN: u64 = 100_000;
+
 /// Cycles between walks in functional mode: more than any walk takes.
 const UNTIMED_WALK: u64 = 1 << 20;
 
@@ -249,6 +254,10 @@ pub struct Mmu {
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
     pub(crate) sides: Option<Sides>,
+    /// A page that the operating system is asked to move.
+    request: Option<VirtAddr>,
+    /// Pages that are being copied, and until when.
+    holds: Vec<(Asid, Page, Cycle)>,
     /// What it counted.
     pub counters: MmuCounters,
     /// Latency of page walks, in cycles, from their start on a walker.
@@ -302,6 +311,8 @@ impl Mmu {
             sides: sockets
                 .front_side
                 .map(|(front, entries)| Sides { front, mlb: (entries > 0).then(|| Tlb::new(entries, 4)) }),
+            request: None,
+            holds: Vec::new(),
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
             walk_loads: Histogram::default(),
@@ -400,8 +411,16 @@ impl Mmu {
             self.counters.faults += 1;
             return Translated::Fault { cause: FaultCause::Protection, at: now };
         }
-        // A store through a clean entry: hardware walks again to set the dirty bit.
+        // A store through a clean entry: hardware walks again to set the dirty bit; or what is beside the L2 TLB does it.
         self.counters.dirty_assists += 1;
+        let aside = self.lookaside.as_mut().map(|l| l.probe(va, access, now, port));
+        if let Some(aside) = aside
+            && let Some(found) = aside.found.filter(|found| found.dirty && allowed(found, access))
+        {
+            self.counters.mmu_cycles += aside.ready.since(now);
+            self.first(access).fill_from(va, &found, aside.ready);
+            return Translated::Physical { at: found.physical(va), ready: aside.ready };
+        }
         self.walk_and_fill(va, access, now, now, port)
     }
 
@@ -412,7 +431,9 @@ impl Mmu {
             self.counters.l1d_tlb_misses += 1;
         }
         let now = began.after(self.l1_latency);
-        let aside = self.lookaside.as_mut().map(|l| l.probe(va, access, now, port));
+        let now = if self.holds.is_empty() { now } else { self.held_until(va, now) };
+        let beside = self.lookaside.as_mut().filter(|l| !l.after_l2());
+        let mut aside = beside.map(|l| l.probe(va, access, now, port));
         let answered = now.after(self.second.latency);
         if let Some(entry) = self.second.lookup(self.asid, va) {
             self.counters.l2_tlb_hits += 1;
@@ -434,6 +455,9 @@ impl Mmu {
         }
         self.counters.l2_tlb_misses += 1;
         let mut start = answered;
+        if aside.is_none() {
+            aside = self.lookaside.as_mut().map(|l| l.probe(va, access, answered, port));
+        }
         if let Some(aside) = aside {
             if let Some(found) = aside.found {
                 self.counters.lookaside_hits += 1;
@@ -467,6 +491,7 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Translated {
         let guess = self.speculate(va, access, now, port);
+        let dram = port.traffic.dram;
         let walk = self.timed_walk(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
@@ -475,7 +500,10 @@ impl Mmu {
                 }
                 if let Some(lookaside) = &mut self.lookaside {
                     let entry = if self.host.is_some() { None } else { self.walker.neighbours() };
-                    lookaside.refill(va, &found, entry, walk.ready, port);
+                    let dram_loads = (port.traffic.dram - dram) as u32;
+                    let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
+                    lookaside.refill(va, &finished, port);
+                    self.request = lookaside.take_request();
                 }
                 if allowed(&found, access) {
                     self.second.fill(self.asid, va, &found, walk.ready);
@@ -489,6 +517,29 @@ impl Mmu {
         };
         self.counters.faults += 1;
         Translated::Fault { cause, at: walk.ready }
+    }
+
+    /// A page that a walk has found worth moving to where it is translated faster.
+    #[inline]
+    pub fn take_request(&mut self) -> Option<VirtAddr> {
+        self.request.take()
+    }
+
+    /// A page is being copied: whoever wants it waits until then.
+    pub fn hold(&mut self, asid: Asid, page: Page, until: Cycle) {
+        self.holds.push((asid, page, until));
+    }
+
+    /// When an access to `va` at `now` may go on.
+    #[cold]
+    fn held_until(&mut self, va: VirtAddr, now: Cycle) -> Cycle {
+        // Accesses come in the order of the program, not of time: a copy is forgotten when it has ended long ago.
+        self.holds.retain(|(.., until)| now.0 < until.0 + FORGOTTEN);
+        let asid = self.asid;
+        let holds = self.holds.iter().filter(|(own, page, _)| *own == asid && page.start <= va && va < page.end());
+        let until = holds.map(|(.., until)| *until).max().unwrap_or(now).max(now);
+        self.counters.hold_cycles += until.since(now);
+        until
     }
 
     pub(crate) fn asid(&self) -> Asid {

@@ -47,6 +47,12 @@ pub trait MemoryPort {
     /// Sets `bits` in the word at `at` (accessed and dirty bits, counters in PTEs): a write nobody waits for.
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle);
 
+    /// Writes `bits` into those bits of the word at `at` that `mask` names (counters in PTEs, entries of in-memory TLBs): nobody waits. Only the ports that machines
+    /// are built with, and those of tests, have memory to write; for any other it is an update.
+    fn replace(&mut self, at: PhysAddr, _mask: u64, bits: u64, now: Cycle) {
+        self.update(at, bits, now);
+    }
+
     /// Loads a word of a guest's memory: the value is that of guest-physical `guest`, the time that of host-physical `at`.
     /// Only the ports that machines are built with keep guests apart; for any other, a guest's bytes are where `at` says.
     fn load_guest(&mut self, _guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {

@@ -96,6 +96,19 @@ pub trait Walker: Send {
     fn reset_counters(&mut self);
 }
 
+/// A page walk that has found a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedWalk {
+    /// What it found.
+    pub found: Translation,
+    /// Where the entry lies, if its line holds the neighbours' entries (see [`Walker::neighbours`]).
+    pub entry: Option<PhysAddr>,
+    /// Loads of the walk that DRAM served.
+    pub dram_loads: u32,
+    /// When it ended.
+    pub ready: Cycle,
+}
+
 /// What a lookaside answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookasideAnswer {
@@ -115,16 +128,18 @@ pub trait Lookaside: Send {
     /// Looks `va` up.
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer;
 
-    /// Told of every finished page walk: what it found, where the entry lies if its line holds the neighbours' entries (see
-    /// [`Walker::neighbours`]), and when it finished. So it may refill itself in the background.
-    fn refill(
-        &mut self,
-        va: VirtAddr,
-        found: &Translation,
-        entry: Option<PhysAddr>,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    );
+    /// Told of every finished page walk that found a page, so that it may refill itself in the background.
+    fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort);
+
+    /// A page that the operating system is asked to move to where it is translated faster; each is told once.
+    fn take_request(&mut self) -> Option<VirtAddr> {
+        None
+    }
+
+    /// Whether it is probed only when the L2 TLB has missed (an in-memory TLB), and not beside it.
+    fn after_l2(&self) -> bool {
+        false
+    }
 
     /// Drops what `what` names, and anything that contains it.
     fn invalidate(&mut self, what: Invalidation);

@@ -169,7 +169,7 @@ impl Kernel {
         if self.process(process).pages.next_known(page.start.vpn(), page.end().vpn()).is_some() {
             return Ok(false);
         }
-        let Some(frame) = self.place_huge(process, vma, page) else {
+        let Some(frame) = self.place_huge(process, vma, page)? else {
             return Ok(false);
         };
         self.charge_huge_allocation(page.size);

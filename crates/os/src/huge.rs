@@ -49,7 +49,7 @@ impl Kernel {
                 {
                     return Ok(None);
                 }
-                let Some(frame) = self.place_huge(process, vma, huge) else {
+                let Some(frame) = self.place_huge(process, vma, huge)? else {
                     return Ok(None);
                 };
                 self.charge_huge_allocation(PageSize::SIZE_2M);
@@ -263,7 +263,7 @@ impl Kernel {
         if present == 0 || BASE_PAGES - present > self.spec.khugepaged_max_none {
             return Ok(());
         }
-        let Some(frame) = self.place_huge(process, vma, huge) else {
+        let Some(frame) = self.place_huge(process, vma, huge)? else {
             return Ok(());
         };
         self.charge_huge_allocation(PageSize::SIZE_2M);

@@ -1,6 +1,7 @@
 //! The kernel: processes, and what the machine asks of it.
 
 use crate::huge::Reservations;
+use crate::migrate::Migration;
 use crate::shootdown::Shootdowns;
 use crate::truth::PageMap;
 use crate::{
@@ -35,6 +36,10 @@ ambulator_base::counters! {
         reservations: Events,
         /// Reservations given up before promotion.
         reservations_broken: Events,
+        /// Pages moved into a segment of the placement's, as hardware proposed.
+        migrations_in: Events,
+        /// Pages moved out of one, to make room.
+        migrations_out: Events,
         /// Pages written to swap.
         swap_outs: Events,
         /// Pages read from swap.
@@ -166,6 +171,7 @@ pub struct Kernel {
     pub(crate) sharers: Vec<u16>,
     pub(crate) swap_used: u64,
     pub(crate) shootdowns: Shootdowns,
+    pub(crate) migrations: Vec<Migration>,
     pub(crate) next_scan: u64,
     /// The process that reclaim looks at next.
     pub(crate) reclaim_next: usize,
@@ -230,6 +236,7 @@ impl Kernel {
             counters: KernelCounters::default(),
             cores: 1,
             shootdowns: Shootdowns::new(spec.flush_ceiling),
+            migrations: Vec::new(),
             next_scan: spec.khugepaged_period,
             spec: spec.clone(),
             costs,
@@ -494,8 +501,8 @@ impl Kernel {
     }
 
     pub(crate) fn place_context(&mut self) -> (&mut dyn Placement, PlaceContext<'_>) {
-        let Kernel { placement, frames, ledger, costs, .. } = self;
-        (placement.as_mut(), PlaceContext { frames, ledger, costs })
+        let Kernel { placement, memory, frames, ledger, costs, .. } = self;
+        (placement.as_mut(), PlaceContext { memory, frames, ledger, costs })
     }
 
     pub(crate) fn table_error(&self, error: crate::MapError, page: Page) -> OsError {

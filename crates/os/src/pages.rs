@@ -7,11 +7,12 @@ use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Vi
 impl Kernel {
     /// Frames for a page, from the placement; `None` if it has none.
     #[inline]
-    pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Option<Pfn> {
+    pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let request =
             PlaceRequest { process, asid: self.process(process).asid, page, vma_start: vma.start, vma_end: vma.end };
+        self.make_room(&request, false)?;
         let (placement, mut context) = self.place_context();
-        placement.place(&request, &mut context)
+        Ok(placement.place(&request, &mut context))
     }
 
     /// Frames for a base page; reclaims where there are none, or so few that reclaim itself might lack them.
@@ -21,7 +22,7 @@ impl Kernel {
             self.reclaim(self.spec.reclaim_pages)?;
         }
         loop {
-            if let Some(frame) = self.place(process, vma, page) {
+            if let Some(frame) = self.place(process, vma, page)? {
                 return Ok(frame);
             }
             if self.reclaim(self.spec.reclaim_pages)? == 0 {
@@ -31,18 +32,20 @@ impl Kernel {
     }
 
     /// Frames for a huge page, if there are any beside what reclaim needs.
-    pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Option<Pfn> {
+    pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let spared = self.frames.free_frames() >= self.marks.min + page.size.frames();
-        let frame = if spared { self.place(process, vma, page) } else { None };
+        let frame = if spared { self.place(process, vma, page)? } else { None };
         if frame.is_none() {
             self.counters.huge_fallbacks += 1;
         }
-        frame
+        Ok(frame)
     }
 
     /// Frames that nobody owns go back.
     pub(crate) fn give_back(&mut self, frame: Pfn, size: PageSize) {
-        self.frames.free(frame, size.order());
+        if !self.placement.take_back(frame, size) {
+            self.frames.free(frame, size.order());
+        }
         self.placement.freed(frame, size);
     }
 

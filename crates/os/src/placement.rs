@@ -2,7 +2,7 @@
 
 use crate::{CostTable, Ledger};
 use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, VirtAddr};
-use ambulator_memory::BuddyAllocator;
+use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// A page that needs frames.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct PlaceRequest {
 
 /// What a placement works with.
 pub struct PlaceContext<'a> {
+    /// Bytes of physical memory: where a placement keeps what it must remember.
+    pub memory: &'a mut PhysicalMemory,
     /// All frames.
     pub frames: &'a mut BuddyAllocator,
     /// Where work is charged.
@@ -45,6 +47,37 @@ pub trait Placement: Send {
     /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks again, or takes a
     /// smaller page.
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn>;
+
+    /// Pages that must go, the first of them that can, before this page can be placed where it belongs; none if there is room, or it belongs
+    /// anywhere. `migrates` if the page is to move there from elsewhere.
+    fn victims(
+        &mut self,
+        _request: &PlaceRequest,
+        _migrates: bool,
+        _os: &mut PlaceContext<'_>,
+    ) -> Vec<(ProcessId, Page)> {
+        Vec::new()
+    }
+
+    /// Whether victims go to swap instead of to frames elsewhere.
+    fn victims_to_swap(&self) -> bool {
+        false
+    }
+
+    /// Takes frames of a segment of its own for a page that is elsewhere. `None` if it has none.
+    fn place_again(&mut self, _request: &PlaceRequest, _os: &mut PlaceContext<'_>) -> Option<Pfn> {
+        None
+    }
+
+    /// Frames that nobody owns any more; true if they are of a segment of the placement's own, which the allocator knows nothing of.
+    fn take_back(&mut self, _frame: Pfn, _size: PageSize) -> bool {
+        false
+    }
+
+    /// Whether a frame is of a segment of the placement's own.
+    fn owns(&self, _frame: Pfn) -> bool {
+        false
+    }
 
     /// A page's frames have gone back to the allocator.
     fn freed(&mut self, _frame: Pfn, _size: PageSize) {}

@@ -10,11 +10,11 @@ use crate::stream::SharedStream;
 use ambulator_base::{
     AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
 };
-use ambulator_designs::{DesignParts, DesignSpec, FrontSideKind};
+use ambulator_designs::{Boot, DesignParts, DesignSpec, FrontSideKind};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
 use ambulator_mmu::{HostStage, MIDGARD, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, LedgerCause, OsError, PageSizePolicy, Shootdown, TableLock};
+use ambulator_os::{Kernel, KernelSpec, LedgerCause, Migration, OsError, PageSizePolicy, Shootdown, TableLock};
 use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
@@ -64,6 +64,8 @@ pub struct Machine {
     pub(crate) pressure: Option<PressureReport>,
     pub(crate) shootdowns: Vec<Shootdown>,
     pub(crate) locks: Locks,
+    /// Pages that the kernel has just moved.
+    pub(crate) migrations: Vec<Migration>,
     /// Locks of the kernel's current action.
     pub(crate) held: Vec<TableLock>,
     /// Cycles that an action holds a lock, and those of tables' upkeep so far.
@@ -113,9 +115,10 @@ impl Machine {
         let physical_bytes = spec.memory.bytes;
         let nested = spec.virtualization.mode == VirtualizationMode::Nested;
         let timing = spec.run.mode == RunMode::Timing;
-        let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed);
-
-        let parts = ambulator_designs::build(&spec.design);
+        let mut parts = ambulator_designs::build(&spec.design);
+        // A guest's segments are in its own memory, which nothing fragments.
+        let boot = if nested { None } else { parts.boot.take() };
+        let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed, boot)?;
         let (kernel_frames, guest_bytes) = if nested {
             let bytes = guest_bytes(physical_bytes);
             (BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES), bytes)
@@ -130,6 +133,7 @@ impl Machine {
             mut new_lookaside,
             mut new_speculator,
             mut new_front_side,
+            ..
         } = parts;
         let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
         let spread = spec.run.spread_threads;
@@ -244,6 +248,7 @@ impl Machine {
             pressure,
             shootdowns: Vec::new(),
             locks: Locks::default(),
+            migrations: Vec::new(),
             held: Vec::new(),
             lock_hold: spec.costs.lock_hold,
             table_cycles: 0,
@@ -569,6 +574,10 @@ impl Machine {
         let from_dram = done.served == Served::Dram;
         core.counters.data_from_dram += u64::from(from_dram);
         if core.mmu.counters.walks != walks {
+            if let Some(va) = core.mmu.take_request() {
+                self.migrate(number, va)?;
+            }
+            let core = &mut self.cores[number];
             let counters = &mut core.counters;
             match (core.traffic.dram != walk_dram, from_dram) {
                 (true, true) => counters.dram_translation_dram_data += 1,
@@ -634,8 +643,15 @@ fn prepare_frames(
     spec: &Spec,
     bytes: u64,
     seed: u64,
-) -> (BuddyAllocator, Option<FragmentReport>, Option<PressureReport>) {
+    boot: Option<Boot>,
+) -> Result<(BuddyAllocator, Option<FragmentReport>, Option<PressureReport>), SimError> {
     let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
+    if boot.is_some_and(|boot| !boot(&mut frames)) {
+        return Err(SimError::Spec(vec![format!(
+            "the design reserves memory at boot, and `memory.bytes`, {}, has not so much in one piece: give it more, or the design smaller segments",
+            crate::spec::show_size(bytes)
+        )]));
+    }
     let fragmentation = (spec.memory.fragmentation.fmfi > 0.0).then(|| {
         ambulator_memory::fragment(
             &mut frames,
@@ -646,5 +662,5 @@ fn prepare_frames(
     let pressure = (spec.memory.pressure.pressure > 0.0).then(|| {
         ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure"))
     });
-    (frames, fragmentation, pressure)
+    Ok((frames, fragmentation, pressure))
 }

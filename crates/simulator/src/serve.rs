@@ -71,10 +71,39 @@ impl Machine {
             self.shootdowns = shootdowns;
             self.shootdowns.clear();
         }
+        self.copy_migrated(number);
         for core in 0..self.cores.len() {
             self.cores[core].mmu.forget_recent();
             self.sync_registers(core);
         }
+    }
+
+    /// Hardware has found a page worth moving: the kernel does that beside the program.
+    #[cold]
+    pub(crate) fn migrate(&mut self, number: usize, va: VirtAddr) -> Result<(), Stop> {
+        let process = self.cores[number].process;
+        self.kernel.propose(process, va).map_err(|e| stop_of(&e))?;
+        // Nobody waits for the kernel's part, either.
+        self.kernel.ledger.take();
+        self.settle(number);
+        Ok(())
+    }
+
+    /// Pages that the kernel has moved are copied beside the program; whoever wants one waits for its copy.
+    fn copy_migrated(&mut self, number: usize) {
+        let mut migrations = std::mem::take(&mut self.migrations);
+        self.kernel.take_migrations(&mut migrations);
+        if self.phase != Phase::Setup && self.timing {
+            for moved in &migrations {
+                let now = self.cores[number].window.now();
+                let done = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
+                for core in &mut self.cores {
+                    core.mmu.hold(moved.asid, moved.page, done);
+                }
+            }
+        }
+        migrations.clear();
+        self.migrations = migrations;
     }
 
     /// The action that the kernel has just done for a core held locks, which threads of the process on other cores may have had.

@@ -17,8 +17,8 @@
 mod tests;
 
 use crate::pte::Pte;
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
-use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -184,14 +184,8 @@ impl Lookaside for ClusteredTlb {
         answer
     }
 
-    fn refill(
-        &mut self,
-        va: VirtAddr,
-        found: &Translation,
-        entry: Option<PhysAddr>,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    ) {
+    fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
+        let FinishedWalk { found, entry, ready: now, .. } = *walk;
         if found.size != PageSize::SIZE_4K {
             return;
         }

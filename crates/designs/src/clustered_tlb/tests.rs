@@ -1,6 +1,6 @@
 use super::*;
 use crate::conformance::{TestBed, TestPort};
-use ambulator_base::Page;
+use ambulator_base::{Page, PhysAddr};
 use ambulator_os::PteFlags;
 
 const FLAGS: PteFlags =
@@ -24,7 +24,8 @@ fn frame_of(tlb: &mut ClusteredTlb, page: u64, bed: &mut TestBed) -> Option<u64>
 
 fn fill(tlb: &mut ClusteredTlb, page: u64, found: &Translation, bed: &mut TestBed) {
     let mut port = TestPort::new(&mut bed.memory, 10);
-    tlb.refill(VirtAddr(page << 12), found, Some(PhysAddr(0x1000)), Cycle(0), &mut port);
+    let walk = FinishedWalk { found: *found, entry: Some(PhysAddr(0x1000)), dram_loads: 0, ready: Cycle(0) };
+    tlb.refill(VirtAddr(page << 12), &walk, &mut port);
 }
 
 #[test]

@@ -46,6 +46,13 @@ impl MemoryPort for TestPort<'_> {
         now.after(self.latency)
     }
 
+    fn replace(&mut self, at: PhysAddr, mask: u64, bits: u64, _now: Cycle) {
+        if self.inside(at) {
+            let word = self.memory.read(at);
+            self.memory.write(at, word & !mask | bits);
+        }
+    }
+
     fn update(&mut self, at: PhysAddr, bits: u64, _now: Cycle) {
         self.updates.push((at, bits));
         if self.inside(at) {

@@ -237,7 +237,7 @@ impl Walker for Hardware {
 }
 
 fn with(fault: Fault) -> DesignParts {
-    let DesignParts { tables, placement, mut new_walker, new_lookaside, new_speculator, new_front_side } =
+    let DesignParts { tables, placement, mut new_walker, new_lookaside, new_speculator, new_front_side, boot } =
         build(&DesignSpec::default());
     DesignParts {
         tables: Box::new(Tables(tables, fault, None)),
@@ -246,6 +246,7 @@ fn with(fault: Fault) -> DesignParts {
         new_lookaside,
         new_speculator,
         new_front_side,
+        boot,
     }
 }
 

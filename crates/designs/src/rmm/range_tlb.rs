@@ -4,7 +4,7 @@ use super::RmmSpec;
 use super::curve::Curve;
 use super::node::{NodeWords, Range};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
-use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {
     /// What a range TLB counts.
@@ -179,16 +179,9 @@ impl Lookaside for RangeTlb {
         answer
     }
 
-    fn refill(
-        &mut self,
-        va: VirtAddr,
-        found: &Translation,
-        _entry: Option<PhysAddr>,
-        now: Cycle,
-        port: &mut dyn MemoryPort,
-    ) {
-        if self.enabled && found.ranged {
-            self.walk(va.vpn(), now, port);
+    fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
+        if self.enabled && walk.found.ranged {
+            self.walk(va.vpn(), walk.ready, port);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Direct segments beside RMM: one range for a process, in registers (Basu et al., ISCA 2013; RMM Sec. 3, 8.1).
 
 use super::node::Range;
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
-use ambulator_mmu::{Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {
     /// What a direct segment counts.
@@ -70,15 +70,7 @@ impl Lookaside for DirectSegment {
         LookasideAnswer { found, ready: now.after(self.latency), holds_walk: false }
     }
 
-    fn refill(
-        &mut self,
-        _va: VirtAddr,
-        _found: &Translation,
-        _entry: Option<PhysAddr>,
-        _now: Cycle,
-        _port: &mut dyn MemoryPort,
-    ) {
-    }
+    fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {}
 
     /// The registers are no copies: the kernel writes them anew whenever the segment's pages change.
     fn invalidate(&mut self, _what: Invalidation) {}

@@ -144,7 +144,8 @@ proptest! {
                     let found = crate::pte::Pte(0).translation(PageSize::SIZE_4K);
                     let in_range = runs(&plain, 8).iter().any(|run| run.0 <= number && number < run.1);
                     let mut port = TestPort::new(&mut bed.memory, 10);
-                    tlb.refill(va, &ambulator_mmu::Translation { ranged: in_range, ..found }, None, Cycle(now), &mut port);
+                    let found = ambulator_mmu::Translation { ranged: in_range, ..found };
+                    tlb.refill(va, &finished(found, now), &mut port);
                     now += 1000;
                     let answer = tlb.probe(va, AccessKind::Load, Cycle(now), &mut port).found;
                     prop_assert_eq!(answer.is_some(), in_range);
@@ -176,7 +177,7 @@ fn the_mru_pointer_spares_the_search() {
         let mut port = TestPort::new(&mut bed.memory, 10);
         let ranged = ambulator_mmu::Translation { ranged: true, ..crate::pte::Pte(0).translation(PageSize::SIZE_4K) };
         for number in [0, 16, 32, 48] {
-            tlb.refill(Vpn(number).start(), &ranged, None, Cycle(1000 * (number + 1)), &mut port);
+            tlb.refill(Vpn(number).start(), &finished(ranged, 1000 * (number + 1)), &mut port);
         }
         for i in 0..100 {
             let answer = tlb.probe(Vpn(i % 10).start(), AccessKind::Load, Cycle(1_000_000 + i), &mut port);
@@ -199,7 +200,8 @@ fn the_mru_pointer_spares_the_search() {
 
 fn eager(spec: &RmmSpec, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
     let mut placement = EagerPlacement::new(spec);
-    let mut os = PlaceContext { frames: &mut bed.frames, ledger: &mut bed.ledger, costs: &bed.costs };
+    let mut os =
+        PlaceContext { memory: &mut bed.memory, frames: &mut bed.frames, ledger: &mut bed.ledger, costs: &bed.costs };
     placement.vma_added(ProcessId(0), VirtAddr(0x1000_0000), VirtAddr(0x1000_0000 + pages * 4096), &mut os)
 }
 
@@ -261,4 +263,8 @@ fn absurd_settings_are_named() {
     assert!(spec.validate("design")[0].contains("`design.lookaside.rmm.va_bits` is 48"));
     spec.lookaside.rmm.va_bits = 57;
     assert_eq!(spec.validate("design"), Vec::<String>::new());
+}
+
+fn finished(found: ambulator_mmu::Translation, now: u64) -> ambulator_mmu::FinishedWalk {
+    ambulator_mmu::FinishedWalk { found, entry: None, dram_loads: 0, ready: Cycle(now) }
 }

@@ -25,6 +25,7 @@ mod preset;
 mod problem;
 mod program;
 mod quantity;
+pub(crate) use quantity::show_size;
 mod schema;
 mod settings;
 mod show;

@@ -1,0 +1,256 @@
+//! Utopia: restrictive and flexible mapping side by side.
+//!
+//! Source: Kanellopoulos et al., "Utopia: Fast and Efficient Address Translation via Hybrid Restrictive & Flexible Virtual-to-Physical Address Mappings",
+//! MICRO 2023.
+//!
+//! - Sec. 5.2, 8.4, sets and tags of pages by four hash functions: `hash.rs`.
+//! - Sec. 5.2, rows of tag arrays (TAR) and counters of set filters (SF) as bytes: `rows.rs`.
+//! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
+//! - OS half: [`UtopiaTable`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
+//!   moves pages in and out (`ambulator_os`, `migrate.rs`).
+//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7).
+//!
+//! Choices.
+//! - A set filter's counter has a bit more than the paper's log2(ways), for it counts up to a full set.
+//! - RestSegs are reserved before memory is fragmented, as at boot.
+//! - The replacement policy learns of uses by the accessed bits of the set's rows, read and cleared when a victim is looked for. A page that processes
+//!   share is not evicted.
+//! - A frame of a RestSeg that is not the place of its page's set (after `mremap`, or a huge page that was split) is mapped by the page table.
+//! - Entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58, where the table's entries leave these bits free: radix trees. Over
+//!   other tables pages enter RestSegs at faults only.
+//! - A counter that has reached its threshold proposes its page again at each walk until it has moved.
+
+mod hash;
+mod placement;
+mod rows;
+mod segments;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walker;
+
+pub use hash::SetHash;
+pub use placement::{UtopiaPlacement, UtopiaPlacementCounters, UtopiaUse};
+pub use rows::{Filter, Row};
+pub use segments::{Segments, Shape};
+pub use table::UtopiaTable;
+pub use walker::{RestSegWalker, UtopiaWalkerCounters};
+
+use ambulator_base::{Asid, FRAME_BYTES, LINE_BYTES, PageSize, ProcessId};
+use ambulator_hardware::Replacement;
+use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A RestSeg.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RestSegSpec {
+    /// Its size.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    pub bytes: u64,
+    /// The size of its pages.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    pub page_bytes: u64,
+    /// Its associativity.
+    #[schemars(extend("x-unit" = "ways", "x-source" = "Utopia Table 1"))]
+    pub ways: u32,
+}
+
+impl Default for RestSegSpec {
+    fn default() -> Self {
+        RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 16 }
+    }
+}
+
+/// Settings of Utopia.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UtopiaSpec {
+    /// The RestSegs.
+    #[schemars(extend("x-unit" = "list", "x-source" = "Utopia Table 1"))]
+    pub segments: Vec<RestSegSpec>,
+    /// How page numbers become sets.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Sec. 5.2 (modulo)"))]
+    pub hash: SetHash,
+    /// Which page of a full set gives way.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Table 1 (DRRIP)"))]
+    pub replacement: Replacement,
+    /// Whether pages of faults go into RestSegs.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
+    pub fault_allocation: bool,
+    /// Whether pages whose walks are frequent and costly migrate into RestSegs.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
+    pub migration: bool,
+    /// Walks of a page from which it migrates, if it has cost enough; 1 to 7.
+    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2; the paper has a register for it"))]
+    pub frequency_threshold: u64,
+    /// Loads from DRAM of a page's walks from which it migrates, if it is walked enough; 0 to 15.
+    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2; the paper has a register for it"))]
+    pub cost_threshold: u64,
+    /// Whether there is no FlexSeg: what a RestSeg cannot take goes to swap.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Fig. 6"))]
+    pub restrictive_only: bool,
+    /// Whether ranges (RMM) translate pages of the FlexSeg beside the RestSegs; their settings are `design.lookaside.rmm`.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 9: future work"))]
+    pub ranges: bool,
+    /// The cache of set filters; 0 leaves it out.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    pub sf_cache_bytes: u64,
+    /// The cache of tag arrays; 0 leaves it out.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    pub tar_cache_bytes: u64,
+    /// Cycles of a look-up in either.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
+    pub cache_latency: u64,
+    /// Bits of a virtual address: 48 or 57. They decide how long tags are.
+    #[schemars(extend("x-unit" = "count", "x-source" = "Utopia Sec. 5.2"))]
+    pub va_bits: u32,
+}
+
+impl Default for UtopiaSpec {
+    fn default() -> Self {
+        UtopiaSpec {
+            segments: vec![RestSegSpec::default(), RestSegSpec { page_bytes: 2 << 20, ..RestSegSpec::default() }],
+            hash: SetHash::Modulo,
+            replacement: Replacement::Drrip,
+            fault_allocation: true,
+            migration: true,
+            frequency_threshold: 2,
+            cost_threshold: 2,
+            restrictive_only: false,
+            ranges: false,
+            sf_cache_bytes: 2048,
+            tar_cache_bytes: 2048,
+            cache_latency: 2,
+            va_bits: 48,
+        }
+    }
+}
+
+impl UtopiaSpec {
+    /// The RestSegs, as structures are laid out for them. The spec has been validated.
+    pub fn shapes(&self) -> Vec<Shape> {
+        let shape = |segment: &RestSegSpec| {
+            let page = PageSize::from_shift(segment.page_bytes.trailing_zeros());
+            let sets = segment.bytes / segment.page_bytes / u64::from(segment.ways);
+            let tag_bits = self.hash.tag_bits(self.va_bits - page.shift(), sets);
+            let row = Row { ways: segment.ways, tag_bits };
+            Shape { page, sets, ways: segment.ways, hash: self.hash, row, filter: Filter::new(segment.ways) }
+        };
+        self.segments.iter().map(shape).collect()
+    }
+
+    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if ![48, 57].contains(&self.va_bits) {
+            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+            return wrong;
+        }
+        if self.segments.is_empty() || self.segments.len() > 8 {
+            wrong.push(format!("`{at}.segments` has {} RestSegs; give 1 to 8", self.segments.len()));
+        }
+        for (number, segment) in self.segments.iter().enumerate() {
+            let key = format!("{at}.segments[{number}]");
+            let RestSegSpec { bytes, page_bytes, ways } = *segment;
+            if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
+                wrong.push(format!(
+                    "`{key}.page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
+                ));
+                continue;
+            }
+            if !(1..=64).contains(&ways) {
+                wrong.push(format!("`{key}.ways` is {ways}; it must be 1 to 64"));
+                continue;
+            }
+            let set_bytes = page_bytes * u64::from(ways);
+            let sets = bytes / set_bytes;
+            if sets == 0 || !sets.is_power_of_two() || sets * set_bytes != bytes {
+                let below = 1 << (sets.max(1)).ilog2();
+                wrong.push(format!(
+                    "`{key}.bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in number; {} or {} bytes would be",
+                    below * set_bytes,
+                    2 * below * set_bytes
+                ));
+                continue;
+            }
+            // The relation of Sec. 5.2: the tags of a set are fetched by one memory access.
+            let page_bits = self.va_bits - page_bytes.trailing_zeros();
+            let row = |ways: u32, sets: u64| Row { ways, tag_bits: self.hash.tag_bits(page_bits, sets) };
+            if row(ways, sets).bits() > rows::LINE_BITS {
+                let fits = (1..ways).rev().find(|fewer| {
+                    let sets = bytes / (page_bytes * u64::from(*fewer));
+                    sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
+                });
+                wrong.push(format!(
+                    "`{key}.ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a line has {}; {} ways would fit",
+                    row(ways, sets).tag_bits,
+                    row(ways, sets).bits(),
+                    rows::LINE_BITS,
+                    fits.map_or("fewer".to_owned(), |ways| ways.to_string())
+                ));
+            }
+        }
+        for (key, value, range) in
+            [("frequency_threshold", self.frequency_threshold, 1..=7), ("cost_threshold", self.cost_threshold, 0..=15)]
+        {
+            if !range.contains(&value) {
+                wrong.push(format!(
+                    "`{at}.{key}` is {value}; the counter goes from {} to {}",
+                    range.start(),
+                    range.end()
+                ));
+            }
+        }
+        for (key, bytes) in [("sf_cache_bytes", self.sf_cache_bytes), ("tar_cache_bytes", self.tar_cache_bytes)] {
+            let most = ambulator_hardware::MAX_WAYS as u64 * LINE_BYTES;
+            if bytes > most || !bytes.is_multiple_of(LINE_BYTES) {
+                wrong
+                    .push(format!("`{at}.{key}` is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"));
+            }
+        }
+        if self.restrictive_only && !self.fault_allocation {
+            wrong.push(format!(
+                "`{at}.restrictive_only` needs `{at}.fault_allocation`: there is no other place for pages"
+            ));
+        }
+        wrong
+    }
+}
+
+/// Makes page tables with RestSegs beside them.
+pub struct UtopiaFactory {
+    tables: Box<dyn TableFactory>,
+    segments: Arc<Mutex<Segments>>,
+}
+
+impl UtopiaFactory {
+    /// Beside the tables that `tables` makes.
+    pub fn new(tables: Box<dyn TableFactory>, segments: Arc<Mutex<Segments>>) -> UtopiaFactory {
+        UtopiaFactory { tables, segments }
+    }
+}
+
+impl TableFactory for UtopiaFactory {
+    fn new_table(
+        &mut self,
+        process: ProcessId,
+        asid: Asid,
+        os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn PageTable>, MapError> {
+        // Machines reserve at boot; whoever has a kernel alone does with its first process.
+        if !self.segments.lock().unwrap_or_else(PoisonError::into_inner).reserve(os.frames) {
+            return Err(MapError::NoMemory { bytes: FRAME_BYTES });
+        }
+        let inner = self.tables.new_table(process, asid, os)?;
+        match UtopiaTable::new(inner, Arc::clone(&self.segments), process, os) {
+            Ok(table) => Ok(Box::new(table)),
+            Err((mut inner, bytes)) => {
+                inner.destroy(os);
+                Err(MapError::NoMemory { bytes })
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The operating system's choice: a page of a fault goes into a RestSeg (Utopia Sec. 5.5, 5.6).
+
+use super::UtopiaSpec;
+use super::segments::Segments;
+use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, ProcessId};
+use ambulator_os::{PlaceContext, PlaceRequest, Placement};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+ambulator_base::counters! {
+    /// What placement in RestSegs counts.
+    pub struct UtopiaPlacementCounters {
+        /// Pages placed in a RestSeg at their fault.
+        allocated: Events,
+        /// Pages placed in the FlexSeg, for no RestSeg has such pages or took them.
+        flexible: Events,
+        /// Pages placed in a RestSeg when they migrated there.
+        migrated_in: Events,
+    }
+}
+
+ambulator_base::counters! {
+    /// How full RestSegs are.
+    pub struct UtopiaUse {
+        /// Ways that hold a page.
+        taken: Events,
+        /// Ways.
+        ways: Events,
+    }
+}
+
+/// Pages into RestSegs first.
+pub struct UtopiaPlacement {
+    spec: UtopiaSpec,
+    segments: Arc<Mutex<Segments>>,
+    counters: UtopiaPlacementCounters,
+}
+
+impl UtopiaPlacement {
+    /// Into these RestSegs.
+    pub fn new(spec: &UtopiaSpec, segments: Arc<Mutex<Segments>>) -> UtopiaPlacement {
+        UtopiaPlacement { spec: spec.clone(), segments, counters: UtopiaPlacementCounters::default() }
+    }
+
+    fn segments(&self) -> MutexGuard<'_, Segments> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Placement for UtopiaPlacement {
+    fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
+        if self.spec.fault_allocation {
+            let taken = self.segments().take(request.process, request.page, os.memory);
+            if taken.is_some() {
+                self.counters.allocated += 1;
+                return taken;
+            }
+        }
+        if self.spec.restrictive_only {
+            return None;
+        }
+        self.counters.flexible += 1;
+        os.frames.allocate(request.page.size.order())
+    }
+
+    fn victims(&mut self, request: &PlaceRequest, migrates: bool, os: &mut PlaceContext<'_>) -> Vec<(ProcessId, Page)> {
+        if !migrates && !self.spec.fault_allocation {
+            return Vec::new();
+        }
+        self.segments().victims(request.page, os.memory)
+    }
+
+    fn victims_to_swap(&self) -> bool {
+        self.spec.restrictive_only
+    }
+
+    fn place_again(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
+        let taken = self.segments().take(request.process, request.page, os.memory);
+        self.counters.migrated_in += u64::from(taken.is_some());
+        taken
+    }
+
+    fn take_back(&mut self, frame: Pfn, size: PageSize) -> bool {
+        self.segments().give_back(frame, size)
+    }
+
+    fn owns(&self, frame: Pfn) -> bool {
+        self.segments().locate(frame).is_some()
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(&format!("{prefix}.utopia"), sink);
+        for (at, segment) in self.segments().list.iter().enumerate() {
+            let ways = segment.shape.sets * u64::from(segment.shape.ways);
+            UtopiaUse { taken: segment.taken, ways }.report(&format!("{prefix}.utopia.segment_{at}"), sink);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the bytes say: a row of a tag array (TAR), and the counters of a set filter (SF) (Utopia Sec. 5.2).
+//!
+//! A row is a cache line: a byte of metadata for each way, then the ways' tags, packed. For 16 ways and tags of 23 bits that is 62 bytes. A line of a set
+//! filter has as many counters as fit, none across lines. A counter counts 0 to `ways`, which takes one bit more than the paper's
+//! log2(ways) for a full set.
+
+use ambulator_base::{LINE_BYTES, PhysAddr};
+use ambulator_os::PteFlags;
+
+/// Bits of a line.
+pub const LINE_BITS: u64 = LINE_BYTES * 8;
+/// Bits of a way's metadata.
+pub const METADATA_BITS: u64 = 8;
+
+/// The way holds a page.
+pub const VALID: u8 = 1;
+const WRITABLE: u8 = 2;
+const EXECUTABLE: u8 = 4;
+const USER: u8 = 8;
+/// Accessed.
+pub const ACCESSED: u8 = 16;
+/// Dirty.
+pub const DIRTY: u8 = 32;
+
+/// The metadata of a page with these flags.
+pub fn metadata(flags: PteFlags) -> u8 {
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    VALID
+        | bit(flags.writable, WRITABLE)
+        | bit(flags.executable, EXECUTABLE)
+        | bit(flags.user, USER)
+        | bit(flags.accessed, ACCESSED)
+        | bit(flags.dirty, DIRTY)
+}
+
+/// What metadata says.
+pub fn flags(metadata: u8) -> PteFlags {
+    PteFlags {
+        writable: metadata & WRITABLE != 0,
+        executable: metadata & EXECUTABLE != 0,
+        user: metadata & USER != 0,
+        accessed: metadata & ACCESSED != 0,
+        dirty: metadata & DIRTY != 0,
+        ranged: false,
+    }
+}
+
+/// `bits` bits from bit `at` on of a line.
+fn field(words: &[u64; 8], at: u64, bits: u32) -> u64 {
+    let (word, shift) = ((at / 64) as usize, at % 64);
+    let high = words.get(word + 1).copied().unwrap_or(0);
+    let wide = u128::from(words[word]) | u128::from(high) << 64;
+    (wide >> shift) as u64 & ((1 << bits) - 1)
+}
+
+fn set_field(words: &mut [u64; 8], at: u64, bits: u32, value: u64) {
+    let (word, shift) = ((at / 64) as usize, at % 64);
+    let mask = u128::from((1u64 << bits) - 1) << shift;
+    let high = words.get(word + 1).copied().unwrap_or(0);
+    let wide = u128::from(words[word]) | u128::from(high) << 64;
+    let wide = wide & !mask | (u128::from(value) << shift) & mask;
+    words[word] = wide as u64;
+    if let Some(high) = words.get_mut(word + 1) {
+        *high = (wide >> 64) as u64;
+    }
+}
+
+/// How a row is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Ways of a set.
+    pub ways: u32,
+    /// Bits of a tag.
+    pub tag_bits: u32,
+}
+
+impl Row {
+    /// Bits that a row needs: they must fit a line.
+    pub fn bits(self) -> u64 {
+        u64::from(self.ways) * (u64::from(self.tag_bits) + METADATA_BITS)
+    }
+
+    fn tag_at(self, way: u32) -> u64 {
+        u64::from(self.ways) * METADATA_BITS + u64::from(way) * u64::from(self.tag_bits)
+    }
+
+    /// The metadata of a way.
+    #[inline]
+    pub fn metadata(self, words: &[u64; 8], way: u32) -> u8 {
+        (words[way as usize / 8] >> (way % 8 * 8)) as u8
+    }
+
+    /// The way that holds a tag.
+    #[inline]
+    pub fn find(self, words: &[u64; 8], tag: u64) -> Option<u32> {
+        (0..self.ways)
+            .find(|&way| self.metadata(words, way) & VALID != 0 && field(words, self.tag_at(way), self.tag_bits) == tag)
+    }
+
+    /// Writes a way.
+    pub fn write(self, words: &mut [u64; 8], way: u32, metadata: u8, tag: u64) {
+        set_field(words, u64::from(way) * METADATA_BITS, 8, u64::from(metadata));
+        set_field(words, self.tag_at(way), self.tag_bits, tag);
+    }
+
+    /// The word of a way's metadata in a row at `at`, and where its bits begin in it.
+    pub fn metadata_word(self, at: PhysAddr, way: u32) -> (PhysAddr, u32) {
+        (at.offset(u64::from(way / 8) * 8), way % 8 * 8)
+    }
+}
+
+/// How a set filter is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Bits of a counter.
+    bits: u32,
+}
+
+impl Filter {
+    /// Counters from 0 to `ways`.
+    pub fn new(ways: u32) -> Filter {
+        Filter { bits: 32 - ways.leading_zeros() }
+    }
+
+    fn per_line(self) -> u64 {
+        LINE_BITS / u64::from(self.bits)
+    }
+
+    /// Bytes of a filter of `sets` counters.
+    pub fn bytes(self, sets: u64) -> u64 {
+        sets.div_ceil(self.per_line()) * LINE_BYTES
+    }
+
+    /// The line of a set's counter in a filter at `at`.
+    #[inline]
+    pub fn line(self, at: PhysAddr, set: u64) -> PhysAddr {
+        at.offset(set / self.per_line() * LINE_BYTES)
+    }
+
+    /// The counter of a set in its line.
+    #[inline]
+    pub fn count(self, words: &[u64; 8], set: u64) -> u64 {
+        field(words, set % self.per_line() * u64::from(self.bits), self.bits)
+    }
+
+    /// Writes it.
+    pub fn set_count(self, words: &mut [u64; 8], set: u64, count: u64) {
+        set_field(words, set % self.per_line() * u64::from(self.bits), self.bits, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_tags_of_23_bits_fit_62_bytes_and_keep_apart() {
+        let row = Row { ways: 16, tag_bits: 23 };
+        assert_eq!(row.bits(), 62 * 8);
+        let mut words = [0; 8];
+        let tag = |way: u64| (way * 0x5_1f37 + 7) & 0x7f_ffff;
+        for way in 0..16 {
+            row.write(
+                &mut words,
+                way,
+                metadata(PteFlags { writable: way % 2 == 0, ..PteFlags::default() }),
+                tag(u64::from(way)),
+            );
+        }
+        for way in 0..16 {
+            assert_eq!(row.find(&words, tag(u64::from(way))), Some(way));
+            assert_eq!(flags(row.metadata(&words, way)).writable, way % 2 == 0);
+        }
+        row.write(&mut words, 7, 0, 0);
+        assert_eq!((row.find(&words, tag(7)), row.find(&words, tag(8))), (None, Some(8)));
+        assert_eq!(row.metadata_word(PhysAddr(0x1000), 11), (PhysAddr(0x1008), 24));
+    }
+
+    #[test]
+    fn counters_of_a_full_set_fit_and_lie_in_one_line() {
+        let filter = Filter::new(16);
+        assert_eq!((filter.bits, filter.per_line(), filter.bytes(8192)), (5, 102, 81 * 64));
+        let mut words = [0; 8];
+        for set in 0..102 {
+            filter.set_count(&mut words, set, set % 17);
+        }
+        for set in 0..102 {
+            assert_eq!(filter.count(&words, set), set % 17);
+        }
+        assert_eq!(filter.line(PhysAddr(0), 102), PhysAddr(64));
+        assert_eq!(Filter::new(4).bits, 3);
+    }
+}

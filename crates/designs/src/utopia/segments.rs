@@ -1,0 +1,200 @@
+//! RestSegs: their memory, the global tag array of each, and who is where (Utopia Sec. 5.1, 5.6). Placement and tables share them.
+
+use super::rows::{ACCESSED, Filter, Row, VALID};
+use super::{SetHash, UtopiaSpec};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_hardware::ReplacementState;
+use ambulator_memory::{BuddyAllocator, PhysicalMemory};
+use std::collections::BTreeMap;
+
+/// A RestSeg as it is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Its pages.
+    pub page: PageSize,
+    /// Sets, a power of two.
+    pub sets: u64,
+    /// Ways of a set.
+    pub ways: u32,
+    /// How page numbers become sets.
+    pub hash: SetHash,
+    /// Rows of its tag arrays.
+    pub row: Row,
+    /// Its set filters.
+    pub filter: Filter,
+}
+
+impl Shape {
+    /// Set and tag of the page that holds `va`.
+    #[inline]
+    pub fn set_and_tag(&self, va: VirtAddr) -> (u64, u64) {
+        self.hash.set_and_tag(va.0 >> self.page.shift(), self.sets)
+    }
+
+    /// 4 KiB frames.
+    pub fn frames(&self) -> u64 {
+        self.sets * u64::from(self.ways) * self.page.frames()
+    }
+
+    /// The first frame of a way.
+    #[inline]
+    pub fn frame(&self, base: Pfn, set: u64, way: u32) -> Pfn {
+        base.offset((set * u64::from(self.ways) + u64::from(way)) * self.page.frames())
+    }
+
+    /// Bytes of a process's tag array, and of its set filter.
+    pub fn array_bytes(&self) -> (u64, u64) {
+        (self.sets * LINE_BYTES, self.filter.bytes(self.sets))
+    }
+}
+
+/// A word of the global tag array: whose page a way holds. Bit 63 valid, 18 bits of process, 45 of page number.
+fn owner_word(process: ProcessId, page: u64) -> u64 {
+    1 << 63 | u64::from(process.0 & 0x3_ffff) << 45 | page & ((1 << 45) - 1)
+}
+
+fn owner_of(word: u64) -> Option<(ProcessId, u64)> {
+    (word >> 63 != 0).then_some((ProcessId((word >> 45 & 0x3_ffff) as u32), word & ((1 << 45) - 1)))
+}
+
+/// A RestSeg.
+pub struct Segment {
+    /// How it is configured.
+    pub shape: Shape,
+    /// Its first frame.
+    pub base: Pfn,
+    /// The global tag array: a word for each way.
+    tags: PhysAddr,
+    replacement: ReplacementState,
+    /// 4 KiB frames in use of each way: a large page may go in pieces.
+    used: Vec<u32>,
+    /// Ways in use.
+    pub taken: u64,
+}
+
+/// Where a process's arrays of a RestSeg are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrays {
+    /// The tag array: a line for each set.
+    pub tar: PhysAddr,
+    /// The set filter.
+    pub sf: PhysAddr,
+}
+
+/// All RestSegs of a machine.
+pub struct Segments {
+    shapes: Vec<Shape>,
+    replacement: ambulator_hardware::Replacement,
+    /// Empty until they have been reserved.
+    pub list: Vec<Segment>,
+    /// The arrays of each process, one for each RestSeg.
+    pub arrays: BTreeMap<ProcessId, Vec<Arrays>>,
+}
+
+impl Segments {
+    /// RestSegs of a validated spec, not yet reserved.
+    pub fn new(spec: &UtopiaSpec) -> Segments {
+        Segments { shapes: spec.shapes(), replacement: spec.replacement, list: Vec::new(), arrays: BTreeMap::new() }
+    }
+
+    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False if it is not there.
+    pub fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
+        if !self.list.is_empty() {
+            return true;
+        }
+        for shape in self.shapes.clone() {
+            let ways = shape.sets * u64::from(shape.ways);
+            let Some(base) = frames.allocate_run(shape.frames(), shape.page.order()) else { return false };
+            let Some(tags) = frames.allocate_run((ways * 8).div_ceil(FRAME_BYTES), 0) else { return false };
+            self.list.push(Segment {
+                shape,
+                base,
+                tags: tags.start(),
+                replacement: ReplacementState::new(self.replacement, shape.sets as usize, shape.ways as usize, 1),
+                used: vec![0; ways as usize],
+                taken: 0,
+            });
+        }
+        true
+    }
+
+    /// The RestSeg, set and way of a frame, and the frame's place within the way.
+    pub fn locate(&self, frame: Pfn) -> Option<(usize, u64, u32, u64)> {
+        self.list.iter().enumerate().find_map(|(at, segment)| {
+            let within = frame.0.checked_sub(segment.base.0).filter(|within| *within < segment.shape.frames())?;
+            let (way, rest) = (within / segment.shape.page.frames(), within % segment.shape.page.frames());
+            let ways = u64::from(segment.shape.ways);
+            Some((at, way / ways, (way % ways) as u32, rest))
+        })
+    }
+
+    fn of_size(&self, size: PageSize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.list.len()).filter(move |at| self.list[*at].shape.page == size)
+    }
+
+    /// Takes a free way for a page.
+    pub fn take(&mut self, process: ProcessId, page: Page, memory: &mut PhysicalMemory) -> Option<Pfn> {
+        let candidates: Vec<usize> = self.of_size(page.size).collect();
+        for at in candidates {
+            let segment = &mut self.list[at];
+            let (set, _) = segment.shape.set_and_tag(page.start);
+            let first = set * u64::from(segment.shape.ways);
+            let free = (0..segment.shape.ways).find(|way| segment.used[(first + u64::from(*way)) as usize] == 0);
+            if let Some(way) = free {
+                let number = first + u64::from(way);
+                segment.used[number as usize] = page.size.frames() as u32;
+                segment.taken += 1;
+                segment.replacement.fill(set as usize, way as usize);
+                memory.write(segment.tags.offset(number * 8), owner_word(process, page.start.0 >> page.size.shift()));
+                return Some(segment.shape.frame(segment.base, set, way));
+            }
+        }
+        None
+    }
+
+    /// Frames of a RestSeg come back; false if they are of none.
+    pub fn give_back(&mut self, frame: Pfn, size: PageSize) -> bool {
+        let Some((at, set, way, _)) = self.locate(frame) else { return false };
+        let segment = &mut self.list[at];
+        let number = (set * u64::from(segment.shape.ways) + u64::from(way)) as usize;
+        segment.used[number] -= size.frames() as u32;
+        segment.taken -= u64::from(segment.used[number] == 0);
+        true
+    }
+
+    /// The pages of a full set, in the order in which the replacement policy would have them go. Accessed bits tell it what has been used since it was
+    /// asked last; they are cleared. Empty where a way is free.
+    pub fn victims(&mut self, page: Page, memory: &mut PhysicalMemory) -> Vec<(ProcessId, Page)> {
+        let candidates: Vec<usize> = self.of_size(page.size).collect();
+        let mut victims = Vec::new();
+        for at in candidates {
+            let arrays = &self.arrays;
+            let segment = &mut self.list[at];
+            let (set, _) = segment.shape.set_and_tag(page.start);
+            let (first, ways) = (set * u64::from(segment.shape.ways), segment.shape.ways);
+            if (0..ways).any(|way| segment.used[(first + u64::from(way)) as usize] == 0) {
+                return Vec::new();
+            }
+            let owner = |way: u32| owner_of(memory.read(segment.tags.offset((first + u64::from(way)) * 8)));
+            let owners: Vec<Option<(ProcessId, u64)>> = (0..ways).map(owner).collect();
+            for (way, owner) in (0..ways).zip(&owners) {
+                let Some(own) = owner.and_then(|(process, _)| arrays.get(&process)) else { continue };
+                let line = own[at].tar.offset(set * LINE_BYTES);
+                let (word, shift) = segment.shape.row.metadata_word(line, way);
+                let seen = memory.read(word);
+                let metadata = (seen >> shift) as u8;
+                if metadata & VALID != 0 && metadata & ACCESSED != 0 {
+                    segment.replacement.touch(set as usize, way as usize);
+                    memory.write(word, seen & !(u64::from(ACCESSED) << shift));
+                }
+            }
+            let chosen = segment.replacement.victim(set as usize) as u32;
+            for way in (0..ways).map(|i| (chosen + i) % ways) {
+                if let Some((process, number)) = owners[way as usize] {
+                    victims.push((process, Page { start: VirtAddr(number << page.size.shift()), size: page.size }));
+                }
+            }
+        }
+        victims
+    }
+}

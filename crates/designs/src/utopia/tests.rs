@@ -1,0 +1,327 @@
+use super::rows::VALID;
+use super::*;
+use crate::conformance::{TestBed, TestPort};
+use crate::radix::{RadixFactory, RadixSpec};
+use ambulator_base::{
+    AccessKind, Advice, Counters, Cycle, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr, VmEvent,
+};
+use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
+use ambulator_mmu::{FinishedWalk, Lookaside, TableRegisters, Translation};
+use ambulator_os::{CostTable, Kernel, KernelSpec, Mapping, OsError, PageSizePolicy, PteFlags};
+use std::collections::BTreeMap;
+
+const MEMORY: u64 = 128 << 20;
+const START: u64 = 0x5555_4000_0000;
+const LEN: u64 = 24 << 20;
+
+/// A RestSeg of 2 MiB for 4 KiB pages, and one of 16 MiB for huge pages.
+fn small() -> UtopiaSpec {
+    let segments = vec![
+        RestSegSpec { bytes: 2 << 20, page_bytes: 4096, ways: 8 },
+        RestSegSpec { bytes: 16 << 20, page_bytes: 2 << 20, ways: 4 },
+    ];
+    UtopiaSpec { segments, ..UtopiaSpec::default() }
+}
+
+struct Rig {
+    kernel: Kernel,
+    segments: Arc<Mutex<Segments>>,
+    random: Random,
+}
+
+impl Rig {
+    fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
+        assert_eq!(spec.validate("u"), Vec::<String>::new());
+        let segments = Arc::new(Mutex::new(Segments::new(spec)));
+        let tables = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(&segments));
+        let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
+        assert!(segments.lock().unwrap().reserve(&mut frames));
+        let kernel_spec = KernelSpec { page_size_policy: policy, swap_bytes: swap, ..KernelSpec::default() };
+        let memory = PhysicalMemory::new(MEMORY).unwrap();
+        let kernel =
+            Kernel::new(&kernel_spec, CostTable::default(), memory, frames, Box::new(tables), Box::new(placement));
+        Rig { kernel, segments, random: Random::new(seed) }
+    }
+
+    /// Every page is in one segment; counters, tags, the global tag array and the truth agree; no frame has two owners that do not share it.
+    fn check(&self) {
+        // The kernel's own check: every page's entry is the truth's, the table has as many entries as there are pages (a page in two segments
+        // would be two), each frame has the owners that are counted.
+        self.kernel.check().unwrap();
+        let segments = self.segments.lock().unwrap();
+        let mut in_use: BTreeMap<(usize, u64, u32), u64> = BTreeMap::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for process in self.kernel.live_processes() {
+            let mut homes = 0;
+            self.kernel.for_each_page(process, |page, truth| {
+                for i in 0..page.size.frames() {
+                    let frame = Pfn(truth.frame().0 + i);
+                    if let Some((at, set, way, _)) = segments.locate(frame)
+                        && seen.insert(frame)
+                    {
+                        *in_use.entry((at, set, way)).or_default() += 1;
+                    }
+                }
+                if let Some((at, set, way, 0)) = segments.locate(truth.frame()) {
+                    let shape = segments.list[at].shape;
+                    let (own_set, tag) = shape.set_and_tag(page.start);
+                    if shape.page == page.size && own_set == set {
+                        homes += 1;
+                        let row = self.kernel.memory.line(segments.arrays[&process][at].tar.offset(set * LINE_BYTES));
+                        assert_eq!(shape.row.find(&row, tag), Some(way), "{page:?} of {process}");
+                    }
+                }
+            });
+            let mut valid = 0;
+            for (at, segment) in segments.list.iter().enumerate() {
+                let (shape, arrays) = (segment.shape, segments.arrays[&process][at]);
+                for set in 0..shape.sets {
+                    let row = self.kernel.memory.line(arrays.tar.offset(set * LINE_BYTES));
+                    let ways = (0..shape.ways).filter(|&way| shape.row.metadata(&row, way) & VALID != 0).count() as u64;
+                    let filter = self.kernel.memory.line(shape.filter.line(arrays.sf, set));
+                    assert_eq!(shape.filter.count(&filter, set), ways, "{process}, RestSeg {at}, set {set}");
+                    valid += ways;
+                }
+            }
+            assert_eq!(valid, homes, "tags and pages of {process}");
+        }
+        for (at, segment) in segments.list.iter().enumerate() {
+            let used = in_use.keys().filter(|(own, ..)| *own == at).count() as u64;
+            assert_eq!(segment.taken, used, "ways in use of RestSeg {at}");
+        }
+    }
+
+    fn event(&mut self, process: ProcessId, event: VmEvent) {
+        match self.kernel.event(process, &event) {
+            Ok(()) | Err(OsError::BadCall(_) | OsError::Segfault { .. }) => {}
+            Err(error) => assert!(error.is_outcome(), "{error}"),
+        }
+    }
+
+    fn at(&mut self) -> VirtAddr {
+        VirtAddr(START + self.random.below(LEN))
+    }
+
+    fn step(&mut self, live: &mut Vec<ProcessId>) {
+        let process = live[self.random.below(live.len() as u64) as usize];
+        let start = self.at().align_down(PageSize::SIZE_4K);
+        let len = if self.random.chance(0.3) { 2 << 20 } else { 4096 * (1 + self.random.below(64)) };
+        let protection = if self.random.chance(0.2) { Protection::READ } else { Protection::READ_WRITE };
+        match self.random.below(20) {
+            0 | 1 => self.event(process, VmEvent::Map { start, len, protection, kind: MapKind::Anonymous }),
+            2 => self.event(process, VmEvent::Unmap { start, len }),
+            3 => self.event(process, VmEvent::Protect { start, len, protection }),
+            4 => {
+                let new = self.at().align_down(PageSize::SIZE_4K);
+                self.event(process, VmEvent::Remap { old: start, old_len: len, new, new_len: len });
+            }
+            5 => self.event(process, VmEvent::Advise { start, len, advice: Advice::DontNeed }),
+            6 | 7 => self.event(process, VmEvent::Touch { start, len, write: true }),
+            8 if live.len() < 4 => {
+                if let Ok(child) = self.kernel.fork(process) {
+                    live.push(child);
+                }
+            }
+            9 if live.len() > 1 => {
+                self.event(process, VmEvent::Exit { process });
+                live.retain(|own| *own != process);
+            }
+            10..=14 => {
+                // Somewhere where something is, if that is found soon.
+                let near: Vec<VirtAddr> = (0..30).map(|_| self.at()).collect();
+                let there = near.iter().copied().find(|va| self.kernel.truth(process, *va).present());
+                let va = there.unwrap_or(near[0]);
+                match self.kernel.propose(process, va) {
+                    Ok(moved) => {
+                        let frame = self.kernel.truth(process, va).frame();
+                        assert!(!moved || self.segments.lock().unwrap().locate(frame).is_some());
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            _ => {
+                let (va, store) = (self.at(), self.random.chance(0.5));
+                let access = if store { AccessKind::Store } else { AccessKind::Load };
+                match self.kernel.fault(process, va, access) {
+                    Ok(_) | Err(OsError::Segfault { .. }) => {}
+                    Err(error) => assert!(error.is_outcome(), "{error}"),
+                }
+            }
+        }
+        self.kernel.take_shootdowns(&mut Vec::new());
+    }
+}
+
+#[test]
+fn a_page_is_in_one_segment_whatever_happens() {
+    let restrictive = UtopiaSpec { restrictive_only: true, migration: false, ..small() };
+    let hashed = |hash| UtopiaSpec { hash, ..small() };
+    let lazy = UtopiaSpec { fault_allocation: false, ..small() };
+    let cases = [
+        (small(), PageSizePolicy::Never, 0),
+        (small(), PageSizePolicy::Always, 0),
+        (small(), PageSizePolicy::Khugepaged, 0),
+        (small(), PageSizePolicy::Reservation, 8 << 20),
+        (lazy, PageSizePolicy::Always, 0),
+        (hashed(SetHash::Mersenne), PageSizePolicy::Always, 0),
+        (hashed(SetHash::PrimeDisplacement), PageSizePolicy::Never, 8 << 20),
+        (hashed(SetHash::Xor), PageSizePolicy::Always, 0),
+        (restrictive, PageSizePolicy::Never, 64 << 20),
+    ];
+    for (number, (spec, policy, swap)) in cases.into_iter().enumerate() {
+        for seed in 0..3 {
+            let mut rig = Rig::new(&spec, policy, swap, 31 * number as u64 + seed);
+            let mut live = vec![rig.kernel.spawn().unwrap()];
+            let map = VmEvent::Map {
+                start: VirtAddr(START),
+                len: LEN,
+                protection: Protection::READ_WRITE,
+                kind: MapKind::Anonymous,
+            };
+            rig.event(live[0], map);
+            for step in 0..600 {
+                rig.step(&mut live);
+                if step % 20 == 0 {
+                    rig.check();
+                }
+            }
+            rig.check();
+            let (moved_in, moved_out) = (rig.kernel.counters.migrations_in, rig.kernel.counters.migrations_out);
+            if policy == PageSizePolicy::Never && !spec.restrictive_only {
+                assert!(moved_in > 0 && moved_out > 10, "case {number}: {moved_in} in, {moved_out} out");
+            }
+            for process in live {
+                rig.event(process, VmEvent::Exit { process });
+            }
+            assert!(rig.segments.lock().unwrap().list.iter().all(|segment| segment.taken == 0), "case {number}");
+        }
+    }
+}
+
+fn registers(table: &dyn PageTable) -> TableRegisters {
+    TableRegisters(table.lookaside_registers())
+}
+
+/// A table with one page in a RestSeg at `page`, and the walker that sees it.
+fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Box<dyn PageTable>, RestSegWalker, Mapping) {
+    let mut bed = TestBed::new(MEMORY).unwrap();
+    let segments = Arc::new(Mutex::new(Segments::new(spec)));
+    let mut factory = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(&segments));
+    let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+    let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
+    let frame = segments.lock().unwrap().take(ProcessId(0), page, &mut bed.memory).unwrap();
+    let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
+    let mapping = Mapping { page, frame, flags };
+    table.map(mapping, &mut bed.os()).unwrap();
+    let mut walker = RestSegWalker::new(spec, None);
+    walker.load_registers(Asid(1), &registers(&*table));
+    (bed, table, walker, mapping)
+}
+
+#[test]
+fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
+    let spec = small();
+    let (mut bed, table, mut walker, mapping) = one_page(&spec, 700);
+    let probe = |walker: &mut RestSegWalker, va: VirtAddr, now: u64, bed: &mut TestBed| {
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        let answer = walker.probe(va, AccessKind::Store, Cycle(now), &mut port);
+        (answer, port.loads.len())
+    };
+    let va = mapping.page.start.offset(5);
+    let (cold, loads) = probe(&mut walker, va, 0, &mut bed);
+    let found = cold.found.unwrap();
+    assert_eq!((found.frame, found.dirty, cold.ready, cold.holds_walk), (mapping.frame, true, Cycle(102), true));
+    // The second RestSeg was not asked: the page is in the first.
+    assert_eq!(loads, 2);
+    let (warm, loads) = probe(&mut walker, va, 1000, &mut bed);
+    assert_eq!((warm.ready, loads), (Cycle(1002), 0));
+    // Accessed and dirty are in the row, where the kernel reads them.
+    let seen = table.lookup(va, &bed.memory).unwrap().flags;
+    assert!(seen.accessed && seen.dirty);
+    // An empty set of a line that the cache has: no tags are asked for.
+    let before = walker.counters.clone();
+    let (none, _) = probe(&mut walker, VirtAddr(701 << 12), 2000, &mut bed);
+    assert_eq!(none.found, None);
+    assert_eq!(walker.counters.filtered - before.filtered, 2, "both RestSegs");
+    assert_eq!(walker.counters.tar_hits + walker.counters.tar_misses, 2);
+}
+
+#[test]
+fn lines_that_the_kernel_changes_leave_the_caches() {
+    let spec = small();
+    let (mut bed, mut table, mut walker, mapping) = one_page(&spec, 700);
+    let found = |walker: &mut RestSegWalker, bed: &mut TestBed, now: u64| {
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        walker.probe(mapping.page.start, AccessKind::Load, Cycle(now), &mut port).found
+    };
+    assert!(found(&mut walker, &mut bed, 0).unwrap().writable);
+    table.set_flags(mapping.page, PteFlags { writable: false, ..mapping.flags }, &mut bed.os());
+    walker.load_registers(Asid(1), &registers(&*table));
+    assert!(!found(&mut walker, &mut bed, 1000).unwrap().writable);
+    // Another process runs meanwhile; the page goes; then many change at once.
+    walker.load_registers(Asid(2), &TableRegisters(vec![0; 1 + 2 * super::table::RECENT + 1]));
+    table.unmap(mapping.page, &mut bed.os()).unwrap();
+    walker.load_registers(Asid(1), &registers(&*table));
+    assert_eq!(found(&mut walker, &mut bed, 2000), None);
+    for _ in 0..3 {
+        table.map(mapping, &mut bed.os()).unwrap();
+        table.unmap(mapping.page, &mut bed.os()).unwrap();
+    }
+    table.map(mapping, &mut bed.os()).unwrap();
+    walker.load_registers(Asid(1), &registers(&*table));
+    assert!(found(&mut walker, &mut bed, 3000).is_some());
+}
+
+#[test]
+fn walks_that_are_frequent_and_costly_propose_their_page() {
+    let spec = UtopiaSpec { frequency_threshold: 3, cost_threshold: 4, ..small() };
+    let mut bed = TestBed::new(MEMORY).unwrap();
+    let mut walker = RestSegWalker::new(&spec, None);
+    let at = PhysAddr(0x3008);
+    let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
+    let pte = crate::pte::Pte::leaf(Pfn(77), flags, false);
+    bed.memory.write(at, pte.0);
+    let found: Translation = pte.translation(PageSize::SIZE_4K);
+    let va = VirtAddr(0x1000);
+    let mut walk = |dram_loads: u32| {
+        let walk = FinishedWalk { found, entry: Some(at), dram_loads, ready: Cycle(0) };
+        walker.refill(va, &walk, &mut TestPort::new(&mut bed.memory, 100));
+        walker.take_request()
+    };
+    // Often enough, and not yet costly enough; then both.
+    assert_eq!([walk(1), walk(1), walk(1), walk(0)], [None; 4]);
+    assert_eq!(walk(1), Some(va));
+    assert_eq!(bed.memory.read(at) & !(0x7f << 52), pte.0, "only counters have changed");
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said_with_what_would_fit() {
+    let with = |segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() };
+    let said = |segment| with(segment).validate("u").join("\n");
+    let wide = said(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
+    assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
+    let odd = said(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });
+    assert!(odd.contains("268435456 or 536870912 bytes would be"), "{odd}");
+    assert!(
+        said(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`u.segments[0].page_bytes` is 5000")
+    );
+    assert!(said(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments[0].ways` is 0"));
+    // The paper's example: 2 GB, 4 ways, 57 bits of address: tags of 28 bits (Sec. 5.2).
+    let paper = UtopiaSpec { va_bits: 57, ..with(RestSegSpec { bytes: 2 << 30, page_bytes: 4096, ways: 4 }) };
+    assert_eq!((paper.validate("u"), paper.shapes()[0].row.tag_bits), (vec![], 28));
+    let wrong = UtopiaSpec {
+        segments: vec![],
+        frequency_threshold: 8,
+        cost_threshold: 16,
+        sf_cache_bytes: 100,
+        tar_cache_bytes: 1 << 20,
+        restrictive_only: true,
+        fault_allocation: false,
+        ..UtopiaSpec::default()
+    };
+    assert_eq!(wrong.validate("u").len(), 6, "{:?}", wrong.validate("u"));
+    for def in UtopiaWalkerCounters::DEFS.iter().chain(UtopiaPlacementCounters::DEFS).chain(UtopiaUse::DEFS) {
+        assert!(def.meaning.ends_with('.'), "{}", def.name);
+    }
+}

@@ -1,0 +1,279 @@
+//! The hardware half: the RestSeg walker beside the L2 TLB, with its two caches (Utopia Sec. 5.4, 5.7).
+
+use super::UtopiaSpec;
+use super::rows::{ACCESSED, DIRTY, flags};
+use super::segments::{Arrays, Shape};
+use super::table::RECENT;
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
+use ambulator_hardware::{Replacement, SetArray};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+
+ambulator_base::counters! {
+    /// What a RestSeg walker counts.
+    pub struct UtopiaWalkerCounters {
+        /// L1 TLB misses for which it walked.
+        walks: Events,
+        /// Of these, pages found in a RestSeg.
+        hits: Events,
+        /// Look-ups of set filters that their cache held.
+        sf_hits: Events,
+        /// Look-ups of set filters that went to memory.
+        sf_misses: Events,
+        /// Look-ups of tag arrays that their cache held.
+        tar_hits: Events,
+        /// Look-ups of tag arrays that went to memory.
+        tar_misses: Events,
+        /// Sets that the filter said are empty.
+        filtered: Events,
+        /// Cycles from a walk's start to its answer.
+        walk_cycles: Cycles,
+        /// Of these, cycles of walks that found their page.
+        hit_cycles: Cycles,
+        /// Lines dropped from both caches, since the kernel changed them.
+        flushed: Events,
+        /// Pages that the counters in their entries proposed for migration.
+        proposed: Events,
+    }
+}
+
+/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their loads from DRAM. Bits 52 to 58.
+const FREQUENCY_AT: u32 = 52;
+const FREQUENCY_MOST: u64 = 7;
+const COST_AT: u32 = 55;
+const COST_MOST: u64 = 15;
+
+#[derive(Clone, Copy)]
+struct Line {
+    words: [u64; 8],
+    ready: Cycle,
+}
+
+/// A cache of lines of tag arrays or set filters.
+struct LineCache(Option<SetArray<Line>>);
+
+impl LineCache {
+    fn new(bytes: u64) -> LineCache {
+        let lines = (bytes / LINE_BYTES) as usize;
+        LineCache((lines > 0).then(|| SetArray::new(1, lines, Replacement::Lru)))
+    }
+
+    fn drop_line(&mut self, at: u64) -> bool {
+        self.0.as_mut().is_some_and(|lines| lines.remove(0, at / LINE_BYTES).is_some())
+    }
+
+    fn clear(&mut self) {
+        self.0.iter_mut().for_each(SetArray::clear);
+    }
+
+    /// The line at `at`, when it is there, and whether the cache held it.
+    fn load(&mut self, at: PhysAddr, now: Cycle, latency: u64, port: &mut dyn MemoryPort) -> (Line, bool) {
+        let looked = now.after(latency);
+        if let Some(line) = self.0.as_mut().and_then(|lines| lines.lookup(0, at.line())) {
+            return (Line { ready: line.ready.max(looked), ..*line }, line.ready <= looked);
+        }
+        let loaded = port.load_line(at, looked);
+        let line = Line { words: loaded.words, ready: loaded.ready };
+        if let Some(lines) = &mut self.0 {
+            lines.insert(0, at.line(), line);
+        }
+        (line, false)
+    }
+}
+
+/// A core's RestSeg walker.
+pub struct RestSegWalker {
+    spec: UtopiaSpec,
+    shapes: Vec<Shape>,
+    asid: Asid,
+    /// Base, tag array and set filter of each RestSeg for the process that runs.
+    places: Vec<(Pfn, Arrays)>,
+    /// Changes that each process's lines in the caches have seen.
+    known: Vec<(Asid, u64)>,
+    filters: LineCache,
+    rows: LineCache,
+    /// A page that is to migrate.
+    request: Option<VirtAddr>,
+    /// What holds pages of the FlexSeg beside it.
+    beside: Option<Box<dyn Lookaside>>,
+    /// What it counted.
+    pub counters: UtopiaWalkerCounters,
+}
+
+impl RestSegWalker {
+    /// A walker with empty caches.
+    pub fn new(spec: &UtopiaSpec, beside: Option<Box<dyn Lookaside>>) -> RestSegWalker {
+        RestSegWalker {
+            shapes: spec.shapes(),
+            asid: Asid(0),
+            places: Vec::new(),
+            known: Vec::new(),
+            filters: LineCache::new(spec.sf_cache_bytes),
+            rows: LineCache::new(spec.tar_cache_bytes),
+            request: None,
+            beside,
+            counters: UtopiaWalkerCounters::default(),
+            spec: spec.clone(),
+        }
+    }
+
+    /// A walk of one RestSeg: its answer and when it is known.
+    fn walk(
+        &mut self,
+        at: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle) {
+        let (shape, (base, arrays)) = (self.shapes[at], self.places[at]);
+        let (set, tag) = shape.set_and_tag(va);
+        let latency = self.spec.cache_latency;
+        let (filter, held) = self.filters.load(shape.filter.line(arrays.sf, set), now, latency, port);
+        self.counters.sf_hits += u64::from(held);
+        self.counters.sf_misses += u64::from(!held);
+        let count = shape.filter.count(&filter.words, set);
+        if held && count == 0 {
+            // Tag matching is dropped before it reaches memory.
+            self.counters.filtered += 1;
+            return (None, filter.ready);
+        }
+        let line = arrays.tar.offset(set * LINE_BYTES);
+        let (row, row_held) = self.rows.load(line, now, latency, port);
+        if count == 0 {
+            self.counters.filtered += 1;
+            return (None, filter.ready);
+        }
+        self.counters.tar_hits += u64::from(row_held);
+        self.counters.tar_misses += u64::from(!row_held);
+        let ready = filter.ready.max(row.ready);
+        let Some(way) = shape.row.find(&row.words, tag) else { return (None, ready) };
+        let mut metadata = shape.row.metadata(&row.words, way);
+        let dirties = access == AccessKind::Store && flags(metadata).writable;
+        let missing = (ACCESSED | if dirties { DIRTY } else { 0 }) & !metadata;
+        if missing != 0 {
+            let (word, shift) = shape.row.metadata_word(line, way);
+            port.update(word, u64::from(missing) << shift, ready);
+            metadata |= missing;
+            if let Some(kept) = self.rows.0.as_mut().and_then(|lines| lines.peek_mut(0, line.line())) {
+                kept.words[way as usize / 8] |= u64::from(missing) << shift;
+            }
+        }
+        let rights = flags(metadata);
+        let found = Translation {
+            frame: shape.frame(base, set, way),
+            size: shape.page,
+            writable: rights.writable,
+            executable: rights.executable,
+            dirty: rights.dirty,
+            ranged: false,
+        };
+        (Some(found), ready)
+    }
+}
+
+impl Lookaside for RestSegWalker {
+    fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        self.asid = asid;
+        let word = |at: usize| registers.0.get(at).copied().unwrap_or(0);
+        let changes = word(0);
+        let known = match self.known.iter_mut().find(|(own, _)| *own == asid) {
+            Some((_, known)) => std::mem::replace(known, changes),
+            None => {
+                self.known.push((asid, changes));
+                changes
+            }
+        };
+        if changes.wrapping_sub(known) > RECENT as u64 {
+            self.filters.clear();
+            self.rows.clear();
+        } else {
+            for change in known..changes {
+                let at = 1 + 2 * (change as usize % RECENT);
+                let dropped = [self.rows.drop_line(word(at)), self.filters.drop_line(word(at + 1))];
+                self.counters.flushed += dropped.into_iter().filter(|dropped| *dropped).count() as u64;
+            }
+        }
+        let first = 2 + 2 * RECENT;
+        let place = |at: usize| {
+            let at = first + 3 * at;
+            (Pfn(word(at)), Arrays { tar: PhysAddr(word(at + 1)), sf: PhysAddr(word(at + 2)) })
+        };
+        self.places = (0..word(first - 1) as usize).map(place).collect();
+        if let Some(beside) = &mut self.beside {
+            let rest = registers.0.get(first + 3 * self.places.len()..).unwrap_or_default();
+            beside.load_registers(asid, &TableRegisters(rest.to_vec()));
+        }
+    }
+
+    fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer {
+        self.counters.walks += 1;
+        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
+        for at in 0..self.places.len() {
+            let (found, ready) = self.walk(at, va, access, now, port);
+            if found.is_some() {
+                answer = LookasideAnswer { found, ready, holds_walk: true };
+                self.counters.hits += 1;
+                self.counters.hit_cycles += ready.since(now);
+                break;
+            }
+            answer.ready = answer.ready.max(ready);
+        }
+        self.counters.walk_cycles += answer.ready.since(now);
+        if let Some(beside) = &mut self.beside {
+            let other = beside.probe(va, access, now, port);
+            if answer.found.is_none() && other.found.is_some() {
+                return other;
+            }
+        }
+        answer
+    }
+
+    /// The page is in the FlexSeg: its entry counts the walk and its loads from DRAM (Sec. 5.5).
+    fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
+        if let Some(beside) = &mut self.beside {
+            beside.refill(va, walk, port);
+        }
+        if !self.spec.migration || !self.shapes.iter().any(|shape| shape.page == walk.found.size) {
+            return;
+        }
+        let Some(at) = walk.entry else { return };
+        let word = port.peek_line(at)[at.0 as usize % LINE_BYTES as usize / 8];
+        let frequency = ((word >> FREQUENCY_AT & FREQUENCY_MOST) + 1).min(FREQUENCY_MOST);
+        let cost = ((word >> COST_AT & COST_MOST) + u64::from(walk.dram_loads)).min(COST_MOST);
+        let mask = FREQUENCY_MOST << FREQUENCY_AT | COST_MOST << COST_AT;
+        port.replace(at, mask, frequency << FREQUENCY_AT | cost << COST_AT, walk.ready);
+        if frequency >= self.spec.frequency_threshold && cost >= self.spec.cost_threshold {
+            self.counters.proposed += 1;
+            self.request = Some(va);
+        }
+    }
+
+    fn take_request(&mut self) -> Option<VirtAddr> {
+        self.request.take()
+    }
+
+    fn invalidate(&mut self, what: Invalidation) {
+        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address spaces.
+        if !matches!(what, Invalidation::Page { .. }) {
+            self.filters.clear();
+            self.rows.clear();
+        }
+        if let Some(beside) = &mut self.beside {
+            beside.invalidate(what);
+        }
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+        if let Some(beside) = &self.beside {
+            beside.report(&format!("{prefix}.beside"), sink);
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+        if let Some(beside) = &mut self.beside {
+            beside.reset_counters();
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Pages move between frames: out of a placement's segments to make room, and into them where hardware found that it is worth it.
+
+use crate::kernel::{Kernel, process_mut};
+use crate::{Mapping, OsError, PlaceRequest, Truth};
+use ambulator_base::{Asid, Page, Pfn, ProcessId, VirtAddr};
+
+/// A page that has moved. Its copy runs beside the program; whoever wants the page waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Whose page.
+    pub asid: Asid,
+    /// Which.
+    pub page: Page,
+    /// First frame of where it was.
+    pub from: Pfn,
+    /// First frame of where it is.
+    pub to: Pfn,
+}
+
+impl Kernel {
+    /// Moves what has moved since the last call into `into`.
+    pub fn take_migrations(&mut self, into: &mut Vec<Migration>) {
+        into.append(&mut self.migrations);
+    }
+
+    /// Makes room for a page where the placement would put it, if that place is taken.
+    pub(crate) fn make_room(&mut self, request: &PlaceRequest, migrates: bool) -> Result<(), OsError> {
+        let (placement, mut context) = self.place_context();
+        let victims = placement.victims(request, migrates, &mut context);
+        if victims.is_empty() {
+            return Ok(());
+        }
+        let to_swap = placement.victims_to_swap();
+        for (process, page) in victims {
+            if (process, page) == (request.process, request.page) || !self.may_move(process, page) {
+                continue;
+            }
+            if to_swap {
+                if self.can_swap() {
+                    self.swap_out(process, page)?;
+                    return Ok(());
+                }
+                continue;
+            }
+            let Some(frame) = self.frames.allocate(page.size.order()) else { return Ok(()) };
+            if self.migrate(process, page, frame)? {
+                self.counters.migrations_out += 1;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a page is there, as large as that, in a frame of the placement's, and nobody shares it.
+    fn may_move(&self, process: ProcessId, page: Page) -> bool {
+        if !self.is_alive(process) {
+            return false;
+        }
+        let truth = self.truth(process, page.start);
+        truth.present()
+            && truth.size() == page.size
+            && self.placement.owns(truth.frame())
+            && !self.is_shared(truth.frame(), page.size)
+    }
+
+    /// Moves a page to other frames, which the caller has taken. False, and the frames are free again, if its table has no room for it there.
+    fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
+        let copy_on_write = self.truth(process, page.start).copy_on_write();
+        let entry = self.unmap_page(process, page)?;
+        if self.try_map_page(process, Mapping { frame: to, ..entry }, copy_on_write).is_err() {
+            self.give_back(to, page.size);
+            self.restore_page(process, entry, copy_on_write)?;
+            return Ok(false);
+        }
+        self.release_frames(entry.frame, page.size);
+        let asid = self.process(process).asid;
+        self.migrations.push(Migration { asid, page, from: entry.frame, to });
+        Ok(true)
+    }
+
+    /// Writes a base page to swap; a larger one is split first.
+    fn swap_out(&mut self, process: ProcessId, page: Page) -> Result<(), OsError> {
+        let page = if page.size > ambulator_base::PageSize::SIZE_4K {
+            self.split(process, page.start)?;
+            self.mapped_page(process, page.start)
+        } else {
+            page
+        };
+        let entry = self.unmap_page(process, page)?;
+        self.release_frames(entry.frame, page.size);
+        self.counters.swap_outs += 1;
+        self.swap_used += 1;
+        self.ledger.charge(crate::LedgerCause::Swap, self.costs.swap_out);
+        process_mut!(self, process).pages.set(page.start.vpn(), Truth::in_swap());
+        Ok(())
+    }
+
+    /// Hardware proposes that the page of `va` move into a segment of the placement. Whether it did: it may be there already, be shared, or find no room.
+    ///
+    /// # Errors
+    /// A table that did not keep its word.
+    pub fn propose(&mut self, process: ProcessId, va: VirtAddr) -> Result<bool, OsError> {
+        self.alive(process)?;
+        let truth = self.truth(process, va);
+        if !truth.present() {
+            return Ok(false);
+        }
+        let page = Page::containing(va, truth.size());
+        let frame = self.truth(process, page.start).frame();
+        let Some(vma) = self.process(process).vmas.find(va).copied() else { return Ok(false) };
+        let number = page.start.0 >> ambulator_base::PageSize::SIZE_2M.shift();
+        let reserved = self.process(process).reservations.contains_key(&number);
+        if reserved || self.placement.owns(frame) || self.is_shared(frame, page.size) {
+            return Ok(false);
+        }
+        let asid = self.process(process).asid;
+        let request = PlaceRequest { process, asid, page, vma_start: vma.start, vma_end: vma.end };
+        self.make_room(&request, true)?;
+        let (placement, mut context) = self.place_context();
+        let Some(to) = placement.place_again(&request, &mut context) else { return Ok(false) };
+        let moved = self.migrate(process, page, to)?;
+        self.counters.migrations_in += u64::from(moved);
+        Ok(moved)
+    }
+}
