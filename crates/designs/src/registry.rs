@@ -9,6 +9,7 @@ use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
+use crate::pom_tlb::{PomLookaside, PomSpec, PomTlb};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
@@ -110,6 +111,8 @@ pub enum LookasideKind {
     DirectSegment,
     /// A TLB whose entries hold eight neighbouring pages in one cluster of frames.
     ClusteredTlb,
+    /// A very large TLB in main memory, looked up between the L2 TLB and the walk.
+    PomTlb,
     /// Utopia's RestSegs: pages of sets, found by their tags.
     RestSegs,
 }
@@ -125,6 +128,8 @@ pub struct LookasideSpec {
     pub rmm: RmmSpec,
     /// Settings of `clustered-tlb`.
     pub clustered: ClusteredSpec,
+    /// Settings of `pom-tlb`.
+    pub pom: PomSpec,
     /// RestSegs, their structures and caches, and who goes into them (Utopia).
     pub utopia: UtopiaSpec,
 }
@@ -225,6 +230,7 @@ impl DesignSpec {
             ));
         }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
+        wrong.extend(self.lookaside.pom.validate(&format!("{at}.lookaside.pom")));
         wrong.extend(self.lookaside.utopia.validate(&format!("{at}.lookaside.utopia")));
         let (walked, placed) =
             (self.lookaside.kind == LookasideKind::RestSegs, self.placement.kind == PlacementKind::RestSegs);
@@ -341,6 +347,13 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
             tables = Box::new(RangedFactory::for_segment(tables, &rmm));
             Box::new(move |_| Some(Box::new(DirectSegment::new(&rmm))))
         }
+        LookasideKind::PomTlb => {
+            let shared = Arc::new(Mutex::new(PomTlb::new(&spec.lookaside.pom)));
+            let reserved = Arc::clone(&shared);
+            boot =
+                Some(Box::new(move |frames| reserved.lock().unwrap_or_else(PoisonError::into_inner).reserve(frames)));
+            Box::new(move |_| Some(Box::new(PomLookaside::new(Arc::clone(&shared)))))
+        }
         LookasideKind::RestSegs => {
             if utopia.ranges {
                 tables = Box::new(RangedFactory::new(tables, &rmm));
@@ -453,6 +466,12 @@ pub fn list() -> &'static [DesignInfo] {
             socket: "lookaside",
             about: "entries of eight neighbouring pages whose frames are neighbours, in any order",
             paper: "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
+        },
+        DesignInfo {
+            name: "pom-tlb",
+            socket: "lookaside",
+            about: "a TLB of 64K entries in main memory, looked up when the L2 TLB has missed",
+            paper: "Ryoo et al., Rethinking TLB Designs in Virtualized Environments, ISCA 2017",
         },
         DesignInfo {
             name: "rest-segs",

@@ -465,6 +465,9 @@ impl Mmu {
                 if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
                     return self.restricted_hit(va, access, &found, aside.ready, port);
                 }
+                if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
+                    self.second.fill(self.asid, va, &found, aside.ready);
+                }
                 self.first(access).fill_from(va, &found, aside.ready);
                 return Translated::Physical { at: found.physical(va), ready: aside.ready };
             }

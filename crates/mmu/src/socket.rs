@@ -136,6 +136,11 @@ pub trait Lookaside: Send {
         None
     }
 
+    /// Whether what it finds is put into the L2 TLB as well as into the L1 TLB.
+    fn fills_l2(&self) -> bool {
+        false
+    }
+
     /// Whether it is probed only when the L2 TLB has missed (an in-memory TLB), and not beside it.
     fn after_l2(&self) -> bool {
         false

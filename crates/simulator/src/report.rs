@@ -94,6 +94,7 @@ impl Machine {
         put("pages_mapped", footprint.entries as f64);
         put("page_faults", all.get("core.page_faults") as f64);
         put("setup_page_faults", self.setup_faults as f64);
+        put("page_faults_all", (self.setup_faults + all.get("core.page_faults")) as f64);
         put("setup_table_cycles", self.setup_table_cycles as f64);
         put("setup_os_cycles", self.setup_os_cycles as f64);
         put("table_bytes_per_page", share(footprint.bytes, footprint.entries));

@@ -147,6 +147,7 @@ measures! {
     "pages_mapped", "entries", "Present page-table entries at the end.";
     "page_faults", "events", "Page faults in the measured region.";
     "setup_page_faults", "events", "Page faults before it.";
+    "page_faults_all", "events", "Page faults in and before it.";
     "setup_table_cycles", "cycles", "Cycles that the operating system spent before it on contiguous memory and on page tables' upkeep.";
     "setup_os_cycles", "cycles", "All cycles of the operating system before it.";
     "table_bytes_per_page", "bytes", "Bytes of page tables for each present entry.";

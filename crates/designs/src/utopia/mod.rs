@@ -43,18 +43,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A RestSeg.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+/// A RestSeg, in a spec a text: its size, its pages' size, its associativity, such as `512MiB/4KiB/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RestSegSpec {
-    /// Its size.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    /// Its size, bytes.
     pub bytes: u64,
-    /// The size of its pages.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    /// The size of its pages, bytes.
     pub page_bytes: u64,
     /// Its associativity.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "Utopia Table 1"))]
     pub ways: u32,
 }
 
@@ -64,12 +61,45 @@ impl Default for RestSegSpec {
     }
 }
 
+/// Suffixes of sizes, and their powers of two.
+const SUFFIXES: [(&str, u32); 4] = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
+
+impl From<RestSegSpec> for String {
+    fn from(segment: RestSegSpec) -> String {
+        let size = |bytes: u64| {
+            let fits = SUFFIXES.iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+            let (suffix, shift) = fits.unwrap_or(&SUFFIXES[3]);
+            format!("{}{suffix}", bytes >> shift)
+        };
+        format!("{}/{}/{}", size(segment.bytes), size(segment.page_bytes), segment.ways)
+    }
+}
+
+impl TryFrom<String> for RestSegSpec {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<RestSegSpec, String> {
+        let size = |text: &str| {
+            let (suffix, shift) = SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix))?;
+            text.strip_suffix(suffix)?.parse::<u64>().ok()?.checked_mul(1 << shift)
+        };
+        let parts: Vec<&str> = text.split('/').map(str::trim).collect();
+        let read = match parts[..] {
+            [bytes, page, ways] => size(bytes).zip(size(page)).zip(ways.parse().ok()),
+            _ => None,
+        };
+        let ((bytes, page_bytes), ways) =
+            read.ok_or(format!("`{text}` is no RestSeg: write size, page size and ways, such as 512MiB/4KiB/16"))?;
+        Ok(RestSegSpec { bytes, page_bytes, ways })
+    }
+}
+
 /// Settings of Utopia.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UtopiaSpec {
-    /// The RestSegs.
-    #[schemars(extend("x-unit" = "list", "x-source" = "Utopia Table 1"))]
+    /// The RestSegs, one to eight: size, page size and ways of each, such as `512MiB/4KiB/16`.
+    #[schemars(with = "Vec<String>", extend("x-unit" = "size/page/ways", "x-source" = "Utopia Table 1"))]
     pub segments: Vec<RestSegSpec>,
     /// How page numbers become sets.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Sec. 5.2 (modulo)"))]
@@ -92,6 +122,9 @@ pub struct UtopiaSpec {
     /// Whether there is no FlexSeg: what a RestSeg cannot take goes to swap.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Fig. 6"))]
     pub restrictive_only: bool,
+    /// Whether pages found in a RestSeg are put into the L2 TLB, too.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: a translation that is found fills both levels, as any other"))]
+    pub fill_l2: bool,
     /// Whether ranges (RMM) translate pages of the FlexSeg beside the RestSegs; their settings are `design.lookaside.rmm`.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 9: future work"))]
     pub ranges: bool,
@@ -120,6 +153,7 @@ impl Default for UtopiaSpec {
             frequency_threshold: 2,
             cost_threshold: 2,
             restrictive_only: false,
+            fill_l2: true,
             ranges: false,
             sf_cache_bytes: 2048,
             tar_cache_bytes: 2048,
@@ -153,16 +187,16 @@ impl UtopiaSpec {
             wrong.push(format!("`{at}.segments` has {} RestSegs; give 1 to 8", self.segments.len()));
         }
         for (number, segment) in self.segments.iter().enumerate() {
-            let key = format!("{at}.segments[{number}]");
+            let key = format!("{at}.segments`, number {}: `", number + 1);
             let RestSegSpec { bytes, page_bytes, ways } = *segment;
             if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
                 wrong.push(format!(
-                    "`{key}.page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
+                    "`{key}page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
                 ));
                 continue;
             }
             if !(1..=64).contains(&ways) {
-                wrong.push(format!("`{key}.ways` is {ways}; it must be 1 to 64"));
+                wrong.push(format!("`{key}ways` is {ways}; it must be 1 to 64"));
                 continue;
             }
             let set_bytes = page_bytes * u64::from(ways);
@@ -170,7 +204,7 @@ impl UtopiaSpec {
             if sets == 0 || !sets.is_power_of_two() || sets * set_bytes != bytes {
                 let below = 1 << (sets.max(1)).ilog2();
                 wrong.push(format!(
-                    "`{key}.bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in number; {} or {} bytes would be",
+                    "`{key}bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in number; {} or {} bytes would be",
                     below * set_bytes,
                     2 * below * set_bytes
                 ));
@@ -185,7 +219,7 @@ impl UtopiaSpec {
                     sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
                 });
                 wrong.push(format!(
-                    "`{key}.ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a line has {}; {} ways would fit",
+                    "`{key}ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a line has {}; {} ways would fit",
                     row(ways, sets).tag_bits,
                     row(ways, sets).bits(),
                     rows::LINE_BITS,

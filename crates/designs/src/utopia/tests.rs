@@ -303,13 +303,21 @@ fn what_is_wrong_with_a_spec_is_said_with_what_would_fit() {
     assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
     let odd = said(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });
     assert!(odd.contains("268435456 or 536870912 bytes would be"), "{odd}");
-    assert!(
-        said(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`u.segments[0].page_bytes` is 5000")
-    );
-    assert!(said(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments[0].ways` is 0"));
+    assert!(said(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`page_bytes` is 5000"));
+    assert!(said(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments`, number 1: `ways` is 0"));
     // The paper's example: 2 GB, 4 ways, 57 bits of address: tags of 28 bits (Sec. 5.2).
     let paper = UtopiaSpec { va_bits: 57, ..with(RestSegSpec { bytes: 2 << 30, page_bytes: 4096, ways: 4 }) };
     assert_eq!((paper.validate("u"), paper.shapes()[0].row.tag_bits), (vec![], 28));
+    for (text, segment) in [
+        ("512MiB/4KiB/16", RestSegSpec::default()),
+        ("3GiB/2MiB/4", RestSegSpec { bytes: 3 << 30, page_bytes: 2 << 20, ways: 4 }),
+        ("1000/4097/1", RestSegSpec { bytes: 1000, page_bytes: 4097, ways: 1 }),
+    ] {
+        assert_eq!((RestSegSpec::try_from(text.to_owned()), String::from(segment)), (Ok(segment), text.to_owned()));
+    }
+    for text in ["512MiB/4KiB", "x/4KiB/16", "512MiB/4KiB/16/1", "99999999999999999999/4KiB/1", "17179869184GiB/1/1"] {
+        assert!(RestSegSpec::try_from(text.to_owned()).unwrap_err().contains("such as 512MiB/4KiB/16"), "{text}");
+    }
     let wrong = UtopiaSpec {
         segments: vec![],
         frequency_threshold: 8,

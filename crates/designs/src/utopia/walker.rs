@@ -172,6 +172,10 @@ impl RestSegWalker {
 }
 
 impl Lookaside for RestSegWalker {
+    fn fills_l2(&self) -> bool {
+        self.spec.fill_l2
+    }
+
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         self.asid = asid;
         let word = |at: usize| registers.0.get(at).copied().unwrap_or(0);
