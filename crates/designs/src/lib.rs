@@ -17,7 +17,9 @@ pub mod pom_tlb;
 pub mod pte;
 pub mod radix;
 pub(crate) mod registry;
+pub mod revelator;
 pub mod rmm;
+pub mod spec_tlb;
 pub mod tree;
 pub mod utopia;
 

@@ -11,10 +11,15 @@ use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
 use crate::pom_tlb::{PomLookaside, PomSpec, PomTlb};
 use crate::radix::{self, RadixFactory, RadixSpec};
+use crate::revelator::{Engine, HashPlacement, HashedLeavesFactory, RevelatorSpec, Shared as TierShared};
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
+use crate::spec_tlb::{SpecTlb, SpecTlbSpec};
 use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PhysAddr, VirtAddr};
 use ambulator_memory::BuddyAllocator;
-use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
+use ambulator_mmu::{
+    Bus, FrontSide, Invalidation, Lookaside, Speculation, Speculator, TableRegisters, Translation, Walker,
+};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -141,6 +146,12 @@ pub enum SpeculationKind {
     /// Nothing.
     #[default]
     None,
+    /// Revelator's engine: the tiers of the kernel's hash allocation.
+    Revelator,
+    /// The block of the page's neighbours.
+    SpecTlb,
+    /// Where the data is, always.
+    Perfect,
 }
 
 /// The speculation socket.
@@ -150,6 +161,10 @@ pub struct SpeculationSpec {
     /// What guesses on an L2 TLB miss.
     #[schemars(extend("x-unit" = "choice"))]
     pub kind: SpeculationKind,
+    /// Tiers of hash allocation, and what is guessed from them (Revelator).
+    pub revelator: RevelatorSpec,
+    /// Settings of `spec-tlb`.
+    pub spec_tlb: SpecTlbSpec,
 }
 
 /// Where the kernel places pages.
@@ -162,6 +177,9 @@ pub enum PlacementKind {
     /// RMM's eager paging: pages of a whole request at once, in blocks as large as there are; its settings are
     /// `design.lookaside.rmm`.
     Eager,
+    /// Revelator's: the frames that a hash of the page names, tier by tier, then wherever the buddy allocator has room; its settings are
+    /// `design.speculation.revelator`.
+    TieredHash,
     /// Utopia's: into a RestSeg where its set has room or makes some, otherwise wherever the buddy allocator has room; its settings are
     /// `design.lookaside.utopia`.
     RestSegs,
@@ -230,6 +248,8 @@ impl DesignSpec {
             ));
         }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
+        wrong.extend(self.speculation.revelator.validate(&format!("{at}.speculation.revelator")));
+        wrong.extend(self.speculation.spec_tlb.validate(&format!("{at}.speculation.spec_tlb")));
         wrong.extend(self.lookaside.pom.validate(&format!("{at}.lookaside.pom")));
         wrong.extend(self.lookaside.utopia.validate(&format!("{at}.lookaside.utopia")));
         let (walked, placed) =
@@ -329,11 +349,18 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
 pub fn build(spec: &DesignSpec) -> DesignParts {
     let (mut tables, new_walker) = build_table(&spec.page_table);
     let rmm = spec.lookaside.rmm.clone();
+    let (revelator, tiers) = (spec.speculation.revelator.clone(), TierShared::default());
+    let guesses = spec.speculation.kind == SpeculationKind::Revelator;
+    if guesses && revelator.table && spec.page_table.kind == TableKind::Radix {
+        let va_bits = spec.page_table.va_bits();
+        tables = Box::new(HashedLeavesFactory::new(va_bits, revelator.tiers, TierShared::clone(&tiers)));
+    }
     let utopia = spec.lookaside.utopia.clone();
     let segments = Arc::new(Mutex::new(Segments::new(&utopia)));
     let placement: Box<dyn Placement> = match spec.placement.kind {
         PlacementKind::Buddy => Box::new(BuddyPlacement),
         PlacementKind::Eager => Box::new(EagerPlacement::new(&rmm)),
+        PlacementKind::TieredHash => Box::new(HashPlacement::new(&revelator, TierShared::clone(&tiers))),
         PlacementKind::RestSegs => Box::new(UtopiaPlacement::new(&utopia, Arc::clone(&segments))),
     };
     let mut boot: Option<Boot> = None;
@@ -373,6 +400,17 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
     };
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
+        SpeculationKind::Revelator => {
+            // Of other tables than radix no lines are guessed.
+            let table = revelator.table && spec.page_table.kind == TableKind::Radix;
+            let revelator = RevelatorSpec { table, ..revelator };
+            Box::new(move |_| Some(Box::new(Engine::new(&revelator, TierShared::clone(&tiers)))))
+        }
+        SpeculationKind::SpecTlb => {
+            let spec = spec.speculation.spec_tlb.clone();
+            Box::new(move |_| Some(Box::new(SpecTlb::new(&spec))))
+        }
+        SpeculationKind::Perfect => Box::new(|_| Some(Box::new(PerfectSpeculation))),
     };
     let midgard = spec.front_side.midgard.clone();
     let new_front_side: NewFrontSide = match spec.front_side.kind {
@@ -383,6 +421,29 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
         }
     };
     DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side, boot }
+}
+
+/// Fetches the data from the L2 TLB's miss on, wherever it is: the bound of all speculation (Revelator Table 1).
+struct PerfectSpeculation;
+
+impl Speculator for PerfectSpeculation {
+    fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
+
+    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+        Speculation::default()
+    }
+
+    fn perfect(&self) -> bool {
+        true
+    }
+
+    fn learn(&mut self, _va: VirtAddr, _guessed: &Speculation, _found: &Translation, _entry: Option<PhysAddr>) {}
+
+    fn invalidate(&mut self, _what: Invalidation) {}
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+
+    fn reset_counters(&mut self) {}
 }
 
 /// A design, for people.
@@ -466,6 +527,30 @@ pub fn list() -> &'static [DesignInfo] {
             socket: "lookaside",
             about: "entries of eight neighbouring pages whose frames are neighbours, in any order",
             paper: "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
+        },
+        DesignInfo {
+            name: "revelator",
+            socket: "speculation",
+            about: "guesses data and table lines by the hash functions that the kernel places by",
+            paper: "Kanellopoulos et al., Revelator, 2025",
+        },
+        DesignInfo {
+            name: "spec-tlb",
+            socket: "speculation",
+            about: "guesses that a page lies in the reservation of its neighbours",
+            paper: "Barr et al., SpecTLB, ISCA 2011",
+        },
+        DesignInfo {
+            name: "perfect",
+            socket: "speculation",
+            about: "fetches the data from the L2 TLB's miss on, wherever it is: the bound of all speculation",
+            paper: "Revelator Table 1",
+        },
+        DesignInfo {
+            name: "tiered-hash",
+            socket: "placement",
+            about: "the frame that a hash of the page names, tier by tier",
+            paper: "Kanellopoulos et al., Revelator, 2025",
         },
         DesignInfo {
             name: "pom-tlb",

@@ -5,7 +5,7 @@ use ambulator_base::{
 };
 use ambulator_designs::conformance::TestPort;
 use ambulator_designs::utopia::RestSegSpec;
-use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, TableKind, build};
+use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, SpeculationKind, TableKind, build};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, TableRegisters, Translation, Walk, WalkOutcome, Walker};
 use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
@@ -272,6 +272,21 @@ fn rest_segs_hold_what_the_kernel_knows_over_any_table() {
                 design.lookaside.utopia.segments = vec![segment(4 << 20, 4096), segment(16 << 20, 2 << 20)];
                 let answered = life(&design, policy);
                 assert!(answered >= 500, "{kind:?} {ranges} {policy:?}: RestSegs answered {answered} times");
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_and_leaves_placed_by_hash_are_what_the_kernel_knows_over_any_table() {
+    for kind in [TableKind::Radix, TableKind::MeHpt, TableKind::Lvm] {
+        for lookaside in [LookasideKind::None, LookasideKind::RangeTlb] {
+            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Reservation] {
+                let mut design = design(kind);
+                design.lookaside.kind = lookaside;
+                design.speculation.kind = SpeculationKind::Revelator;
+                design.placement.kind = PlacementKind::TieredHash;
+                life(&design, policy);
             }
         }
     }

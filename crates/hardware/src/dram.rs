@@ -194,6 +194,10 @@ pub struct Dram {
 }
 
 impl Dram {
+    /// Cycles that data were on the buses so far, summed over channels, and how many channels there are.
+    pub fn bus(&self) -> (u64, u32) {
+        (self.busy_ticks >> TICK_SHIFT, self.bus.len() as u32)
+    }
     /// Memory with all rows closed. `timing` false: only counts accesses, and latency is 0.
     ///
     /// The spec must have passed [`DramSpec::validate`].

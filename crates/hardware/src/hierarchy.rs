@@ -398,6 +398,12 @@ impl Hierarchy {
         }
     }
 
+    /// Cycles that data were on main memory's buses so far, summed over channels, and how many channels there are.
+    #[inline]
+    pub fn bus(&self) -> (u64, u32) {
+        self.shared.dram.bus()
+    }
+
     /// Shares of the valid lines that hold translations now: of all cores' L2s together, and of the LLC. 0 while empty.
     pub fn translation_share(&self) -> (f64, f64) {
         let share = |(tables, valid): (usize, usize)| if valid == 0 { 0.0 } else { tables as f64 / valid as f64 };

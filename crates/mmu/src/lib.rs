@@ -18,8 +18,8 @@ pub use nested::{HostStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use socket::{
-    FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation, Walk,
-    WalkOutcome, Walker,
+    Bus, FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Speculation, Speculator, TableRegisters, Translation,
+    Walk, WalkOutcome, Walker,
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Tlb, TlbEntry};

@@ -2,8 +2,8 @@
 //! through it and pays the same price for the same event.
 
 use crate::{
-    CorePort, FinishedWalk, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec, Speculation,
-    Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    Bus, CorePort, FinishedWalk, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec,
+    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     back_side::{FrontSide, Sides},
     recent::Recent,
     tlb::{TlbEntry, held_as, piece},
@@ -498,11 +498,15 @@ impl Mmu {
         let walk = self.timed_walk(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
+                let entry = if self.host.is_some() { None } else { self.walker.neighbours() };
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
-                    speculator.learn(va, guess, &found);
+                    speculator.learn(va, guess, &found, entry);
+                    if speculator.perfect() {
+                        port.fetch_data(found.physical(va), now);
+                        self.counters.speculated_data += 1;
+                    }
                 }
                 if let Some(lookaside) = &mut self.lookaside {
-                    let entry = if self.host.is_some() { None } else { self.walker.neighbours() };
                     let dram_loads = (port.traffic.dram - dram) as u32;
                     let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
                     lookaside.refill(va, &finished, port);
@@ -598,7 +602,8 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Option<Speculation> {
-        let guess = self.speculator.as_mut()?.speculate(va, access, now);
+        let (busy, channels) = port.hierarchy.bus();
+        let guess = self.speculator.as_mut()?.speculate(va, access, now, Bus { busy, channels });
         let issue = now.after(u64::from(guess.latency));
         for &at in &guess.table[..usize::from(guess.table_count)] {
             port.fetch(at, issue);

@@ -171,16 +171,30 @@ pub struct Speculation {
     pub latency: u8,
 }
 
+/// Main memory's buses, as the MMU sees how busy they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bus {
+    /// Cycles that data were on them so far, summed over channels.
+    pub busy: u64,
+    /// Channels.
+    pub channels: u32,
+}
+
 /// Guesses where data and entries are (Revelator, SpecTLB, perfect speculation). It never supplies a translation.
 pub trait Speculator: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
     /// Candidates for `va`, of which the L2 TLB knows nothing.
-    fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Speculation;
+    fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, bus: Bus) -> Speculation;
 
-    /// The walk's answer to what was guessed for `va`.
-    fn learn(&mut self, va: VirtAddr, guessed: &Speculation, found: &Translation);
+    /// Whether it knows where the data is, always: the bound of all speculation. Then nothing is asked of it, and the data is fetched from the miss on.
+    fn perfect(&self) -> bool {
+        false
+    }
+
+    /// The walk's answer to what was guessed for `va`, and where the entry lies, if it lies in a tree.
+    fn learn(&mut self, va: VirtAddr, guessed: &Speculation, found: &Translation, entry: Option<PhysAddr>);
 
     /// Drops what `what` names.
     fn invalidate(&mut self, what: Invalidation);

@@ -1,0 +1,156 @@
+use super::placement::by_hash;
+use super::*;
+use ambulator_base::{AccessKind, Asid, Counters, Cycle, PageSize, Pfn, PhysAddr, Random, VirtAddr};
+use ambulator_memory::{BuddyAllocator, BuddySpec};
+use ambulator_mmu::{Bus, Speculator, TableRegisters, Translation};
+use std::collections::BTreeMap;
+
+const FRAMES: u64 = 1 << 15;
+
+fn va(page: u64) -> VirtAddr {
+    VirtAddr((1 << 30) + (page << 12))
+}
+
+#[test]
+fn allocation_takes_free_frames_in_the_order_of_the_tiers() {
+    let mut random = Random::new(7);
+    let mut frames = BuddyAllocator::new(&BuddySpec::default(), FRAMES);
+    let all = frames.free_frames();
+    let mut told = Told::default();
+    let mut taken: BTreeMap<u64, VirtAddr> = BTreeMap::new();
+    for step in 0..40_000 {
+        if random.chance(0.7) {
+            let va = va(random.below(1 << 20));
+            let free: Vec<bool> = (0..3).map(|tier| frames.is_free(frame(Kind::Small, va, tier, FRAMES))).collect();
+            let given = by_hash(Kind::Small, va, 3, &mut told, &mut frames);
+            // Exactly the first tier whose frame is free, and none if none is.
+            let expected = free.iter().position(|free| *free).map(|tier| frame(Kind::Small, va, tier, FRAMES));
+            assert_eq!(given, expected, "step {step}");
+            if let Some(given) = given {
+                assert!(taken.insert(given.0, va).is_none(), "a taken frame was given");
+            }
+        } else if let Some((&at, _)) = taken.range(random.below(FRAMES)..).next() {
+            taken.remove(&at);
+            frames.free(Pfn(at), 0);
+        }
+    }
+    assert_eq!(all - frames.free_frames(), taken.len() as u64);
+}
+
+#[test]
+fn shares_of_tiers_are_those_of_the_analytical_model() {
+    for pressure in [0.2, 0.5, 0.8] {
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), FRAMES);
+        let mut random = Random::new(3);
+        while (frames.free_frames() as f64) > (1.0 - pressure) * FRAMES as f64 {
+            frames.allocate_at(Pfn(random.below(FRAMES)), 0);
+        }
+        let mut told = Told::default();
+        for page in 0..8000 {
+            if let Some(at) = by_hash(Kind::Small, va(page), 3, &mut told, &mut frames) {
+                // As if the frame had been free for this one only.
+                frames.free(at, 0);
+            }
+        }
+        for tier in 0..3 {
+            let expected = f64::powi(pressure, tier as i32) * (1.0 - pressure);
+            assert!((told.share(Kind::Small, tier) - expected).abs() < 0.03, "{pressure} {tier}");
+        }
+        let all: f64 = (0..3).map(|tier| told.share(Kind::Small, tier)).sum();
+        assert!((all - expected_success(pressure, 3)).abs() < 0.03);
+    }
+}
+
+fn engine(spec: &RevelatorSpec, given: [[u64; MOST_TIERS + 1]; 3]) -> (Engine, Shared) {
+    let shared = Shared::default();
+    let mut told = shared.lock().unwrap();
+    told.frames = FRAMES;
+    told.given = given;
+    drop(told);
+    let mut engine = Engine::new(spec, Shared::clone(&shared));
+    engine.load_registers(Asid(1), &TableRegisters::default());
+    (engine, shared)
+}
+
+fn data(engine: &mut Engine, page: u64, now: u64, bus: Bus) -> Vec<PhysAddr> {
+    let guess = engine.speculate(va(page).offset(0x123), AccessKind::Load, Cycle(now), bus);
+    guess.data[..usize::from(guess.data_count)].to_vec()
+}
+
+#[test]
+fn the_engine_guesses_where_the_tiers_place_and_no_more_than_is_worth_it() {
+    let small =
+        |tiers: [u64; 3]| [[tiers[0], tiers[1], tiers[2], 0, 0, 0, 0, 0, 0], [0; 9], [50, 0, 0, 0, 0, 0, 0, 0, 0]];
+    let at = |tier: usize| frame(Kind::Small, va(77), tier, FRAMES).start().offset(0x123);
+    // Nearly all came from the first tier; then more are needed; the likeliest goes first.
+    for (tiers, expected) in [([95, 4, 1], vec![0]), ([60, 35, 5], vec![0, 1]), ([20, 30, 50], vec![2, 1, 0])] {
+        let (mut engine, _) = engine(&RevelatorSpec::default(), small(tiers));
+        let expected: Vec<PhysAddr> = expected.into_iter().map(at).collect();
+        assert_eq!(data(&mut engine, 77, 10_000, Bus::default()), expected, "{tiers:?}");
+        // Buses that are busy all the time leave the likeliest alone.
+        let busy = Bus { busy: 100_000, channels: 1 };
+        assert_eq!(data(&mut engine, 77, 20_000, busy), expected[..1], "{tiers:?}");
+    }
+    let fixed = RevelatorSpec { degree: 2, ..RevelatorSpec::default() };
+    let (mut two, _) = engine(&fixed, small([98, 1, 1]));
+    assert_eq!(data(&mut two, 77, 10_000, Bus::default()).len(), 2);
+    // The table's line is that of the entry in the node of the last level.
+    let guess = two.speculate(va(77), AccessKind::Load, Cycle(10_000), Bus::default());
+    let leaf = frame(Kind::Leaf, va(77), 0, FRAMES).start().offset((va(77).0 >> 12 & 511) * 8);
+    assert_eq!((guess.table_count, guess.table[0]), (1, leaf));
+    let found = |frame: Pfn| Translation {
+        frame,
+        size: PageSize::SIZE_4K,
+        writable: true,
+        executable: false,
+        dirty: false,
+        ranged: false,
+    };
+    two.learn(va(77), &guess, &found(at(1).pfn()), Some(leaf));
+    two.learn(va(77), &guess, &found(Pfn(12345)), None);
+    let counters = two_counters(&two);
+    assert_eq!(counters, (1, 3, 1), "right, wrong, table right");
+}
+
+fn two_counters(engine: &Engine) -> (u64, u64, u64) {
+    struct Seen(BTreeMap<&'static str, u64>);
+    impl ambulator_base::CounterSink for Seen {
+        fn counter(&mut self, _prefix: &str, def: &'static ambulator_base::CounterDef, value: u64) {
+            self.0.insert(def.name, value);
+        }
+    }
+    let mut seen = Seen(BTreeMap::new());
+    engine.report("e", &mut seen);
+    (seen.0["data_right"], seen.0["data_wrong"], seen.0["table_right"])
+}
+
+#[test]
+fn confined_speculation_fetches_the_processs_own_frames_only() {
+    let given = [[50, 50, 0, 0, 0, 0, 0, 0, 0], [0; 9], [0; 9]];
+    let spec = RevelatorSpec { confine: true, ..RevelatorSpec::default() };
+    let (mut engine, shared) = engine(&spec, given);
+    assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![]);
+    let own = frame(Kind::Small, va(5), 1, FRAMES);
+    shared.lock().unwrap().owners.insert(own.0, Asid(1));
+    shared.lock().unwrap().owners.insert(frame(Kind::Small, va(5), 0, FRAMES).0, Asid(2));
+    assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![own.start().offset(0x123)]);
+    let guess = engine.speculate(va(5), AccessKind::Load, Cycle(0), Bus::default());
+    assert_eq!(guess.latency, spec.latency + spec.confine_latency);
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said() {
+    assert_eq!(RevelatorSpec::default().validate("r"), Vec::<String>::new());
+    let wrong = RevelatorSpec {
+        tiers: 0,
+        degree: 9,
+        coverage: 2.0,
+        bandwidth_limit: -1.0,
+        latency: 200,
+        ..RevelatorSpec::default()
+    };
+    assert_eq!(wrong.validate("r").len(), 5, "{:?}", wrong.validate("r"));
+    for def in EngineCounters::DEFS.iter().chain(TierCounters::DEFS) {
+        assert!(def.meaning.ends_with('.'), "{}", def.name);
+    }
+}
