@@ -10,8 +10,8 @@
 //! - `property`: as in GraphBIG's BFS; see [`crate::graph::PropertyGraph`]. Colour and level are in the vertex object; the
 //!   queue takes 8 bytes a vertex.
 //!
-//! The region of interest begins with the second search (the first has touched parents and queue). Each search first sets
-//! all parents, or colours, back. The compiled inner loops; the branch is a record, for its outcome depends on data:
+//! The region of interest begins with the second search (the first has touched parents and queue), when all parents, or colours, have been set back;
+//! each later search first sets them back. The compiled inner loops; the branch is a record, for its outcome depends on data:
 //!
 //! ```text
 //! csr       movslq (%rax),%rcx; mov; lea; cmpl $0,(%rcx); jns next       v = neighbour; visited?
@@ -355,6 +355,8 @@ impl<S: Steps + 'static> Bfs<S> {
             edges_from: 0,
         };
         bfs.next_root();
+        // What the first search of the region finds set back was set back before it.
+        bfs.phase = Phase::Reset(bfs.graph.vertices());
         bfs
     }
 

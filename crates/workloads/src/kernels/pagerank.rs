@@ -6,7 +6,7 @@
 //! GAP's `pr.cc` (pull, Jacobi): in each iteration first every vertex's contribution `score / degree`, then
 //! `score = (1 - d) / n + d * sum of the neighbours' contributions`, until the scores move by less than `tolerance` in all or
 //! for `max_iterations`; then it starts over from equal scores, without end. As there, the score of vertices without edges is
-//! not handed round. Ranks are computed for real (in single precision, as GAP does; the objects' fields are 8 bytes).
+//! not handed round. The region of interest begins with the first pulls. Ranks are computed for real (in single precision, as GAP does; the objects' fields are 8 bytes).
 //!
 //! Layouts ([`GraphLayout`]): `csr` has `score` and `contribution` as arrays of 4-byte floats, `property` has both in the
 //! vertex object (GraphBIG's way). Set-up builds the graph as in [`super::BfsSpec`], then writes the first scores in ascending order.
@@ -360,15 +360,18 @@ struct PageRank<S> {
 impl<S: Steps> PageRank<S> {
     fn new(spec: &PageRankSpec, graph: Arc<Graph>, steps: S) -> PageRank<S> {
         let vertices = graph.vertices() as usize;
+        // The region begins with the first pulls: scores are equal, and contributions made of them.
+        let equal = 1.0 / vertices as f32;
+        let contribution = (0..vertices as u32).map(|u| equal / graph.degree(u) as f32).collect();
         PageRank {
             graph,
             steps,
             damping: spec.damping,
             tolerance: spec.tolerance,
             max_iterations: spec.max_iterations,
-            score: vec![0.0; vertices],
-            contribution: vec![0.0; vertices],
-            phase: Phase::Reset(0),
+            score: vec![equal; vertices],
+            contribution,
+            phase: Phase::Begin(0),
             gap: 0,
             sum: 0.0,
             moved: 0.0,
@@ -558,8 +561,11 @@ mod tests {
         assert!((3..20).contains(&iterations), "{iterations} iterations");
         kernel.iterations = 0;
         let second = converge(&mut kernel);
-        assert_eq!((kernel.iterations, first.len()), (iterations, second.len()));
-        assert_eq!(first[1..], second[1..]);
+        assert_eq!(kernel.iterations, iterations);
+        // Later rounds first set scores and contributions, which was set-up before the first.
+        let more = second.len() - first.len();
+        assert!(second[..more].iter().all(|r| r.pc.0 != csr_pc::PULL));
+        assert_eq!(first[1..], second[more + 1..]);
         let pulls = first.iter().filter(|r| r.pc.0 == csr_pc::PULL).count() as u64;
         assert_eq!(pulls, u64::from(iterations) * graph.edges());
     }
