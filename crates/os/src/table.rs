@@ -76,6 +76,19 @@ pub struct Footprint {
     pub entries: u64,
 }
 
+impl Footprint {
+    /// What this table and a structure beside it take together; the entries are the table's.
+    #[must_use]
+    pub fn beside(self, other: Footprint) -> Footprint {
+        Footprint {
+            bytes: self.bytes + other.bytes,
+            peak_bytes: self.peak_bytes + other.peak_bytes,
+            largest_contiguous: self.largest_contiguous.max(other.largest_contiguous),
+            entries: self.entries,
+        }
+    }
+}
+
 /// Why the operating system spent cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

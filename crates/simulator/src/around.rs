@@ -1,9 +1,9 @@
 //! Translation around the caches (Midgard): areas before them, pages behind the last level, both checked against the kernel's truth.
 
+use crate::Stop;
 use crate::machine::{Located, Machine};
-use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
-use ambulator_mmu::{FaultCause, Invalidation, TableRegisters, Translated};
+use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 
 impl Machine {
     /// The Midgard address of an access. What no cache holds is translated behind the last level, so that main memory is asked when its
@@ -16,17 +16,7 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        let mut now = now;
-        let mut faults = 0;
-        let truth = loop {
-            let truth = self.kernel.truth(self.cores[number].process, va);
-            if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
-                break truth;
-            }
-            faults += 1;
-            let cause = if truth.present() { FaultCause::Protection } else { FaultCause::NotMapped };
-            now = self.fault(number, va, access, cause, faults)?;
-        };
+        let (truth, now) = self.truth_until_allowed(number, va, access, now, &mut 0)?;
         let Some((at, ready)) = self.with_port(number, |mmu, port| mmu.front_side(va, now, port)) else {
             return Err(self.mismatch(number, va, None, access, truth));
         };

@@ -107,23 +107,36 @@ impl Machine {
         let mut now = now;
         let mut faults = 0;
         loop {
-            let process = self.cores[number].process;
-            let truth = self.kernel.truth(process, va);
+            let (truth, allowed) = self.truth_until_allowed(number, va, access, now, &mut faults)?;
+            now = allowed;
             let at = truth.frame().start().offset(va.0 & 0xfff);
-            if oracle::agrees(truth, va, at, access) {
-                self.checked += 1;
-                match self.host_physical(at, access) {
-                    Some(at) => return Ok(Located { at, ready: now, issued: now }),
-                    None => {
-                        faults += 1;
-                        now = self.fault(number, va, access, FaultCause::Host(at), faults)?;
-                        continue;
-                    }
-                }
+            self.checked += 1;
+            if let Some(at) = self.host_physical(at, access) {
+                return Ok(Located { at, ready: now, issued: now });
             }
             faults += 1;
+            now = self.fault(number, va, access, FaultCause::Host(at), faults)?;
+        }
+    }
+
+    /// The kernel's truth about an access that it allows, after the faults that this takes, and when that is.
+    pub(crate) fn truth_until_allowed(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        faults: &mut u32,
+    ) -> Result<(Truth, Cycle), Stop> {
+        let mut now = now;
+        loop {
+            let truth = self.kernel.truth(self.cores[number].process, va);
+            if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
+                return Ok((truth, now));
+            }
+            *faults += 1;
             let cause = if truth.present() { FaultCause::Protection } else { FaultCause::NotMapped };
-            now = self.fault(number, va, access, cause, faults)?;
+            now = self.fault(number, va, access, cause, *faults)?;
         }
     }
 

@@ -161,13 +161,7 @@ impl PageTable for MidgardTable {
     }
 
     fn footprint(&self) -> Footprint {
-        let (table, areas) = (self.inner.footprint(), self.areas.footprint);
-        Footprint {
-            bytes: table.bytes + areas.bytes,
-            peak_bytes: table.peak_bytes + areas.peak_bytes,
-            largest_contiguous: table.largest_contiguous.max(areas.largest_contiguous),
-            entries: table.entries,
-        }
+        self.inner.footprint().beside(self.areas.footprint)
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {

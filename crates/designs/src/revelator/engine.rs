@@ -42,6 +42,9 @@ pub struct Engine {
     /// Buses' cycles and time when bandwidth was looked at last, and the share that was in use before.
     seen: (u64, Cycle),
     in_use: f64,
+    /// The tiers of data and of tables, the likeliest first, as they were when the kernel had told so much.
+    likely: [Vec<(f64, Kind, usize)>; 2],
+    version: u64,
     counters: EngineCounters,
 }
 
@@ -57,6 +60,8 @@ impl Engine {
             asid: Asid(0),
             seen: (0, Cycle(0)),
             in_use: 0.0,
+            likely: Default::default(),
+            version: u64::MAX,
             counters: EngineCounters::default(),
         }
     }
@@ -71,14 +76,12 @@ impl Engine {
     }
 
     /// The candidates of these kinds, the likeliest first: as many as give the share of pages that is asked for, at most.
-    fn candidates(&mut self, kinds: &[Kind], va: VirtAddr, told: &Told) -> Vec<(Kind, PhysAddr)> {
-        let tiers = self.spec.tiers as usize;
-        let mut likely: Vec<(f64, Kind, usize)> = Vec::with_capacity(16);
-        for &kind in kinds {
-            likely.extend((0..tiers).map(|tier| (told.share(kind, tier) * weight(kind, kinds, told), kind, tier)));
+    fn candidates(&mut self, tables: bool, va: VirtAddr, told: &Told) -> ([PhysAddr; 8], usize) {
+        if self.version != told.version {
+            self.version = told.version;
+            self.likely = [order(&DATA, self.spec.tiers, told), order(&[Kind::Leaf], self.spec.tiers, told)];
         }
-        likely.retain(|(share, ..)| *share > 0.0);
-        likely.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let likely = &self.likely[usize::from(tables)];
         let busy = self.in_use > self.spec.bandwidth_limit;
         self.counters.busy += u64::from(busy);
         let most = match (self.spec.degree, busy) {
@@ -95,7 +98,7 @@ impl Engine {
             (fixed, false) => fixed as usize,
         };
         self.counters.filtered += likely.len().saturating_sub(most) as u64;
-        let mut found: Vec<(Kind, PhysAddr)> = Vec::with_capacity(8);
+        let (mut found, mut count) = ([PhysAddr(0); 8], 0);
         for &(_, kind, tier) in likely.iter().take(most.min(8)) {
             let base = frame(kind, va, tier, told.frames).start();
             let at = match kind {
@@ -103,14 +106,30 @@ impl Engine {
                 Kind::Large => base.offset(va.0 & 0x1f_ffff),
                 Kind::Leaf => base.offset((va.0 >> 12 & 511) * 8),
             };
-            if found.iter().any(|(_, other)| other.line() == at.line()) {
+            if found[..count].iter().any(|other| other.line() == at.line()) {
                 self.counters.duplicates += 1;
             } else {
-                found.push((kind, at));
+                found[count] = at;
+                count += 1;
             }
         }
-        found
+        (found, count)
     }
+}
+
+/// Kinds of data frames.
+const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
+
+/// The tiers of these kinds, the likeliest first, with the share of what is asked for that each gave.
+fn order(kinds: &[Kind], tiers: u32, told: &Told) -> Vec<(f64, Kind, usize)> {
+    let mut likely: Vec<(f64, Kind, usize)> = Vec::with_capacity(16);
+    for &kind in kinds {
+        let weight = weight(kind, kinds, told);
+        likely.extend((0..tiers as usize).map(|tier| (told.share(kind, tier) * weight, kind, tier)));
+    }
+    likely.retain(|(share, ..)| *share > 0.0);
+    likely.sort_by(|a, b| b.0.total_cmp(&a.0));
+    likely
 }
 
 /// How much of what is asked for is of a kind.
@@ -135,8 +154,9 @@ impl Speculator for Engine {
         }
         self.counters.guesses += 1;
         if self.spec.data {
-            for (_, at) in self.candidates(&[Kind::Small, Kind::Large], va, &told) {
-                let own = told.owners.get(&at.pfn().0) == Some(&self.asid);
+            let (candidates, count) = self.candidates(false, va, &told);
+            for &at in &candidates[..count] {
+                let own = told.is_own(at.pfn(), self.asid);
                 if !own && self.spec.confine {
                     self.counters.confined += 1;
                     continue;
@@ -151,10 +171,8 @@ impl Speculator for Engine {
             self.counters.data_fetches += u64::from(guess.data_count);
         }
         if self.spec.table {
-            for (_, at) in self.candidates(&[Kind::Leaf], va, &told) {
-                guess.table[usize::from(guess.table_count)] = at;
-                guess.table_count += 1;
-            }
+            let (candidates, count) = self.candidates(true, va, &told);
+            (guess.table, guess.table_count) = (candidates, count as u8);
             self.counters.table_fetches += u64::from(guess.table_count);
         }
         guess

@@ -60,6 +60,7 @@ pub(super) fn by_hash(
     });
     let tier = found.map_or(MOST_TIERS, |(tier, _)| tier);
     told.given[kind as usize][tier] += 1;
+    told.version += 1;
     found.map(|(_, at)| at)
 }
 
@@ -87,17 +88,12 @@ impl Placement for HashPlacement {
         let mut told = lock(&shared);
         let given = by_hash(kind, request.page.start, tiers, &mut told, os.frames);
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
-        for i in 0..request.page.size.frames() {
-            told.owners.insert(given.0 + i, request.asid);
-        }
+        told.own(given, request.page.size.frames(), Some(request.asid));
         Some(given)
     }
 
     fn freed(&mut self, frame: Pfn, size: PageSize) {
-        let mut told = lock(&self.shared);
-        for i in 0..size.frames() {
-            told.owners.remove(&(frame.0 + i));
-        }
+        lock(&self.shared).own(frame, size.frames(), None);
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -131,8 +131,8 @@ fn confined_speculation_fetches_the_processs_own_frames_only() {
     let (mut engine, shared) = engine(&spec, given);
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![]);
     let own = frame(Kind::Small, va(5), 1, FRAMES);
-    shared.lock().unwrap().owners.insert(own.0, Asid(1));
-    shared.lock().unwrap().owners.insert(frame(Kind::Small, va(5), 0, FRAMES).0, Asid(2));
+    shared.lock().unwrap().own(own, 1, Some(Asid(1)));
+    shared.lock().unwrap().own(frame(Kind::Small, va(5), 0, FRAMES), 1, Some(Asid(2)));
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![own.start().offset(0x123)]);
     let guess = engine.speculate(va(5), AccessKind::Load, Cycle(0), Bus::default());
     assert_eq!(guess.latency, spec.latency + spec.confine_latency);

@@ -1,7 +1,6 @@
 //! One hash function, a seed for each tier: what the kernel tries in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1).
 
 use ambulator_base::{Asid, PageSize, Pfn, VirtAddr, mix64};
-use std::collections::HashMap;
 
 /// Most tiers.
 pub const MOST_TIERS: usize = 8;
@@ -52,11 +51,30 @@ pub struct Told {
     pub frames: u64,
     /// By kind: frames given by each tier, and, last, by the allocator's own choice.
     pub given: [[u64; MOST_TIERS + 1]; 3],
-    /// Owners of frames that were placed by hash: for counting, and for confining, speculation.
-    pub owners: HashMap<u64, Asid>,
+    /// Changes with `given`.
+    pub version: u64,
+    /// Owners of data frames, one more than their identifier; 0 for nobody. For counting, and for confining, speculation.
+    owners: Vec<u16>,
 }
 
 impl Told {
+    /// A page's frames belong to a process, or to nobody.
+    pub fn own(&mut self, frame: Pfn, frames: u64, owner: Option<Asid>) {
+        if self.owners.len() < self.frames as usize {
+            self.owners.resize(self.frames as usize, 0);
+        }
+        let range = frame.0 as usize..(frame.0 + frames) as usize;
+        if let Some(owners) = self.owners.get_mut(range) {
+            owners.fill(owner.map_or(0, |asid| asid.0.wrapping_add(1)));
+        }
+    }
+
+    /// Whether a frame is this process's.
+    #[inline]
+    pub fn is_own(&self, frame: Pfn, asid: Asid) -> bool {
+        self.owners.get(frame.0 as usize) == Some(&asid.0.wrapping_add(1))
+    }
+
     /// The share of frames of a kind that a tier gave; 0 before any was given.
     pub fn share(&self, kind: Kind, tier: usize) -> f64 {
         let given = &self.given[kind as usize];

@@ -401,13 +401,7 @@ impl PageTable for RangedTable {
     }
 
     fn footprint(&self) -> Footprint {
-        let (table, ranges) = (self.inner.footprint(), self.ranges.footprint);
-        Footprint {
-            bytes: table.bytes + ranges.bytes,
-            peak_bytes: table.peak_bytes + ranges.peak_bytes,
-            largest_contiguous: table.largest_contiguous.max(ranges.largest_contiguous),
-            entries: table.entries,
-        }
+        self.inner.footprint().beside(self.ranges.footprint)
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {

@@ -222,13 +222,8 @@ impl PageTable for UtopiaTable {
     }
 
     fn footprint(&self) -> Footprint {
-        let inner = self.inner.footprint();
-        Footprint {
-            bytes: inner.bytes + self.arrays.bytes,
-            peak_bytes: inner.peak_bytes + self.arrays.peak_bytes,
-            largest_contiguous: inner.largest_contiguous.max(self.arrays.largest_contiguous),
-            entries: inner.entries + self.entries,
-        }
+        let both = self.inner.footprint().beside(self.arrays);
+        Footprint { entries: both.entries + self.entries, ..both }
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
