@@ -45,7 +45,8 @@ pub fn release(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableCo
     footprint.bytes -= bytes;
 }
 
-fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+/// Accounts for frames that were taken for a table, and zeroes and charges them.
+pub fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
     let bytes = frames * FRAME_BYTES;
     // Costs nothing if the frames were never written, and whoever had them before may have left bytes.
     os.memory.zero(at.start(), bytes);

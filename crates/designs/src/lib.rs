@@ -25,5 +25,5 @@ pub mod utopia;
 
 pub use registry::{
     Boot, DesignInfo, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec,
-    PlacementKind, PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, list,
+    PlacementKind, PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested, list,
 };

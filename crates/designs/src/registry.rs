@@ -11,7 +11,9 @@ use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
 use crate::pom_tlb::{PomLookaside, PomSpec, PomTlb};
 use crate::radix::{self, RadixFactory, RadixSpec};
-use crate::revelator::{Engine, HashPlacement, HashedLeavesFactory, RevelatorSpec, Shared as TierShared};
+use crate::revelator::{
+    Engine, HashPlacement, HashedLeavesFactory, HostPlacement, LeavesOf, RevelatorSpec, Shared as TierShared,
+};
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use crate::spec_tlb::{SpecTlb, SpecTlbSpec};
 use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
@@ -347,19 +349,51 @@ fn build_table(spec: &TableSpec) -> (Box<dyn TableFactory>, NewWalker) {
 
 /// The parts of a design. `spec` has been validated.
 pub fn build(spec: &DesignSpec) -> DesignParts {
+    build_for(spec, &TierShared::default(), None)
+}
+
+/// The parts of a design in a virtual machine: the guest's, and those of the hypervisor around a table of its own. `spec` has been validated.
+pub fn build_nested(spec: &DesignSpec, host_table: &TableSpec) -> (DesignParts, DesignParts) {
+    let tiers = TierShared::default();
+    let guest = build_for(spec, &tiers, Some(host_table));
+    let mut host = build(&DesignSpec { page_table: host_table.clone(), ..DesignSpec::default() });
+    if spec.placement.kind == PlacementKind::TieredHash {
+        let revelator = &spec.speculation.revelator;
+        host.placement = Box::new(HostPlacement::new(revelator, TierShared::clone(&tiers)));
+        if revelator.nested && host_table.kind == TableKind::Radix {
+            host.tables = Box::new(HashedLeavesFactory::new(
+                LeavesOf::Host,
+                host_table.va_bits(),
+                revelator,
+                TierShared::clone(&tiers),
+            ));
+        }
+    }
+    (guest, host)
+}
+
+/// The parts of a design; in a virtual machine, whose hypervisor has that table.
+fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) -> DesignParts {
     let (mut tables, new_walker) = build_table(&spec.page_table);
     let rmm = spec.lookaside.rmm.clone();
-    let (revelator, tiers) = (spec.speculation.revelator.clone(), TierShared::default());
-    let guesses = spec.speculation.kind == SpeculationKind::Revelator;
-    if guesses && revelator.table && spec.page_table.kind == TableKind::Radix {
+    let tiers = TierShared::clone(tiers);
+    // Of other tables than radix no lines are guessed.
+    let mut revelator = spec.speculation.revelator.clone();
+    revelator.nested &= host.is_some_and(|table| table.kind == TableKind::Radix);
+    let guesses = spec.speculation.kind == SpeculationKind::Revelator && spec.page_table.kind == TableKind::Radix;
+    if guesses && (revelator.table || revelator.nested) {
+        let of = if host.is_some() { LeavesOf::Guest } else { LeavesOf::Machine };
         let va_bits = spec.page_table.va_bits();
-        tables = Box::new(HashedLeavesFactory::new(va_bits, revelator.tiers, TierShared::clone(&tiers)));
+        tables = Box::new(HashedLeavesFactory::new(of, va_bits, &revelator, TierShared::clone(&tiers)));
     }
     let utopia = spec.lookaside.utopia.clone();
     let segments = Arc::new(Mutex::new(Segments::new(&utopia)));
     let placement: Box<dyn Placement> = match spec.placement.kind {
         PlacementKind::Buddy => Box::new(BuddyPlacement),
         PlacementKind::Eager => Box::new(EagerPlacement::new(&rmm)),
+        PlacementKind::TieredHash if host.is_some() => {
+            Box::new(HashPlacement::of_guest(&revelator, TierShared::clone(&tiers)))
+        }
         PlacementKind::TieredHash => Box::new(HashPlacement::new(&revelator, TierShared::clone(&tiers))),
         PlacementKind::RestSegs => Box::new(UtopiaPlacement::new(&utopia, Arc::clone(&segments))),
     };
@@ -401,10 +435,9 @@ pub fn build(spec: &DesignSpec) -> DesignParts {
     let new_speculator: NewSpeculator = match spec.speculation.kind {
         SpeculationKind::None => Box::new(|_| None),
         SpeculationKind::Revelator => {
-            // Of other tables than radix no lines are guessed.
-            let table = revelator.table && spec.page_table.kind == TableKind::Radix;
-            let revelator = RevelatorSpec { table, ..revelator };
-            Box::new(move |_| Some(Box::new(Engine::new(&revelator, TierShared::clone(&tiers)))))
+            let table = revelator.table && guesses;
+            let (revelator, nested) = (RevelatorSpec { table, ..revelator }, host.is_some());
+            Box::new(move |_| Some(Box::new(Engine::new(&revelator, nested, TierShared::clone(&tiers)))))
         }
         SpeculationKind::SpecTlb => {
             let spec = spec.speculation.spec_tlb.clone();

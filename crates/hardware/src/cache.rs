@@ -52,6 +52,10 @@ counters! {
         prefetches_useless: Events,
         /// Speculatively fetched lines that a demand or translation access used.
         speculations_useful: Events,
+        /// Useful ones that were still in flight when they were used.
+        speculations_late: Events,
+        /// Guessed lines that were not fetched, for there was no MSHR free.
+        speculations_dropped: Events,
         /// Speculatively fetched lines that gave way unused.
         speculations_useless: Events,
     }
@@ -279,13 +283,13 @@ impl Cache {
 
     #[cold]
     fn first_use(&mut self, at: usize, flags: u8, now: u64) {
+        let late = self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
         if flags & PREFETCHED != 0 {
             self.counters.prefetches_useful += 1;
-            let late =
-                self.stamps.get(at).is_some_and(|s| (s >> DURATION_BITS) + (s & DURATION_MAX) > now + self.latency);
             self.counters.prefetches_late += u64::from(late);
         } else {
             self.counters.speculations_useful += 1;
+            self.counters.speculations_late += u64::from(late);
         }
         self.flags[at] &= !(PREFETCHED | SPECULATIVE);
     }

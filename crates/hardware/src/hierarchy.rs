@@ -356,6 +356,19 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
+    /// A guessed line for the core's L2, for which nobody waits: not fetched when there is no MSHR free, for demand misses come first.
+    #[inline]
+    pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
+        let second = &mut self.cores[core].second;
+        let flags = if is_table { TABLE } else { 0 };
+        let request = Request { line: at.line(), class: Class::Speculative, flags, pc: 0 };
+        if second.cache.mshrs.has_room(now.0) || second.cache.find(request.line).is_some() {
+            second.access(&mut self.shared, request, SPECULATIVE, now.0);
+        } else {
+            second.cache.counters.speculations_dropped += 1;
+        }
+    }
+
     /// Asks the host to bring in what an access to `at` reads. Changes nothing but speed.
     #[inline]
     pub fn prefetch_host(&self, core: usize, at: PhysAddr) {

@@ -606,10 +606,10 @@ impl Mmu {
         let guess = self.speculator.as_mut()?.speculate(va, access, now, Bus { busy, channels });
         let issue = now.after(u64::from(guess.latency));
         for &at in &guess.table[..usize::from(guess.table_count)] {
-            port.fetch(at, issue);
+            port.guess(at, true, issue);
         }
         for &at in &guess.data[..usize::from(guess.data_count)] {
-            port.fetch_data(at, issue);
+            port.guess(at, false, issue);
         }
         self.counters.speculated_table += u64::from(guess.table_count);
         self.counters.speculated_data += u64::from(guess.data_count);

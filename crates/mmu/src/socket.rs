@@ -164,7 +164,7 @@ pub struct Speculation {
     /// How many of `data` are valid.
     pub data_count: u8,
     /// Candidate addresses of table entries; the first `table_count` are valid.
-    pub table: [PhysAddr; 8],
+    pub table: [PhysAddr; 16],
     /// How many of `table` are valid.
     pub table_count: u8,
     /// Cycles from the miss to the issue of the candidates.

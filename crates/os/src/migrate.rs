@@ -23,6 +23,11 @@ impl Kernel {
         into.append(&mut self.migrations);
     }
 
+    /// Moves blocks of frames that a guest's kernel gives back to the hypervisor into `into`.
+    pub fn take_released(&mut self, into: &mut Vec<(Pfn, u64)>) {
+        self.placement.take_released(into);
+    }
+
     /// Makes room for a page where the placement would put it, if that place is taken.
     pub(crate) fn make_room(&mut self, request: &PlaceRequest, migrates: bool) -> Result<(), OsError> {
         let (placement, mut context) = self.place_context();

@@ -82,6 +82,9 @@ pub trait Placement: Send {
     /// A page's frames have gone back to the allocator.
     fn freed(&mut self, _frame: Pfn, _size: PageSize) {}
 
+    /// Appends blocks of a guest's frames, and how many each has, that the guest told the hypervisor it uses no more.
+    fn take_released(&mut self, _released: &mut Vec<(Pfn, u64)>) {}
+
     /// A VMA has appeared; what is returned is mapped at once, its frames taken already.
     fn vma_added(
         &mut self,

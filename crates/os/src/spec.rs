@@ -35,6 +35,10 @@ pub struct KernelSpec {
     /// Share of a reserved 2 MiB that must be in use before it is promoted.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
     pub promotion_threshold: f64,
+    /// Share of huge pages for which there are frames, whatever the allocator has: those of a memory that is more fragmented than the modelled one. Which
+    /// they are, their addresses tell.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
+    pub huge_share: f64,
     /// Cycles between two rounds of the promotion daemon.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
     pub khugepaged_period: u64,
@@ -74,6 +78,7 @@ impl Default for KernelSpec {
             page_size_policy: PageSizePolicy::Never,
             gigantic_pages: false,
             promotion_threshold: 0.3,
+            huge_share: 1.0,
             khugepaged_period: 20_000_000,
             khugepaged_pages: 4096,
             khugepaged_max_none: 511,
@@ -97,6 +102,9 @@ impl KernelSpec {
                 "`{at}.promotion_threshold` is {}; it is a share of a 2 MiB page: above 0, at most 1",
                 self.promotion_threshold
             ));
+        }
+        if !(0.0..=1.0).contains(&self.huge_share) {
+            wrong.push(format!("`{at}.huge_share` is {}; a share lies between 0 and 1", self.huge_share));
         }
         if self.khugepaged_period == 0 {
             wrong.push(format!("`{at}.khugepaged_period` is 0; give the cycles between two rounds, at least 1"));

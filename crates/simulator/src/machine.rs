@@ -10,7 +10,7 @@ use crate::stream::SharedStream;
 use ambulator_base::{
     AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
 };
-use ambulator_designs::{Boot, DesignParts, DesignSpec, FrontSideKind};
+use ambulator_designs::{Boot, DesignParts, FrontSideKind};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
 use ambulator_mmu::{HostStage, MIDGARD, Mmu, Sockets, WalkEntry, WalkTraffic};
@@ -115,7 +115,12 @@ impl Machine {
         let physical_bytes = spec.memory.bytes;
         let nested = spec.virtualization.mode == VirtualizationMode::Nested;
         let timing = spec.run.mode == RunMode::Timing;
-        let mut parts = ambulator_designs::build(&spec.design);
+        let (mut parts, host_parts) = if nested {
+            let (guest, host) = ambulator_designs::build_nested(&spec.design, &spec.virtualization.host_table);
+            (guest, Some(host))
+        } else {
+            (ambulator_designs::build(&spec.design), None)
+        };
         // A guest's segments are in its own memory, which nothing fragments.
         let boot = if nested { None } else { parts.boot.take() };
         let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed, boot)?;
@@ -143,11 +148,7 @@ impl Machine {
 
         let mut host = None;
         let mut new_host_walker = None;
-        if nested {
-            let host_parts = ambulator_designs::build(&DesignSpec {
-                page_table: spec.virtualization.host_table.clone(),
-                ..DesignSpec::default()
-            });
+        if let Some(host_parts) = host_parts {
             let host_kernel_spec = KernelSpec {
                 page_size_policy: match spec.virtualization.host_page {
                     HostPageSize::Base => PageSizePolicy::Never,

@@ -3,7 +3,7 @@
 use crate::core::{CorePhase, FRONT_END_LINES};
 use crate::machine::{Machine, Phase, stop_of};
 use crate::{Stop, oracle};
-use ambulator_base::{AccessKind, Cycle, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{AccessKind, Advice, Cycle, ProcessId, VirtAddr, VmEvent};
 use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
 use ambulator_os::{LedgerCause, Shootdown};
 
@@ -38,6 +38,7 @@ impl Machine {
             }
             self.cores[number].counters.page_faults += 1;
             self.kernel.fault(process, va, access).map_err(|e| stop_of(&e))?;
+            self.take_released(number)?;
             self.settle(number);
         }
         if times > MAX_FAULTS_FOR_ONE_ACCESS {
@@ -46,6 +47,25 @@ impl Machine {
             )));
         }
         Ok(if self.timing { self.cores[number].window.now() } else { Cycle(0) })
+    }
+
+    /// Frames that the guest has told it uses no more: the hypervisor takes them back.
+    fn take_released(&mut self, number: usize) -> Result<(), Stop> {
+        let Some(host) = &mut self.host else { return Ok(()) };
+        let mut released = Vec::new();
+        self.kernel.take_released(&mut released);
+        if released.is_empty() {
+            return Ok(());
+        }
+        for (frame, frames) in released {
+            let (start, len) = (VirtAddr(frame.start().0), frames * ambulator_base::FRAME_BYTES);
+            let drop = VmEvent::Advise { start, len, advice: Advice::DontNeed };
+            host.kernel.event(host.machine, &drop).map_err(|e| stop_of(&e))?;
+        }
+        let cycles = host.kernel.ledger.take();
+        self.charge(number, cycles);
+        self.deliver_host_shootdowns();
+        Ok(())
     }
 
     /// After any action of the kernel for `number`: its cycles, its shootdowns, registers that it changed.
@@ -218,6 +238,7 @@ impl Machine {
                 let process = self.cores[number].process;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
                 if self.host.is_some() {
+                    self.take_released(number)?;
                     self.back_guest(number, other)?;
                 }
                 self.settle(number);

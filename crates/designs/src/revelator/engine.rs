@@ -1,8 +1,8 @@
-//! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3).
+//! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
-use super::RevelatorSpec;
 use super::placement::{Shared, lock};
-use super::tiers::{Kind, Told, frame};
+use super::tiers::{Kind, Told, Use, frame};
+use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
@@ -21,46 +21,72 @@ ambulator_base::counters! {
         table_fetches: Events,
         /// Guesses of a table line that were where the node of the last level is, for pages that have one.
         table_right: Events,
+        /// Lines of the hypervisor's table that it had fetched.
+        nested_fetches: Events,
         /// Candidates that were the same as an earlier one: not fetched.
         duplicates: Events,
         /// Candidates that the filter of the degree kept back.
         filtered: Events,
-        /// Data lines fetched from frames that are not the process's.
+        /// Wrong data lines that were fetched from frames that are not the process's.
         foreign: Events,
         /// Candidates kept back since their frames are not the process's.
         confined: Events,
-        /// Guesses made while buses were busier than the limit.
+        /// Guesses made while buses were busier than the least share that the filter wants.
         busy: Events,
     }
+}
+
+/// A way to guess a line: through a tier, or, for the hypervisor's entry of a guest frame, through a tier of the guest's and one of the hypervisor's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Way {
+    /// How often it is right, as far as what was given tells.
+    share: f64,
+    kind: Kind,
+    tier: usize,
+    /// Tier of the hypervisor's node.
+    then: Option<usize>,
 }
 
 /// A core's engine.
 pub struct Engine {
     spec: RevelatorSpec,
+    /// Whether it works in a virtual machine.
+    nested: bool,
     shared: Shared,
     asid: Asid,
     /// Buses' cycles and time when bandwidth was looked at last, and the share that was in use before.
     seen: (u64, Cycle),
     in_use: f64,
-    /// The tiers of data and of tables, the likeliest first, as they were when the kernel had told so much.
-    likely: [Vec<(f64, Kind, usize)>; 2],
+    /// Ways to guess data, entries, and the hypervisor's entries, the likeliest first, as they were when kernels had told so much.
+    ways: [Vec<Way>; 3],
     version: u64,
     counters: EngineCounters,
 }
 
 /// Cycles between two looks at the bandwidth in use.
 const WINDOW: u64 = 2000;
+/// Indices of `ways`.
+const DATA: usize = 0;
+const ENTRIES: usize = 1;
+const NESTED: usize = 2;
+
+/// Lines to fetch: the first `count` of `lines`.
+struct Lines<'a> {
+    lines: &'a mut [PhysAddr],
+    count: usize,
+}
 
 impl Engine {
-    /// An engine that is told by the kernel what its tiers gave.
-    pub fn new(spec: &RevelatorSpec, shared: Shared) -> Engine {
+    /// An engine that is told by kernels what their tiers gave; in a virtual machine if `nested`.
+    pub fn new(spec: &RevelatorSpec, nested: bool, shared: Shared) -> Engine {
         Engine {
             spec: spec.clone(),
+            nested,
             shared,
             asid: Asid(0),
             seen: (0, Cycle(0)),
             in_use: 0.0,
-            likely: Default::default(),
+            ways: Default::default(),
             version: u64::MAX,
             counters: EngineCounters::default(),
         }
@@ -75,68 +101,110 @@ impl Engine {
         }
     }
 
-    /// The candidates of these kinds, the likeliest first: as many as give the share of pages that is asked for, at most.
-    fn candidates(&mut self, tables: bool, va: VirtAddr, told: &Told) -> ([PhysAddr; 8], usize) {
-        if self.version != told.version {
-            self.version = told.version;
-            self.likely = [order(&DATA, self.spec.tiers, told), order(&[Kind::Leaf], self.spec.tiers, told)];
+    fn learn_ways(&mut self, told: &Told) {
+        if self.version == told.version {
+            return;
         }
-        let likely = &self.likely[usize::from(tables)];
-        let busy = self.in_use > self.spec.bandwidth_limit;
-        self.counters.busy += u64::from(busy);
-        let most = match (self.spec.degree, busy) {
-            // Where bandwidth is short, only the likeliest.
-            (_, true) => 1,
-            (0, false) => {
-                let mut held = 0.0;
-                let enough = likely.iter().position(|(share, ..)| {
-                    held += share;
-                    held >= self.spec.coverage
-                });
-                enough.map_or(likely.len(), |at| at + 1)
-            }
-            (fixed, false) => fixed as usize,
+        self.version = told.version;
+        let tiers = self.spec.tiers as usize;
+        self.ways = [
+            if self.spec.data { ways(&Kind::DATA, tiers, told) } else { Vec::new() },
+            if self.spec.table { ways(&[Kind::Leaf], tiers, told) } else { Vec::new() },
+            if self.nested && self.spec.nested { nested_ways(tiers, told) } else { Vec::new() },
+        ];
+    }
+
+    /// Appends the candidates of one sort, the likeliest first, as far as the filter lets them; returns how many.
+    fn candidates(&mut self, sort: usize, va: VirtAddr, told: &Told, lines: &mut Lines<'_>) -> u64 {
+        let least = match self.spec.filter {
+            DegreeFilter::Adaptive => self.spec.least_share.max(self.in_use),
+            DegreeFilter::None | DegreeFilter::Perfect => 0.0,
         };
-        self.counters.filtered += likely.len().saturating_sub(most) as u64;
-        let (mut found, mut count) = ([PhysAddr(0); 8], 0);
-        for &(_, kind, tier) in likely.iter().take(most.min(8)) {
-            let base = frame(kind, va, tier, told.frames).start();
-            let at = match kind {
-                Kind::Small => base.offset(va.0 & 0xfff),
-                Kind::Large => base.offset(va.0 & 0x1f_ffff),
-                Kind::Leaf => base.offset((va.0 >> 12 & 511) * 8),
+        self.counters.busy += u64::from(self.in_use > self.spec.least_share && sort == DATA);
+        let before = lines.count;
+        for (number, way) in self.ways[sort].iter().enumerate() {
+            if way.share < least || lines.count == lines.lines.len() {
+                self.counters.filtered += (self.ways[sort].len() - number) as u64;
+                break;
+            }
+            let Some(at) = guess(way, va, told, self.asid, self.spec.filter == DegreeFilter::Perfect) else {
+                self.counters.filtered += 1;
+                continue;
             };
-            if found[..count].iter().any(|other| other.line() == at.line()) {
+            if sort == DATA && self.spec.confine && !told.machine.is_own(at.pfn(), self.asid) {
+                self.counters.confined += 1;
+            } else if lines.lines[before..lines.count].iter().any(|other| other.line() == at.line()) {
                 self.counters.duplicates += 1;
             } else {
-                found[count] = at;
-                count += 1;
+                lines.lines[lines.count] = at;
+                lines.count += 1;
             }
         }
-        (found, count)
+        (lines.count - before) as u64
     }
 }
 
-/// Kinds of data frames.
-const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
+/// Where what is wanted of `va` lies, if this way is right; `None` if only right ones count and it is not.
+#[inline]
+fn guess(way: &Way, va: VirtAddr, told: &Told, asid: Asid, only_right: bool) -> Option<PhysAddr> {
+    let (mut kind, mut wanted) = (way.kind, va);
+    let mut tier = way.tier;
+    if let Some(then) = way.then {
+        // The guest-physical address of the data or of the guest's entry is what the hypervisor's entry is for.
+        let at = frame(kind, va, tier, told.guest.frames);
+        if only_right && !is_right(told.guest.use_of(at), kind, asid, va) {
+            return None;
+        }
+        wanted = VirtAddr(at.start().offset(kind.within(va)).0);
+        (kind, tier) = (Kind::HostLeaf, then);
+    }
+    let at = frame(kind, wanted, tier, told.machine.frames);
+    // The hypervisor has one virtual machine, so that its nodes need no name of an address space.
+    if only_right {
+        let of = told.machine.use_of(at)?;
+        if !is_right(Some(of), kind, if kind == Kind::HostLeaf { of.asid } else { asid }, wanted) {
+            return None;
+        }
+    }
+    Some(at.start().offset(kind.within(wanted)))
+}
 
-/// The tiers of these kinds, the likeliest first, with the share of what is asked for that each gave.
-fn order(kinds: &[Kind], tiers: u32, told: &Told) -> Vec<(f64, Kind, usize)> {
-    let mut likely: Vec<(f64, Kind, usize)> = Vec::with_capacity(16);
+/// Whether a frame, the first of its page, is what is wanted.
+fn is_right(of: Option<Use>, kind: Kind, asid: Asid, va: VirtAddr) -> bool {
+    of.is_some_and(|of| of.kind == kind && of.asid == asid && of.va.0 | kind.span() == va.0 | kind.span())
+}
+
+/// The tiers of these kinds, the likeliest first.
+fn ways(kinds: &[Kind], tiers: usize, told: &Told) -> Vec<Way> {
+    let space = &told.machine;
+    let mut ways: Vec<Way> = Vec::with_capacity(16);
     for &kind in kinds {
-        let weight = weight(kind, kinds, told);
-        likely.extend((0..tiers as usize).map(|tier| (told.share(kind, tier) * weight, kind, tier)));
+        let weight = space.weight(kind, kinds);
+        ways.extend((0..tiers).map(|tier| Way { share: space.share(kind, tier) * weight, kind, tier, then: None }));
     }
-    likely.retain(|(share, ..)| *share > 0.0);
-    likely.sort_by(|a, b| b.0.total_cmp(&a.0));
-    likely
+    sorted(ways)
 }
 
-/// How much of what is asked for is of a kind.
-fn weight(kind: Kind, kinds: &[Kind], told: &Told) -> f64 {
-    let given = |kind: Kind| told.given[kind as usize].iter().sum::<u64>() << kind.order();
-    let all: u64 = kinds.iter().map(|kind| given(*kind)).sum();
-    if all == 0 { 0.0 } else { given(kind) as f64 / all as f64 }
+/// The pairs of tiers to the hypervisor's entries of a page and of the guest's node that maps it, the likeliest first.
+fn nested_ways(tiers: usize, told: &Told) -> Vec<Way> {
+    let mut ways = Vec::with_capacity(64);
+    for kind in [Kind::Small, Kind::Large, Kind::Leaf] {
+        let weight = if kind == Kind::Leaf { 1.0 } else { told.guest.weight(kind, &Kind::DATA) };
+        for tier in 0..tiers {
+            let first = told.guest.share(kind, tier) * weight;
+            ways.extend((0..tiers).map(|then| {
+                let share = first * told.machine.share(Kind::HostLeaf, then);
+                Way { share, kind, tier, then: Some(then) }
+            }));
+        }
+    }
+    sorted(ways)
+}
+
+fn sorted(mut ways: Vec<Way>) -> Vec<Way> {
+    ways.retain(|way| way.share > 0.0);
+    ways.sort_by(|a, b| b.share.total_cmp(&a.share));
+    ways
 }
 
 impl Speculator for Engine {
@@ -149,42 +217,43 @@ impl Speculator for Engine {
         let shared = Shared::clone(&self.shared);
         let told = lock(&shared);
         let mut guess = Speculation { latency: self.spec.latency, ..Speculation::default() };
-        if told.frames == 0 {
+        if told.machine.frames == 0 {
             return guess;
         }
+        self.learn_ways(&told);
         self.counters.guesses += 1;
-        if self.spec.data {
-            let (candidates, count) = self.candidates(false, va, &told);
-            for &at in &candidates[..count] {
-                let own = told.is_own(at.pfn(), self.asid);
-                if !own && self.spec.confine {
-                    self.counters.confined += 1;
-                    continue;
-                }
-                self.counters.foreign += u64::from(!own);
-                guess.data[usize::from(guess.data_count)] = at;
-                guess.data_count += 1;
-            }
-            if self.spec.confine {
-                guess.latency += self.spec.confine_latency;
-            }
-            self.counters.data_fetches += u64::from(guess.data_count);
+        let mut data = Lines { lines: &mut guess.data, count: 0 };
+        self.counters.data_fetches += self.candidates(DATA, va, &told, &mut data);
+        guess.data_count = data.count as u8;
+        if self.spec.data && self.spec.confine {
+            guess.latency += self.spec.confine_latency;
         }
-        if self.spec.table {
-            let (candidates, count) = self.candidates(true, va, &told);
-            (guess.table, guess.table_count) = (candidates, count as u8);
-            self.counters.table_fetches += u64::from(guess.table_count);
-        }
+        let mut table = Lines { lines: &mut guess.table, count: 0 };
+        self.counters.table_fetches += self.candidates(ENTRIES, va, &told, &mut table);
+        self.counters.nested_fetches += self.candidates(NESTED, va, &told, &mut table);
+        guess.table_count = table.count as u8;
         guess
     }
 
     fn learn(&mut self, va: VirtAddr, guessed: &Speculation, found: &Translation, entry: Option<PhysAddr>) {
         let data = &guessed.data[..usize::from(guessed.data_count)];
-        let right = data.contains(&found.physical(va));
-        self.counters.data_right += u64::from(right);
-        self.counters.data_wrong += data.len() as u64 - u64::from(right);
         let tables = &guessed.table[..usize::from(guessed.table_count)];
-        self.counters.table_right += u64::from(entry.is_some_and(|entry| tables.contains(&entry)));
+        let at = found.physical(va);
+        let right = data.contains(&at);
+        self.counters.data_right += u64::from(right);
+        let wrong = data.len() - usize::from(right);
+        self.counters.data_wrong += wrong as u64;
+        let mut table_right = entry.is_some_and(|entry| tables.contains(&entry));
+        if wrong > 0 || (self.nested && !tables.is_empty()) {
+            let told = lock(&self.shared);
+            let foreign = data.iter().filter(|own| **own != at && !told.machine.is_own(own.pfn(), self.asid)).count();
+            self.counters.foreign += foreign as u64;
+            if self.nested {
+                let asid = self.asid;
+                table_right = tables.iter().any(|at| is_right(told.machine.use_of(at.pfn()), Kind::Leaf, asid, va));
+            }
+        }
+        self.counters.table_right += u64::from(table_right);
     }
 
     fn invalidate(&mut self, _what: Invalidation) {}

@@ -6,10 +6,16 @@
 //! - OS half, Sec. 5.1, 5.2: [`HashPlacement`] for data frames, [`HashedLeaves`] for the last level of radix tables, in `placement.rs`.
 //! - Hardware half, Sec. 5.3: the speculation [`Engine`] and its degree filter, in `engine.rs`. The MMU issues what it guesses, beside the walk.
 //!
+//! - Virtual machines, Sec. 5.5: the guest tells which page each of its frames holds, and the hypervisor's [`HostPlacement`] hashes the guest-virtual page, so that
+//!   the engine guesses host-physical from guest-virtual. Guest frames that are used no more are given back at once.
+//! - Past the paper (its Sec. 7.3 leaves it open), `nested`: the guest hashes its frames in its own memory too, and the hypervisor the last-level nodes of its own
+//!   tree by guest-physical address; so the lines of a nested walk's own last entries are guessed, through two hashes: the guest's, then the hypervisor's.
+//!
 //! Choices.
 //! - Pages of 2 MiB are hashed to blocks of 2 MiB, in tiers of their own. The engine orders the tiers of both sizes by how much of memory each gave.
-//! - The degree filter issues the likeliest candidates until together they have given the share of pages that `coverage` names (0.9); where DRAM's buses
-//!   were busier than `bandwidth_limit` in the last 2000 cycles, the likeliest alone.
+//! - The degree filter fetches a candidate that is right at least as often as `least_share` says, and as often as buses are in use: the share of its tier
+//!   among allocations against the share of DRAM's bandwidth used in the last 2000 cycles. Guesses that would wait for a line's register of the L2 are dropped.
+//! - The perfect filter fetches a candidate only if it is right. It is an ideal to compare with.
 //! - Confined speculation asks who owns a candidate's frame before it is fetched, which costs `confine_latency`; what is not the process's own is not
 //!   fetched. Frames of tables are the kernel's and are not data candidates of anybody.
 //! - Over page tables other than radix only data is guessed.
@@ -21,11 +27,24 @@ mod tests;
 mod tiers;
 
 pub use engine::{Engine, EngineCounters};
-pub use placement::{HashPlacement, HashedLeaves, HashedLeavesFactory, Shared, TierCounters};
-pub use tiers::{Kind, MOST_TIERS, Told, expected_success, frame};
+pub use placement::{HashPlacement, HashedLeaves, HashedLeavesFactory, HostPlacement, LeavesOf, Shared, TierCounters};
+pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// What keeps candidates back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DegreeFilter {
+    /// Tiers that give little, and buses that are busy.
+    #[default]
+    Adaptive,
+    /// Nothing.
+    None,
+    /// That a candidate is wrong.
+    Perfect,
+}
 
 /// Settings of Revelator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,21 +53,24 @@ pub struct RevelatorSpec {
     /// Hash functions that are tried in order: 1 to 8.
     #[schemars(extend("x-unit" = "count", "x-source" = "Revelator Table 1 (6)"))]
     pub tiers: u32,
+    /// Share of all frames that hashing finds taken though they are not, as if by others: pressure of a memory that is fuller than the modelled one.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
+    pub taken: f64,
     /// Whether data lines are guessed.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.3"))]
     pub data: bool,
     /// Whether table lines of the last level are guessed, and its nodes placed by hash; of radix tables only.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.2"))]
     pub table: bool,
-    /// Candidates for each guess at most; 0 lets the filter choose.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Revelator Sec. 5.3.2"))]
-    pub degree: u32,
-    /// The share of pages that the filter's candidates are to have given.
+    /// Whether, in a virtual machine, lines of the hypervisor's table are guessed too; of radix tables only.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "ours: Revelator Sec. 7.3 leaves it open"))]
+    pub nested: bool,
+    /// What keeps candidates back.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
+    pub filter: DegreeFilter,
+    /// The adaptive filter fetches only candidates of tiers that gave at least this share.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice; Revelator Sec. 5.3.2 has no number"))]
-    pub coverage: f64,
-    /// The share of DRAM's bandwidth in use above which only the likeliest candidate is fetched.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice; Revelator Sec. 5.3.2 has no number"))]
-    pub bandwidth_limit: f64,
+    pub least_share: f64,
     /// Cycles from the L2 TLB's miss to the issue of the candidates.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
     pub latency: u8,
@@ -64,11 +86,12 @@ impl Default for RevelatorSpec {
     fn default() -> Self {
         RevelatorSpec {
             tiers: 6,
+            taken: 0.0,
             data: true,
             table: true,
-            degree: 0,
-            coverage: 0.9,
-            bandwidth_limit: 0.8,
+            nested: false,
+            filter: DegreeFilter::Adaptive,
+            least_share: 0.1,
             latency: 1,
             confine: false,
             confine_latency: 4,
@@ -83,13 +106,7 @@ impl RevelatorSpec {
         if !(1..=MOST_TIERS as u32).contains(&self.tiers) {
             wrong.push(format!("`{at}.tiers` is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers));
         }
-        if self.degree > 8 {
-            wrong.push(format!(
-                "`{at}.degree` is {}; 8 candidates are issued at most, and 0 lets the filter choose",
-                self.degree
-            ));
-        }
-        for (key, share) in [("coverage", self.coverage), ("bandwidth_limit", self.bandwidth_limit)] {
+        for (key, share) in [("taken", self.taken), ("least_share", self.least_share)] {
             if !(0.0..=1.0).contains(&share) {
                 wrong.push(format!("`{at}.{key}` is {share}; a share lies between 0 and 1"));
             }

@@ -1,13 +1,11 @@
 //! The operating system's half: tiered hash allocation over the buddy allocator (Revelator Sec. 5.1, 5.2).
 
 use super::RevelatorSpec;
-use super::tiers::{Kind, MOST_TIERS, Told, expected_success, frame};
+use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame};
 use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Tree};
-use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, PageSize, Pfn, PhysAddr, ProcessId};
+use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, mix64};
 use ambulator_memory::BuddyAllocator;
-use ambulator_os::{
-    Footprint, LedgerCause, MapError, PageTable, PlaceContext, PlaceRequest, Placement, TableContext, TableFactory,
-};
+use ambulator_os::{Footprint, MapError, PageTable, PlaceContext, PlaceRequest, Placement, TableContext, TableFactory};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 ambulator_base::counters! {
@@ -45,81 +43,183 @@ pub(super) fn lock(shared: &Mutex<Told>) -> MutexGuard<'_, Told> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries the tiers in order; the frame and the tier that gave it.
-pub(super) fn by_hash(
-    kind: Kind,
-    va: ambulator_base::VirtAddr,
-    tiers: u32,
-    told: &mut Told,
-    frames: &mut BuddyAllocator,
-) -> Option<Pfn> {
-    told.frames = frames.total_frames();
-    let found = (0..tiers as usize).find_map(|tier| {
-        let at = frame(kind, va, tier, told.frames);
-        frames.allocate_at(at, kind.order()).then_some((tier, at))
-    });
-    let tier = found.map_or(MOST_TIERS, |(tier, _)| tier);
-    told.given[kind as usize][tier] += 1;
-    told.version += 1;
-    found.map(|(_, at)| at)
+/// How a kernel allocates by hash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hashing {
+    /// Tiers tried; with none, the allocator chooses.
+    pub tiers: u32,
+    /// Frames that hashing finds taken though they are not: those whose own hash is below.
+    pub taken: u64,
 }
 
-/// Data frames by hash.
+impl Hashing {
+    pub fn new(spec: &RevelatorSpec) -> Hashing {
+        Hashing { tiers: spec.tiers, taken: (spec.taken * 2f64.powi(64)) as u64 }
+    }
+
+    /// Tries the tiers in order.
+    pub fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
+        space.frames = frames.total_frames();
+        let found = (0..self.tiers as usize).find_map(|tier| {
+            let at = frame(kind, va, tier, space.frames);
+            let is_free = self.taken == 0 || mix64(at.0 ^ 1 << 63) >= self.taken;
+            (is_free && frames.allocate_at(at, kind.order())).then_some((tier, at))
+        });
+        let tier = found.map_or(MOST_TIERS, |(tier, _)| tier);
+        space.given[kind as usize][tier] += 1;
+        found.map(|(_, at)| at)
+    }
+}
+
+/// Data frames by hash: the kernel's of a machine, or of a guest.
 pub struct HashPlacement {
-    spec: RevelatorSpec,
+    hashing: Hashing,
     shared: Shared,
+    guest: bool,
     expected: Option<f64>,
 }
 
 impl HashPlacement {
     /// Tells `shared` what it does.
     pub fn new(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
-        HashPlacement { spec: spec.clone(), shared, expected: None }
+        HashPlacement { hashing: Hashing::new(spec), shared, guest: false, expected: None }
+    }
+
+    /// A guest's: it tells the hypervisor which pages its frames hold, and hashes in its own memory only where entries of nested walks are guessed.
+    pub fn of_guest(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
+        let hashing = Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 };
+        HashPlacement { hashing, shared, guest: true, expected: None }
+    }
+
+    fn space<'a>(&self, told: &'a mut Told) -> &'a mut Space {
+        if self.guest { &mut told.guest } else { &mut told.machine }
     }
 }
 
 impl Placement for HashPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         let taken = || 1.0 - os.frames.free_frames() as f64 / os.frames.total_frames() as f64;
-        let tiers = self.spec.tiers;
-        self.expected.get_or_insert_with(|| expected_success(taken(), tiers));
+        let hashing = self.hashing;
+        let blocked = hashing.taken as f64 / 2f64.powi(64);
+        self.expected.get_or_insert_with(|| expected_success(1.0 - (1.0 - taken()) * (1.0 - blocked), hashing.tiers));
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
         let shared = Arc::clone(&self.shared);
         let mut told = lock(&shared);
-        let given = by_hash(kind, request.page.start, tiers, &mut told, os.frames);
+        told.version += 1;
+        let space = self.space(&mut told);
+        let given = hashing.allocate(kind, request.page.start, space, os.frames);
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
-        told.own(given, request.page.size.frames(), Some(request.asid));
+        let of = Use { kind, asid: request.asid, va: request.page.start };
+        space.set_use(given, request.page.size.frames(), Some(of));
         Some(given)
     }
 
     fn freed(&mut self, frame: Pfn, size: PageSize) {
-        lock(&self.shared).own(frame, size.frames(), None);
+        let shared = Arc::clone(&self.shared);
+        let mut told = lock(&shared);
+        self.space(&mut told).set_use(frame, size.frames(), None);
+        if self.guest {
+            told.released.push((frame, size.frames()));
+        }
+    }
+
+    fn take_released(&mut self, released: &mut Vec<(Pfn, u64)>) {
+        if self.guest {
+            released.append(&mut lock(&self.shared).released);
+        }
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
-        let told = lock(&self.shared);
-        let data = |tier: usize| told.given[Kind::Small as usize][tier] + told.given[Kind::Large as usize][tier];
-        let leaf = &told.given[Kind::Leaf as usize];
-        TierCounters {
-            tier_1: data(0),
-            tier_2: data(1),
-            tier_3: data(2),
-            tier_4: data(3),
-            tier_5: data(4),
-            tier_6: data(5),
-            tier_more: data(6) + data(7),
-            fallback: data(MOST_TIERS),
-            table_hashed: leaf[..MOST_TIERS].iter().sum(),
-            table_fallback: leaf[MOST_TIERS],
-            expected_ppm: (1e6 * self.expected.unwrap_or(0.0)).round() as u64,
-        }
-        .report(&format!("{prefix}.tiers"), sink);
+        let mut told = lock(&self.shared);
+        report_tiers(self.space(&mut told), self.expected, prefix, sink);
     }
+}
+
+fn report_tiers(space: &Space, expected: Option<f64>, prefix: &str, sink: &mut dyn CounterSink) {
+    let data = |tier: usize| space.given[Kind::Small as usize][tier] + space.given[Kind::Large as usize][tier];
+    let table = |tier: usize| space.given[Kind::Leaf as usize][tier] + space.given[Kind::HostLeaf as usize][tier];
+    TierCounters {
+        tier_1: data(0),
+        tier_2: data(1),
+        tier_3: data(2),
+        tier_4: data(3),
+        tier_5: data(4),
+        tier_6: data(5),
+        tier_more: data(6) + data(7),
+        fallback: data(MOST_TIERS),
+        table_hashed: (0..MOST_TIERS).map(table).sum(),
+        table_fallback: table(MOST_TIERS),
+        expected_ppm: (1e6 * expected.unwrap_or(0.0)).round() as u64,
+    }
+    .report(&format!("{prefix}.tiers"), sink);
+}
+
+/// Frames of the hypervisor for a guest that tells it which of its pages each guest frame holds: by the hash of the guest-virtual page, so that the hardware
+/// can guess from guest-virtual to host-physical (Sec. 5.5).
+pub struct HostPlacement {
+    hashing: Hashing,
+    shared: Shared,
+    expected: Option<f64>,
+}
+
+impl HostPlacement {
+    /// Reads in `shared` what the guest tells.
+    pub fn new(spec: &RevelatorSpec, shared: Shared) -> HostPlacement {
+        HostPlacement { hashing: Hashing::new(spec), shared, expected: None }
+    }
+}
+
+impl Placement for HostPlacement {
+    fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
+        let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
+        let mut told = lock(&self.shared);
+        let taken = 1.0 - os.frames.free_frames() as f64 / os.frames.total_frames() as f64;
+        let taken = 1.0 - (1.0 - taken) * (1.0 - self.hashing.taken as f64 / 2f64.powi(64));
+        self.expected.get_or_insert_with(|| expected_success(taken, self.hashing.tiers));
+        let of = told.guest.use_of(Pfn(request.page.start.0 >> 12));
+        // A page of 4 KiB may back a part of a larger one of the guest's, which has an address of its own; a larger one only the same.
+        let of =
+            of.map(|of| if Kind::DATA.contains(&of.kind) && kind == Kind::Small { Use { kind, ..of } } else { of });
+        let hashed = of.filter(|of| of.kind.order() == kind.order());
+        let given = hashed.and_then(|of| {
+            told.version += 1;
+            self.hashing.allocate(of.kind, of.va, &mut told.machine, os.frames)
+        });
+        let given = given.or_else(|| os.frames.allocate(kind.order()))?;
+        told.machine.frames = os.frames.total_frames();
+        told.machine.set_use(given, kind_frames(kind), hashed);
+        Some(given)
+    }
+
+    fn freed(&mut self, frame: Pfn, size: PageSize) {
+        lock(&self.shared).machine.set_use(frame, size.frames(), None);
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        report_tiers(&lock(&self.shared).machine, self.expected, prefix, sink);
+    }
+}
+
+fn kind_frames(kind: Kind) -> u64 {
+    1 << kind.order()
+}
+
+/// Whose trees have leaves placed by hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavesOf {
+    /// Processes' of a machine.
+    Machine,
+    /// Processes' of a guest.
+    Guest,
+    /// A hypervisor's of its virtual machines.
+    Host,
 }
 
 /// Radix nodes of which those of the last level are placed by hash.
 pub struct HashedLeaves {
-    tiers: u32,
+    of: LeavesOf,
+    asid: Asid,
+    hashing: Hashing,
     shared: Shared,
 }
 
@@ -130,35 +230,53 @@ impl Layout for HashedLeaves {
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
-        let is_leaf = wanted.span == PageSize::SIZE_2M.shift();
-        let given =
-            if is_leaf { by_hash(Kind::Leaf, wanted.va, self.tiers, &mut lock(&self.shared), os.frames) } else { None };
-        let frame = match given {
+        if wanted.span != PageSize::SIZE_2M.shift() {
+            let frame = crate::frames::allocate(0, footprint, os)?;
+            return Some(NodePlace { frame, bits: NODE_BITS });
+        }
+        let mut told = lock(&self.shared);
+        told.version += 1;
+        let space = if self.of == LeavesOf::Guest { &mut told.guest } else { &mut told.machine };
+        let kind = if self.of == LeavesOf::Host { Kind::HostLeaf } else { Kind::Leaf };
+        let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
             Some(frame) => {
-                os.memory.zero(PhysAddr(frame.0 << 12), FRAME_BYTES);
-                footprint.bytes += FRAME_BYTES;
-                footprint.peak_bytes = footprint.peak_bytes.max(footprint.bytes);
-                footprint.largest_contiguous = footprint.largest_contiguous.max(FRAME_BYTES);
-                os.ledger.charge(LedgerCause::Allocate, os.costs.allocate_4k);
+                crate::frames::taken(frame, 1, footprint, os);
                 frame
             }
             None => crate::frames::allocate(0, footprint, os)?,
         };
+        space.set_use(frame, 1, Some(Use { kind, asid: self.asid, va: wanted.va.align_down(PageSize::SIZE_2M) }));
         Some(NodePlace { frame, bits: NODE_BITS })
+    }
+
+    fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        let mut told = lock(&self.shared);
+        let space = if self.of == LeavesOf::Guest { &mut told.guest } else { &mut told.machine };
+        space.set_use(node.frame, node.frames(), None);
+        if self.of == LeavesOf::Guest {
+            told.released.push((node.frame, node.frames()));
+        }
+        drop(told);
+        crate::frames::release(node.frame, node.frames(), footprint, os);
     }
 }
 
 /// Makes radix tables with such leaves.
 pub struct HashedLeavesFactory {
+    of: LeavesOf,
     va_bits: u32,
-    tiers: u32,
+    hashing: Hashing,
     shared: Shared,
 }
 
 impl HashedLeavesFactory {
-    /// Tables of `va_bits` bits of address.
-    pub fn new(va_bits: u32, tiers: u32, shared: Shared) -> HashedLeavesFactory {
-        HashedLeavesFactory { va_bits, tiers, shared }
+    /// Tables of `va_bits` bits of address. A guest's are hashed in its own memory only where entries of nested walks are guessed.
+    pub fn new(of: LeavesOf, va_bits: u32, spec: &RevelatorSpec, shared: Shared) -> HashedLeavesFactory {
+        let mut hashing = Hashing::new(spec);
+        if of == LeavesOf::Guest {
+            hashing = Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 };
+        }
+        HashedLeavesFactory { of, va_bits, hashing, shared }
     }
 }
 
@@ -166,10 +284,10 @@ impl TableFactory for HashedLeavesFactory {
     fn new_table(
         &mut self,
         _process: ProcessId,
-        _asid: Asid,
+        asid: Asid,
         os: &mut TableContext<'_>,
     ) -> Result<Box<dyn PageTable>, MapError> {
-        let layout = HashedLeaves { tiers: self.tiers, shared: Arc::clone(&self.shared) };
+        let layout = HashedLeaves { of: self.of, asid, hashing: self.hashing, shared: Arc::clone(&self.shared) };
         Ok(Box::new(Tree::new(layout, self.va_bits, os)?))
     }
 }

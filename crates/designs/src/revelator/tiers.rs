@@ -1,4 +1,4 @@
-//! One hash function, a seed for each tier: what the kernel tries in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1).
+//! One hash function, a seed for each tier: what kernels try in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1); and what kernels tell of it.
 
 use ambulator_base::{Asid, PageSize, Pfn, VirtAddr, mix64};
 
@@ -14,11 +14,15 @@ pub enum Kind {
     Large,
     /// A node of the last level of a tree, for 512 pages.
     Leaf,
+    /// Such a node of a hypervisor's tree, for 512 pages of guest-physical memory.
+    HostLeaf,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Small, Kind::Large, Kind::Leaf];
+    pub const ALL: [Kind; 4] = [Kind::Small, Kind::Large, Kind::Leaf, Kind::HostLeaf];
+    /// Those of data.
+    pub const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
 
     /// The kind of a page of that size, if it is hashed.
     pub fn of(size: PageSize) -> Option<Kind> {
@@ -33,46 +37,100 @@ impl Kind {
     pub fn order(self) -> u32 {
         if self == Kind::Large { 9 } else { 0 }
     }
+
+    /// The bits of an address that do not tell which frame of this kind it is in: one less than the bytes that a frame holds or maps.
+    pub fn span(self) -> u64 {
+        if self == Kind::Small { 0xfff } else { 0x1f_ffff }
+    }
+
+    /// The number that is hashed: that of the page, or of the 512 pages.
+    #[inline]
+    fn number(self, va: VirtAddr) -> u64 {
+        va.0 >> if self == Kind::Small { 12 } else { 21 }
+    }
+
+    /// Where in its first frame's memory what is wanted of `va` lies: the byte itself, or the entry of its page.
+    #[inline]
+    pub fn within(self, va: VirtAddr) -> u64 {
+        match self {
+            Kind::Small => va.0 & 0xfff,
+            Kind::Large => va.0 & 0x1f_ffff,
+            Kind::Leaf | Kind::HostLeaf => (va.0 >> 12 & 511) * 8,
+        }
+    }
 }
 
 /// The frame that a tier gives to what holds `va`, among `frames` frames.
 #[inline]
 pub fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
-    let number = va.0 >> if kind == Kind::Small { 12 } else { 21 };
-    let hash = mix64(number ^ (kind as u64 + 1) << 56 ^ (tier as u64) << 48);
+    let hash = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ (tier as u64) << 48);
     let blocks = frames >> kind.order();
     Pfn((((u128::from(hash) * u128::from(blocks)) >> 64) as u64) << kind.order())
 }
 
-/// What the kernel has done, as it tells the hardware: how often each tier gave frames, and whose they are.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// 4 KiB frames of the machine; 0 until the kernel knows.
-    pub frames: u64,
-    /// By kind: frames given by each tier, and, last, by the allocator's own choice.
-    pub given: [[u64; MOST_TIERS + 1]; 3],
-    /// Changes with `given`.
-    pub version: u64,
-    /// Owners of data frames, one more than their identifier; 0 for nobody. For counting, and for confining, speculation.
-    owners: Vec<u16>,
+/// What a frame is used for: a page of a process, or a node of its tree. The first 4 KiB frame of a page is the page's, as are all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Data or node, and of which size.
+    pub kind: Kind,
+    /// Whose.
+    pub asid: Asid,
+    /// The address of the frame in the process's memory; of a node, the first that it maps.
+    pub va: VirtAddr,
 }
 
-impl Told {
-    /// A page's frames belong to a process, or to nobody.
-    pub fn own(&mut self, frame: Pfn, frames: u64, owner: Option<Asid>) {
-        if self.owners.len() < self.frames as usize {
-            self.owners.resize(self.frames as usize, 0);
+/// Bits of a page number.
+const NUMBER_BITS: u32 = 45;
+
+impl Use {
+    fn pack(self) -> u64 {
+        let number = self.va.0 >> 12 & ((1 << NUMBER_BITS) - 1);
+        (self.kind as u64 + 1) << 61 | u64::from(self.asid.0) << NUMBER_BITS | number
+    }
+
+    fn unpack(word: u64) -> Option<Use> {
+        let kind = Kind::ALL.get((word >> 61).checked_sub(1)? as usize)?;
+        let va = VirtAddr((word & ((1 << NUMBER_BITS) - 1)) << 12);
+        Some(Use { kind: *kind, asid: Asid((word >> NUMBER_BITS) as u16), va })
+    }
+}
+
+/// What a kernel has done with its physical memory: how often each tier gave frames, and what frames are used for.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// 4 KiB frames of it; 0 until the kernel knows.
+    pub frames: u64,
+    /// By kind: frames given by each tier, and, last, by the allocator's own choice.
+    pub given: [[u64; MOST_TIERS + 1]; 4],
+    /// Uses of frames, 0 for none that is told here.
+    uses: Vec<u64>,
+}
+
+impl Space {
+    /// Frames of a page or node have a use, or none any more; each of a page's frames its own address.
+    pub fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<Use>) {
+        if self.uses.len() < self.frames as usize {
+            let mut uses = vec![0; self.frames as usize];
+            uses[..self.uses.len()].copy_from_slice(&self.uses);
+            self.uses = uses;
         }
-        let range = frame.0 as usize..(frame.0 + frames) as usize;
-        if let Some(owners) = self.owners.get_mut(range) {
-            owners.fill(owner.map_or(0, |asid| asid.0.wrapping_add(1)));
+        let first = frame.0 as usize;
+        let Some(uses) = self.uses.get_mut(first..first + frames as usize) else { return };
+        for (number, word) in uses.iter_mut().enumerate() {
+            *word = of.map_or(0, |of| Use { va: of.va.offset((number as u64) << 12), ..of }.pack());
         }
     }
 
-    /// Whether a frame is this process's.
+    /// What a frame is used for.
+    #[inline]
+    pub fn use_of(&self, frame: Pfn) -> Option<Use> {
+        Use::unpack(*self.uses.get(frame.0 as usize)?)
+    }
+
+    /// Whether a frame holds data of this process.
     #[inline]
     pub fn is_own(&self, frame: Pfn, asid: Asid) -> bool {
-        self.owners.get(frame.0 as usize) == Some(&asid.0.wrapping_add(1))
+        self.use_of(frame).is_some_and(|of| of.asid == asid && Kind::DATA.contains(&of.kind))
     }
 
     /// The share of frames of a kind that a tier gave; 0 before any was given.
@@ -81,6 +139,26 @@ impl Told {
         let all: u64 = given.iter().sum();
         if all == 0 { 0.0 } else { given[tier] as f64 / all as f64 }
     }
+
+    /// How much of what was given to these kinds was of one.
+    pub fn weight(&self, kind: Kind, kinds: &[Kind]) -> f64 {
+        let given = |kind: Kind| self.given[kind as usize].iter().sum::<u64>() << kind.order();
+        let all: u64 = kinds.iter().map(|kind| given(*kind)).sum();
+        if all == 0 { 0.0 } else { given(kind) as f64 / all as f64 }
+    }
+}
+
+/// What kernels tell each other and the hardware.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Of the machine's memory: by the kernel, or by the hypervisor of virtual machines.
+    pub machine: Space,
+    /// Of guest-physical memory: by a guest's kernel.
+    pub guest: Space,
+    /// Changes with what was given.
+    pub version: u64,
+    /// Guest frames, and how many, that the guest uses no more.
+    pub released: Vec<(Pfn, u64)>,
 }
 
 /// The probability that one of `tiers` tiers finds a free frame where a share `pressure` is taken (Sec. 5.1.1): `1 - p^N`.
@@ -106,5 +184,21 @@ mod tests {
         assert!(same < 10);
         assert_eq!(frame(Kind::Large, VirtAddr(77 << 21), 2, frames).0 % 512, 0);
         assert!((expected_success(0.4, 3) - 0.936).abs() < 1e-9);
+    }
+
+    #[test]
+    fn uses_of_frames_are_told_as_they_were_set() {
+        let mut space = Space { frames: 2048, ..Space::default() };
+        let va = VirtAddr((1 << 56) + (5 << 21));
+        let large = Use { kind: Kind::Large, asid: Asid(u16::MAX), va };
+        space.set_use(Pfn(512), 512, Some(large));
+        assert_eq!(space.use_of(Pfn(513)), Some(Use { va: va.offset(4096), ..large }));
+        assert!(space.is_own(Pfn(1023), Asid(u16::MAX)) && !space.is_own(Pfn(1024), Asid(u16::MAX)));
+        let leaf = Use { kind: Kind::Leaf, asid: Asid(3), va };
+        space.set_use(Pfn(7), 1, Some(leaf));
+        assert_eq!(space.use_of(Pfn(7)), Some(leaf));
+        assert!(!space.is_own(Pfn(7), Asid(3)), "a node is nobody's data");
+        space.set_use(Pfn(512), 512, None);
+        assert_eq!((space.use_of(Pfn(512)), space.use_of(Pfn(5000))), (None, None));
     }
 }
