@@ -1,7 +1,7 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
 use super::placement::{Shared, lock};
-use super::tiers::{Kind, Told, Use, frame};
+use super::tiers::{Kind, Space, Told, place};
 use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
@@ -147,31 +147,21 @@ impl Engine {
 /// Where what is wanted of `va` lies, if this way is right; `None` if only right ones count and it is not.
 #[inline]
 fn guess(way: &Way, va: VirtAddr, told: &Told, asid: Asid, only_right: bool) -> Option<PhysAddr> {
-    let (mut kind, mut wanted) = (way.kind, va);
-    let mut tier = way.tier;
+    let is_right = |space: &Space, at: PhysAddr, kind, va| {
+        // The hypervisor has one virtual machine, whose nodes need no name of an address space.
+        space.use_of(at.pfn()).is_some_and(|of| of.is(kind, if kind == Kind::HostLeaf { of.asid } else { asid }, va))
+    };
+    let (mut kind, mut tier, mut wanted) = (way.kind, way.tier, va);
     if let Some(then) = way.then {
-        // The guest-physical address of the data or of the guest's entry is what the hypervisor's entry is for.
-        let at = frame(kind, va, tier, told.guest.frames);
-        if only_right && !is_right(told.guest.use_of(at), kind, asid, va) {
+        // The guest-physical address of the data, or of the guest's entry, is what the hypervisor's entry is for.
+        let at = place(kind, va, tier, told.guest.frames);
+        if only_right && !is_right(&told.guest, at, kind, va) {
             return None;
         }
-        wanted = VirtAddr(at.start().offset(kind.within(va)).0);
-        (kind, tier) = (Kind::HostLeaf, then);
+        (kind, tier, wanted) = (Kind::HostLeaf, then, VirtAddr(at.0));
     }
-    let at = frame(kind, wanted, tier, told.machine.frames);
-    // The hypervisor has one virtual machine, so that its nodes need no name of an address space.
-    if only_right {
-        let of = told.machine.use_of(at)?;
-        if !is_right(Some(of), kind, if kind == Kind::HostLeaf { of.asid } else { asid }, wanted) {
-            return None;
-        }
-    }
-    Some(at.start().offset(kind.within(wanted)))
-}
-
-/// Whether a frame, the first of its page, is what is wanted.
-fn is_right(of: Option<Use>, kind: Kind, asid: Asid, va: VirtAddr) -> bool {
-    of.is_some_and(|of| of.kind == kind && of.asid == asid && of.va.0 | kind.span() == va.0 | kind.span())
+    let at = place(kind, wanted, tier, told.machine.frames);
+    (!only_right || is_right(&told.machine, at, kind, wanted)).then_some(at)
 }
 
 /// The tiers of these kinds, the likeliest first.
@@ -250,7 +240,9 @@ impl Speculator for Engine {
             self.counters.foreign += foreign as u64;
             if self.nested {
                 let asid = self.asid;
-                table_right = tables.iter().any(|at| is_right(told.machine.use_of(at.pfn()), Kind::Leaf, asid, va));
+                let is_leaf =
+                    |at: &PhysAddr| told.machine.use_of(at.pfn()).is_some_and(|of| of.is(Kind::Leaf, asid, va));
+                table_right = tables.iter().any(is_leaf);
             }
         }
         self.counters.table_right += u64::from(table_right);

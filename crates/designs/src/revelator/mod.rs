@@ -15,7 +15,8 @@
 //! - Pages of 2 MiB are hashed to blocks of 2 MiB, in tiers of their own. The engine orders the tiers of both sizes by how much of memory each gave.
 //! - The degree filter fetches a candidate that is right at least as often as `least_share` says, and as often as buses are in use: the share of its tier
 //!   among allocations against the share of DRAM's bandwidth used in the last 2000 cycles. Guesses that would wait for a line's register of the L2 are dropped.
-//! - The perfect filter fetches a candidate only if it is right. It is an ideal to compare with.
+//! - The perfect filter fetches a candidate only if its frame is told to be the process's own for that page. It is an ideal to compare with; pages that a fork left
+//!   shared are told as the parent's.
 //! - Confined speculation asks who owns a candidate's frame before it is fetched, which costs `confine_latency`; what is not the process's own is not
 //!   fetched. Frames of tables are the kernel's and are not data candidates of anybody.
 //! - Over page tables other than radix only data is guessed.

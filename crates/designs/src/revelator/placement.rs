@@ -57,6 +57,11 @@ impl Hashing {
         Hashing { tiers: spec.tiers, taken: (spec.taken * 2f64.powi(64)) as u64 }
     }
 
+    /// A guest's, which hashes in its own memory only where entries of nested walks are guessed.
+    pub fn of_guest(spec: &RevelatorSpec) -> Hashing {
+        Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 }
+    }
+
     /// Tries the tiers in order.
     pub fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
         space.frames = frames.total_frames();
@@ -87,8 +92,7 @@ impl HashPlacement {
 
     /// A guest's: it tells the hypervisor which pages its frames hold, and hashes in its own memory only where entries of nested walks are guessed.
     pub fn of_guest(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
-        let hashing = Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 };
-        HashPlacement { hashing, shared, guest: true, expected: None }
+        HashPlacement { hashing: Hashing::of_guest(spec), shared, guest: true, expected: None }
     }
 
     fn space<'a>(&self, told: &'a mut Told) -> &'a mut Space {
@@ -178,8 +182,7 @@ impl Placement for HostPlacement {
         self.expected.get_or_insert_with(|| expected_success(taken, self.hashing.tiers));
         let of = told.guest.use_of(Pfn(request.page.start.0 >> 12));
         // A page of 4 KiB may back a part of a larger one of the guest's, which has an address of its own; a larger one only the same.
-        let of =
-            of.map(|of| if Kind::DATA.contains(&of.kind) && kind == Kind::Small { Use { kind, ..of } } else { of });
+        let of = of.map(|of| if of.kind.is_data() && kind == Kind::Small { Use { kind, ..of } } else { of });
         let hashed = of.filter(|of| of.kind.order() == kind.order());
         let given = hashed.and_then(|of| {
             told.version += 1;
@@ -272,10 +275,7 @@ pub struct HashedLeavesFactory {
 impl HashedLeavesFactory {
     /// Tables of `va_bits` bits of address. A guest's are hashed in its own memory only where entries of nested walks are guessed.
     pub fn new(of: LeavesOf, va_bits: u32, spec: &RevelatorSpec, shared: Shared) -> HashedLeavesFactory {
-        let mut hashing = Hashing::new(spec);
-        if of == LeavesOf::Guest {
-            hashing = Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 };
-        }
+        let hashing = if of == LeavesOf::Guest { Hashing::of_guest(spec) } else { Hashing::new(spec) };
         HashedLeavesFactory { of, va_bits, hashing, shared }
     }
 }

@@ -135,7 +135,10 @@ fn the_perfect_filter_fetches_what_is_right_and_nothing_else() {
     let (mut engine, shared) = engine(&spec, given);
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![]);
     let at = |kind, tier| frame(kind, va(5), tier, FRAMES);
-    let of = |kind, asid| Some(Use { kind, asid: Asid(asid), va: va(5).align_down(PageSize::SIZE_4K) });
+    let of = |kind: Kind, asid| {
+        let of = if kind.is_data() { PageSize::SIZE_4K } else { PageSize::SIZE_2M };
+        Some(Use { kind, asid: Asid(asid), va: va(5).align_down(of) })
+    };
     shared.lock().unwrap().machine.set_use(at(Kind::Small, 0), 1, of(Kind::Small, 2));
     shared.lock().unwrap().machine.set_use(at(Kind::Small, 2), 1, of(Kind::Small, 1));
     shared.lock().unwrap().machine.set_use(at(Kind::Leaf, 1), 1, of(Kind::Leaf, 1));

@@ -1,6 +1,6 @@
 //! One hash function, a seed for each tier: what kernels try in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1); and what kernels tell of it.
 
-use ambulator_base::{Asid, PageSize, Pfn, VirtAddr, mix64};
+use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64};
 
 /// Most tiers.
 pub const MOST_TIERS: usize = 8;
@@ -33,14 +33,14 @@ impl Kind {
         }
     }
 
+    /// Whether it is a page of data.
+    pub fn is_data(self) -> bool {
+        Kind::DATA.contains(&self)
+    }
+
     /// log2 of its frames.
     pub fn order(self) -> u32 {
         if self == Kind::Large { 9 } else { 0 }
-    }
-
-    /// The bits of an address that do not tell which frame of this kind it is in: one less than the bytes that a frame holds or maps.
-    pub fn span(self) -> u64 {
-        if self == Kind::Small { 0xfff } else { 0x1f_ffff }
     }
 
     /// The number that is hashed: that of the page, or of the 512 pages.
@@ -60,6 +60,12 @@ impl Kind {
     }
 }
 
+/// Where a tier puts what is wanted of `va`: the byte itself, or the entry of its page.
+#[inline]
+pub fn place(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> PhysAddr {
+    frame(kind, va, tier, frames).start().offset(kind.within(va))
+}
+
 /// The frame that a tier gives to what holds `va`, among `frames` frames.
 #[inline]
 pub fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
@@ -77,6 +83,14 @@ pub struct Use {
     pub asid: Asid,
     /// The address of the frame in the process's memory; of a node, the first that it maps.
     pub va: VirtAddr,
+}
+
+impl Use {
+    /// Whether this is the use of the frame where a kind of thing that is wanted of `va` lies.
+    pub fn is(self, kind: Kind, asid: Asid, va: VirtAddr) -> bool {
+        let of = if kind.is_data() { PageSize::SIZE_4K } else { PageSize::SIZE_2M };
+        self.kind == kind && self.asid == asid && self.va == va.align_down(of)
+    }
 }
 
 /// Bits of a page number.
@@ -130,7 +144,7 @@ impl Space {
     /// Whether a frame holds data of this process.
     #[inline]
     pub fn is_own(&self, frame: Pfn, asid: Asid) -> bool {
-        self.use_of(frame).is_some_and(|of| of.asid == asid && Kind::DATA.contains(&of.kind))
+        self.use_of(frame).is_some_and(|of| of.asid == asid && of.kind.is_data())
     }
 
     /// The share of frames of a kind that a tier gave; 0 before any was given.
