@@ -57,13 +57,13 @@ fn side(
     parts: ambulator_designs::DesignParts,
     bytes: u64,
     policy: PageSizePolicy,
-) -> (Side, Box<dyn FnMut() -> Option<Box<dyn Speculator>>>) {
+) -> (Side, Option<Box<dyn Speculator>>) {
     let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
     let frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
     let memory = PhysicalMemory::new(bytes).unwrap();
     let kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.tables, parts.placement);
     let (mut walker, mut speculator) = (parts.new_walker, parts.new_speculator);
-    (Side { kernel, walker: walker(0) }, Box::new(move || speculator(0)))
+    (Side { kernel, walker: walker(0) }, speculator(0))
 }
 
 impl Both {
@@ -75,7 +75,7 @@ impl Both {
         design.speculation.revelator.filter = DegreeFilter::Perfect;
         design.speculation.revelator.taken = taken;
         let (guest, host) = build_nested(&design, &TableSpec::default());
-        let (guest, mut engine) = side(guest, GUEST, policy);
+        let (guest, engine) = side(guest, GUEST, policy);
         let (mut host, _) = side(host, HOST, host_policy);
         let machine = host.kernel.spawn().unwrap();
         let map = VmEvent::Map {
@@ -85,7 +85,7 @@ impl Both {
             kind: MapKind::Anonymous,
         };
         host.kernel.event(machine, &map).unwrap();
-        Both { guest, host, machine, engine: engine().unwrap(), seen: 0, wrong: 0, data: 0, lines: 0 }
+        Both { guest, host, machine, engine: engine.unwrap(), seen: 0, wrong: 0, data: 0, lines: 0 }
     }
 
     /// The hypervisor backs guest-physical memory.
