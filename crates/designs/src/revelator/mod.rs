@@ -57,6 +57,9 @@ pub struct RevelatorSpec {
     /// Share of all frames that hashing finds taken though they are not, as if by others: pressure of a memory that is fuller than the modelled one.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
     pub taken: f64,
+    /// Share of pages, and of nodes, that hashing may place; the others go wherever the buddy allocator has room.
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high pressure)"))]
+    pub hashable: f64,
     /// Whether data lines are guessed.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.3"))]
     pub data: bool,
@@ -70,7 +73,7 @@ pub struct RevelatorSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
     /// The adaptive filter fetches only candidates of tiers that gave at least this share.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice; Revelator Sec. 5.3.2 has no number"))]
+    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice, by trial; Revelator Sec. 5.3.2 has no number"))]
     pub least_share: f64,
     /// Cycles from the L2 TLB's miss to the issue of the candidates.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
@@ -88,11 +91,12 @@ impl Default for RevelatorSpec {
         RevelatorSpec {
             tiers: 6,
             taken: 0.0,
+            hashable: 1.0,
             data: true,
             table: true,
             nested: false,
             filter: DegreeFilter::Adaptive,
-            least_share: 0.1,
+            least_share: 0.3,
             latency: 1,
             confine: false,
             confine_latency: 4,
@@ -107,7 +111,7 @@ impl RevelatorSpec {
         if !(1..=MOST_TIERS as u32).contains(&self.tiers) {
             wrong.push(format!("`{at}.tiers` is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers));
         }
-        for (key, share) in [("taken", self.taken), ("least_share", self.least_share)] {
+        for (key, share) in [("taken", self.taken), ("hashable", self.hashable), ("least_share", self.least_share)] {
             if !(0.0..=1.0).contains(&share) {
                 wrong.push(format!("`{at}.{key}` is {share}; a share lies between 0 and 1"));
             }

@@ -50,22 +50,38 @@ pub(super) struct Hashing {
     pub tiers: u32,
     /// Frames that hashing finds taken though they are not: those whose own hash is below.
     pub taken: u64,
+    /// What hashing may place: those whose own hash is not above.
+    pub hashable: u64,
+}
+
+/// A share as a bound of hashes.
+fn bound(share: f64) -> u64 {
+    (share * 2f64.powi(64)) as u64
 }
 
 impl Hashing {
     pub fn new(spec: &RevelatorSpec) -> Hashing {
-        Hashing { tiers: spec.tiers, taken: (spec.taken * 2f64.powi(64)) as u64 }
+        Hashing { tiers: spec.tiers, taken: bound(spec.taken), hashable: bound(spec.hashable) }
+    }
+
+    /// What the analytical model expects now: the share of pages that the tiers give.
+    pub fn expected(self, frames: &BuddyAllocator) -> f64 {
+        let free = frames.free_frames() as f64 / frames.total_frames() as f64;
+        let (taken, hashable) = (self.taken as f64 / 2f64.powi(64), self.hashable as f64 / 2f64.powi(64));
+        hashable * expected_success(1.0 - free * (1.0 - taken), self.tiers)
     }
 
     /// A guest's, which hashes in its own memory only where entries of nested walks are guessed.
     pub fn of_guest(spec: &RevelatorSpec) -> Hashing {
-        Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0 }
+        Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0, ..Hashing::new(spec) }
     }
 
     /// Tries the tiers in order.
     pub fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
         space.frames = frames.total_frames();
-        let found = (0..self.tiers as usize).find_map(|tier| {
+        let may = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55) <= self.hashable;
+        let tiers = if may { self.tiers as usize } else { 0 };
+        let found = (0..tiers).find_map(|tier| {
             let at = frame(kind, va, tier, space.frames);
             let is_free = self.taken == 0 || mix64(at.0 ^ 1 << 63) >= self.taken;
             (is_free && frames.allocate_at(at, kind.order())).then_some((tier, at))
@@ -102,10 +118,8 @@ impl HashPlacement {
 
 impl Placement for HashPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
-        let taken = || 1.0 - os.frames.free_frames() as f64 / os.frames.total_frames() as f64;
         let hashing = self.hashing;
-        let blocked = hashing.taken as f64 / 2f64.powi(64);
-        self.expected.get_or_insert_with(|| expected_success(1.0 - (1.0 - taken()) * (1.0 - blocked), hashing.tiers));
+        self.expected.get_or_insert_with(|| hashing.expected(os.frames));
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
         let shared = Arc::clone(&self.shared);
         let mut told = lock(&shared);
@@ -177,16 +191,15 @@ impl Placement for HostPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
         let mut told = lock(&self.shared);
-        let taken = 1.0 - os.frames.free_frames() as f64 / os.frames.total_frames() as f64;
-        let taken = 1.0 - (1.0 - taken) * (1.0 - self.hashing.taken as f64 / 2f64.powi(64));
-        self.expected.get_or_insert_with(|| expected_success(taken, self.hashing.tiers));
+        let hashing = self.hashing;
+        self.expected.get_or_insert_with(|| hashing.expected(os.frames));
         let of = told.guest.use_of(Pfn(request.page.start.0 >> 12));
         // A page of 4 KiB may back a part of a larger one of the guest's, which has an address of its own; a larger one only the same.
         let of = of.map(|of| if of.kind.is_data() && kind == Kind::Small { Use { kind, ..of } } else { of });
         let hashed = of.filter(|of| of.kind.order() == kind.order());
         let given = hashed.and_then(|of| {
             told.version += 1;
-            self.hashing.allocate(of.kind, of.va, &mut told.machine, os.frames)
+            hashing.allocate(of.kind, of.va, &mut told.machine, os.frames)
         });
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
         told.machine.frames = os.frames.total_frames();

@@ -45,7 +45,7 @@ impl Kind {
 
     /// The number that is hashed: that of the page, or of the 512 pages.
     #[inline]
-    fn number(self, va: VirtAddr) -> u64 {
+    pub fn number(self, va: VirtAddr) -> u64 {
         va.0 >> if self == Kind::Small { 12 } else { 21 }
     }
 
