@@ -4,6 +4,7 @@ mod around;
 mod census;
 mod compare;
 mod core;
+mod energy;
 mod error;
 mod fuzz;
 mod locks;

@@ -106,6 +106,14 @@ impl Machine {
         put("dram_row_conflicts", rows[2] as f64);
         put("dram_row_conflicts_per_kilo_instruction", mpki(rows[2]));
 
+        if self.timing {
+            let (seconds, ranks) =
+                (cycles as f64 / (1e6 * spec.machine.clock_mhz as f64), spec.dram.channels * spec.dram.ranks);
+
+            let energy = spec.energy.of(&all, seconds, self.cores.len(), ranks);
+            energy.into_iter().for_each(|(name, value)| put(name, value));
+            put("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64));
+        }
         if spec.run.census {
             self.census().into_iter().for_each(|(name, value)| put(name, value));
         }

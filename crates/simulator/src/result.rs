@@ -156,6 +156,13 @@ measures! {
     "dram_translation_cached_data", "ratio", "Of accesses that walked: translation from DRAM and data from a cache.";
     "cached_translation_dram_data", "ratio", "Of accesses that walked: translation from caches and data from DRAM.";
     "cached_translation_cached_data", "ratio", "Of accesses that walked: translation and data from caches.";
+    "energy", "nJ", "Estimate of the energy that the region took, by the table `energy`; timing mode only, as all of these.";
+    "energy_instructions", "nJ", "Of it, instructions without their memory accesses.";
+    "energy_caches", "nJ", "Of it, accesses to caches.";
+    "energy_tlbs", "nJ", "Of it, look-ups of TLBs, of what is beside them and of walk caches.";
+    "energy_dram", "nJ", "Of it, accesses to DRAM.";
+    "energy_static", "nJ", "Of it, what cores and DRAM draw whatever they do.";
+    "energy_per_instruction", "pJ", "Energy for each instruction.";
     "census_pages", "4 KiB pages", "Pages mapped at the end, with `run.census`.";
     "census_gap_1_coverage", "ratio", "Share of mapped pages whose successor is the next page number, with `run.census`.";
     "census_virtual_runs", "runs", "Runs of mapped pages with the same rights, with `run.census`.";

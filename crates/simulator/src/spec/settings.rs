@@ -1,6 +1,7 @@
 //! What a spec holds: the machine, its operating system, the design, the run.
 
 use super::schema::Setting;
+use crate::energy::EnergySpec;
 use ambulator_designs::{DesignSpec, FrontSideKind, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
@@ -36,6 +37,8 @@ pub struct Spec {
     pub kernel: KernelSpec,
     /// What the operating system's work costs.
     pub costs: CostTable,
+    /// What things take, for an estimate of energy.
+    pub energy: EnergySpec,
     /// The translation design: what is in each socket.
     pub design: DesignSpec,
     /// Virtual machines.
@@ -59,6 +62,7 @@ impl Default for Spec {
             memory: MemorySpec::default(),
             kernel: KernelSpec::default(),
             costs: CostTable::default(),
+            energy: EnergySpec::default(),
             design: DesignSpec::default(),
             virtualization: VirtualizationSpec::default(),
             run: RunSpec::default(),
@@ -97,6 +101,7 @@ impl Spec {
         wrong.extend(self.memory.validate("memory"));
         wrong.extend(self.kernel.validate("kernel"));
         wrong.extend(self.costs.validate("costs"));
+        wrong.extend(self.energy.validate("energy"));
         wrong.extend(self.design.validate("design"));
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));

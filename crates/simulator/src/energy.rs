@@ -1,0 +1,168 @@
+//! An estimate of energy: what a run did, times what each thing takes.
+//!
+//! Source: Revelator Sec. 7.1 (Fig. 17) compares energies by McPAT, whose inputs it does not give. Ours is a table of energies of accesses, every one of them a setting with its
+//! source, and powers that time multiplies. It tells designs apart by what they do more or less of; it is no model of a chip.
+
+use crate::result::Gathered;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What things take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnergySpec {
+    /// An instruction, without its memory accesses.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: about 4 W at 2.9 GHz and 1.5 instructions a cycle; Horowitz, ISSCC 2014, has 70 pJ for a simple core"))]
+    pub instruction: f64,
+    /// An access to an L1 cache.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "Horowitz, ISSCC 2014: 20 pJ for 8 bytes of 32 KB"))]
+    pub l1: f64,
+    /// An access to an L2 cache: a line.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice Horowitz's 100 pJ for 8 bytes of 1 MB, for a line"))]
+    pub l2: f64,
+    /// An access to the last-level cache: a line, and its way there.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice the L2's"))]
+    pub llc: f64,
+    /// Opening and closing a row of DRAM, of all chips of a rank.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips of DDR4-2400: (IDD0 55 mA - IDD3N 38 mA) x 1.2 V x tRC 45.75 ns"))]
+    pub dram_activate: f64,
+    /// Reading a line from an open row, and sending it.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips: (IDD4R 150 mA - IDD3N 38 mA) x 1.2 V x 3.33 ns, and 5 pJ a bit on the bus"))]
+    pub dram_read: f64,
+    /// Writing a line to an open row.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "as reading"))]
+    pub dram_write: f64,
+    /// A look-up of the L1 TLBs.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: a small array of 64 entries"))]
+    pub l1_tlb: f64,
+    /// A look-up of the L2 TLB, and of what is probed beside it.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: 16 KB, between the L1 cache and the L1 TLB"))]
+    pub l2_tlb: f64,
+    /// A look-up of a walker's caches.
+    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: as the L1 TLB"))]
+    pub walk_cache: f64,
+    /// What a core and its caches draw whatever they do.
+    #[schemars(extend("x-unit" = "mW", "x-source" = "our choice"))]
+    pub core_static: f64,
+    /// What a rank of DRAM draws whatever it does.
+    #[schemars(extend("x-unit" = "mW", "x-source" = "8 chips: IDD3N 38 mA x 1.2 V"))]
+    pub rank_static: f64,
+}
+
+impl Default for EnergySpec {
+    fn default() -> Self {
+        EnergySpec {
+            instruction: 900.0,
+            l1: 20.0,
+            l2: 200.0,
+            llc: 400.0,
+            dram_activate: 7470.0,
+            dram_read: 6140.0,
+            dram_write: 6140.0,
+            l1_tlb: 3.0,
+            l2_tlb: 15.0,
+            walk_cache: 3.0,
+            core_static: 1500.0,
+            rank_static: 365.0,
+        }
+    }
+}
+
+impl EnergySpec {
+    /// What is wrong with it, one sentence a problem; `at` is its key.
+    pub fn validate(&self, at: &str) -> Vec<String> {
+        let all = [
+            ("instruction", self.instruction),
+            ("l1", self.l1),
+            ("l2", self.l2),
+            ("llc", self.llc),
+            ("dram_activate", self.dram_activate),
+            ("dram_read", self.dram_read),
+            ("dram_write", self.dram_write),
+            ("l1_tlb", self.l1_tlb),
+            ("l2_tlb", self.l2_tlb),
+            ("walk_cache", self.walk_cache),
+            ("core_static", self.core_static),
+            ("rank_static", self.rank_static),
+        ];
+        let wrong = all.iter().filter(|(_, value)| !(0.0..=1e9).contains(value));
+        wrong.map(|(key, value)| format!("`{at}.{key}` is {value}; give 0 to 1000000000")).collect()
+    }
+
+    /// Energies of a run in nanojoules, by the name of their measure; `seconds` of the simulated machine passed.
+    pub(crate) fn of(&self, all: &Gathered, seconds: f64, cores: usize, ranks: u32) -> [(&'static str, f64); 6] {
+        let count = |names: &[&str]| names.iter().map(|name| all.get(name)).sum::<u64>() as f64;
+        let cache = |level: &str| {
+            let kinds = ["demand", "table", "speculative", "prefetch"];
+            let each = |kind: &&str| {
+                all.get(&format!("hierarchy.{level}.{kind}_hits"))
+                    + all.get(&format!("hierarchy.{level}.{kind}_misses"))
+            };
+            kinds.iter().map(each).sum::<u64>() as f64
+        };
+        let caches = (cache("l1d") + cache("l1i")) * self.l1 + cache("l2") * self.l2 + cache("llc") * self.llc;
+        let first = count(&["mmu.l1d_tlb_hits", "mmu.l1d_tlb_misses", "mmu.l1i_tlb_hits", "mmu.l1i_tlb_misses"]);
+        let second = count(&["mmu.l2_tlb_hits", "mmu.l2_tlb_misses"]);
+        let beside = all.values.keys().any(|name| name.starts_with("mmu.lookaside."));
+        let second = second * self.l2_tlb * if beside { 2.0 } else { 1.0 };
+        let walks = count(&["mmu.walks", "mmu.dirty_assists"]) * self.walk_cache;
+        let dram = count(&["hierarchy.dram.activates"]) * self.dram_activate
+            + count(&["hierarchy.dram.data_reads", "hierarchy.dram.table_reads"]) * self.dram_read
+            + count(&["hierarchy.dram.data_writes", "hierarchy.dram.table_writes"]) * self.dram_write;
+        // A milliwatt for a second is a million nanojoules.
+        let idle = seconds * 1e6 * (self.core_static * cores as f64 + self.rank_static * f64::from(ranks));
+        let instructions = count(&["core.instructions"]) * self.instruction;
+        let translation = first * self.l1_tlb + second + walks;
+        let all = [instructions / 1e3, caches / 1e3, translation / 1e3, dram / 1e3, idle];
+        let [instructions, caches, translation, dram, idle] = all;
+        [
+            ("energy", all.iter().sum()),
+            ("energy_instructions", instructions),
+            ("energy_caches", caches),
+            ("energy_tlbs", translation),
+            ("energy_dram", dram),
+            ("energy_static", idle),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_is_what_was_done_times_what_it_takes() {
+        let mut all = Gathered::default();
+        let counts = [
+            ("core.instructions", 1000),
+            ("hierarchy.l1d.demand_hits", 300),
+            ("hierarchy.l2.table_misses", 10),
+            ("hierarchy.llc.speculative_hits", 5),
+            ("hierarchy.dram.activates", 2),
+            ("hierarchy.dram.table_reads", 3),
+            ("hierarchy.dram.data_writes", 1),
+            ("mmu.l1d_tlb_hits", 100),
+            ("mmu.l2_tlb_misses", 20),
+            ("mmu.walks", 20),
+        ];
+        all.values.extend(counts.map(|(name, n)| (name.to_owned(), n)));
+        let spec = EnergySpec::default();
+        let found = spec.of(&all, 1e-6, 1, 4);
+        let expected = [
+            ("energy_instructions", 900.0),
+            ("energy_caches", 0.3 * 20.0 + 2.0 + 2.0),
+            ("energy_tlbs", 0.3 + 0.3 + 0.06),
+            ("energy_dram", 2.0 * 7.47 + 4.0 * 6.14),
+            ("energy_static", 1500.0 + 4.0 * 365.0),
+        ];
+        for ((name, value), (expected_name, expected)) in found[1..].iter().zip(expected) {
+            assert_eq!(*name, expected_name);
+            assert!((value - expected).abs() < 1e-9, "{name}: {value}, not {expected}");
+        }
+        assert!((found[0].1 - expected.iter().map(|(_, value)| value).sum::<f64>()).abs() < 1e-9);
+        // A structure beside the L2 TLB is looked up whenever it is.
+        all.values.insert("mmu.lookaside.probes".into(), 20);
+        assert!((spec.of(&all, 1e-6, 1, 4)[3].1 - found[3].1 - 0.3).abs() < 1e-9);
+        assert_eq!(EnergySpec { l2: -1.0, llc: f64::NAN, ..spec }.validate("energy").len(), 2);
+    }
+}
