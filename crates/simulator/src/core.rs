@@ -34,6 +34,8 @@ ambulator_base::counters! {
         cached_translation_cached_data: Events,
         /// Data accesses served by DRAM.
         data_from_dram: Events,
+        /// Cycles of loads and stores from their issue to their data, translation included.
+        access_cycles: Cycles,
         /// Page faults taken.
         page_faults: Events,
         /// Cycles of the core that the operating system took.

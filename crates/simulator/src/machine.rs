@@ -593,7 +593,9 @@ impl Machine {
             ready = ready.max(self.second_half(number, record, access, last, at, issued)?);
         }
         if self.timing {
-            self.cores[number].window.complete(record, issued, ready);
+            let core = &mut self.cores[number];
+            core.counters.access_cycles += ready.since(issued);
+            core.window.complete(record, issued, ready);
         }
         Ok(())
     }

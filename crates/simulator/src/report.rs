@@ -80,6 +80,7 @@ impl Machine {
         }
         let translated = accesses + all.get("core.fetches");
         put("mmu_cycles_per_access", share(all.get("mmu.mmu_cycles"), translated));
+        put("access_latency_mean", share(all.get("core.access_cycles"), accesses));
         put("l1_tlb_mpki", mpki(all.get("mmu.l1d_tlb_misses")));
         put("l2_tlb_mpki", mpki(all.get("mmu.l2_tlb_misses")));
         let l2_lookups = all.get("mmu.l2_tlb_hits") + all.get("mmu.l2_tlb_misses");

@@ -134,6 +134,7 @@ measures! {
     "walk_served_llc", "ratio", "Share of walk loads served by the last-level cache.";
     "walk_served_dram", "ratio", "Share of walk loads served by DRAM.";
     "mmu_cycles_per_access", "cycles", "Cycles in the MMU per load, store or fetch translated.";
+    "access_latency_mean", "cycles", "Mean time of loads and stores from their issue to their data, translation included.";
     "l1_tlb_mpki", "per 1000 instructions", "L1 data TLB misses per 1000 instructions.";
     "l2_tlb_mpki", "per 1000 instructions", "L2 TLB misses per 1000 instructions.";
     "l2_tlb_miss_ratio", "ratio", "L2 TLB misses per L2 TLB look-up.";
