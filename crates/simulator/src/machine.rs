@@ -46,6 +46,8 @@ pub struct Machine {
     pub(crate) spreads: Vec<Spread>,
     pub(crate) phase: Phase,
     pub(crate) timing: bool,
+    /// Touches of set-up map pages.
+    pub(crate) populate: bool,
     pub(crate) oracle: bool,
     pub(crate) perfect: bool,
     /// The caches are asked for Midgard addresses.
@@ -230,6 +232,7 @@ impl Machine {
             spreads,
             phase: Phase::Setup,
             timing,
+            populate: spec.run.populate,
             oracle: spec.run.oracle,
             perfect: spec.mmu.perfect,
             named,

@@ -233,6 +233,7 @@ impl Machine {
                     self.settle(number);
                 }
             }
+            VmEvent::Touch { .. } if !self.populate && self.phase == Phase::Setup => {}
             other => {
                 self.alive(number)?;
                 let process = self.cores[number].process;

@@ -323,6 +323,10 @@ pub struct RunSpec {
     /// Instructions that each core runs, from the program's region of interest on, before anything is counted.
     #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
+    /// Whether pages that a program touches before its region of interest are there when that begins. Without, the region finds memory as it was booted and
+    /// takes the faults itself.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
+    pub populate: bool,
     /// Whether time is simulated.
     #[schemars(extend("x-unit" = "choice"))]
     pub mode: RunMode,
@@ -345,6 +349,7 @@ impl Default for RunSpec {
             seed: 1,
             instructions: 20_000_000,
             warmup: 2_000_000,
+            populate: true,
             mode: RunMode::Timing,
             oracle: true,
             census: false,
