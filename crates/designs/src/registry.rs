@@ -420,11 +420,12 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
                 tables = Box::new(RangedFactory::new(tables, &rmm));
             }
             tables = Box::new(UtopiaFactory::new(tables, Arc::clone(&segments)));
+            let uses = segments.lock().unwrap_or_else(PoisonError::into_inner).uses();
             boot =
                 Some(Box::new(move |frames| segments.lock().unwrap_or_else(PoisonError::into_inner).reserve(frames)));
             Box::new(move |_| {
                 let beside = || -> Box<dyn Lookaside> { Box::new(RangeTlb::new(&rmm)) };
-                Some(Box::new(RestSegWalker::new(&utopia, utopia.ranges.then(beside))))
+                Some(Box::new(RestSegWalker::new(&utopia, uses.clone(), utopia.ranges.then(beside))))
             })
         }
         LookasideKind::ClusteredTlb => {

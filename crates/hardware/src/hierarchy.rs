@@ -6,6 +6,7 @@
 //! another is found in the other's own caches or below, at the usual price.
 
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
+use crate::copies::{Copies, CopyId};
 use crate::prefetch::{Prefetcher, Suggestion};
 use crate::renaming::Renaming;
 use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
@@ -91,6 +92,8 @@ struct Shared {
     dram: Dram,
     /// The LLC's arrays are larger than the host's private caches: the host fetches them while the levels above are looked up.
     large: bool,
+    /// Pages that are copied beside the cores.
+    copies: Copies,
     /// Addresses that are not those of main memory, if the caches are asked for such.
     renaming: Option<Box<Renaming>>,
 }
@@ -120,6 +123,9 @@ impl Shared {
             if flags & TABLE == 0 {
                 asked = asked.max(renaming.take_known());
             }
+        }
+        if !self.copies.idle() {
+            self.copies.advance(asked, &mut self.dram);
         }
         let ready = self.dram.read(place, flags & TABLE != 0, asked);
         if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
@@ -311,6 +317,7 @@ impl Hierarchy {
             shared: Shared {
                 llc: Cache::new(&spec.llc, cores, timing, 3),
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
+                copies: Copies::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
                 renaming: None,
             },
@@ -435,18 +442,18 @@ impl Hierarchy {
         }
     }
 
-    /// Copies `bytes` from one place of main memory to another, both multiples of a line, beside what cores do: each line is read and then written. No
-    /// cache has lines of either from then on. Returns when the last line has been written.
-    pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64, now: Cycle) -> Cycle {
-        let mut done = now.0;
-        for line in 0..bytes / LINE_BYTES {
-            let read = self.shared.dram.read(from.line() + line, false, now.0);
-            self.shared.dram.write(to.line() + line, false, read);
-            done = done.max(read);
-        }
+    /// Copies `bytes` from one place of main memory to another, both multiples of a line, beside what cores do, after copies that were asked for before:
+    /// each line is read and then written, 16 at once. No cache has lines of either from now on.
+    pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64, now: Cycle) -> CopyId {
         self.invalidate(from, bytes);
         self.invalidate(to, bytes);
-        Cycle(done)
+        self.shared.copies.ask(from.line(), to.line(), bytes / LINE_BYTES, now.0)
+    }
+
+    /// When a copy ended, or will at the present pace. `None` if that is so long ago that nobody waits for it.
+    pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
+        self.shared.copies.advance(now.0, &mut self.shared.dram);
+        (!self.shared.copies.forgotten(copy)).then(|| Cycle(self.shared.copies.end(copy, now.0)))
     }
 
     /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that is filled anew

@@ -38,6 +38,7 @@
 
 mod branch;
 mod cache;
+mod copies;
 mod core_spec;
 mod dram;
 mod dram_spec;
@@ -53,6 +54,7 @@ mod window;
 
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
+pub use copies::CopyId;
 pub use core_spec::{CoreSpec, PredictorKind};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};

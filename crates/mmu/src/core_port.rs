@@ -2,7 +2,7 @@
 
 use crate::{Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
-use ambulator_hardware::{EntryLevel, Hierarchy};
+use ambulator_hardware::{CopyId, EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 
 ambulator_base::counters! {
@@ -61,6 +61,11 @@ impl CorePort<'_> {
     pub fn guess(&mut self, at: PhysAddr, is_table: bool, now: Cycle) {
         self.traffic.fetches += u64::from(is_table);
         self.hierarchy.guess(self.core, at, is_table, now);
+    }
+
+    /// When a copy of a page ended, or will; `None` if nobody waits for it any more.
+    pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
+        self.hierarchy.copy_end(copy, now)
     }
 
     fn guest_memory(&mut self) -> &mut PhysicalMemory {

@@ -9,6 +9,7 @@ use crate::{
     tlb::{TlbEntry, held_as, piece},
 };
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_hardware::CopyId;
 
 ambulator_base::counters! {
     /// What a core's MMU counts.
@@ -232,9 +233,6 @@ impl SecondLevel {
     }
 }
 
-/// Cycles after which the end of a copy is forgotten: more than accesses are out of order.
-const FORGOTTEN: u64 = 100_000;
-
 /// Cycles between walks in functional mode: more than any walk takes.
 const UNTIMED_WALK: u64 = 1 << 20;
 
@@ -257,7 +255,7 @@ pub struct Mmu {
     /// A page that the operating system is asked to move.
     request: Option<VirtAddr>,
     /// Pages that are being copied, and until when.
-    holds: Vec<(Asid, Page, Cycle)>,
+    holds: Vec<(Asid, Page, CopyId)>,
     /// What it counted.
     pub counters: MmuCounters,
     /// Latency of page walks, in cycles, from their start on a walker.
@@ -431,7 +429,7 @@ impl Mmu {
             self.counters.l1d_tlb_misses += 1;
         }
         let now = began.after(self.l1_latency);
-        let now = if self.holds.is_empty() { now } else { self.held_until(va, now) };
+        let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
         let beside = self.lookaside.as_mut().filter(|l| !l.after_l2());
         let mut aside = beside.map(|l| l.probe(va, access, now, port));
         let answered = now.after(self.second.latency);
@@ -532,19 +530,20 @@ impl Mmu {
         self.request.take()
     }
 
-    /// A page is being copied: whoever wants it waits until then.
-    pub fn hold(&mut self, asid: Asid, page: Page, until: Cycle) {
-        self.holds.push((asid, page, until));
+    /// A page is being copied: whoever wants it waits for the end of that.
+    pub fn hold(&mut self, asid: Asid, page: Page, copy: CopyId) {
+        self.holds.push((asid, page, copy));
     }
 
     /// When an access to `va` at `now` may go on.
     #[cold]
-    fn held_until(&mut self, va: VirtAddr, now: Cycle) -> Cycle {
-        // Accesses come in the order of the program, not of time: a copy is forgotten when it has ended long ago.
-        self.holds.retain(|(.., until)| now.0 < until.0 + FORGOTTEN);
+    fn held_until(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
+        // Copies end in the order in which they are asked for.
+        let ended = self.holds.iter().take_while(|(.., copy)| port.copy_end(*copy, now).is_none()).count();
+        self.holds.drain(..ended);
         let asid = self.asid;
         let holds = self.holds.iter().filter(|(own, page, _)| *own == asid && page.start <= va && va < page.end());
-        let until = holds.map(|(.., until)| *until).max().unwrap_or(now).max(now);
+        let until = holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now);
         self.counters.hold_cycles += until.since(now);
         until
     }

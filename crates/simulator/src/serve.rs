@@ -116,9 +116,9 @@ impl Machine {
         if self.phase != Phase::Setup && self.timing {
             for moved in &migrations {
                 let now = self.cores[number].window.now();
-                let done = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
+                let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
                 for core in &mut self.cores {
-                    core.mmu.hold(moved.asid, moved.page, done);
+                    core.mmu.hold(moved.asid, moved.page, copy);
                 }
             }
         }

@@ -8,7 +8,7 @@
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
 //! - OS half: [`UtopiaTable`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
 //!   moves pages in and out (`ambulator_os`, `migrate.rs`).
-//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7).
+//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7); what pages that migrated in are worth: `reuse.rs` (Fig. 20).
 //!
 //! Choices.
 //! - A set filter's counter has a bit more than the paper's log2(ways), for it counts up to a full set.
@@ -18,10 +18,15 @@
 //! - A frame of a RestSeg that is not the place of its page's set (after `mremap`, or a huge page that was split) is mapped by the page table.
 //! - Entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58, where the table's entries leave these bits free: radix trees. Over
 //!   other tables pages enter RestSegs at faults only.
+//! - Thresholds are the most that nine bits count, 7 walks and 15 loads: only so pages migrate as rarely as Sec. 8.4 tells (below 0.5 for 1000
+//!   instructions); with both at 2 graphs move 10 (`ambulator reproduce utopia/thresholds`).
+//! - The frame that an evicted page leaves is its successor's at once: Sec. 5.5 has evictions off the critical path. Copies share main memory with the
+//!   program (`ambulator_hardware`, `copies.rs`).
 //! - A counter that has reached its threshold proposes its page again at each walk until it has moved.
 
 mod hash;
 mod placement;
+mod reuse;
 mod rows;
 mod segments;
 mod table;
@@ -31,6 +36,7 @@ mod walker;
 
 pub use hash::SetHash;
 pub use placement::{UtopiaPlacement, UtopiaPlacementCounters, UtopiaUse};
+pub use reuse::{UtopiaReuse, WayUses};
 pub use rows::{Filter, Row};
 pub use segments::{Segments, Shape};
 pub use table::UtopiaTable;
@@ -114,10 +120,10 @@ pub struct UtopiaSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
     /// Walks of a page from which it migrates, if it has cost enough; 1 to 7.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2; the paper has a register for it"))]
+    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's most; the paper has a register for it, and no number"))]
     pub frequency_threshold: u64,
     /// Loads from DRAM of a page's walks from which it migrates, if it is walked enough; 0 to 15.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2; the paper has a register for it"))]
+    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's most; the paper has a register for it, and no number"))]
     pub cost_threshold: u64,
     /// Whether there is no FlexSeg: what a RestSeg cannot take goes to swap.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Fig. 6"))]
@@ -150,8 +156,8 @@ impl Default for UtopiaSpec {
             replacement: Replacement::Drrip,
             fault_allocation: true,
             migration: true,
-            frequency_threshold: 2,
-            cost_threshold: 2,
+            frequency_threshold: 7,
+            cost_threshold: 15,
             restrictive_only: false,
             fill_l2: true,
             ranges: false,

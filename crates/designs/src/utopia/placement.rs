@@ -49,7 +49,7 @@ impl UtopiaPlacement {
 impl Placement for UtopiaPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         if self.spec.fault_allocation {
-            let taken = self.segments().take(request.process, request.page, os.memory);
+            let taken = self.segments().take(request.process, request.page, false, os.memory);
             if taken.is_some() {
                 self.counters.allocated += 1;
                 return taken;
@@ -74,7 +74,7 @@ impl Placement for UtopiaPlacement {
     }
 
     fn place_again(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
-        let taken = self.segments().take(request.process, request.page, os.memory);
+        let taken = self.segments().take(request.process, request.page, true, os.memory);
         self.counters.migrated_in += u64::from(taken.is_some());
         taken
     }
@@ -89,7 +89,9 @@ impl Placement for UtopiaPlacement {
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(&format!("{prefix}.utopia"), sink);
-        for (at, segment) in self.segments().list.iter().enumerate() {
+        let segments = self.segments();
+        segments.reuse.report(&format!("{prefix}.utopia.reuse"), sink);
+        for (at, segment) in segments.list.iter().enumerate() {
             let ways = segment.shape.sets * u64::from(segment.shape.ways);
             UtopiaUse { taken: segment.taken, ways }.report(&format!("{prefix}.utopia.segment_{at}"), sink);
         }

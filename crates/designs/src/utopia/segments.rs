@@ -1,5 +1,6 @@
 //! RestSegs: their memory, the global tag array of each, and who is where (Utopia Sec. 5.1, 5.6). Placement and tables share them.
 
+use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
 use super::{SetHash, UtopiaSpec};
 use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
@@ -61,6 +62,8 @@ fn owner_of(word: u64) -> Option<(ProcessId, u64)> {
 pub struct Segment {
     /// How it is configured.
     pub shape: Shape,
+    /// How often each way's page has been found.
+    uses: WayUses,
     /// Its first frame.
     pub base: Pfn,
     /// The global tag array: a word for each way.
@@ -84,7 +87,10 @@ pub struct Arrays {
 /// All RestSegs of a machine.
 pub struct Segments {
     shapes: Vec<Shape>,
+    uses: Vec<WayUses>,
     replacement: ambulator_hardware::Replacement,
+    /// How often pages that migrated in were found before they left.
+    pub reuse: UtopiaReuse,
     /// Empty until they have been reserved.
     pub list: Vec<Segment>,
     /// The arrays of each process, one for each RestSeg.
@@ -94,7 +100,21 @@ pub struct Segments {
 impl Segments {
     /// RestSegs of a validated spec, not yet reserved.
     pub fn new(spec: &UtopiaSpec) -> Segments {
-        Segments { shapes: spec.shapes(), replacement: spec.replacement, list: Vec::new(), arrays: BTreeMap::new() }
+        let shapes = spec.shapes();
+        let uses = shapes.iter().map(|shape| WayUses::new(shape.sets * u64::from(shape.ways))).collect();
+        Segments {
+            shapes,
+            uses,
+            replacement: spec.replacement,
+            reuse: UtopiaReuse::default(),
+            list: Vec::new(),
+            arrays: BTreeMap::new(),
+        }
+    }
+
+    /// Where walkers tell which way they found a page in, for each RestSeg.
+    pub fn uses(&self) -> Vec<WayUses> {
+        self.uses.clone()
     }
 
     /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False if it is not there.
@@ -102,12 +122,13 @@ impl Segments {
         if !self.list.is_empty() {
             return true;
         }
-        for shape in self.shapes.clone() {
+        for (shape, uses) in self.shapes.clone().into_iter().zip(self.uses.clone()) {
             let ways = shape.sets * u64::from(shape.ways);
             let Some(base) = frames.allocate_run(shape.frames(), shape.page.order()) else { return false };
             let Some(tags) = frames.allocate_run((ways * 8).div_ceil(FRAME_BYTES), 0) else { return false };
             self.list.push(Segment {
                 shape,
+                uses,
                 base,
                 tags: tags.start(),
                 replacement: ReplacementState::new(self.replacement, shape.sets as usize, shape.ways as usize, 1),
@@ -132,8 +153,8 @@ impl Segments {
         (0..self.list.len()).filter(move |at| self.list[*at].shape.page == size)
     }
 
-    /// Takes a free way for a page.
-    pub fn take(&mut self, process: ProcessId, page: Page, memory: &mut PhysicalMemory) -> Option<Pfn> {
+    /// Takes a free way for a page; `migrates` if its counters brought it.
+    pub fn take(&mut self, process: ProcessId, page: Page, migrates: bool, memory: &mut PhysicalMemory) -> Option<Pfn> {
         let candidates: Vec<usize> = self.of_size(page.size).collect();
         for at in candidates {
             let segment = &mut self.list[at];
@@ -144,6 +165,9 @@ impl Segments {
                 let number = first + u64::from(way);
                 segment.used[number as usize] = page.size.frames() as u32;
                 segment.taken += 1;
+                if migrates {
+                    segment.uses.entered(number);
+                }
                 segment.replacement.fill(set as usize, way as usize);
                 memory.write(segment.tags.offset(number * 8), owner_word(process, page.start.0 >> page.size.shift()));
                 return Some(segment.shape.frame(segment.base, set, way));
@@ -158,7 +182,10 @@ impl Segments {
         let segment = &mut self.list[at];
         let number = (set * u64::from(segment.shape.ways) + u64::from(way)) as usize;
         segment.used[number] -= size.frames() as u32;
-        segment.taken -= u64::from(segment.used[number] == 0);
+        if segment.used[number] == 0 {
+            segment.taken -= 1;
+            segment.uses.left(number as u64, &mut self.reuse);
+        }
         true
     }
 

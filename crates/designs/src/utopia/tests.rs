@@ -205,16 +205,24 @@ fn registers(table: &dyn PageTable) -> TableRegisters {
 
 /// A table with one page in a RestSeg at `page`, and the walker that sees it.
 fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Box<dyn PageTable>, RestSegWalker, Mapping) {
+    one_page_in(spec, page, &Arc::new(Mutex::new(Segments::new(spec))))
+}
+
+/// The same, with the RestSegs at hand; the page has migrated there.
+fn one_page_in(
+    spec: &UtopiaSpec,
+    page: u64,
+    segments: &Arc<Mutex<Segments>>,
+) -> (TestBed, Box<dyn PageTable>, RestSegWalker, Mapping) {
     let mut bed = TestBed::new(MEMORY).unwrap();
-    let segments = Arc::new(Mutex::new(Segments::new(spec)));
-    let mut factory = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(&segments));
+    let mut factory = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(segments));
     let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
     let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
-    let frame = segments.lock().unwrap().take(ProcessId(0), page, &mut bed.memory).unwrap();
+    let frame = segments.lock().unwrap().take(ProcessId(0), page, true, &mut bed.memory).unwrap();
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
     let mapping = Mapping { page, frame, flags };
     table.map(mapping, &mut bed.os()).unwrap();
-    let mut walker = RestSegWalker::new(spec, None);
+    let mut walker = RestSegWalker::new(spec, segments.lock().unwrap().uses(), None);
     walker.load_registers(Asid(1), &registers(&*table));
     (bed, table, walker, mapping)
 }
@@ -248,6 +256,31 @@ fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
 }
 
 #[test]
+fn what_a_migration_was_worth_is_told_when_its_page_leaves() {
+    let spec = small();
+    for (finds, expected) in [(0, [1, 0, 0, 0]), (5, [0, 1, 0, 0]), (6, [0, 0, 1, 0]), (21, [0, 0, 0, 1])] {
+        let segments = Arc::new(Mutex::new(Segments::new(&spec)));
+        let (mut bed, mut table, mut walker, mapping) = one_page_in(&spec, 700, &segments);
+        for at in 0..finds {
+            let mut port = TestPort::new(&mut bed.memory, 100);
+            walker.probe(mapping.page.start, AccessKind::Load, Cycle(1000 * at), &mut port).found.unwrap();
+        }
+        table.unmap(mapping.page, &mut bed.os()).unwrap();
+        let mut segments = segments.lock().unwrap();
+        assert!(segments.give_back(mapping.frame, mapping.page.size));
+        let told = |segments: &Segments| {
+            let reuse = &segments.reuse;
+            [reuse.none, reuse.up_to_5, reuse.up_to_20, reuse.above_20]
+        };
+        assert_eq!(told(&segments), expected, "{finds} finds");
+        // A page that a fault placed there is not told of.
+        segments.take(ProcessId(0), mapping.page, false, &mut bed.memory).unwrap();
+        assert!(segments.give_back(mapping.frame, mapping.page.size));
+        assert_eq!(told(&segments), expected);
+    }
+}
+
+#[test]
 fn lines_that_the_kernel_changes_leave_the_caches() {
     let spec = small();
     let (mut bed, mut table, mut walker, mapping) = one_page(&spec, 700);
@@ -277,7 +310,7 @@ fn lines_that_the_kernel_changes_leave_the_caches() {
 fn walks_that_are_frequent_and_costly_propose_their_page() {
     let spec = UtopiaSpec { frequency_threshold: 3, cost_threshold: 4, ..small() };
     let mut bed = TestBed::new(MEMORY).unwrap();
-    let mut walker = RestSegWalker::new(&spec, None);
+    let mut walker = RestSegWalker::new(&spec, Vec::new(), None);
     let at = PhysAddr(0x3008);
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
     let pte = crate::pte::Pte::leaf(Pfn(77), flags, false);

@@ -1,6 +1,7 @@
 //! The hardware half: the RestSeg walker beside the L2 TLB, with its two caches (Utopia Sec. 5.4, 5.7).
 
 use super::UtopiaSpec;
+use super::reuse::WayUses;
 use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
@@ -84,6 +85,7 @@ impl LineCache {
 pub struct RestSegWalker {
     spec: UtopiaSpec,
     shapes: Vec<Shape>,
+    uses: Vec<WayUses>,
     asid: Asid,
     /// Base, tag array and set filter of each RestSeg for the process that runs.
     places: Vec<(Pfn, Arrays)>,
@@ -100,10 +102,11 @@ pub struct RestSegWalker {
 }
 
 impl RestSegWalker {
-    /// A walker with empty caches.
-    pub fn new(spec: &UtopiaSpec, beside: Option<Box<dyn Lookaside>>) -> RestSegWalker {
+    /// A walker with empty caches. `uses` of each RestSeg, of [`super::Segments`], learns where it found pages.
+    pub fn new(spec: &UtopiaSpec, uses: Vec<WayUses>, beside: Option<Box<dyn Lookaside>>) -> RestSegWalker {
         RestSegWalker {
             shapes: spec.shapes(),
+            uses,
             asid: Asid(0),
             places: Vec::new(),
             known: Vec::new(),
@@ -147,6 +150,7 @@ impl RestSegWalker {
         self.counters.tar_misses += u64::from(!row_held);
         let ready = filter.ready.max(row.ready);
         let Some(way) = shape.row.find(&row.words, tag) else { return (None, ready) };
+        self.uses[at].found(set * u64::from(shape.ways) + u64::from(way));
         let mut metadata = shape.row.metadata(&row.words, way);
         let dirties = access == AccessKind::Store && flags(metadata).writable;
         let missing = (ACCESSED | if dirties { DIRTY } else { 0 }) & !metadata;
