@@ -1,7 +1,7 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
 use super::placement::{Shared, lock};
-use super::tiers::{Kind, Space, Told, place};
+use super::tiers::{Kind, Space, Told};
 use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
@@ -154,13 +154,13 @@ fn guess(way: &Way, va: VirtAddr, told: &Told, asid: Asid, only_right: bool) -> 
     let (mut kind, mut tier, mut wanted) = (way.kind, way.tier, va);
     if let Some(then) = way.then {
         // The guest-physical address of the data, or of the guest's entry, is what the hypervisor's entry is for.
-        let at = place(kind, va, tier, told.guest.frames);
+        let at = told.guest.place(kind, va, tier);
         if only_right && !is_right(&told.guest, at, kind, va) {
             return None;
         }
         (kind, tier, wanted) = (Kind::HostLeaf, then, VirtAddr(at.0));
     }
-    let at = place(kind, wanted, tier, told.machine.frames);
+    let at = told.machine.place(kind, wanted, tier);
     (!only_right || is_right(&told.machine, at, kind, wanted)).then_some(at)
 }
 

@@ -29,7 +29,7 @@ mod tiers;
 
 pub use engine::{Engine, EngineCounters};
 pub use placement::{HashPlacement, HashedLeaves, HashedLeavesFactory, HostPlacement, LeavesOf, Shared, TierCounters};
-pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame};
+pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame, frame_of_run};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The operating system's half: tiered hash allocation over the buddy allocator (Revelator Sec. 5.1, 5.2).
 
 use super::RevelatorSpec;
-use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame};
+use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success};
 use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Tree};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, mix64};
 use ambulator_memory::BuddyAllocator;
@@ -82,7 +82,7 @@ impl Hashing {
         let may = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55) <= self.hashable;
         let tiers = if may { self.tiers as usize } else { 0 };
         let found = (0..tiers).find_map(|tier| {
-            let at = frame(kind, va, tier, space.frames);
+            let at = space.frame(kind, va, tier);
             let is_free = self.taken == 0 || mix64(at.0 ^ 1 << 63) >= self.taken;
             (is_free && frames.allocate_at(at, kind.order())).then_some((tier, at))
         });

@@ -60,18 +60,28 @@ impl Kind {
     }
 }
 
-/// Where a tier puts what is wanted of `va`: the byte itself, or the entry of its page.
-#[inline]
-pub fn place(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> PhysAddr {
-    frame(kind, va, tier, frames).start().offset(kind.within(va))
-}
-
 /// The frame that a tier gives to what holds `va`, among `frames` frames.
 #[inline]
 pub fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     let hash = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ (tier as u64) << 48);
     let blocks = frames >> kind.order();
     Pfn((((u128::from(hash) * u128::from(blocks)) >> 64) as u64) << kind.order())
+}
+
+/// log2 of a run.
+const RUN_BITS: u32 = 9;
+
+/// The same where runs of 512 pages, or nodes, stay together: a run is hashed to a block of as many frames, and each has its own place in that.
+#[inline]
+pub fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
+    let blocks = frames >> RUN_BITS;
+    if kind.order() > 0 || blocks == 0 {
+        return frame(kind, va, tier, frames);
+    }
+    let number = kind.number(va);
+    let hash = mix64(number >> RUN_BITS ^ (kind as u64 + 1) << 56 ^ 1 << 54 ^ (tier as u64) << 48);
+    let block = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
+    Pfn(block << RUN_BITS | number & ((1 << RUN_BITS) - 1))
 }
 
 /// What a frame is used for: a page of a process, or a node of its tree. The first 4 KiB frame of a page is the page's, as are all others.
@@ -114,6 +124,8 @@ impl Use {
 pub struct Space {
     /// 4 KiB frames of it; 0 until the kernel knows.
     pub frames: u64,
+    /// Runs of 512 pages stay together.
+    pub in_runs: bool,
     /// By kind: frames given by each tier, and, last, by the allocator's own choice.
     pub given: [[u64; MOST_TIERS + 1]; 4],
     /// Uses of frames, 0 for none that is told here.
@@ -121,6 +133,18 @@ pub struct Space {
 }
 
 impl Space {
+    /// The frame that a tier gives to what holds `va`.
+    #[inline]
+    pub fn frame(&self, kind: Kind, va: VirtAddr, tier: usize) -> Pfn {
+        if self.in_runs { frame_of_run(kind, va, tier, self.frames) } else { frame(kind, va, tier, self.frames) }
+    }
+
+    /// Where a tier puts what is wanted of `va`: the byte itself, or the entry of its page.
+    #[inline]
+    pub fn place(&self, kind: Kind, va: VirtAddr, tier: usize) -> PhysAddr {
+        self.frame(kind, va, tier).start().offset(kind.within(va))
+    }
+
     /// Frames of a page or node have a use, or none any more; each of a page's frames its own address.
     pub fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<Use>) {
         if self.uses.len() < self.frames as usize {
@@ -163,7 +187,7 @@ impl Space {
 }
 
 /// What kernels tell each other and the hardware.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Told {
     /// Of the machine's memory: by the kernel, or by the hypervisor of virtual machines.
     pub machine: Space,
@@ -173,6 +197,14 @@ pub struct Told {
     pub version: u64,
     /// Guest frames, and how many, that the guest uses no more.
     pub released: Vec<(Pfn, u64)>,
+}
+
+impl Default for Told {
+    /// A guest's runs stay together: the hypervisor's entries for neighbours then share lines, as those of contiguous guest memory do.
+    fn default() -> Told {
+        let guest = Space { in_runs: true, ..Space::default() };
+        Told { machine: Space::default(), guest, version: 0, released: Vec::new() }
+    }
 }
 
 /// The probability that one of `tiers` tiers finds a free frame where a share `pressure` is taken (Sec. 5.1.1): `1 - p^N`.
@@ -197,6 +229,16 @@ mod tests {
         assert!(hits.iter().all(|n| (850..1150).contains(n)), "{hits:?}");
         assert!(same < 10);
         assert_eq!(frame(Kind::Large, VirtAddr(77 << 21), 2, frames).0 % 512, 0);
+        // Runs: neighbours are neighbours, and runs spread evenly.
+        let (mut blocks, large) = (vec![0u32; 128], VirtAddr(77 << 21));
+        for run in 0..64_000u64 {
+            let at = |page: u64| frame_of_run(Kind::Small, VirtAddr((run << 9 | page) << 12), 1, frames).0;
+            assert_eq!((at(0) % 512, at(511)), (0, at(0) + 511));
+            blocks[(at(0) >> 9) as usize] += 1;
+        }
+        assert!(blocks.iter().all(|n| (400..600).contains(n)), "{blocks:?}");
+        assert_eq!(frame_of_run(Kind::Large, large, 2, frames), frame(Kind::Large, large, 2, frames));
+        assert_eq!(frame_of_run(Kind::Small, large, 2, 511), frame(Kind::Small, large, 2, 511), "less than a block");
         assert!((expected_success(0.4, 3) - 0.936).abs() < 1e-9);
     }
 
