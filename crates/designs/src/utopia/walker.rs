@@ -66,15 +66,15 @@ impl LineCache {
         self.0.iter_mut().for_each(SetArray::clear);
     }
 
-    /// The line at `at`, when it is there, and whether the cache held it.
-    fn load(&mut self, at: PhysAddr, now: Cycle, latency: u64, port: &mut dyn MemoryPort) -> (Line, bool) {
+    /// The line at `at`, when it is there, and whether the cache held it. It stays there if `keep`.
+    fn load(&mut self, at: PhysAddr, keep: bool, now: Cycle, latency: u64, port: &mut dyn MemoryPort) -> (Line, bool) {
         let looked = now.after(latency);
         if let Some(line) = self.0.as_mut().and_then(|lines| lines.lookup(0, at.line())) {
             return (Line { ready: line.ready.max(looked), ..*line }, line.ready <= looked);
         }
         let loaded = port.load_line(at, looked);
         let line = Line { words: loaded.words, ready: loaded.ready };
-        if let Some(lines) = &mut self.0 {
+        if let Some(lines) = self.0.as_mut().filter(|_| keep) {
             lines.insert(0, at.line(), line);
         }
         (line, false)
@@ -131,7 +131,7 @@ impl RestSegWalker {
         let (shape, (base, arrays)) = (self.shapes[at], self.places[at]);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
-        let (filter, held) = self.filters.load(shape.filter.line(arrays.sf, set), now, latency, port);
+        let (filter, held) = self.filters.load(shape.filter.line(arrays.sf, set), true, now, latency, port);
         self.counters.sf_hits += u64::from(held);
         self.counters.sf_misses += u64::from(!held);
         let count = shape.filter.count(&filter.words, set);
@@ -141,7 +141,8 @@ impl RestSegWalker {
             return (None, filter.ready);
         }
         let line = arrays.tar.offset(set * LINE_BYTES);
-        let (row, row_held) = self.rows.load(line, now, latency, port);
+        // Both loads are under way at once; tags of a set that the filter then says is empty are not kept.
+        let (row, row_held) = self.rows.load(line, count > 0, now, latency, port);
         if count == 0 {
             self.counters.filtered += 1;
             return (None, filter.ready);
