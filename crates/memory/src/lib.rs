@@ -13,11 +13,9 @@ mod fragment;
 mod physical;
 mod pressure;
 mod selection;
-mod words;
 
 pub use buddy::{BuddyAllocator, BuddySpec};
 pub use contiguity::Contiguity;
 pub use fragment::{FragmentReport, FragmentSpec, fragment};
 pub use physical::{MAX_BYTES, MemoryError, PhysicalMemory};
 pub use pressure::{PressureReport, PressureSpec, press};
-pub use words::HostWords;

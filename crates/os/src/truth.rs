@@ -1,7 +1,6 @@
 //! The plain truth: which frame holds which page.
 
 use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
-use ambulator_memory::HostWords;
 use rustc_hash::FxHashMap;
 
 /// What the kernel knows about one 4 KiB page, in a word.
@@ -117,7 +116,7 @@ const REGION_PAGES: usize = 1 << REGION_BITS;
 /// The truth of a process, by page: regions of 1 GiB, made when first touched.
 #[derive(Default)]
 pub struct PageMap {
-    regions: Vec<HostWords>,
+    regions: Vec<Box<[u64]>>,
     /// Numbers of the regions that there are, sorted.
     numbers: Vec<u64>,
     by_number: FxHashMap<u64, u32>,
@@ -129,19 +128,19 @@ const DIRECT: u64 = 1 << 17;
 
 impl PageMap {
     #[inline(always)]
-    fn region(&self, number: u64) -> Option<&HostWords> {
+    fn region(&self, number: u64) -> Option<&[u64]> {
         let at = if number < DIRECT { *self.direct.get(number as usize)? } else { *self.by_number.get(&number)? };
-        if at == 0 { None } else { self.regions.get(at as usize - 1) }
+        if at == 0 { None } else { self.regions.get(at as usize - 1).map(|r| &**r) }
     }
 
-    fn region_mut(&mut self, number: u64) -> &mut HostWords {
+    fn region_mut(&mut self, number: u64) -> &mut [u64] {
         if number < DIRECT && self.direct.is_empty() {
             self.direct = vec![0; DIRECT as usize];
         }
         let slot =
             if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
-            self.regions.push(HostWords::new(REGION_PAGES));
+            self.regions.push(vec![0u64; REGION_PAGES].into_boxed_slice());
             let at = self.numbers.partition_point(|other| *other < number);
             self.numbers.insert(at, number);
             *slot = self.regions.len() as u32;
@@ -154,7 +153,7 @@ impl PageMap {
     pub fn get(&self, va: VirtAddr) -> Truth {
         let vpn = va.vpn().0;
         match self.region(vpn >> REGION_BITS) {
-            Some(region) => Truth(region.get(vpn as usize & (REGION_PAGES - 1))),
+            Some(region) => Truth(region[vpn as usize & (REGION_PAGES - 1)]),
             None => Truth::NONE,
         }
     }
@@ -164,22 +163,22 @@ impl PageMap {
     pub fn prefetch(&self, va: VirtAddr) {
         let vpn = va.vpn().0;
         if let Some(region) = self.region(vpn >> REGION_BITS) {
-            region.prefetch(vpn as usize & (REGION_PAGES - 1));
+            ambulator_base::prefetch_host(&region[vpn as usize & (REGION_PAGES - 1)]);
         }
     }
 
     /// Sets one 4 KiB page.
     #[inline]
     pub(crate) fn set(&mut self, vpn: Vpn, truth: Truth) {
-        self.region_mut(vpn.0 >> REGION_BITS).set(vpn.0 as usize & (REGION_PAGES - 1), truth.0);
+        self.region_mut(vpn.0 >> REGION_BITS)[vpn.0 as usize & (REGION_PAGES - 1)] = truth.0;
     }
 
     /// Sets every 4 KiB of a page of `size` that begins at `vpn` and lies in frames from `head`'s on.
     pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: Truth) {
         let region = self.region_mut(vpn.0 >> REGION_BITS);
         let at = vpn.0 as usize & (REGION_PAGES - 1);
-        for i in 0..size.frames() as usize {
-            region.set(at + i, head.0 + i as u64);
+        for (i, word) in region[at..at + size.frames() as usize].iter_mut().enumerate() {
+            *word = head.0 + i as u64;
         }
     }
 
@@ -187,15 +186,15 @@ impl PageMap {
     pub(crate) fn clear(&mut self, vpn: Vpn, size: PageSize) {
         let region = self.region_mut(vpn.0 >> REGION_BITS);
         let at = vpn.0 as usize & (REGION_PAGES - 1);
-        (at..at + size.frames() as usize).for_each(|at| region.set(at, 0));
+        region[at..at + size.frames() as usize].fill(0);
     }
 
     /// Changes every 4 KiB of a page of `size` that begins at `vpn`.
     pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(Truth) -> Truth) {
         let region = self.region_mut(vpn.0 >> REGION_BITS);
         let at = vpn.0 as usize & (REGION_PAGES - 1);
-        for at in at..at + size.frames() as usize {
-            region.set(at, change(Truth(region.get(at))).0);
+        for word in &mut region[at..at + size.frames() as usize] {
+            *word = change(Truth(*word)).0;
         }
     }
 
@@ -209,8 +208,8 @@ impl PageMap {
             }
             let (start, end) = (from.0.max(base) - base, (to.0 - base).min(REGION_PAGES as u64));
             let region = self.region(number)?;
-            if let Some(at) = (start..end).find(|at| region.get(*at as usize) != 0) {
-                return Some(Vpn(base + at));
+            if let Some(at) = region[start as usize..end as usize].iter().position(|word| *word != 0) {
+                return Some(Vpn(base + start + at as u64));
             }
         }
         None

@@ -9,7 +9,8 @@
 //! - Virtual machines, Sec. 5.5: the guest tells which page each of its frames holds, and the hypervisor's [`HostPlacement`] hashes the guest-virtual page, so that
 //!   the engine guesses host-physical from guest-virtual. Guest frames that are used no more are given back at once.
 //! - Past the paper (its Sec. 7.3 leaves it open), `nested`: the guest hashes its frames in its own memory too, and the hypervisor the last-level nodes of its own
-//!   tree by guest-physical address; so the lines of a nested walk's own last entries are guessed, through two hashes: the guest's, then the hypervisor's.
+//!   tree by guest-physical address; so the lines of a nested walk's own last entries are guessed, through two hashes: the guest's, then the hypervisor's. The guest
+//!   hashes runs of 512 pages, so that the hypervisor's entries for neighbours stay neighbours.
 //!
 //! Choices.
 //! - Pages of 2 MiB are hashed to blocks of 2 MiB, in tiers of their own. The engine orders the tiers of both sizes by how much of memory each gave.

@@ -5,6 +5,7 @@ pub mod input;
 mod kronecker;
 mod program;
 mod property;
+mod settings;
 mod social;
 mod view;
 
@@ -13,4 +14,5 @@ pub use kronecker::{GraphKind, GraphSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
 pub use property::{Place, PropertyGraph, PropertySpec, vertex_field};
+pub(crate) use settings::{GraphNeeds, graph_settings};
 pub(crate) use view::{Objects, Rows, View};

@@ -3,6 +3,7 @@
 use super::csr::{Graph, host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
 use super::property::{PropertyGraph, PropertySpec};
+use super::settings::GraphNeeds;
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
 use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
 use schemars::JsonSchema;
@@ -41,11 +42,8 @@ pub(crate) struct GraphChoice<'a> {
     pub edge_list: EdgeList,
     /// Host bytes that graph and kernel may take.
     pub host_memory: u64,
-    /// Bytes for each vertex of the program's own arrays in the address space, by layout.
-    pub csr_arrays: u64,
-    pub property_arrays: u64,
-    /// Host bytes of the running kernel for each vertex.
-    pub host_bytes_per_vertex: u64,
+    /// What it takes beside the graph.
+    pub needs: GraphNeeds,
 }
 
 /// The graph in host memory and where it lies in the address space.
@@ -121,7 +119,7 @@ impl GraphChoice<'_> {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::HOST_BYTES_PER_VERTEX,
         };
-        host_bytes(vertices, self.edge_factor()) + vertices * (places + self.host_bytes_per_vertex)
+        host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.host_bytes)
     }
 
     /// Vertices of the graph: as asked for, or as many as the footprint holds.
@@ -146,7 +144,9 @@ impl GraphChoice<'_> {
         const SAMPLES: [u64; 4] = [1 << 12, 1 << 13, 12_000, 1 << 14];
         const ROOM: f64 = 1.04;
         match self.layout {
-            GraphLayout::Csr => (OFFSET_BYTES + 2 * u64::from(self.edge_factor()) * ID_BYTES + self.csr_arrays) as f64,
+            GraphLayout::Csr => {
+                (OFFSET_BYTES + 2 * u64::from(self.edge_factor()) * ID_BYTES + self.needs.csr_arrays) as f64
+            }
             GraphLayout::Property => {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);
@@ -154,7 +154,7 @@ impl GraphChoice<'_> {
                     let placed = PropertyGraph::build(self.property, self.graph, &graph, self.seed, &mut space);
                     placed.footprint as f64 / vertices as f64
                 };
-                SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.property_arrays as f64
+                SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.needs.property_arrays as f64
             }
         }
     }

@@ -23,69 +23,19 @@
 //! ```
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
-use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
-};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Settings of the BFS kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct BfsSpec {
-    /// Bytes of graph and arrays in the address space when the search begins; decides on the number of vertices unless
-    /// `graph.vertices` does. The graph comes out up to a tenth below it.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub footprint: u64,
-    /// Which graph of its kind, and which roots.
-    #[schemars(extend("x-unit" = "seed"))]
-    pub seed: u64,
-    /// How the graph lies in memory.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub layout: GraphLayout,
-    /// The generated graph.
-    pub graph: GraphSpec,
-    /// Sizes of the objects of layout `property`.
-    pub property: PropertySpec,
-    /// Where the edges are while layout `csr` is built.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub edge_list: EdgeList,
-    /// Host memory that the graph may take; a larger one is refused.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub host_memory: u64,
-}
-
-impl Default for BfsSpec {
-    fn default() -> Self {
-        BfsSpec {
-            footprint: 1 << 30,
-            seed: 1,
-            layout: GraphLayout::default(),
-            graph: GraphSpec::default(),
-            property: PropertySpec::default(),
-            edge_list: EdgeList::default(),
-            host_memory: 6 << 30,
-        }
-    }
+graph_settings! {
+    /// Settings of the BFS kernel.
+    pub struct BfsSpec {}
 }
 
 impl BfsSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        GraphChoice {
-            footprint: self.footprint,
-            seed: self.seed,
-            layout: self.layout,
-            graph: &self.graph,
-            property: &self.property,
-            edge_list: self.edge_list,
-            host_memory: self.host_memory,
-            csr_arrays: 8,
-            property_arrays: 8,
-            host_bytes_per_vertex: 9,
-        }
+        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 8, host_bytes: 9 })
     }
 }
 

@@ -18,81 +18,29 @@
 //! ```
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
-use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Placed, PropertyGraph, PropertySpec, vertex_field,
-};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Settings of the PageRank kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PageRankSpec {
-    /// Bytes of graph and arrays in the address space when the iterations begin; decides on the number of vertices unless
-    /// `graph.vertices` does. The graph comes out up to a tenth below it.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub footprint: u64,
-    /// Which graph of its kind.
-    #[schemars(extend("x-unit" = "seed"))]
-    pub seed: u64,
-    /// How the graph lies in memory.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub layout: GraphLayout,
-    /// The generated graph.
-    pub graph: GraphSpec,
-    /// Sizes of the objects of layout `property`.
-    pub property: PropertySpec,
-    /// Where the edges are while layout `csr` is built.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub edge_list: EdgeList,
-    /// Host memory that the graph may take; a larger one is refused.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub host_memory: u64,
-    /// Damping factor.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "GAP benchmark specification"))]
-    pub damping: f32,
-    /// Sum of the scores' changes below which the iterations end.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "GAP benchmark specification"))]
-    pub tolerance: f64,
-    /// The most iterations before it starts over.
-    #[schemars(extend("x-unit" = "count", "x-source" = "GAP benchmark suite"))]
-    pub max_iterations: u32,
-}
-
-impl Default for PageRankSpec {
-    fn default() -> Self {
-        PageRankSpec {
-            footprint: 1 << 30,
-            seed: 1,
-            layout: GraphLayout::default(),
-            graph: GraphSpec::default(),
-            property: PropertySpec::default(),
-            edge_list: EdgeList::default(),
-            host_memory: 6 << 30,
-            damping: 0.85,
-            tolerance: 1e-4,
-            max_iterations: 20,
-        }
+graph_settings! {
+    /// Settings of the PageRank kernel.
+    pub struct PageRankSpec {
+        /// Damping factor.
+        #[schemars(extend("x-unit" = "ratio", "x-source" = "GAP benchmark specification"))]
+        pub damping: f32 = 0.85,
+        /// Sum of the scores' changes below which the iterations end.
+        #[schemars(extend("x-unit" = "ratio", "x-source" = "GAP benchmark specification"))]
+        pub tolerance: f64 = 1e-4,
+        /// The most iterations before it starts over.
+        #[schemars(extend("x-unit" = "count", "x-source" = "GAP benchmark suite"))]
+        pub max_iterations: u32 = 20,
     }
 }
 
 impl PageRankSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        GraphChoice {
-            footprint: self.footprint,
-            seed: self.seed,
-            layout: self.layout,
-            graph: &self.graph,
-            property: &self.property,
-            edge_list: self.edge_list,
-            host_memory: self.host_memory,
-            csr_arrays: 8,
-            property_arrays: 0,
-            host_bytes_per_vertex: 8,
-        }
+        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 0, host_bytes: 8 })
     }
 }
 
@@ -479,6 +427,7 @@ impl<S: Steps> Kernel for PageRank<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::{GraphSpec, PropertySpec};
 
     fn graph() -> Arc<Graph> {
         Graph::shared(&GraphSpec::default(), 600, 21)

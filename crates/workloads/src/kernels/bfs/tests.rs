@@ -1,6 +1,7 @@
 //! The search against a textbook's, and its records against the loops they stand for.
 
 use super::*;
+use crate::graph::{GraphSpec, PropertySpec};
 use std::collections::VecDeque;
 
 fn graph() -> Arc<Graph> {

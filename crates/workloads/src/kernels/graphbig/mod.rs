@@ -23,13 +23,9 @@ pub use tc::Tc;
 
 use super::execution::{Execution, Program, ProgramSource};
 use super::{KernelInfo, KernelSpec, identity};
-use crate::graph::{
-    EdgeList, Graph, GraphChoice, GraphLayout, GraphSpec, Objects, Placed, PropertyGraph, PropertySpec, Rows, View,
-};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{RecordSource, mix64};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -65,51 +61,16 @@ pub struct How {
     pub threads: u32,
 }
 
-/// Settings of a graph program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, bound = "")]
-#[schemars(bound = "")]
-pub struct GraphBigSpec<A: Algorithm> {
-    /// Bytes of graph and arrays in the address space when the algorithm begins; decides on the number of vertices unless
-    /// `graph.vertices` does. The graph comes out up to a tenth below it.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub footprint: u64,
-    /// Which graph of its kind, and which roots.
-    #[schemars(extend("x-unit" = "seed"))]
-    pub seed: u64,
-    /// How the graph lies in memory.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub layout: GraphLayout,
-    /// The generated graph.
-    pub graph: GraphSpec,
-    /// Sizes of the objects of layout `property`.
-    pub property: PropertySpec,
-    /// Where the edges are while layout `csr` is built.
-    #[schemars(extend("x-unit" = "choice"))]
-    pub edge_list: EdgeList,
-    /// Host memory that the graph may take; a larger one is refused.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub host_memory: u64,
-    /// Threads that share the vertices out, 1 to 64.
-    #[schemars(extend("x-unit" = "count", "x-source" = "GraphBIG: OpenMP"))]
-    pub threads: u32,
-    #[serde(skip)]
-    algorithm: PhantomData<A>,
-}
-
-impl<A: Algorithm> Default for GraphBigSpec<A> {
-    fn default() -> Self {
-        GraphBigSpec {
-            footprint: 1 << 30,
-            seed: 1,
-            layout: GraphLayout::default(),
-            graph: GraphSpec::default(),
-            property: PropertySpec::default(),
-            edge_list: EdgeList::default(),
-            host_memory: 6 << 30,
-            threads: 1,
-            algorithm: PhantomData,
-        }
+graph_settings! {
+    /// Settings of a graph program.
+    #[serde(bound = "")]
+    #[schemars(bound = "")]
+    pub struct GraphBigSpec<A: Algorithm> {
+        /// Threads that share the vertices out, 1 to 64.
+        #[schemars(extend("x-unit" = "count", "x-source" = "GraphBIG: OpenMP"))]
+        pub threads: u32 = 1,
+        #[serde(skip)]
+        algorithm: PhantomData<A> = PhantomData,
     }
 }
 
@@ -118,18 +79,11 @@ impl<A: Algorithm> GraphBigSpec<A> {
         // Each undirected edge is stored twice, a weight of 4 bytes beside each in rows.
         let weights = if A::WEIGHTS { 2 * u64::from(self.graph.edge_factor) * WEIGHT_BYTES } else { 0 };
         let copy = if A::SORTED { 4 + 2 * u64::from(self.graph.edge_factor) * 4 } else { 0 };
-        GraphChoice {
-            footprint: self.footprint,
-            seed: self.seed,
-            layout: self.layout,
-            graph: &self.graph,
-            property: &self.property,
-            edge_list: self.edge_list,
-            host_memory: self.host_memory,
+        self.choice_for(GraphNeeds {
             csr_arrays: 8 * A::FIELDS as u64 + A::ARRAYS + weights,
             property_arrays: A::ARRAYS,
-            host_bytes_per_vertex: A::HOST_BYTES + copy,
-        }
+            host_bytes: A::HOST_BYTES + copy,
+        })
     }
 
     fn build(&self, space: &mut AddressSpace) -> GraphProgram<A> {
@@ -257,6 +211,7 @@ fn roots(graph: &Graph, seed: u64) -> impl Iterator<Item = u32> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::{GraphLayout, GraphSpec};
     use crate::kernels::execution::trace_of;
     use ambulator_base::{Batch, RecordKind};
 

@@ -1,0 +1,80 @@
+//! The settings that every graph program has.
+
+/// Bytes for each vertex that a program needs beside the graph.
+#[derive(Clone, Copy)]
+pub(crate) struct GraphNeeds {
+    /// Of its own arrays in the address space, by layout.
+    pub csr_arrays: u64,
+    pub property_arrays: u64,
+    /// Of host memory, while it runs.
+    pub host_bytes: u64,
+}
+
+/// Settings of a graph program: those of the graph, and what it has of its own, with defaults.
+macro_rules! graph_settings {
+    (
+        $(#[$meta:meta])*
+        pub struct $Name:ident $(<$A:ident: $Bound:path>)? {
+            $($(#[$own:meta])* $vis:vis $field:ident: $Type:ty = $default:expr,)*
+        }
+    ) => {
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        $(#[$meta])*
+        pub struct $Name $(<$A: $Bound>)? {
+            /// Bytes of graph and arrays in the address space when the algorithm begins; decides on the number of vertices unless
+            /// `graph.vertices` does. The graph comes out up to a tenth below it.
+            #[schemars(extend("x-unit" = "bytes"))]
+            pub footprint: u64,
+            /// Which graph of its kind, and which roots.
+            #[schemars(extend("x-unit" = "seed"))]
+            pub seed: u64,
+            /// How the graph lies in memory.
+            #[schemars(extend("x-unit" = "choice"))]
+            pub layout: $crate::graph::GraphLayout,
+            /// The generated graph.
+            pub graph: $crate::graph::GraphSpec,
+            /// Sizes of the objects of layout `property`.
+            pub property: $crate::graph::PropertySpec,
+            /// Where the edges are while layout `csr` is built.
+            #[schemars(extend("x-unit" = "choice"))]
+            pub edge_list: $crate::graph::EdgeList,
+            /// Host memory that the graph may take; a larger one is refused.
+            #[schemars(extend("x-unit" = "bytes"))]
+            pub host_memory: u64,
+            $($(#[$own])* $vis $field: $Type,)*
+        }
+
+        impl $(<$A: $Bound>)? Default for $Name $(<$A>)? {
+            fn default() -> Self {
+                $Name {
+                    footprint: 1 << 30,
+                    seed: 1,
+                    layout: Default::default(),
+                    graph: Default::default(),
+                    property: Default::default(),
+                    edge_list: Default::default(),
+                    host_memory: 6 << 30,
+                    $($field: $default,)*
+                }
+            }
+        }
+
+        impl $(<$A: $Bound>)? $Name $(<$A>)? {
+            fn choice_for(&self, needs: $crate::graph::GraphNeeds) -> $crate::graph::GraphChoice<'_> {
+                $crate::graph::GraphChoice {
+                    footprint: self.footprint,
+                    seed: self.seed,
+                    layout: self.layout,
+                    graph: &self.graph,
+                    property: &self.property,
+                    edge_list: self.edge_list,
+                    host_memory: self.host_memory,
+                    needs,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use graph_settings;
