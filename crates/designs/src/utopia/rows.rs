@@ -46,6 +46,7 @@ pub fn flags(metadata: u8) -> PteFlags {
 }
 
 /// `bits` bits from bit `at` on of a line.
+#[inline(always)]
 fn field(words: &[u64; 8], at: u64, bits: u32) -> u64 {
     let (word, shift) = ((at / 64) as usize, at % 64);
     let high = words.get(word + 1).copied().unwrap_or(0);
@@ -63,6 +64,17 @@ fn set_field(words: &mut [u64; 8], at: u64, bits: u32, value: u64) {
     if let Some(high) = words.get_mut(word + 1) {
         *high = (wide >> 64) as u64;
     }
+}
+
+/// Bit `i` is set when way `i` has that tag, valid or not. The paper's shape is told to the compiler, which then knows each tag's place.
+#[inline]
+fn same_tags<const WAYS: usize, const BITS: u32>(words: &[u64; 8], tag: u64) -> u64 {
+    let mut same = 0;
+    for way in 0..WAYS {
+        let at = WAYS as u64 * METADATA_BITS + way as u64 * u64::from(BITS);
+        same |= u64::from(field(words, at, BITS) == tag) << way;
+    }
+    same
 }
 
 /// How a row is laid out.
@@ -93,8 +105,20 @@ impl Row {
     /// The way that holds a tag.
     #[inline]
     pub fn find(self, words: &[u64; 8], tag: u64) -> Option<u32> {
-        (0..self.ways)
-            .find(|&way| self.metadata(words, way) & VALID != 0 && field(words, self.tag_at(way), self.tag_bits) == tag)
+        let mut same = match (self.ways, self.tag_bits) {
+            (16, 23) => same_tags::<16, 23>(words, tag),
+            _ => (0..self.ways)
+                .map(|way| u64::from(field(words, self.tag_at(way), self.tag_bits) == tag) << way)
+                .fold(0, |same, bit| same | bit),
+        };
+        while same != 0 {
+            let way = same.trailing_zeros();
+            if self.metadata(words, way) & VALID != 0 {
+                return Some(way);
+            }
+            same &= same - 1;
+        }
+        None
     }
 
     /// Writes a way.
@@ -114,38 +138,52 @@ impl Row {
 pub struct Filter {
     /// Bits of a counter.
     bits: u32,
+    /// Counters of a line, and 2^64 divided by that, rounded up: a division by multiplication.
+    per_line: u64,
+    reciprocal: u64,
 }
 
 impl Filter {
     /// Counters from 0 to `ways`.
     pub fn new(ways: u32) -> Filter {
-        Filter { bits: 32 - ways.leading_zeros() }
+        let bits = 32 - ways.leading_zeros();
+        let per_line = LINE_BITS / u64::from(bits);
+        Filter { bits, per_line, reciprocal: u64::MAX / per_line + 1 }
     }
 
-    fn per_line(self) -> u64 {
-        LINE_BITS / u64::from(self.bits)
+    /// The line of a set's counter, and the counter's number in it.
+    #[inline(always)]
+    fn place(self, set: u64) -> (u64, u64) {
+        let line = ((u128::from(set) * u128::from(self.reciprocal)) >> 64) as u64;
+        (line, set - line * self.per_line)
+    }
+
+    /// The bit at which a set's counter begins in its line.
+    #[inline(always)]
+    fn at(self, set: u64) -> u64 {
+        self.place(set).1 * u64::from(self.bits)
     }
 
     /// Bytes of a filter of `sets` counters.
     pub fn bytes(self, sets: u64) -> u64 {
-        sets.div_ceil(self.per_line()) * LINE_BYTES
+        sets.div_ceil(self.per_line) * LINE_BYTES
     }
 
     /// The line of a set's counter in a filter at `at`.
     #[inline]
     pub fn line(self, at: PhysAddr, set: u64) -> PhysAddr {
-        at.offset(set / self.per_line() * LINE_BYTES)
+        at.offset(self.place(set).0 * LINE_BYTES)
     }
 
     /// The counter of a set in its line.
     #[inline]
     pub fn count(self, words: &[u64; 8], set: u64) -> u64 {
-        field(words, set % self.per_line() * u64::from(self.bits), self.bits)
+        field(words, self.at(set), self.bits)
     }
 
     /// Writes it.
     pub fn set_count(self, words: &mut [u64; 8], set: u64, count: u64) {
-        set_field(words, set % self.per_line() * u64::from(self.bits), self.bits, count);
+        set_field(words, self.at(set), self.bits, count);
     }
 }
 
@@ -171,6 +209,11 @@ mod tests {
             assert_eq!(row.find(&words, tag(u64::from(way))), Some(way));
             assert_eq!(flags(row.metadata(&words, way)).writable, way % 2 == 0);
         }
+        // Any other shape is looked through the same way.
+        let other = Row { ways: 12, tag_bits: 31 };
+        let mut wide = [0; 8];
+        (0..12).for_each(|way| other.write(&mut wide, way, VALID, tag(u64::from(way)) << 8 | 1));
+        assert!((0..12).all(|way| other.find(&wide, tag(u64::from(way)) << 8 | 1) == Some(way)));
         row.write(&mut words, 7, 0, 0);
         assert_eq!((row.find(&words, tag(7)), row.find(&words, tag(8))), (None, Some(8)));
         assert_eq!(row.metadata_word(PhysAddr(0x1000), 11), (PhysAddr(0x1008), 24));
@@ -179,7 +222,7 @@ mod tests {
     #[test]
     fn counters_of_a_full_set_fit_and_lie_in_one_line() {
         let filter = Filter::new(16);
-        assert_eq!((filter.bits, filter.per_line(), filter.bytes(8192)), (5, 102, 81 * 64));
+        assert_eq!((filter.bits, filter.per_line, filter.bytes(8192)), (5, 102, 81 * 64));
         let mut words = [0; 8];
         for set in 0..102 {
             filter.set_count(&mut words, set, set % 17);
@@ -188,6 +231,9 @@ mod tests {
             assert_eq!(filter.count(&words, set), set % 17);
         }
         assert_eq!(filter.line(PhysAddr(0), 102), PhysAddr(64));
+        for set in (0..1 << 26).step_by(977) {
+            assert_eq!(filter.place(set), (set / 102, set % 102));
+        }
         assert_eq!(Filter::new(4).bits, 3);
     }
 }
