@@ -59,6 +59,7 @@ pub use core_spec::{CoreSpec, PredictorKind};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
 pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
+pub use host::matches;
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use spec::{CacheSpec, HierarchySpec, PrefetcherKind};

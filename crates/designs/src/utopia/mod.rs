@@ -8,7 +8,7 @@
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
 //! - OS half: [`UtopiaTable`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
 //!   moves pages in and out (`ambulator_os`, `migrate.rs`).
-//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7); what pages that migrated in are worth: `reuse.rs` (Fig. 20).
+//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; what pages that migrated in are worth: `reuse.rs` (Fig. 20).
 //!
 //! Choices.
 //! - A set filter's counter has a bit more than the paper's log2(ways), for it counts up to a full set.
@@ -25,6 +25,7 @@
 //! - A counter that has reached its threshold proposes its page again at each walk until it has moved.
 
 mod hash;
+mod line_cache;
 mod placement;
 mod reuse;
 mod rows;

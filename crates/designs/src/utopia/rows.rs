@@ -5,6 +5,7 @@
 //! log2(ways) for a full set.
 
 use ambulator_base::{LINE_BYTES, PhysAddr};
+use ambulator_hardware::matches;
 use ambulator_os::PteFlags;
 
 /// Bits of a line.
@@ -66,15 +67,14 @@ fn set_field(words: &mut [u64; 8], at: u64, bits: u32, value: u64) {
     }
 }
 
-/// Bit `i` is set when way `i` has that tag, valid or not. The paper's shape is told to the compiler, which then knows each tag's place.
-#[inline]
-fn same_tags<const WAYS: usize, const BITS: u32>(words: &[u64; 8], tag: u64) -> u64 {
-    let mut same = 0;
-    for way in 0..WAYS {
-        let at = WAYS as u64 * METADATA_BITS + way as u64 * u64::from(BITS);
-        same |= u64::from(field(words, at, BITS) == tag) << way;
+/// Bit `i` is set when way `i` of a row of the paper's shape (16 ways, tags of 23 bits) has that tag, valid or not. It is written out, so that the compiler
+/// knows each tag's place.
+#[inline(always)]
+fn same_tags(words: &[u64; 8], tag: u64) -> u64 {
+    macro_rules! tags {
+        ($($way:literal)*) => { [$(field(words, 16 * METADATA_BITS + $way * 23, 23) as u32),*] };
     }
-    same
+    u64::from(matches(&tags!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15), tag as u32))
 }
 
 /// How a row is laid out.
@@ -106,7 +106,7 @@ impl Row {
     #[inline]
     pub fn find(self, words: &[u64; 8], tag: u64) -> Option<u32> {
         let mut same = match (self.ways, self.tag_bits) {
-            (16, 23) => same_tags::<16, 23>(words, tag),
+            (16, 23) => same_tags(words, tag),
             _ => (0..self.ways)
                 .map(|way| u64::from(field(words, self.tag_at(way), self.tag_bits) == tag) << way)
                 .fold(0, |same, bit| same | bit),

@@ -1,12 +1,12 @@
 //! The hardware half: the RestSeg walker beside the L2 TLB, with its two caches (Utopia Sec. 5.4, 5.7).
 
 use super::UtopiaSpec;
+use super::line_cache::LineCache;
 use super::reuse::WayUses;
 use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
-use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {
@@ -42,44 +42,6 @@ const FREQUENCY_AT: u32 = 52;
 const FREQUENCY_MOST: u64 = 7;
 const COST_AT: u32 = 55;
 const COST_MOST: u64 = 15;
-
-#[derive(Clone, Copy)]
-struct Line {
-    words: [u64; 8],
-    ready: Cycle,
-}
-
-/// A cache of lines of tag arrays or set filters.
-struct LineCache(Option<SetArray<Line>>);
-
-impl LineCache {
-    fn new(bytes: u64) -> LineCache {
-        let lines = (bytes / LINE_BYTES) as usize;
-        LineCache((lines > 0).then(|| SetArray::new(1, lines, Replacement::Lru)))
-    }
-
-    fn drop_line(&mut self, at: u64) -> bool {
-        self.0.as_mut().is_some_and(|lines| lines.remove(0, at / LINE_BYTES).is_some())
-    }
-
-    fn clear(&mut self) {
-        self.0.iter_mut().for_each(SetArray::clear);
-    }
-
-    /// The line at `at`, when it is there, and whether the cache held it. It stays there if `keep`.
-    fn load(&mut self, at: PhysAddr, keep: bool, now: Cycle, latency: u64, port: &mut dyn MemoryPort) -> (Line, bool) {
-        let looked = now.after(latency);
-        if let Some(line) = self.0.as_mut().and_then(|lines| lines.lookup(0, at.line())) {
-            return (Line { ready: line.ready.max(looked), ..*line }, line.ready <= looked);
-        }
-        let loaded = port.load_line(at, looked);
-        let line = Line { words: loaded.words, ready: loaded.ready };
-        if let Some(lines) = self.0.as_mut().filter(|_| keep) {
-            lines.insert(0, at.line(), line);
-        }
-        (line, false)
-    }
-}
 
 /// A core's RestSeg walker.
 pub struct RestSegWalker {
@@ -159,7 +121,7 @@ impl RestSegWalker {
             let (word, shift) = shape.row.metadata_word(line, way);
             port.update(word, u64::from(missing) << shift, ready);
             metadata |= missing;
-            if let Some(kept) = self.rows.0.as_mut().and_then(|lines| lines.peek_mut(0, line.line())) {
+            if let Some(kept) = self.rows.peek_mut(line) {
                 kept.words[way as usize / 8] |= u64::from(missing) << shift;
             }
         }
