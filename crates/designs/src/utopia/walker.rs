@@ -212,7 +212,11 @@ impl Lookaside for RestSegWalker {
         let frequency = ((word >> FREQUENCY_AT & FREQUENCY_MOST) + 1).min(FREQUENCY_MOST);
         let cost = ((word >> COST_AT & COST_MOST) + u64::from(walk.dram_loads)).min(COST_MOST);
         let mask = FREQUENCY_MOST << FREQUENCY_AT | COST_MOST << COST_AT;
-        port.replace(at, mask, frequency << FREQUENCY_AT | cost << COST_AT, walk.ready);
+        let counted = frequency << FREQUENCY_AT | cost << COST_AT;
+        // Counters that are at their most already are not written again.
+        if word & mask != counted {
+            port.replace(at, mask, counted, walk.ready);
+        }
         if frequency >= self.spec.frequency_threshold && cost >= self.spec.cost_threshold {
             self.counters.proposed += 1;
             self.request = Some(va);
