@@ -94,8 +94,9 @@ impl Engine {
 
     fn watch(&mut self, bus: Bus, now: Cycle) {
         let (busy, at) = self.seen;
-        if now.0 >= at.0 + WINDOW || now < at {
-            let since = now.0.saturating_sub(at.0).max(1) * u64::from(bus.channels.max(1));
+        // Misses do not come in the order of their times: one before the last look tells nothing.
+        if now.0 >= at.0 + WINDOW {
+            let since = (now.0 - at.0) * u64::from(bus.channels.max(1));
             self.in_use = bus.busy.saturating_sub(busy) as f64 / since as f64;
             self.seen = (bus.busy, now);
         }

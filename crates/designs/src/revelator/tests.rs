@@ -94,6 +94,9 @@ fn the_engine_guesses_where_the_tiers_place_and_no_more_than_is_worth_it() {
         let busy = Bus { busy: 3_600, channels: 1 };
         let worth = tiers.iter().filter(|share| **share > 36).count();
         assert_eq!(data(&mut engine, 77, 20_000, busy), expected[..worth], "{tiers:?}");
+        // A miss at an earlier time, which comes later in the order of the program, tells nothing of the buses.
+        let later = Bus { busy: 4_000, channels: 1 };
+        assert_eq!(data(&mut engine, 77, 19_500, later), expected[..worth], "{tiers:?}");
     }
     let fixed = RevelatorSpec { filter: DegreeFilter::None, tiers: 2, ..RevelatorSpec::default() };
     let (mut two, _) = engine(&fixed, small([98, 1, 1]));
