@@ -27,7 +27,7 @@ def difference(published, ours):
         return "-"
     if len(published) == 2:
         return "within" if all(published[0] <= value <= published[1] for value in ours) else "outside"
-    return f"{100 * (ours[0] / published[0] - 1):+.0f}%" if published[0] else f"{ours[0] - published[0]:+}"
+    return f"{100 * (ours[0] / published[0] - 1):+.0f}%" if published[0] else f"+{short(ours[0])}"
 
 
 def rows(figure):
