@@ -16,7 +16,7 @@ RUSTFLAGS='' cargo run --quiet --release --target-dir "$target_dir/plain" --bin 
 # With --target, build scripts and procedural macros stay without instrumentation.
 cargo build --quiet --release --target "$triple" --target-dir "$target_dir" "${targets[@]/#/--bin=}"
 for target in "${targets[@]}"; do
-    mkdir -p "corpus/$target" "artifacts/$target"
+    mkdir -p "corpus/$target" "artifacts/$target" "seeds/$target"
     echo "== $target, $seconds s"
     binary=$target_dir/$triple/release/$target
     if ! "$binary" "corpus/$target" "seeds/$target" -artifact_prefix="artifacts/$target/" \
