@@ -7,6 +7,7 @@ mod address;
 mod counter;
 mod histogram;
 mod host;
+mod lock;
 mod page;
 mod random;
 mod record;
@@ -17,8 +18,9 @@ pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
 pub use host::prefetch_host;
+pub use lock::lock;
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
-pub use random::{Random, mix64};
+pub use random::{Random, falls_within, mix64, mul_high};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
 pub use source::{Batch, ProgramIdentity, RecordSource, SourceError};

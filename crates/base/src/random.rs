@@ -35,7 +35,7 @@ impl Random {
     #[inline(always)]
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0, "an empty range has no random value");
-        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+        mul_high(self.next_u64(), bound)
     }
 
     /// A uniform value in `[0, 1)` with 53 bits.
@@ -56,6 +56,18 @@ impl Random {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
+}
+
+/// Whether a word spread over the whole range of 64 bits falls into a share, 0 to 1, of them.
+#[inline]
+pub fn falls_within(word: u64, share: f64) -> bool {
+    share >= 1.0 || (word as f64) < share * 2f64.powi(64)
+}
+
+/// The high half of a product: a word spread over the whole range of 64 bits becomes one of `0..bound`, and a multiplication by a reciprocal a division.
+#[inline(always)]
+pub fn mul_high(word: u64, bound: u64) -> u64 {
+    ((u128::from(word) * u128::from(bound)) >> 64) as u64
 }
 
 /// A bijective mix of 64 bits (the finaliser of SplitMix64).

@@ -13,6 +13,7 @@ pub mod ideal;
 pub mod lvm;
 pub mod me_hpt;
 pub mod midgard;
+pub mod perfect_speculation;
 pub mod pom_tlb;
 pub mod pte;
 pub mod radix;

@@ -9,6 +9,7 @@ use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
 use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
+use crate::perfect_speculation::PerfectSpeculation;
 use crate::pom_tlb::{PomLookaside, PomSpec, PomTlb};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::revelator::{
@@ -17,15 +18,13 @@ use crate::revelator::{
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use crate::spec_tlb::{SpecTlb, SpecTlbSpec};
 use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::lock;
 use ambulator_memory::BuddyAllocator;
-use ambulator_mmu::{
-    Bus, FrontSide, Invalidation, Lookaside, Speculation, Speculator, TableRegisters, Translation, Walker,
-};
+use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Which page table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -411,8 +410,7 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
         LookasideKind::PomTlb => {
             let shared = Arc::new(Mutex::new(PomTlb::new(&spec.lookaside.pom)));
             let reserved = Arc::clone(&shared);
-            boot =
-                Some(Box::new(move |frames| reserved.lock().unwrap_or_else(PoisonError::into_inner).reserve(frames)));
+            boot = Some(Box::new(move |frames| lock(&reserved).reserve(frames)));
             Box::new(move |_| Some(Box::new(PomLookaside::new(Arc::clone(&shared)))))
         }
         LookasideKind::RestSegs => {
@@ -420,9 +418,8 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
                 tables = Box::new(RangedFactory::new(tables, &rmm));
             }
             tables = Box::new(UtopiaFactory::new(tables, Arc::clone(&segments)));
-            let uses = segments.lock().unwrap_or_else(PoisonError::into_inner).uses();
-            boot =
-                Some(Box::new(move |frames| segments.lock().unwrap_or_else(PoisonError::into_inner).reserve(frames)));
+            let uses = lock(&segments).uses();
+            boot = Some(Box::new(move |frames| lock(&segments).reserve(frames)));
             Box::new(move |_| {
                 let beside = || -> Box<dyn Lookaside> { Box::new(RangeTlb::new(&rmm)) };
                 Some(Box::new(RestSegWalker::new(&utopia, uses.clone(), utopia.ranges.then(beside))))
@@ -455,29 +452,6 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
         }
     };
     DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side, boot }
-}
-
-/// Fetches the data from the L2 TLB's miss on, wherever it is: the bound of all speculation (Revelator Table 1).
-struct PerfectSpeculation;
-
-impl Speculator for PerfectSpeculation {
-    fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
-
-    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
-        Speculation::default()
-    }
-
-    fn perfect(&self) -> bool {
-        true
-    }
-
-    fn learn(&mut self, _va: VirtAddr, _guessed: &Speculation, _found: &Translation, _entry: Option<PhysAddr>) {}
-
-    fn invalidate(&mut self, _what: Invalidation) {}
-
-    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
-
-    fn reset_counters(&mut self) {}
 }
 
 /// A design, for people.

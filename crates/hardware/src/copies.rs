@@ -143,11 +143,9 @@ mod tests {
 
     #[test]
     fn a_load_during_a_copy_waits_for_lines_on_the_way_and_not_for_the_whole() {
-        let (mut copies, mut dram) = (Copies::new(), dram());
+        let alone = dram().read(1 << 26, false, 1_000_000) - 1_000_000;
+        let (mut copies, mut dram, mut worst) = (Copies::new(), dram(), 0);
         copies.ask(0, 1 << 20, 1 << 15, 0);
-        let alone = dram.read(1 << 26, false, 1_000_000) - 1_000_000;
-        let mut dram = Dram::new(&DramSpec::default(), 3000, true);
-        let mut worst = 0;
         for now in (0..40_000).step_by(100) {
             copies.advance(now, &mut dram);
             worst = worst.max(dram.read((1 << 26) + now, false, now) - now);

@@ -367,10 +367,8 @@ impl Hierarchy {
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
-        let flags = if is_table { TABLE } else { 0 };
-        let request = Request { line: at.line(), class: Class::Speculative, flags, pc: 0 };
-        if second.cache.mshrs.has_room(now.0) || second.cache.find(request.line).is_some() {
-            second.access(&mut self.shared, request, SPECULATIVE, now.0);
+        if second.cache.mshrs.has_room(now.0) || second.cache.find(at.line()).is_some() {
+            self.fetch(core, at, is_table, now);
         } else {
             second.cache.counters.speculations_dropped += 1;
         }

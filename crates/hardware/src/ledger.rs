@@ -60,7 +60,7 @@ impl SlotLedger {
 /// `dividend / divisor`, given `reciprocal = ceil(2^64 / divisor)`: exact for dividends below 2^64 / divisor.
 #[inline(always)]
 pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
-    ((u128::from(dividend) * u128::from(reciprocal)) >> 64) as u64
+    ambulator_base::mul_high(dividend, reciprocal)
 }
 
 const LANES: u64 = 32;

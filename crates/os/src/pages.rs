@@ -2,7 +2,7 @@
 
 use crate::kernel::{Kernel, process_mut, table_context};
 use crate::{LedgerCause, Mapping, OsError, PlaceRequest, PteFlags, Truth, Vma};
-use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr, mix64};
+use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr, falls_within, mix64};
 
 impl Kernel {
     /// Frames for a page, from the placement; `None` if it has none.
@@ -34,8 +34,7 @@ impl Kernel {
     /// Frames for a huge page, if there are any beside what reclaim needs.
     pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let spared = self.frames.free_frames() >= self.marks.min + page.size.frames();
-        let most = self.spec.huge_share * 2f64.powi(64);
-        let has_frames = self.spec.huge_share >= 1.0 || (mix64(page.start.0) as f64) < most;
+        let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
         let frame = if spared && has_frames { self.place(process, vma, page)? } else { None };
         if frame.is_none() {
             self.counters.huge_fallbacks += 1;

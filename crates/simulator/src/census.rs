@@ -65,7 +65,7 @@ fn collisions(keys: &[u64]) -> u64 {
     for key in keys {
         let digest = Blake2b512::digest(key.to_le_bytes());
         let word = digest.iter().take(8).fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-        let slot = ((u128::from(word) * u128::from(slots)) >> 64) as u64;
+        let slot = ambulator_base::mul_high(word, slots);
         let (at, bit) = ((slot / 64) as usize, 1 << (slot % 64));
         collided += u64::from(taken[at] & bit != 0);
         taken[at] |= bit;

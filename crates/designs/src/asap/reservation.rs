@@ -2,7 +2,7 @@
 
 use super::AsapSpec;
 use crate::frames;
-use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted};
+use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
 use ambulator_base::{CounterSink, Counters, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
@@ -135,18 +135,17 @@ impl Layout for Asap {
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
-        let bits = NODE_BITS;
         for reservation in &mut self.reservations {
             let frame = reservation.run(wanted.span).and_then(|run| run.frame_for(wanted.va));
             if let Some(frame) = frame {
                 reservation.in_use += 1;
                 self.counters.tables_in_order += 1;
-                return Some(NodePlace { frame, bits });
+                return Some(NodePlace { frame, bits: NODE_BITS });
             }
         }
-        let frame = frames::allocate(0, footprint, os)?;
+        let place = Plain.allocate(wanted, footprint, os)?;
         self.counters.tables_scattered += u64::from(wanted.span <= PL2_SPAN);
-        Some(NodePlace { frame, bits })
+        Some(place)
     }
 
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {

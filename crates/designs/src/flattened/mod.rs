@@ -22,7 +22,7 @@ mod tests;
 
 use crate::frames;
 use crate::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
+    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
 };
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, ProcessId};
 use ambulator_mmu::Walker;
@@ -127,8 +127,7 @@ impl Layout for Flattened {
             }
             self.counters.merge_failures += 1;
         }
-        let frame = frames::allocate(0, footprint, os)?;
-        Some(NodePlace { frame, bits: NODE_BITS })
+        Plain.allocate(wanted, footprint, os)
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

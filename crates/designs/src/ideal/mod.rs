@@ -13,7 +13,7 @@ mod tests;
 
 use crate::pte::Pte;
 use crate::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
@@ -58,7 +58,7 @@ struct Tables {
 
 impl IdealDirectory {
     fn add(&self, tree: SharedTree) -> u64 {
-        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = lock(&self.0);
         tables.made += 1;
         let number = tables.made;
         tables.by_number.insert(number, tree);
@@ -66,12 +66,12 @@ impl IdealDirectory {
     }
 
     fn find(&self, number: u64) -> Option<SharedTree> {
-        let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = lock(&self.0);
         tables.by_number.get(&number).cloned()
     }
 
     fn remove(&self, number: u64) {
-        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = lock(&self.0);
         tables.by_number.remove(&number);
     }
 }

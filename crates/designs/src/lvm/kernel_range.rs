@@ -1,10 +1,10 @@
 //! The kernel's own range: one learned index for the upper half of all address spaces (LVM Sec. 5.2, kernel mappings).
 
 use super::{LvmSpec, LvmTable};
-use ambulator_base::{CounterSink, Page, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Page, Pfn, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The first address of the upper half: canonical addresses repeat their highest bit.
 pub fn kernel_base(va_bits: u32) -> u64 {
@@ -28,7 +28,7 @@ impl ProcessTable {
     }
 
     fn kernel(&self) -> MutexGuard<'_, LvmTable> {
-        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kernel)
     }
 
     /// The page as the kernel's index counts it, if it is the kernel's.

@@ -2,11 +2,11 @@
 
 use super::MidgardSpace;
 use crate::rmm::{Range, RangeTable};
-use ambulator_base::{CounterSink, FRAME_BYTES, Page, Pfn, VirtAddr, Vpn};
+use ambulator_base::{CounterSink, FRAME_BYTES, Page, Pfn, VirtAddr, Vpn, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bits of a page number: those of 57-bit addresses.
 pub(super) const KEY_BITS: u32 = 45;
@@ -50,7 +50,7 @@ impl MidgardTable {
         {
             return self.areas.update(before.base, Range { limit: end, ..before }, os);
         }
-        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut space = lock(&self.space);
         let Some((base, room)) = space.allocate(start, end.0 - start.0) else { return false };
         drop(space);
         if !self.areas.prepare(os) {

@@ -18,7 +18,7 @@ mod tests;
 
 use crate::pte::Pte;
 use ambulator_base::{
-    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
+    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, PageSize, PhysAddr, VirtAddr, lock,
 };
 use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;
@@ -26,7 +26,7 @@ use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Memo
 use ambulator_os::PteFlags;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: u64 = 16;
@@ -215,10 +215,6 @@ impl PomLookaside {
             }
         }
     }
-}
-
-fn lock(shared: &Mutex<PomTlb>) -> MutexGuard<'_, PomTlb> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lookaside for PomLookaside {

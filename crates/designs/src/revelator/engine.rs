@@ -1,9 +1,9 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
-use super::placement::{Shared, lock};
+use super::placement::Shared;
 use super::tiers::{Kind, Space, Told};
 use super::{DegreeFilter, RevelatorSpec};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
 ambulator_base::counters! {

@@ -2,11 +2,11 @@
 
 use super::RevelatorSpec;
 use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success};
-use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Tree};
-use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, mix64};
+use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree};
+use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, MapError, PageTable, PlaceContext, PlaceRequest, Placement, TableContext, TableFactory};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
     /// Frames given by hash.
@@ -39,51 +39,41 @@ ambulator_base::counters! {
 /// What both halves share.
 pub type Shared = Arc<Mutex<Told>>;
 
-pub(super) fn lock(shared: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How a kernel allocates by hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hashing {
     /// Tiers tried; with none, the allocator chooses.
     pub tiers: u32,
-    /// Frames that hashing finds taken though they are not: those whose own hash is below.
-    pub taken: u64,
-    /// What hashing may place: those whose own hash is not above.
-    pub hashable: u64,
-}
-
-/// A share as a bound of hashes.
-fn bound(share: f64) -> u64 {
-    (share * 2f64.powi(64)) as u64
+    /// Share of frames that hashing finds taken though they are not: those whose own hash falls into it.
+    pub taken: f64,
+    /// Share of what hashing may place.
+    pub hashable: f64,
 }
 
 impl Hashing {
     pub fn new(spec: &RevelatorSpec) -> Hashing {
-        Hashing { tiers: spec.tiers, taken: bound(spec.taken), hashable: bound(spec.hashable) }
+        Hashing { tiers: spec.tiers, taken: spec.taken, hashable: spec.hashable }
     }
 
     /// What the analytical model expects now: the share of pages that the tiers give.
     pub fn expected(self, frames: &BuddyAllocator) -> f64 {
         let free = frames.free_frames() as f64 / frames.total_frames() as f64;
-        let (taken, hashable) = (self.taken as f64 / 2f64.powi(64), self.hashable as f64 / 2f64.powi(64));
-        hashable * expected_success(1.0 - free * (1.0 - taken), self.tiers)
+        self.hashable * expected_success(1.0 - free * (1.0 - self.taken), self.tiers)
     }
 
     /// A guest's, which hashes in its own memory only where entries of nested walks are guessed.
     pub fn of_guest(spec: &RevelatorSpec) -> Hashing {
-        Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0, ..Hashing::new(spec) }
+        Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0.0, ..Hashing::new(spec) }
     }
 
     /// Tries the tiers in order.
     pub fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
         space.frames = frames.total_frames();
-        let may = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55) <= self.hashable;
+        let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), self.hashable);
         let tiers = if may { self.tiers as usize } else { 0 };
         let found = (0..tiers).find_map(|tier| {
             let at = space.frame(kind, va, tier);
-            let is_free = self.taken == 0 || mix64(at.0 ^ 1 << 63) >= self.taken;
+            let is_free = !falls_within(mix64(at.0 ^ 1 << 63), self.taken);
             (is_free && frames.allocate_at(at, kind.order())).then_some((tier, at))
         });
         let tier = found.map_or(MOST_TIERS, |(tier, _)| tier);
@@ -110,10 +100,6 @@ impl HashPlacement {
     pub fn of_guest(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
         HashPlacement { hashing: Hashing::of_guest(spec), shared, guest: true, expected: None }
     }
-
-    fn space<'a>(&self, told: &'a mut Told) -> &'a mut Space {
-        if self.guest { &mut told.guest } else { &mut told.machine }
-    }
 }
 
 impl Placement for HashPlacement {
@@ -124,7 +110,7 @@ impl Placement for HashPlacement {
         let shared = Arc::clone(&self.shared);
         let mut told = lock(&shared);
         told.version += 1;
-        let space = self.space(&mut told);
+        let space = told.space(self.guest);
         let given = hashing.allocate(kind, request.page.start, space, os.frames);
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
         let of = Use { kind, asid: request.asid, va: request.page.start };
@@ -133,12 +119,7 @@ impl Placement for HashPlacement {
     }
 
     fn freed(&mut self, frame: Pfn, size: PageSize) {
-        let shared = Arc::clone(&self.shared);
-        let mut told = lock(&shared);
-        self.space(&mut told).set_use(frame, size.frames(), None);
-        if self.guest {
-            told.released.push((frame, size.frames()));
-        }
+        lock(&self.shared).freed(self.guest, frame, size.frames());
     }
 
     fn take_released(&mut self, released: &mut Vec<(Pfn, u64)>) {
@@ -149,7 +130,7 @@ impl Placement for HashPlacement {
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         let mut told = lock(&self.shared);
-        report_tiers(self.space(&mut told), self.expected, prefix, sink);
+        report_tiers(told.space(self.guest), self.expected, prefix, sink);
     }
 }
 
@@ -203,21 +184,17 @@ impl Placement for HostPlacement {
         });
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
         told.machine.frames = os.frames.total_frames();
-        told.machine.set_use(given, kind_frames(kind), hashed);
+        told.machine.set_use(given, request.page.size.frames(), hashed);
         Some(given)
     }
 
     fn freed(&mut self, frame: Pfn, size: PageSize) {
-        lock(&self.shared).machine.set_use(frame, size.frames(), None);
+        lock(&self.shared).freed(false, frame, size.frames());
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         report_tiers(&lock(&self.shared).machine, self.expected, prefix, sink);
     }
-}
-
-fn kind_frames(kind: Kind) -> u64 {
-    1 << kind.order()
 }
 
 /// Whose trees have leaves placed by hash.
@@ -247,12 +224,11 @@ impl Layout for HashedLeaves {
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
         if wanted.span != PageSize::SIZE_2M.shift() {
-            let frame = crate::frames::allocate(0, footprint, os)?;
-            return Some(NodePlace { frame, bits: NODE_BITS });
+            return Plain.allocate(wanted, footprint, os);
         }
         let mut told = lock(&self.shared);
         told.version += 1;
-        let space = if self.of == LeavesOf::Guest { &mut told.guest } else { &mut told.machine };
+        let space = told.space(self.of == LeavesOf::Guest);
         let kind = if self.of == LeavesOf::Host { Kind::HostLeaf } else { Kind::Leaf };
         let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
             Some(frame) => {
@@ -266,13 +242,7 @@ impl Layout for HashedLeaves {
     }
 
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
-        let mut told = lock(&self.shared);
-        let space = if self.of == LeavesOf::Guest { &mut told.guest } else { &mut told.machine };
-        space.set_use(node.frame, node.frames(), None);
-        if self.of == LeavesOf::Guest {
-            told.released.push((node.frame, node.frames()));
-        }
-        drop(told);
+        lock(&self.shared).freed(self.of == LeavesOf::Guest, node.frame, node.frames());
         crate::frames::release(node.frame, node.frames(), footprint, os);
     }
 }

@@ -1,6 +1,6 @@
 //! One hash function, a seed for each tier: what kernels try in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1); and what kernels tell of it.
 
-use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64};
+use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64, mul_high};
 
 /// Most tiers.
 pub const MOST_TIERS: usize = 8;
@@ -64,8 +64,7 @@ impl Kind {
 #[inline]
 pub fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     let hash = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ (tier as u64) << 48);
-    let blocks = frames >> kind.order();
-    Pfn((((u128::from(hash) * u128::from(blocks)) >> 64) as u64) << kind.order())
+    Pfn(mul_high(hash, frames >> kind.order()) << kind.order())
 }
 
 /// log2 of a run.
@@ -80,9 +79,11 @@ pub fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     }
     let number = kind.number(va);
     let hash = mix64(number >> RUN_BITS ^ (kind as u64 + 1) << 56 ^ 1 << 54 ^ (tier as u64) << 48);
-    let block = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
-    Pfn(block << RUN_BITS | number & ((1 << RUN_BITS) - 1))
+    Pfn(mul_high(hash, blocks) << RUN_BITS | number & ((1 << RUN_BITS) - 1))
 }
+
+/// Bits of a page number.
+const NUMBER_BITS: u32 = 45;
 
 /// What a frame is used for: a page of a process, or a node of its tree. The first 4 KiB frame of a page is the page's, as are all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +102,7 @@ impl Use {
         let of = if kind.is_data() { PageSize::SIZE_4K } else { PageSize::SIZE_2M };
         self.kind == kind && self.asid == asid && self.va == va.align_down(of)
     }
-}
 
-/// Bits of a page number.
-const NUMBER_BITS: u32 = 45;
-
-impl Use {
     fn pack(self) -> u64 {
         let number = self.va.0 >> 12 & ((1 << NUMBER_BITS) - 1);
         (self.kind as u64 + 1) << 61 | u64::from(self.asid.0) << NUMBER_BITS | number
@@ -148,6 +144,7 @@ impl Space {
     /// Frames of a page or node have a use, or none any more; each of a page's frames its own address.
     pub fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<Use>) {
         if self.uses.len() < self.frames as usize {
+            // Memory that the host zeroes when it is first touched, which `resize` would do at once.
             let mut uses = vec![0; self.frames as usize];
             uses[..self.uses.len()].copy_from_slice(&self.uses);
             self.uses = uses;
@@ -204,6 +201,21 @@ impl Default for Told {
     fn default() -> Told {
         let guest = Space { in_runs: true, ..Space::default() };
         Told { machine: Space::default(), guest, version: 0, released: Vec::new() }
+    }
+}
+
+impl Told {
+    /// Guest-physical memory, or the machine's.
+    pub fn space(&mut self, guest: bool) -> &mut Space {
+        if guest { &mut self.guest } else { &mut self.machine }
+    }
+
+    /// Frames have no use any more; those of a guest go back to the hypervisor.
+    pub fn freed(&mut self, guest: bool, frame: Pfn, frames: u64) {
+        self.space(guest).set_use(frame, frames, None);
+        if guest {
+            self.released.push((frame, frames));
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct LineCache {
     halves: Vec<[u32; GROUP]>,
     numbers: Vec<u64>,
     lines: Vec<Line>,
-    /// Ways that have held a line since the cache was emptied, or had one taken out.
+    /// Ways that hold none.
     free: Vec<usize>,
     used: ReplacementState,
 }

@@ -43,12 +43,12 @@ pub use segments::{Segments, Shape};
 pub use table::UtopiaTable;
 pub use walker::{RestSegWalker, UtopiaWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, LINE_BYTES, PageSize, ProcessId};
+use ambulator_base::{Asid, FRAME_BYTES, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A RestSeg, in a spec a text: its size, its pages' size, its associativity, such as `512MiB/4KiB/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -282,7 +282,7 @@ impl TableFactory for UtopiaFactory {
         os: &mut TableContext<'_>,
     ) -> Result<Box<dyn PageTable>, MapError> {
         // Machines reserve at boot; whoever has a kernel alone does with its first process.
-        if !self.segments.lock().unwrap_or_else(PoisonError::into_inner).reserve(os.frames) {
+        if !lock(&self.segments).reserve(os.frames) {
             return Err(MapError::NoMemory { bytes: FRAME_BYTES });
         }
         let inner = self.tables.new_table(process, asid, os)?;

@@ -2,9 +2,9 @@
 
 use super::UtopiaSpec;
 use super::segments::Segments;
-use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, ProcessId};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, ProcessId, lock};
 use ambulator_os::{PlaceContext, PlaceRequest, Placement};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 ambulator_base::counters! {
     /// What placement in RestSegs counts.
@@ -42,7 +42,7 @@ impl UtopiaPlacement {
     }
 
     fn segments(&self) -> MutexGuard<'_, Segments> {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.segments)
     }
 }
 

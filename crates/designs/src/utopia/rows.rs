@@ -4,7 +4,7 @@
 //! filter has as many counters as fit, none across lines. A counter counts 0 to `ways`, which takes one bit more than the paper's
 //! log2(ways) for a full set.
 
-use ambulator_base::{LINE_BYTES, PhysAddr};
+use ambulator_base::{LINE_BYTES, PhysAddr, mul_high};
 use ambulator_hardware::matches;
 use ambulator_os::PteFlags;
 
@@ -154,7 +154,7 @@ impl Filter {
     /// The line of a set's counter, and the counter's number in it.
     #[inline(always)]
     fn place(self, set: u64) -> (u64, u64) {
-        let line = ((u128::from(set) * u128::from(self.reciprocal)) >> 64) as u64;
+        let line = mul_high(set, self.reciprocal);
         (line, set - line * self.per_line)
     }
 

@@ -62,8 +62,6 @@ fn owner_of(word: u64) -> Option<(ProcessId, u64)> {
 pub struct Segment {
     /// How it is configured.
     pub shape: Shape,
-    /// How often each way's page has been found.
-    uses: WayUses,
     /// Its first frame.
     pub base: Pfn,
     /// The global tag array: a word for each way.
@@ -87,6 +85,7 @@ pub struct Arrays {
 /// All RestSegs of a machine.
 pub struct Segments {
     shapes: Vec<Shape>,
+    /// How often each way's page has been found, by RestSeg.
     uses: Vec<WayUses>,
     replacement: ambulator_hardware::Replacement,
     /// How often pages that migrated in were found before they left.
@@ -122,13 +121,12 @@ impl Segments {
         if !self.list.is_empty() {
             return true;
         }
-        for (shape, uses) in self.shapes.clone().into_iter().zip(self.uses.clone()) {
+        for shape in self.shapes.clone() {
             let ways = shape.sets * u64::from(shape.ways);
             let Some(base) = frames.allocate_run(shape.frames(), shape.page.order()) else { return false };
             let Some(tags) = frames.allocate_run((ways * 8).div_ceil(FRAME_BYTES), 0) else { return false };
             self.list.push(Segment {
                 shape,
-                uses,
                 base,
                 tags: tags.start(),
                 replacement: ReplacementState::new(self.replacement, shape.sets as usize, shape.ways as usize, 1),
@@ -166,7 +164,7 @@ impl Segments {
                 segment.used[number as usize] = page.size.frames() as u32;
                 segment.taken += 1;
                 if migrates {
-                    segment.uses.entered(number);
+                    self.uses[at].entered(number);
                 }
                 segment.replacement.fill(set as usize, way as usize);
                 memory.write(segment.tags.offset(number * 8), owner_word(process, page.start.0 >> page.size.shift()));
@@ -184,7 +182,7 @@ impl Segments {
         segment.used[number] -= size.frames() as u32;
         if segment.used[number] == 0 {
             segment.taken -= 1;
-            segment.uses.left(number as u64, &mut self.reuse);
+            self.uses[at].left(number as u64, &mut self.reuse);
         }
         true
     }

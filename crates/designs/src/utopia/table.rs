@@ -3,10 +3,10 @@
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
 use crate::frames;
-use ambulator_base::{CounterSink, FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr};
+use ambulator_base::{CounterSink, FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Sets whose lines changed last, as the registers tell them.
 pub(super) const RECENT: usize = 4;
@@ -51,7 +51,7 @@ impl UtopiaTable {
         let mut own: Vec<Own> = Vec::new();
         let mut failed = None;
         let segments: Vec<(Shape, ambulator_base::Pfn)> = {
-            let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let shared = lock(&shared);
             shared.list.iter().map(|segment| (segment.shape, segment.base)).collect()
         };
         for (shape, base) in segments {
@@ -73,7 +73,7 @@ impl UtopiaTable {
             return Err((table.inner, bytes));
         }
         let all = table.own.iter().map(|own| own.arrays).collect();
-        table.shared.lock().unwrap_or_else(PoisonError::into_inner).arrays.insert(process, all);
+        lock(&table.shared).arrays.insert(process, all);
         Ok(table)
     }
 
@@ -227,7 +227,7 @@ impl PageTable for UtopiaTable {
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).arrays.remove(&self.process);
+        lock(&self.shared).arrays.remove(&self.process);
         self.release(os);
         self.changes += 1;
         self.inner.destroy(os);

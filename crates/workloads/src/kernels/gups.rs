@@ -178,7 +178,7 @@ impl Gups {
     fn updates<const MASK: bool>(&mut self, records: &mut Vec<Record>) {
         let (table, states, words) = (self.table, self.states, self.table.len);
         let place = |ran: u64| {
-            let index = if MASK { ran & (words - 1) } else { ((u128::from(ran) * u128::from(words)) >> 64) as u64 };
+            let index = if MASK { ran & (words - 1) } else { ambulator_base::mul_high(ran, words) };
             table.at(index)
         };
         if self.ran.len() == 1 {

@@ -18,7 +18,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, TEXT};
-use ambulator_base::{Random, RecordSource, VirtAddr, mix64};
+use ambulator_base::{Random, RecordSource, VirtAddr, mix64, mul_high};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,8 +139,8 @@ struct Table {
 impl Table {
     fn places(&self, kmer: u64) -> [u64; 2] {
         let hash = mix64(kmer);
-        let first = ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64;
-        let second = ((u128::from(mix64(hash ^ 0xc0c0)) * u128::from(self.buckets)) >> 64) as u64;
+        let first = mul_high(hash, self.buckets);
+        let second = mul_high(mix64(hash ^ 0xc0c0), self.buckets);
         [first, second]
     }
 

@@ -1,0 +1,27 @@
+//! The bound of all speculation (Revelator Table 1).
+
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PhysAddr, VirtAddr};
+use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
+
+/// Fetches the data from the L2 TLB's miss on, wherever it is.
+pub struct PerfectSpeculation;
+
+impl Speculator for PerfectSpeculation {
+    fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
+
+    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+        Speculation::default()
+    }
+
+    fn perfect(&self) -> bool {
+        true
+    }
+
+    fn learn(&mut self, _va: VirtAddr, _guessed: &Speculation, _found: &Translation, _entry: Option<PhysAddr>) {}
+
+    fn invalidate(&mut self, _what: Invalidation) {}
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+
+    fn reset_counters(&mut self) {}
+}
