@@ -181,7 +181,7 @@ impl ReplacementState {
             Kind::ByteLru | Kind::PackedLru => {
                 let ages = &self.ages[set * self.ways..][..self.ways];
                 let oldest = (self.ways - 1) as u8;
-                position(ages, oldest)
+                ages.iter().position(|&age| age == oldest).unwrap_or(0)
             }
         }
     }
@@ -269,22 +269,6 @@ impl ReplacementState {
         self.bimodal = (self.bimodal + 1) % BIMODAL;
         if self.bimodal == 0 { LONG } else { DISTANT }
     }
-}
-
-/// Where a byte is that is there once.
-#[inline(always)]
-fn position(bytes: &[u8], wanted: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let (eights, rest) = bytes.as_chunks::<8>();
-    for (number, eight) in eights.iter().enumerate() {
-        let differing = u64::from_le_bytes(*eight) ^ (ONES * u64::from(wanted));
-        // The lowest mark is exact: borrows run upwards only.
-        let zero = differing.wrapping_sub(ONES) & !differing & (ONES << 7);
-        if zero != 0 {
-            return 8 * number + zero.trailing_zeros() as usize / 8;
-        }
-    }
-    8 * eights.len() + rest.iter().position(|byte| *byte == wanted).unwrap_or(0)
 }
 
 /// `order` with nibble `way` moved to the lowest place.
