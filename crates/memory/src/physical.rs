@@ -1,7 +1,8 @@
 //! The simulated machine's bytes.
 
+use crate::host_words;
 use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_host};
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::MmapMut;
 
 /// The most bytes that a simulated machine may have: 16 TiB.
 pub const MAX_BYTES: u64 = 16 << 40;
@@ -12,6 +13,10 @@ const ENTRY: usize = 4;
 const FRAME: usize = FRAME_BYTES as usize;
 /// The slot of all frames that were never written: it stays zero.
 const UNTOUCHED: u32 = 0;
+
+/// Where the host keeps a frame that has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPlace(u32);
 
 /// Why a physical memory cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -64,12 +69,7 @@ pub struct PhysicalMemory {
 
 fn reserve(bytes: u64, len: u64) -> Result<MmapMut, MemoryError> {
     let len = usize::try_from(len).map_err(|_| MemoryError::Size { bytes })?;
-    let map =
-        MmapOptions::new().len(len).no_reserve_swap().map_anon().map_err(|cause| MemoryError::Host { bytes, cause })?;
-    // Only a hint: a host without huge pages is slower, not wrong.
-    #[cfg(target_os = "linux")]
-    let _ = map.advise(memmap2::Advice::HugePage);
-    Ok(map)
+    host_words::reserve(len).map_err(|cause| MemoryError::Host { bytes, cause })
 }
 
 impl PhysicalMemory {
@@ -253,6 +253,19 @@ impl PhysicalMemory {
         let word = &self.slots[self.place(at)];
         prefetch_host(word);
     }
+
+    /// Gives the frame of `at` its place on the host, as its first write would. It has it until it is zeroed whole.
+    pub fn settle(&mut self, at: PhysAddr) -> HostPlace {
+        HostPlace((self.place_to_write(at) / FRAME) as u32)
+    }
+
+    /// As [`PhysicalMemory::prefetch`] for whoever remembers the frame's place: it waits for nothing. A place that is no
+    /// longer the frame's costs speed and nothing else.
+    #[inline(always)]
+    pub fn prefetch_placed(&self, at: PhysAddr, place: HostPlace) {
+        prefetch_host(&self.index[at.pfn().0 as usize * ENTRY]);
+        prefetch_host(&self.slots[place.0 as usize * FRAME + at.0 as usize % FRAME]);
+    }
 }
 
 #[cfg(test)]
@@ -284,6 +297,19 @@ mod tests {
         assert_eq!((memory.read(PhysAddr(48)), memory.read_words::<2>(PhysAddr(48))), (3, [3, 4]));
         memory.zero(PhysAddr(0), 4096);
         assert_eq!((memory.read(PhysAddr((1 << 40) - 8)), memory.touched_bytes()), (7, 4096));
+    }
+
+    #[test]
+    fn a_frame_keeps_its_place_until_it_is_zeroed_whole() {
+        let mut memory = PhysicalMemory::new(64 << 20).unwrap();
+        let place = memory.settle(PhysAddr(4096));
+        memory.write(PhysAddr(4104), 9);
+        memory.prefetch_placed(PhysAddr(4104), place);
+        assert_eq!((memory.settle(PhysAddr(8184)), memory.read(PhysAddr(4104))), (place, 9));
+        memory.zero(PhysAddr(4096), 4096);
+        memory.write(PhysAddr(8192), 1);
+        assert_ne!(memory.settle(PhysAddr(4096)), place, "the place has gone to the next frame");
+        memory.prefetch_placed(PhysAddr(4104), place);
     }
 
     #[test]

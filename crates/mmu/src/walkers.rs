@@ -2,69 +2,114 @@
 
 use ambulator_base::Cycle;
 
+/// A walk on a walker.
+#[derive(Clone, Copy, Default)]
+struct Interval {
+    start: u64,
+    end: u64,
+}
+
 /// How many walks can be under way at once, and which are.
 ///
 /// Walks are carried to completion when they start, and an out-of-order core starts them out of time order; so the
 /// resource is a list of recent walks' intervals, not a time at which a walker is free: a walk that starts later in time
 /// never delays one that starts earlier.
+///
+/// Almost every question is answered without that list. Of as many walks as there are walkers, those that end last, take the
+/// first to end: from its end on a walker is free, for fewer walks end later. And before that is a stretch of time in which all
+/// walkers are known to be busy.
 pub struct WalkerPool {
-    /// Of the walks remembered, when each started and how long it takes: cycles modulo 2^32, of which the host compares four at once.
-    starts: Vec<u32>,
-    lengths: Vec<u32>,
+    /// The latest walks, four for each walker; a ring.
+    walks: Vec<Interval>,
     next: usize,
-    limit: u32,
-    /// The end of the walk that ends last: from there on every walker is free.
-    last_end: u64,
+    /// As many as there are walkers, of those walks: the ones that end last, the first to end first.
+    last: Vec<Interval>,
+    /// All walkers are busy from here until the first of `last` ends.
+    busy_from: u64,
 }
-
-/// Cycles after the last walk's end when all are forgotten, so that what is remembered stays within 2^32 cycles.
-const FORGOTTEN: u64 = 1 << 30;
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
     pub fn new(walkers: u32) -> WalkerPool {
         let remembered = (walkers as usize * 4).next_power_of_two().max(8);
-        WalkerPool { starts: vec![0; remembered], lengths: vec![0; remembered], next: 0, limit: walkers, last_end: 0 }
+        WalkerPool {
+            walks: vec![Interval::default(); remembered],
+            next: 0,
+            last: vec![Interval::default(); walkers as usize],
+            busy_from: 0,
+        }
     }
 
     /// The first cycle, not before `now`, at which a walker is free.
     #[inline]
     pub fn start(&self, now: Cycle) -> Cycle {
-        let mut at = now.0;
-        while at < self.last_end {
-            let (active, next_end) = self.active(at as u32);
-            if active < self.limit {
-                break;
-            }
-            at += u64::from(next_end);
+        let free_from = self.last[0].end;
+        if now.0 >= free_from {
+            now
+        } else if now.0 >= self.busy_from {
+            Cycle(free_from)
+        } else {
+            self.search(now)
         }
-        Cycle(at)
     }
 
-    /// How many walks are under way at a cycle, and the cycles until the first of them ends.
-    #[inline]
-    fn active(&self, at: u32) -> (u32, u32) {
-        let (mut active, mut next_end) = (0, u32::MAX);
-        for (start, length) in self.starts.iter().zip(&self.lengths) {
-            // Within an interval: `at - start < length`, with wrap-around for walks that start later.
-            let since = at.wrapping_sub(*start);
-            let within = since < *length;
-            active += u32::from(within);
-            next_end = next_end.min(if within { length - since } else { u32::MAX });
+    /// One end of a walk after the other.
+    #[inline(never)]
+    fn search(&self, now: Cycle) -> Cycle {
+        let mut at = now.0;
+        loop {
+            let (mut active, mut next_end) = (0, u64::MAX);
+            for walk in &self.walks {
+                let within = (walk.start <= at) & (at < walk.end);
+                active += usize::from(within);
+                next_end = next_end.min(if within { walk.end } else { u64::MAX });
+            }
+            if active < self.last.len() {
+                return Cycle(at);
+            }
+            at = next_end;
         }
-        (active, next_end)
     }
 
     /// Notes a walk from `from` until `until`.
     #[inline]
     pub fn occupy(&mut self, from: Cycle, until: Cycle) {
-        if from.0 > self.last_end + FORGOTTEN {
-            self.lengths.fill(0);
+        let walk = Interval { start: from.0, end: until.0.max(from.0) };
+        let gone = std::mem::replace(&mut self.walks[self.next], walk);
+        self.next = (self.next + 1) & (self.walks.len() - 1);
+        // What is known of the time before the end of the walk that is forgotten may not be so without it.
+        self.busy_from = self.busy_from.max(gone.end);
+        if gone.end >= self.last[0].end {
+            self.rank();
+        } else if walk.end > self.last[0].end {
+            self.rank_one(walk);
         }
-        self.starts[self.next] = from.0 as u32;
-        self.lengths[self.next] = until.since(from).min(FORGOTTEN) as u32;
-        self.next = (self.next + 1) & (self.starts.len() - 1);
-        self.last_end = self.last_end.max(until.0);
+    }
+
+    /// A walk comes among those that end last.
+    #[inline(always)]
+    fn rank_one(&mut self, walk: Interval) {
+        let free_from = self.last[0].end;
+        let mut at = 0;
+        while at + 1 < self.last.len() && self.last[at + 1].end < walk.end {
+            self.last[at] = self.last[at + 1];
+            at += 1;
+        }
+        self.last[at] = walk;
+        // Those that end last are as many as there are walkers: all are busy once the latest of them has started.
+        let all_started = self.last.iter().fold(0, |latest, walk| latest.max(walk.start));
+        let joins = self.busy_from < free_from && all_started <= free_from;
+        self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
+    }
+
+    /// Finds those that end last anew.
+    #[cold]
+    fn rank(&mut self) {
+        let mut walks = self.walks.clone();
+        walks.sort_unstable_by_key(|walk| walk.end);
+        let count = self.last.len();
+        self.last.copy_from_slice(&walks[walks.len() - count..]);
+        self.busy_from = u64::MAX;
     }
 }
 
@@ -92,7 +137,7 @@ mod tests {
     #[test]
     fn waits_are_those_of_a_list_of_intervals() {
         let mut random = ambulator_base::Random::new(7);
-        for walkers in [1, 2, 4, 7] {
+        for walkers in [1, 2, 3, 4, 7, 64] {
             let mut pool = WalkerPool::new(walkers);
             let mut walks: Vec<(u64, u64)> = Vec::new();
             // Near where 32 bits end, and with a pause after which all is forgotten.

@@ -1,6 +1,7 @@
 //! The plain truth: which frame holds which page.
 
 use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_memory::HostWords;
 use rustc_hash::FxHashMap;
 
 /// What the kernel knows about one 4 KiB page, in a word.
@@ -116,7 +117,7 @@ const REGION_PAGES: usize = 1 << REGION_BITS;
 /// The truth of a process, by page: regions of 1 GiB, made when first touched.
 #[derive(Default)]
 pub struct PageMap {
-    regions: Vec<Box<[u64]>>,
+    regions: Vec<HostWords>,
     /// Numbers of the regions that there are, sorted.
     numbers: Vec<u64>,
     by_number: FxHashMap<u64, u32>,
@@ -128,19 +129,19 @@ const DIRECT: u64 = 1 << 17;
 
 impl PageMap {
     #[inline(always)]
-    fn region(&self, number: u64) -> Option<&[u64]> {
+    fn region(&self, number: u64) -> Option<&HostWords> {
         let at = if number < DIRECT { *self.direct.get(number as usize)? } else { *self.by_number.get(&number)? };
-        if at == 0 { None } else { self.regions.get(at as usize - 1).map(|r| &**r) }
+        if at == 0 { None } else { self.regions.get(at as usize - 1) }
     }
 
-    fn region_mut(&mut self, number: u64) -> &mut [u64] {
+    fn region_mut(&mut self, number: u64) -> &mut HostWords {
         if number < DIRECT && self.direct.is_empty() {
             self.direct = vec![0; DIRECT as usize];
         }
         let slot =
             if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
-            self.regions.push(vec![0u64; REGION_PAGES].into_boxed_slice());
+            self.regions.push(HostWords::new(REGION_PAGES));
             let at = self.numbers.partition_point(|other| *other < number);
             self.numbers.insert(at, number);
             *slot = self.regions.len() as u32;
@@ -153,7 +154,7 @@ impl PageMap {
     pub fn get(&self, va: VirtAddr) -> Truth {
         let vpn = va.vpn().0;
         match self.region(vpn >> REGION_BITS) {
-            Some(region) => Truth(region[vpn as usize & (REGION_PAGES - 1)]),
+            Some(region) => Truth(region.get(vpn as usize & (REGION_PAGES - 1))),
             None => Truth::NONE,
         }
     }
@@ -163,39 +164,35 @@ impl PageMap {
     pub fn prefetch(&self, va: VirtAddr) {
         let vpn = va.vpn().0;
         if let Some(region) = self.region(vpn >> REGION_BITS) {
-            ambulator_base::prefetch_host(&region[vpn as usize & (REGION_PAGES - 1)]);
+            region.prefetch_host(vpn as usize & (REGION_PAGES - 1));
         }
     }
 
     /// Sets one 4 KiB page.
     #[inline]
     pub(crate) fn set(&mut self, vpn: Vpn, truth: Truth) {
-        self.region_mut(vpn.0 >> REGION_BITS)[vpn.0 as usize & (REGION_PAGES - 1)] = truth.0;
+        self.change_words(vpn, PageSize::SIZE_4K, |_, _| truth.0);
     }
 
     /// Sets every 4 KiB of a page of `size` that begins at `vpn` and lies in frames from `head`'s on.
     pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: Truth) {
-        let region = self.region_mut(vpn.0 >> REGION_BITS);
-        let at = vpn.0 as usize & (REGION_PAGES - 1);
-        for (i, word) in region[at..at + size.frames() as usize].iter_mut().enumerate() {
-            *word = head.0 + i as u64;
-        }
+        self.change_words(vpn, size, |i, _| head.0 + i as u64);
     }
 
     /// Empties every 4 KiB of a page of `size` that begins at `vpn`.
     pub(crate) fn clear(&mut self, vpn: Vpn, size: PageSize) {
-        let region = self.region_mut(vpn.0 >> REGION_BITS);
-        let at = vpn.0 as usize & (REGION_PAGES - 1);
-        region[at..at + size.frames() as usize].fill(0);
+        self.change_words(vpn, size, |_, _| 0);
     }
 
     /// Changes every 4 KiB of a page of `size` that begins at `vpn`.
     pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(Truth) -> Truth) {
+        self.change_words(vpn, size, |_, word| change(Truth(word)).0);
+    }
+
+    #[inline(always)]
+    fn change_words(&mut self, vpn: Vpn, size: PageSize, change: impl FnMut(usize, u64) -> u64) {
         let region = self.region_mut(vpn.0 >> REGION_BITS);
-        let at = vpn.0 as usize & (REGION_PAGES - 1);
-        for word in &mut region[at..at + size.frames() as usize] {
-            *word = change(Truth(*word)).0;
-        }
+        region.change(vpn.0 as usize & (REGION_PAGES - 1), size.frames() as usize, change);
     }
 
     /// The first page at or above `from` and below `to` about which anything is known (present or in swap).
@@ -208,8 +205,8 @@ impl PageMap {
             }
             let (start, end) = (from.0.max(base) - base, (to.0 - base).min(REGION_PAGES as u64));
             let region = self.region(number)?;
-            if let Some(at) = region[start as usize..end as usize].iter().position(|word| *word != 0) {
-                return Some(Vpn(base + start + at as u64));
+            if let Some(at) = region.first_set(start as usize, end as usize) {
+                return Some(Vpn(base + at as u64));
             }
         }
         None

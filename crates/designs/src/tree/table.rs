@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeWanted, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::{Page, PageSize, Pfn, PhysAddr, VirtAddr};
-use ambulator_memory::PhysicalMemory;
+use ambulator_memory::{HostPlace, PhysicalMemory};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
 
 /// A node's number among a tree's nodes.
@@ -65,6 +65,8 @@ pub struct Tree<L> {
     nodes: Vec<Node>,
     /// By node: its first frame. Apart, because look-ups of the last node need nothing else of it.
     frames: Vec<Pfn>,
+    /// By node: where the host keeps its first frame.
+    places: Vec<HostPlace>,
     spare: Vec<NodeId>,
     /// The last-level node of the latest change: lowest address (all ones: none), log2 of its span, number.
     recent: (u64, u32, NodeId),
@@ -87,10 +89,11 @@ impl<L: Layout> Tree<L> {
             va_bits,
             nodes: Vec::new(),
             frames: Vec::new(),
+            places: Vec::new(),
             spare: Vec::new(),
             recent: NONE_RECENT,
         };
-        tree.adopt(place, va_bits, ROOT);
+        tree.adopt(place, va_bits, ROOT, os.memory);
         Ok(tree)
     }
 
@@ -103,7 +106,8 @@ impl<L: Layout> Tree<L> {
     }
 
     /// How a node of `bits` is remembered; its frames are zeroed.
-    fn adopt(&mut self, place: NodePlace, span: u32, parent: NodeId) -> NodeId {
+    fn adopt(&mut self, place: NodePlace, span: u32, parent: NodeId, memory: &mut PhysicalMemory) -> NodeId {
+        let host = memory.settle(place.frame.start());
         let shift = span - place.bits;
         let children = if shift > 12 { 1 << place.bits } else { 0 };
         let node = Node {
@@ -117,11 +121,13 @@ impl<L: Layout> Tree<L> {
             Some(id) => {
                 self.nodes[id as usize] = node;
                 self.frames[id as usize] = place.frame;
+                self.places[id as usize] = host;
                 id
             }
             None => {
                 self.nodes.push(node);
                 self.frames.push(place.frame);
+                self.places.push(host);
                 (self.nodes.len() - 1) as NodeId
             }
         }
@@ -180,26 +186,44 @@ impl<L: Layout> Tree<L> {
         if !self.within(va) {
             return None;
         }
+        Some(match self.last_level(va) {
+            Ok(node) => Terminal { at: self.last_entry(node, va), shift: 12 },
+            Err(above) => Terminal { at: self.entry(above, va), shift: u32::from(self.nodes[above as usize].shift) },
+        })
+    }
+
+    /// The node of the last level that holds `va`, below a directory of 2 MiB entries; or the node at which a walk ends
+    /// where there is none such. Nothing is below a directory but tables of the last level, so that the node itself, one in
+    /// very many, stays out of the host's cache: its frame tells all.
+    #[inline(always)]
+    fn last_level(&self, va: VirtAddr) -> Result<NodeId, NodeId> {
         let id = self.descend(va, 21);
         let node = &self.nodes[id as usize];
         if node.shift == 21 {
             let child = node.children[node.index(va)];
             if child != NO_NODE {
-                // Nothing is below a directory but tables of the last level: the child's frame tells all, and its node,
-                // one in very many, stays out of the host's cache.
-                let index = va.vpn().0 & ((1 << super::NODE_BITS) - 1);
-                let at = self.frames[child as usize].start().offset(index * 8);
-                return Some(Terminal { at, shift: 12 });
+                return Ok(child);
             }
         }
-        Some(Terminal { at: self.entry(id, va), shift: u32::from(node.shift) })
+        Err(id)
+    }
+
+    /// The entry for `va` in a node of the last level.
+    #[inline(always)]
+    fn last_entry(&self, node: NodeId, va: VirtAddr) -> PhysAddr {
+        let index = va.vpn().0 & ((1 << super::NODE_BITS) - 1);
+        self.frames[node as usize].start().offset(index * 8)
     }
 
     /// A hint to the host: the last entry of a walk for `va` is wanted soon.
     #[inline(always)]
     pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        if let Some(end) = self.terminal(va) {
-            memory.prefetch(end.at);
+        if !self.within(va) {
+            return;
+        }
+        match self.last_level(va) {
+            Ok(node) => memory.prefetch_placed(self.last_entry(node, va), self.places[node as usize]),
+            Err(above) => memory.prefetch(self.entry(above, va)),
         }
     }
 
@@ -256,7 +280,7 @@ impl<L: Layout> Tree<L> {
                 self.prune(id, va, os);
                 return Err(MapError::NoMemory { bytes: 4096 });
             };
-            let child = self.adopt(place, span, id);
+            let child = self.adopt(place, span, id, os.memory);
             let flat = if place.bits == FLAT_BITS { FLAT } else { 0 };
             os.memory.write(at, Pte::table(place.frame).0 | flat);
             let node = &mut self.nodes[id as usize];
@@ -388,6 +412,7 @@ impl<L: Layout> Tree<L> {
         }
         self.nodes = Vec::new();
         self.frames = Vec::new();
+        self.places = Vec::new();
         self.spare = Vec::new();
         self.recent = NONE_RECENT;
         self.footprint.entries = 0;
