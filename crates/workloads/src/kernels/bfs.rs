@@ -25,7 +25,7 @@
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr};
+use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -93,6 +93,8 @@ trait Steps: Send {
     /// Looks at stored edge `edge`, the `k`-th of `u`, which leads to `v`.
     #[allow(clippy::too_many_arguments)]
     fn edge(&self, u: u32, edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>);
+    /// A hint to the host: an edge to `v` will be looked at soon.
+    fn prefetch_host(&self, _v: u32) {}
     /// Done with `u`.
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -245,6 +247,11 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
+    fn prefetch_host(&self, v: u32) {
+        prefetch_host(&self.graph.places[v as usize]);
+    }
+
+    #[inline(always)]
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>) {
         // add; movq $2,8(object); cmp; jb
         out.gap += 1;
@@ -257,6 +264,9 @@ fn branch(pc: u64, target: u64, taken: bool) -> Record {
     let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
     Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
 }
+
+/// Edges ahead at which the host is told which neighbours come.
+const EDGES_AHEAD: usize = 8;
 
 /// What the search does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,6 +348,9 @@ impl<S: Steps + 'static> Bfs<S> {
         let before = out.records.len();
         for at in edge..stop {
             let v = self.graph.neighbours[at as usize];
+            if let Some(&ahead) = self.graph.neighbours.get(at as usize + EDGES_AHEAD) {
+                self.steps.prefetch_host(ahead);
+            }
             let (word, bit) = (&mut self.visited[v as usize / 64], 1 << (v % 64));
             let found = (*word & bit == 0).then_some(self.queue.len() as u64);
             let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
@@ -356,6 +369,27 @@ impl<S: Steps + 'static> Bfs<S> {
             self.steps.leave(u, distance(self.object_from), out);
             self.head += 1;
             self.phase = Phase::Take;
+        }
+    }
+
+    /// Hints to the host about the vertices behind the queue's head.
+    #[inline(always)]
+    fn prefetch_queue(&self) {
+        let behind = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
+        if let Some(u) = behind(12) {
+            prefetch_host(&self.graph.offsets[u]);
+        }
+        if let Some(u) = behind(6) {
+            let first = self.graph.offsets[u] as usize;
+            if let Some(neighbour) = self.graph.neighbours.get(first) {
+                prefetch_host(neighbour);
+            }
+        }
+        if let Some(u) = behind(2) {
+            let first = self.graph.offsets[u] as usize;
+            for &v in self.graph.neighbours[first..].iter().take(EDGES_AHEAD) {
+                self.steps.prefetch_host(v);
+            }
         }
     }
 
@@ -379,6 +413,7 @@ impl<S: Steps + 'static> Bfs<S> {
             }
             Phase::Take => match self.queue.get(self.head) {
                 Some(&u) => {
+                    self.prefetch_queue();
                     (self.object_from, self.edges_from) = self.steps.take(self.head as u64, u, out);
                     self.phase = Phase::Edges(u64::from(self.graph.offsets[u as usize]));
                 }
