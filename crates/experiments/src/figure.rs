@@ -1,6 +1,7 @@
 //! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// A program of a figure's sweep.
@@ -120,6 +121,16 @@ fn one() -> f64 {
     1.0
 }
 
+/// The programs of a figure as its file gives them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Programs {
+    /// A list of `presets/papers/programs.toml`, by name.
+    Shared(String),
+    /// Its own.
+    Own(Vec<FigureProgram>),
+}
+
 /// A figure or table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,8 +159,11 @@ pub struct Figure {
     pub quick_instructions: String,
     /// Instructions before counting.
     pub warmup: String,
-    /// The programs.
-    pub programs: Vec<FigureProgram>,
+    /// The programs: its own, or the name of a list that several figures share.
+    programs: Programs,
+    /// Programs beyond the list's.
+    #[serde(default)]
+    more_programs: Vec<FigureProgram>,
     /// The numbers.
     pub metrics: Vec<Metric>,
     /// What a reader must know about all of it.
@@ -158,12 +172,31 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// The programs of the sweep.
+    pub fn programs(&self) -> impl Iterator<Item = &FigureProgram> {
+        let programs = match &self.programs {
+            Programs::Shared(name) => shared_programs().get(name).map_or(&[][..], Vec::as_slice),
+            Programs::Own(programs) => programs,
+        };
+        programs.iter().chain(&self.more_programs)
+    }
+
     /// Every design of the sweep: what the figure calls it, its preset, its own settings.
     pub fn cells(&self) -> Vec<(&str, &str, &[String])> {
         let plain = self.designs.iter().map(|design| (design.as_str(), design.as_str(), [].as_slice()));
         let own = self.variants.iter().map(|v| (v.name.as_str(), v.design.as_str(), v.set.as_slice()));
         plain.chain(own).collect()
     }
+}
+
+/// The lists of programs that figures share, by name.
+///
+/// # Panics
+/// As [`figures`].
+fn shared_programs() -> &'static BTreeMap<String, Vec<FigureProgram>> {
+    static LISTS: OnceLock<BTreeMap<String, Vec<FigureProgram>>> = OnceLock::new();
+    const TEXT: &str = include_str!("../../../presets/papers/programs.toml");
+    LISTS.get_or_init(|| toml::from_str(TEXT).unwrap_or_else(|error| panic!("presets/papers/programs.toml: {error}")))
 }
 
 struct Embedded {
@@ -227,7 +260,11 @@ mod tests {
             for text in [&figure.instructions, &figure.quick_instructions, &figure.warmup] {
                 parse_count(text).unwrap_or_else(|e| panic!("{at}: {e}"));
             }
-            for program in &figure.programs {
+            if let Programs::Shared(name) = &figure.programs {
+                assert!(shared_programs().contains_key(name), "{at}: no list of programs `{name}`");
+            }
+            assert!(figure.programs().next().is_some(), "{at}: no programs");
+            for program in figure.programs() {
                 for size in [&program.footprint, &program.quick] {
                     parse_size(size).unwrap_or_else(|e| panic!("{at}: {}: {e}", program.label()));
                 }
@@ -252,12 +289,21 @@ mod tests {
                 }
                 for label in &metric.programs {
                     assert!(
-                        figure.programs.iter().any(|p| p.label() == label),
+                        figure.programs().any(|p| p.label() == label),
                         "{at}: {}: no program `{label}`",
                         metric.name
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_shared_list_is_some_figures() {
+        let used =
+            |list: &String| figures().iter().any(|f| matches!(&f.programs, Programs::Shared(name) if name == list));
+        for list in shared_programs().keys() {
+            assert!(used(list), "`{list}` is no figure's");
         }
     }
 

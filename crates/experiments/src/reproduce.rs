@@ -8,7 +8,8 @@ use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare}
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -135,12 +136,22 @@ fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramR
     let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
     // A trace has the footprint that it was taken with: 0 in the figure.
     let footprint = Some(parse_size(footprint)?).filter(|bytes| *bytes > 0);
-    let mut request = program_request(&program.name, &[], footprint, seed).map_err(|e| e.to_string())?;
+    let name = find_trace(&program.name);
+    let mut request = program_request(&name, &[], footprint, seed).map_err(|e| e.to_string())?;
     request.settings.extend(program.settings.clone());
     if size == Size::Quick {
         request.settings.extend(program.quick_settings.clone());
     }
     Ok(request)
+}
+
+/// A figure names traces from the repository's folder. Elsewhere they are found where the program was built.
+fn find_trace(name: &str) -> Cow<'_, str> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    if name.contains('/') && !Path::new(name).exists() && built.exists() {
+        return Cow::Owned(built.to_string_lossy().into_owned());
+    }
+    Cow::Borrowed(name)
 }
 
 /// Runs what is not yet in the store, and puts published numbers beside ours.
@@ -154,7 +165,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     let warmup = parse_count(&figure.warmup)?.min(instructions);
     let mut runs: Vec<(String, RunResult)> = Vec::new();
     let mut missing = Vec::new();
-    for program in &figure.programs {
+    for program in figure.programs() {
         let all = std::iter::once(program).chain(&program.beside);
         let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
         let mut jobs = Vec::new();
