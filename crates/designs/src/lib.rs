@@ -2,6 +2,7 @@
 //! that each of them passes.
 
 pub mod asap;
+mod catalogue;
 pub mod clustered_tlb;
 pub mod conformance;
 pub mod ecpt;
@@ -24,7 +25,8 @@ pub mod spec_tlb;
 pub mod tree;
 pub mod utopia;
 
+pub use catalogue::{DesignInfo, list};
 pub use registry::{
-    Boot, DesignInfo, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec,
-    PlacementKind, PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested, list,
+    Boot, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind,
+    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested,
 };

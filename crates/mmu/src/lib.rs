@@ -3,6 +3,7 @@
 
 mod back_side;
 mod core_port;
+mod levels;
 mod nested;
 mod pipeline;
 mod port;

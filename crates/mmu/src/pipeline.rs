@@ -2,13 +2,12 @@
 //! through it and pays the same price for the same event.
 
 use crate::{
-    Bus, CorePort, FinishedWalk, HostStage, Invalidation, L2TlbOrganization, Lookaside, MemoryPort, MmuSpec,
-    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    Bus, CorePort, FinishedWalk, HostStage, Invalidation, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
+    TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     back_side::{FrontSide, Sides},
-    recent::Recent,
-    tlb::{TlbEntry, held_as, piece},
+    levels::{FirstLevel, SecondLevel},
 };
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
 use ambulator_hardware::CopyId;
 
 ambulator_base::counters! {
@@ -83,154 +82,6 @@ pub enum Translated {
         /// When that is known.
         at: Cycle,
     },
-}
-
-/// The first-level TLBs for one kind of access, split by page size.
-struct FirstLevel {
-    small: Tlb,
-    large: Tlb,
-    huge: Tlb,
-    has_large: bool,
-    has_huge: bool,
-    large_held: bool,
-    huge_held: bool,
-    recent: Recent,
-}
-
-impl FirstLevel {
-    fn new(small: &TlbSpec, large: &TlbSpec, huge: &TlbSpec) -> FirstLevel {
-        let build = |spec: &TlbSpec| Tlb::new(spec.entries.max(1), spec.effective_ways().max(1));
-        let small = build(small);
-        FirstLevel {
-            recent: Recent::new(small.sets()),
-            small,
-            large: build(large),
-            huge: build(huge),
-            has_large: large.entries > 0,
-            has_huge: huge.entries > 0,
-            large_held: false,
-            huge_held: false,
-        }
-    }
-
-    #[inline(always)]
-    fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
-        if let Some(entry) = self.small.lookup(asid, va, PageSize::SIZE_4K) {
-            self.recent.remember(va, entry);
-            return Some(entry);
-        }
-        if self.large_held
-            && let Some(entry) = self.large.lookup(asid, va, PageSize::SIZE_2M)
-        {
-            return Some(entry);
-        }
-        if self.huge_held { self.huge.lookup(asid, va, PageSize::SIZE_1G) } else { None }
-    }
-
-    #[inline]
-    fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
-        let size = held_as(found.size);
-        if size == PageSize::SIZE_1G && self.has_huge {
-            self.huge_held = true;
-            self.huge.fill(asid, va, &piece(found, va, size), ready);
-        } else if size >= PageSize::SIZE_2M && self.has_large {
-            self.large_held = true;
-            self.large.fill(asid, va, &piece(found, va, PageSize::SIZE_2M), ready);
-        } else {
-            self.recent.clear(va);
-            self.small.fill(asid, va, &piece(found, va, PageSize::SIZE_4K), ready);
-        }
-    }
-
-    fn invalidate(&mut self, what: Invalidation) {
-        self.recent.forget();
-        self.small.invalidate(what, &[PageSize::SIZE_4K]);
-        if self.large_held {
-            self.large.invalidate(what, &[PageSize::SIZE_2M]);
-        }
-        if self.huge_held {
-            self.huge.invalidate(what, &[PageSize::SIZE_1G]);
-        }
-    }
-}
-
-/// The second-level TLB.
-struct SecondLevel {
-    small: Option<Tlb>,
-    /// `None` when 2 MiB pages share `small`.
-    large: Option<Tlb>,
-    huge: Option<Tlb>,
-    unified: bool,
-    large_held: bool,
-    huge_held: bool,
-    latency: u64,
-}
-
-impl SecondLevel {
-    fn new(spec: &crate::L2TlbSpec) -> SecondLevel {
-        let build = |entries: u32, ways: u32| (entries > 0).then(|| Tlb::new(entries, ways));
-        let unified = spec.organization == L2TlbOrganization::Unified;
-        SecondLevel {
-            small: build(spec.entries, spec.ways),
-            large: if unified { None } else { build(spec.entries_2m, spec.ways_2m) },
-            huge: build(spec.entries_1g, spec.ways_1g),
-            unified,
-            large_held: false,
-            huge_held: false,
-            latency: spec.latency,
-        }
-    }
-
-    fn array_for(&mut self, size: PageSize) -> Option<&mut Tlb> {
-        match size {
-            PageSize::SIZE_1G => self.huge.as_mut(),
-            PageSize::SIZE_2M if !self.unified => self.large.as_mut(),
-            _ => self.small.as_mut(),
-        }
-    }
-
-    fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
-        if let Some(entry) = self.small.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_4K)) {
-            return Some(entry);
-        }
-        if self.large_held
-            && let Some(entry) =
-                self.array_for(PageSize::SIZE_2M).and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_2M))
-        {
-            return Some(entry);
-        }
-        if self.huge_held { self.huge.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_1G)) } else { None }
-    }
-
-    fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
-        let size = held_as(found.size);
-        match size {
-            PageSize::SIZE_1G => self.huge_held = true,
-            PageSize::SIZE_2M => self.large_held = true,
-            _ => {}
-        }
-        let kept = piece(found, va, size);
-        if let Some(tlb) = self.array_for(size) {
-            tlb.fill(asid, va, &kept, ready);
-        }
-    }
-
-    fn invalidate(&mut self, what: Invalidation) {
-        let in_small: &[PageSize] = if self.unified && self.large_held {
-            &[PageSize::SIZE_4K, PageSize::SIZE_2M]
-        } else {
-            &[PageSize::SIZE_4K]
-        };
-        if let Some(tlb) = &mut self.small {
-            tlb.invalidate(what, in_small);
-        }
-        if let Some(tlb) = &mut self.large {
-            tlb.invalidate(what, &[PageSize::SIZE_2M]);
-        }
-        if let Some(tlb) = &mut self.huge {
-            tlb.invalidate(what, &[PageSize::SIZE_1G]);
-        }
-    }
 }
 
 /// Cycles between walks in functional mode: more than any walk takes.
@@ -416,7 +267,7 @@ impl Mmu {
             && let Some(found) = aside.found.filter(|found| found.dirty && allowed(found, access))
         {
             self.counters.mmu_cycles += aside.ready.since(now);
-            self.first(access).fill_from(va, &found, aside.ready);
+            self.fill_first(va, access, &found, aside.ready);
             return Translated::Physical { at: found.physical(va), ready: aside.ready };
         }
         self.walk_and_fill(va, access, now, now, port)
@@ -448,7 +299,7 @@ impl Mmu {
                 return self.restricted_hit(va, access, &found, ready, port);
             }
             self.counters.mmu_cycles += ready.since(began);
-            self.first(access).fill_from(va, &found, ready);
+            self.fill_first(va, access, &found, ready);
             return Translated::Physical { at: found.physical(va), ready };
         }
         self.counters.l2_tlb_misses += 1;
@@ -466,7 +317,7 @@ impl Mmu {
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
                     self.second.fill(self.asid, va, &found, aside.ready);
                 }
-                self.first(access).fill_from(va, &found, aside.ready);
+                self.fill_first(va, access, &found, aside.ready);
                 return Translated::Physical { at: found.physical(va), ready: aside.ready };
             }
             if aside.holds_walk {
@@ -478,9 +329,9 @@ impl Mmu {
         self.walk_and_fill(va, access, start, start, port)
     }
 
-    fn first(&mut self, access: AccessKind) -> FirstLevelOf<'_> {
-        let level = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
-        FirstLevelOf { level, asid: self.asid }
+    fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
+        let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        first.fill(self.asid, va, found, ready);
     }
 
     fn walk_and_fill(
@@ -512,7 +363,7 @@ impl Mmu {
                 }
                 if allowed(&found, access) {
                     self.second.fill(self.asid, va, &found, walk.ready);
-                    self.first(access).fill_from(va, &found, walk.ready);
+                    self.fill_first(va, access, &found, walk.ready);
                     return Translated::Physical { at: found.physical(va), ready: walk.ready };
                 }
                 FaultCause::Protection
@@ -681,17 +532,5 @@ impl Mmu {
         if let Some(sides) = &mut self.sides {
             sides.front.reset_counters();
         }
-    }
-}
-
-/// A first-level TLB with the address space to fill it for.
-struct FirstLevelOf<'a> {
-    level: &'a mut FirstLevel,
-    asid: Asid,
-}
-
-impl FirstLevelOf<'_> {
-    fn fill_from(self, va: VirtAddr, found: &Translation, ready: Cycle) {
-        self.level.fill(self.asid, va, found, ready);
     }
 }

@@ -1,6 +1,7 @@
 //! Builds a machine from a spec, runs programs on it, checks every translation, counts.
 
 mod around;
+mod assemble;
 mod census;
 mod compare;
 mod core;

@@ -1,26 +1,19 @@
-//! A machine: cores, caches, DRAM and a kernel, assembled from a spec, and the loop that runs programs on it.
+//! A machine: cores, caches, DRAM and a kernel, and the loop that runs programs on it.
 
-use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
-use crate::error::{SimError, Stop};
+use crate::core::{Core, CorePhase, FRONT_END_LINES};
+use crate::error::Stop;
 use crate::locks::Locks;
-use crate::look_ahead::LookAhead;
-use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
 use crate::spread::Spread;
-use crate::stream::SharedStream;
-use ambulator_base::{
-    AccessKind, Batch, Counters, Cycle, PhysAddr, ProcessId, Random, Record, RecordKind, VirtAddr, VmEvent,
-};
-use ambulator_designs::{Boot, DesignParts, FrontSideKind};
-use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy, Served};
-use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
-use ambulator_mmu::{HostStage, MIDGARD, Mmu, Sockets, WalkEntry, WalkTraffic};
-use ambulator_os::{Kernel, KernelSpec, LedgerCause, Migration, OsError, PageSizePolicy, Shootdown, TableLock};
+use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr};
+use ambulator_hardware::{EntryLevel, Hierarchy, Served};
+use ambulator_memory::{FragmentReport, PressureReport};
+use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock};
 use std::sync::Arc;
 
 /// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 /// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
-const CHECK_RECORDS: u32 = 4096;
+pub(crate) const CHECK_RECORDS: u32 = 4096;
 
 /// Where the machine as a whole is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +46,8 @@ pub struct Machine {
     /// The caches are asked for Midgard addresses.
     pub(crate) named: bool,
     pub(crate) entry: EntryLevel,
-    instructions: u64,
-    warmup: u64,
+    pub(crate) instructions: u64,
+    pub(crate) warmup: u64,
     pub(crate) checked: u64,
     pub(crate) epochs: Epochs,
     pub(crate) setup_faults: u64,
@@ -74,7 +67,7 @@ pub struct Machine {
     pub(crate) lock_hold: u64,
     pub(crate) table_cycles: u64,
     /// Records until daemons and epochs are looked at again.
-    until_check: u32,
+    pub(crate) until_check: u32,
 }
 
 /// The hypervisor's side of nested paging: a kernel whose one process is the virtual machine.
@@ -106,164 +99,6 @@ pub(crate) fn stop_of(error: &OsError) -> Stop {
 }
 
 impl Machine {
-    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there); with
-    /// `run.spread_threads`, each program has an equal share of the cores, one after the other.
-    ///
-    /// # Errors
-    /// What is wrong with the spec, or a host that cannot give the memory.
-    pub fn new(spec: &Spec, programs: Vec<(Arc<SharedStream>, usize)>) -> Result<Machine, SimError> {
-        let bad = |message: String| SimError::Spec(vec![message]);
-        let seed = spec.run.seed;
-        let physical_bytes = spec.memory.bytes;
-        let nested = spec.virtualization.mode == VirtualizationMode::Nested;
-        let timing = spec.run.mode == RunMode::Timing;
-        let (mut parts, host_parts) = if nested {
-            let (guest, host) = ambulator_designs::build_nested(&spec.design, &spec.virtualization.host_table);
-            (guest, Some(host))
-        } else {
-            (ambulator_designs::build(&spec.design), None)
-        };
-        // A guest's segments are in its own memory, which nothing fragments.
-        let boot = if nested { None } else { parts.boot.take() };
-        let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed, boot)?;
-        let (kernel_frames, guest_bytes) = if nested {
-            let bytes = guest_bytes(physical_bytes);
-            (BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES), bytes)
-        } else {
-            (frames.clone(), physical_bytes)
-        };
-        let memory = PhysicalMemory::new(guest_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
-        let DesignParts {
-            tables,
-            placement,
-            mut new_walker,
-            mut new_lookaside,
-            mut new_speculator,
-            mut new_front_side,
-            ..
-        } = parts;
-        let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
-        let spread = spec.run.spread_threads;
-        let each = if spread { (spec.machine.cores as usize / programs.len().max(1)).max(1) } else { 1 };
-        let core_count = programs.len() * each;
-        kernel.cores = core_count as u32;
-
-        let mut host = None;
-        let mut new_host_walker = None;
-        if let Some(host_parts) = host_parts {
-            let host_kernel_spec = KernelSpec {
-                page_size_policy: match spec.virtualization.host_page {
-                    HostPageSize::Base => PageSizePolicy::Never,
-                    HostPageSize::Huge => PageSizePolicy::Always,
-                },
-                ..KernelSpec::default()
-            };
-            let memory = PhysicalMemory::new(physical_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
-            let mut host_kernel = Kernel::new(
-                &host_kernel_spec,
-                spec.costs.clone(),
-                memory,
-                frames,
-                host_parts.tables,
-                host_parts.placement,
-            );
-            host_kernel.cores = core_count as u32;
-            let machine = host_kernel.spawn().map_err(|e| bad(e.to_string()))?;
-            let map = VmEvent::Map {
-                start: VirtAddr(0),
-                len: guest_bytes,
-                protection: ambulator_base::Protection::READ_WRITE,
-                kind: ambulator_base::MapKind::Anonymous,
-            };
-            host_kernel.event(machine, &map).map_err(|e| bad(e.to_string()))?;
-            host = Some(Hypervisor { kernel: host_kernel, machine });
-            new_host_walker = Some(host_parts.new_walker);
-        }
-
-        let mut processes = Vec::with_capacity(programs.len());
-        for _ in &programs {
-            processes.push(kernel.spawn().map_err(|e| bad(e.to_string()))?);
-        }
-        let mut cores = Vec::with_capacity(core_count);
-        for number in 0..core_count {
-            let process = processes[number / each];
-            let (stream, reader) = programs[number / each].clone();
-            let sockets = Sockets {
-                walker: new_walker(number),
-                host: new_host_walker
-                    .as_mut()
-                    .map(|new_walker| HostStage::new(&spec.virtualization.nested, new_walker(number))),
-                lookaside: new_lookaside(number),
-                speculator: new_speculator(number),
-                front_side: new_front_side(number),
-            };
-            cores.push(Core {
-                window: CoreWindow::new(&spec.core),
-                mmu: Mmu::new(&spec.mmu, sockets, timing),
-                traffic: WalkTraffic::default(),
-                process,
-                processes: vec![(ProcessId(0), process)],
-                generation: u64::MAX,
-                host_generation: u64::MAX,
-                stream,
-                reader,
-                batch: Arc::new(Batch::default()),
-                at: 0,
-                end: 0,
-                event_at: 0,
-                phase: CorePhase::Setup,
-                front_end: [u64::MAX; FRONT_END_LINES],
-                look_ahead: LookAhead::new(core_count),
-                counters: CoreRunCounters::default(),
-                executed: 0,
-                budget_end: u64::MAX,
-                measured_from: 0,
-                finished_at: 0,
-            });
-        }
-        let named = spec.design.front_side.kind == FrontSideKind::Midgard;
-        let own = |(program, (stream, reader))| Spread::new(stream, reader, program * each..(program + 1) * each);
-        let spreads = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
-        let mut machine = Machine {
-            hierarchy: hierarchy(spec, cores.len(), named),
-            kernel,
-            host,
-            cores,
-            spreads,
-            phase: Phase::Setup,
-            timing,
-            populate: spec.run.populate,
-            oracle: spec.run.oracle,
-            perfect: spec.mmu.perfect,
-            named,
-            entry: match spec.mmu.walk_entry {
-                WalkEntry::L1 => EntryLevel::L1,
-                WalkEntry::L2 => EntryLevel::L2,
-                WalkEntry::Llc => EntryLevel::Llc,
-            },
-            instructions: spec.run.instructions,
-            warmup: spec.run.warmup,
-            checked: 0,
-            epochs: Epochs::default(),
-            setup_faults: 0,
-            setup_table_cycles: 0,
-            setup_os_cycles: 0,
-            fragmentation,
-            pressure,
-            shootdowns: Vec::new(),
-            locks: Locks::default(),
-            migrations: Vec::new(),
-            held: Vec::new(),
-            lock_hold: spec.costs.lock_hold,
-            table_cycles: 0,
-            until_check: CHECK_RECORDS,
-        };
-        for core in 0..machine.cores.len() {
-            machine.sync_registers(core);
-        }
-        Ok(machine)
-    }
-
     /// The phase that the machine is in.
     pub fn phase(&self) -> Phase {
         self.phase
@@ -625,48 +460,4 @@ impl Machine {
         };
         Ok(self.hierarchy.access(number, at, access, record.pc, ready).ready)
     }
-}
-
-/// The caches and main memory; `named` if the caches are asked for Midgard addresses.
-fn hierarchy(spec: &Spec, cores: usize, named: bool) -> Hierarchy {
-    let addresses = if named { MIDGARD.end.0 } else { spec.memory.bytes };
-    let timing = spec.run.mode == RunMode::Timing;
-    let mut hierarchy = Hierarchy::new(&spec.hierarchy(), cores, spec.machine.clock_mhz, addresses, timing);
-    if named {
-        hierarchy.use_names(MIDGARD.start);
-    }
-    hierarchy
-}
-
-/// Guest memory of a virtual machine on a host with that much: seven eighths, in whole 2 MiB. The rest is the
-/// hypervisor's own, for its tables.
-fn guest_bytes(physical: u64) -> u64 {
-    (physical / 8 * 7) & !((2 << 20) - 1)
-}
-
-/// The frame allocator in the state that the spec asks for: fragmented, and under pressure.
-fn prepare_frames(
-    spec: &Spec,
-    bytes: u64,
-    seed: u64,
-    boot: Option<Boot>,
-) -> Result<(BuddyAllocator, Option<FragmentReport>, Option<PressureReport>), SimError> {
-    let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
-    if boot.is_some_and(|boot| !boot(&mut frames)) {
-        return Err(SimError::Spec(vec![format!(
-            "the design reserves memory at boot, and `memory.bytes`, {}, has not so much in one piece: give it more, or the design smaller segments",
-            crate::spec::show_size(bytes)
-        )]));
-    }
-    let fragmentation = (spec.memory.fragmentation.fmfi > 0.0).then(|| {
-        ambulator_memory::fragment(
-            &mut frames,
-            &spec.memory.fragmentation,
-            &mut Random::for_purpose(seed, "fragmentation"),
-        )
-    });
-    let pressure = (spec.memory.pressure.pressure > 0.0).then(|| {
-        ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure"))
-    });
-    Ok((frames, fragmentation, pressure))
 }

@@ -1,0 +1,158 @@
+//! The two levels of TLBs, each with arrays for the page sizes.
+
+use crate::{
+    Invalidation, L2TlbOrganization, L2TlbSpec, Tlb, TlbSpec, Translation,
+    recent::Recent,
+    tlb::{TlbEntry, held_as, piece},
+};
+use ambulator_base::{Asid, Cycle, PageSize, VirtAddr};
+
+/// The first-level TLBs for one kind of access, split by page size.
+pub(crate) struct FirstLevel {
+    small: Tlb,
+    large: Tlb,
+    huge: Tlb,
+    has_large: bool,
+    has_huge: bool,
+    large_held: bool,
+    huge_held: bool,
+    /// Answers given lately.
+    pub recent: Recent,
+}
+
+impl FirstLevel {
+    pub fn new(small: &TlbSpec, large: &TlbSpec, huge: &TlbSpec) -> FirstLevel {
+        let build = |spec: &TlbSpec| Tlb::new(spec.entries.max(1), spec.effective_ways().max(1));
+        let small = build(small);
+        FirstLevel {
+            recent: Recent::new(small.sets()),
+            small,
+            large: build(large),
+            huge: build(huge),
+            has_large: large.entries > 0,
+            has_huge: huge.entries > 0,
+            large_held: false,
+            huge_held: false,
+        }
+    }
+
+    #[inline(always)]
+    pub fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        if let Some(entry) = self.small.lookup(asid, va, PageSize::SIZE_4K) {
+            self.recent.remember(va, entry);
+            return Some(entry);
+        }
+        if self.large_held
+            && let Some(entry) = self.large.lookup(asid, va, PageSize::SIZE_2M)
+        {
+            return Some(entry);
+        }
+        if self.huge_held { self.huge.lookup(asid, va, PageSize::SIZE_1G) } else { None }
+    }
+
+    #[inline]
+    pub fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let size = held_as(found.size);
+        if size == PageSize::SIZE_1G && self.has_huge {
+            self.huge_held = true;
+            self.huge.fill(asid, va, &piece(found, va, size), ready);
+        } else if size >= PageSize::SIZE_2M && self.has_large {
+            self.large_held = true;
+            self.large.fill(asid, va, &piece(found, va, PageSize::SIZE_2M), ready);
+        } else {
+            self.recent.clear(va);
+            self.small.fill(asid, va, &piece(found, va, PageSize::SIZE_4K), ready);
+        }
+    }
+
+    pub fn invalidate(&mut self, what: Invalidation) {
+        self.recent.forget();
+        self.small.invalidate(what, &[PageSize::SIZE_4K]);
+        if self.large_held {
+            self.large.invalidate(what, &[PageSize::SIZE_2M]);
+        }
+        if self.huge_held {
+            self.huge.invalidate(what, &[PageSize::SIZE_1G]);
+        }
+    }
+}
+
+/// The second-level TLB.
+pub(crate) struct SecondLevel {
+    small: Option<Tlb>,
+    /// `None` when 2 MiB pages share `small`.
+    large: Option<Tlb>,
+    huge: Option<Tlb>,
+    unified: bool,
+    large_held: bool,
+    huge_held: bool,
+    /// Cycles of a look-up.
+    pub latency: u64,
+}
+
+impl SecondLevel {
+    pub fn new(spec: &L2TlbSpec) -> SecondLevel {
+        let build = |entries: u32, ways: u32| (entries > 0).then(|| Tlb::new(entries, ways));
+        let unified = spec.organization == L2TlbOrganization::Unified;
+        SecondLevel {
+            small: build(spec.entries, spec.ways),
+            large: if unified { None } else { build(spec.entries_2m, spec.ways_2m) },
+            huge: build(spec.entries_1g, spec.ways_1g),
+            unified,
+            large_held: false,
+            huge_held: false,
+            latency: spec.latency,
+        }
+    }
+
+    fn array_for(&mut self, size: PageSize) -> Option<&mut Tlb> {
+        match size {
+            PageSize::SIZE_1G => self.huge.as_mut(),
+            PageSize::SIZE_2M if !self.unified => self.large.as_mut(),
+            _ => self.small.as_mut(),
+        }
+    }
+
+    pub fn lookup(&mut self, asid: Asid, va: VirtAddr) -> Option<TlbEntry> {
+        if let Some(entry) = self.small.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_4K)) {
+            return Some(entry);
+        }
+        if self.large_held
+            && let Some(entry) =
+                self.array_for(PageSize::SIZE_2M).and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_2M))
+        {
+            return Some(entry);
+        }
+        if self.huge_held { self.huge.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_1G)) } else { None }
+    }
+
+    pub fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let size = held_as(found.size);
+        match size {
+            PageSize::SIZE_1G => self.huge_held = true,
+            PageSize::SIZE_2M => self.large_held = true,
+            _ => {}
+        }
+        let kept = piece(found, va, size);
+        if let Some(tlb) = self.array_for(size) {
+            tlb.fill(asid, va, &kept, ready);
+        }
+    }
+
+    pub fn invalidate(&mut self, what: Invalidation) {
+        let in_small: &[PageSize] = if self.unified && self.large_held {
+            &[PageSize::SIZE_4K, PageSize::SIZE_2M]
+        } else {
+            &[PageSize::SIZE_4K]
+        };
+        if let Some(tlb) = &mut self.small {
+            tlb.invalidate(what, in_small);
+        }
+        if let Some(tlb) = &mut self.large {
+            tlb.invalidate(what, &[PageSize::SIZE_2M]);
+        }
+        if let Some(tlb) = &mut self.huge {
+            tlb.invalidate(what, &[PageSize::SIZE_1G]);
+        }
+    }
+}
