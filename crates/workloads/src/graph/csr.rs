@@ -96,6 +96,9 @@ fn for_each_half(spec: &GraphSpec, vertices: u64, seed: u64, mut place: impl FnM
 }
 
 impl Graph {
+    /// Edges ahead at which the host is told which vertices come: its own cache misses are that many steps long.
+    pub const EDGES_AHEAD: usize = 8;
+
     /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is stored.
     ///
     /// `vertices * edge_factor * 2` must be below 2^32 (specs are checked for it).
@@ -188,6 +191,14 @@ impl Graph {
     #[inline(always)]
     pub fn neighbours_of(&self, u: u32) -> &[u32] {
         &self.neighbours[self.offsets[u as usize] as usize..self.offsets[u as usize + 1] as usize]
+    }
+
+    /// Hands the neighbour that is stored some edges behind edge `k` of `u` to `soon`, for hints to the host.
+    #[inline(always)]
+    pub fn look_ahead(&self, u: u32, k: u64, soon: impl FnOnce(u32)) {
+        if let Some(&v) = self.neighbours.get(self.offsets[u as usize] as usize + k as usize + Self::EDGES_AHEAD) {
+            soon(v);
+        }
     }
 }
 

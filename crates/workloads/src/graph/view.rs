@@ -8,6 +8,7 @@
 use super::{PropertyGraph, vertex_field};
 use crate::kernels::execution::{Execution, Value};
 use crate::layout::Array;
+use ambulator_base::prefetch_host;
 
 /// A vertex that the program has at hand.
 #[derive(Clone, Copy)]
@@ -34,6 +35,8 @@ pub trait View: Send {
     fn set(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Adds to a property in one instruction.
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
+    /// A hint to the host: vertex `v` will be asked for soon.
+    fn prefetch_host(&self, _v: u32) {}
 }
 
 /// Properties of a vertex that an algorithm may have at most.
@@ -141,6 +144,11 @@ impl View for Objects {
         if self.0.places[at.u as usize].object != 0 {
             on.store(site, self.0.field(at.u, OFFSETS[field]), 8, at.object);
         }
+    }
+
+    #[inline(always)]
+    fn prefetch_host(&self, v: u32) {
+        prefetch_host(&self.0.places[v as usize]);
     }
 
     #[inline(always)]

@@ -265,9 +265,6 @@ fn branch(pc: u64, target: u64, taken: bool) -> Record {
     Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
 }
 
-/// Edges ahead at which the host is told which neighbours come.
-const EDGES_AHEAD: usize = 8;
-
 /// What the search does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -348,9 +345,7 @@ impl<S: Steps + 'static> Bfs<S> {
         let before = out.records.len();
         for at in edge..stop {
             let v = self.graph.neighbours[at as usize];
-            if let Some(&ahead) = self.graph.neighbours.get(at as usize + EDGES_AHEAD) {
-                self.steps.prefetch_host(ahead);
-            }
+            self.graph.look_ahead(u, at - first, |soon| self.steps.prefetch_host(soon));
             let (word, bit) = (&mut self.visited[v as usize / 64], 1 << (v % 64));
             let found = (*word & bit == 0).then_some(self.queue.len() as u64);
             let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
@@ -387,7 +382,7 @@ impl<S: Steps + 'static> Bfs<S> {
         }
         if let Some(u) = behind(2) {
             let first = self.graph.offsets[u] as usize;
-            for &v in self.graph.neighbours[first..].iter().take(EDGES_AHEAD) {
+            for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
                 self.steps.prefetch_host(v);
             }
         }

@@ -20,7 +20,7 @@
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent};
+use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -104,6 +104,8 @@ trait Steps: Send {
     fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)>;
     /// Adds the contribution of `v`, to which stored edge `edge`, the `k`-th of `u`, leads.
     fn pull(&self, u: u32, edge: u64, k: u64, v: u32, edges_from: u16, out: &mut Out<'_>);
+    /// A hint to the host: an edge to `v` will be pulled along soon.
+    fn prefetch_host(&self, _v: u32) {}
     /// The new score, and how much it moved.
     fn end(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -219,6 +221,11 @@ impl Objects {
 
 impl Steps for Objects {
     const MOST: usize = 3;
+
+    #[inline(always)]
+    fn prefetch_host(&self, v: u32) {
+        prefetch_host(&self.graph.places[v as usize]);
+    }
 
     #[inline(always)]
     fn reset(&self, u: u32, out: &mut Out<'_>) {
@@ -349,6 +356,10 @@ impl<S: Steps> PageRank<S> {
         let mut sum = self.sum;
         for at in edge..stop {
             let v = self.graph.neighbours[at as usize];
+            self.graph.look_ahead(u, at - first, |soon| {
+                self.steps.prefetch_host(soon);
+                prefetch_host(&self.contribution[soon as usize]);
+            });
             let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
             sum += self.contribution[v as usize];
             self.steps.pull(u, at, at - first, v, edges_from, out);

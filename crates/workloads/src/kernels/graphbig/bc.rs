@@ -15,6 +15,7 @@
 use super::{Algorithm, How, KernelInfo, parallel, roots, site};
 use crate::graph::{Graph, View};
 use crate::kernels::execution::{Execution, Value};
+use ambulator_base::prefetch_host;
 
 /// Betweenness centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,6 +84,10 @@ impl Algorithm for Bc {
                     view.get(on, site(10), at, LEVEL);
                     on.work(1);
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
+                        graph.look_ahead(u as u32, k as u64, |soon| {
+                            view.prefetch_host(soon);
+                            prefetch_host(&levels[soon as usize]);
+                        });
                         let target = view.target(on, site(11), at, k as u64, edges);
                         let to = view.vertex(on, site(12), v, target);
                         let seen = view.get(on, site(13), to, LEVEL);
@@ -125,6 +130,10 @@ impl Algorithm for Bc {
                     on.work(2);
                     let mut share = 0.0;
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
+                        graph.look_ahead(u as u32, k as u64, |soon| {
+                            view.prefetch_host(soon);
+                            prefetch_host(&levels[soon as usize]);
+                        });
                         let target = view.target(on, site(26), at, k as u64, edges);
                         let to = view.vertex(on, site(27), v, target);
                         let seen = view.get(on, site(28), to, LEVEL);

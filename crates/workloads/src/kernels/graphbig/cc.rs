@@ -9,6 +9,7 @@
 use super::{Algorithm, How, KernelInfo, parallel, site};
 use crate::graph::{Graph, View};
 use crate::kernels::execution::{Execution, Value};
+use ambulator_base::prefetch_host;
 
 /// Connected components.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,6 +65,10 @@ impl Algorithm for Cc {
                     let edges = view.edges(on, site(8), at);
                     on.work(2);
                     for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+                        graph.look_ahead(u, k as u64, |soon| {
+                            view.prefetch_host(soon);
+                            prefetch_host(&labels[soon as usize]);
+                        });
                         let target = view.target(on, site(9), at, k as u64, edges);
                         let to = view.vertex(on, site(10), v, target);
                         let visited = view.get(on, site(11), to, VISITED);

@@ -8,6 +8,7 @@
 use super::{Algorithm, How, KernelInfo, parallel, site};
 use crate::graph::{Graph, View};
 use crate::kernels::execution::{Execution, Value};
+use ambulator_base::prefetch_host;
 
 /// Degree centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +41,10 @@ impl Algorithm for Dc {
             on.work(2);
             degrees[u as usize].1 = graph.degree(u as u32);
             for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
+                graph.look_ahead(u as u32, k as u64, |soon| {
+                    view.prefetch_host(soon);
+                    prefetch_host(&degrees[soon as usize]);
+                });
                 let target = view.target(on, site(3), at, k as u64, edges);
                 on.work(1);
                 let to = view.vertex(on, site(4), v, target);

@@ -12,6 +12,7 @@ use super::{Algorithm, How, KernelInfo, parallel, site};
 use crate::graph::{Graph, View};
 use crate::kernels::execution::{Execution, Value};
 use ambulator_base::mix64;
+use ambulator_base::prefetch_host;
 
 /// Graph colouring.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,6 +59,10 @@ impl Algorithm for Gc {
                 let own = view.get(on, site(4), at, NUMBER);
                 let mut greatest = true;
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+                    graph.look_ahead(u, k as u64, |soon| {
+                        view.prefetch_host(soon);
+                        prefetch_host(&colours[soon as usize]);
+                    });
                     let target = view.target(on, site(5), at, k as u64, edges);
                     let to = view.vertex(on, site(6), v, target);
                     let colour = view.get(on, site(7), to, COLOUR);

@@ -12,6 +12,7 @@ use super::{Algorithm, How, KernelInfo, roots, site, weight_of};
 use crate::graph::{Graph, View};
 use crate::kernels::execution::{Execution, Value};
 use crate::layout::Array;
+use ambulator_base::prefetch_host;
 
 /// Single-source shortest paths.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,6 +136,10 @@ impl Algorithm for Sssp {
                 let edges = view.edges(on, site(8), at);
                 on.work(2);
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+                    graph.look_ahead(u, k as u64, |soon| {
+                        view.prefetch_host(soon);
+                        prefetch_host(&distances[soon as usize]);
+                    });
                     let target = view.target(on, site(9), at, k as u64, edges);
                     view.weight(on, site(10), at, k as u64, edges);
                     on.work(1);
