@@ -123,6 +123,26 @@ pub enum LookasideKind {
     RestSegs,
 }
 
+impl LookasideKind {
+    /// Whether it answers with addresses from tables of its own, which in a virtual machine would be the guest's. The others hold
+    /// what a two-dimensional walk came to.
+    pub fn answers_for_the_machine(self) -> bool {
+        matches!(self, LookasideKind::DirectSegment | LookasideKind::RestSegs)
+    }
+
+    /// The name that specs use.
+    pub fn name(self) -> &'static str {
+        match self {
+            LookasideKind::None => "none",
+            LookasideKind::RangeTlb => "range-tlb",
+            LookasideKind::DirectSegment => "direct-segment",
+            LookasideKind::ClusteredTlb => "clustered-tlb",
+            LookasideKind::PomTlb => "pom-tlb",
+            LookasideKind::RestSegs => "rest-segs",
+        }
+    }
+}
+
 /// The lookaside socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

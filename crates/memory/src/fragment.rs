@@ -82,6 +82,8 @@ impl FragmentSpec {
 pub struct FragmentReport {
     /// `fmfi[order]` afterwards, for each order that the allocator has blocks of.
     pub fmfi: Vec<f64>,
+    /// The order that was asked about, or the allocator's greatest if that is less.
+    pub order: u32,
     /// Share of all frames that is free.
     pub free_share: f64,
     /// Frames that were taken, never to be given back.
@@ -170,6 +172,7 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
     }
     FragmentReport {
         fmfi: (0..=frames.max_block_order()).map(|order| frames.fmfi(order)).collect(),
+        order,
         free_share: frames.free_frames() as f64 / total.max(1) as f64,
         taken: before - frames.free_frames(),
     }

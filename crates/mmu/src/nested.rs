@@ -217,6 +217,10 @@ impl MemoryPort for NestedPort<'_> {
         }
     }
 
+    fn faulted(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         if self.fault.is_some() {
             return now;

@@ -41,6 +41,12 @@ pub trait MemoryPort {
         self.load_line(at, Cycle(0)).words
     }
 
+    /// Whether a load of this walk did not get through, because the host has no page there (nested paging): what it returned is
+    /// nothing that a walker may remember. The walk ends at its next occasion, and its outcome is void.
+    fn faulted(&self) -> bool {
+        false
+    }
+
     /// Starts bringing the line of `at` into the caches; nobody waits. Returns when it will be there.
     fn fetch(&mut self, at: PhysAddr, now: Cycle) -> Cycle;
 

@@ -68,6 +68,9 @@ pub struct CostTable {
     pub allocate_64m_fails_above: f64,
 }
 
+/// The most that one action can cost: seconds, and no sum of them leaves 64 bits.
+const MOST_CYCLES: u64 = 10_000_000_000;
+
 impl Default for CostTable {
     fn default() -> Self {
         CostTable {
@@ -123,19 +126,55 @@ impl CostTable {
 
     /// What is wrong with it; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<String> {
-        if (0.0..=1.0).contains(&self.allocate_64m_fails_above) {
-            return Vec::new();
+        let mut wrong = Vec::new();
+        let costs = [
+            ("fault", self.fault),
+            ("zero_4k", self.zero_4k),
+            ("zero_2m", self.zero_2m),
+            ("copy_4k", self.copy_4k),
+            ("syscall", self.syscall),
+            ("table_entry", self.table_entry),
+            ("lock_hold", self.lock_hold),
+            ("shootdown", self.shootdown),
+            ("shootdown_core", self.shootdown_core),
+            ("context_switch", self.context_switch),
+            ("swap_out", self.swap_out),
+            ("swap_in", self.swap_in),
+            ("allocate_4k", self.allocate_4k),
+            ("allocate_8k", self.allocate_8k),
+            ("allocate_1m", self.allocate_1m),
+            ("allocate_8m", self.allocate_8m),
+            ("allocate_64m", self.allocate_64m),
+        ];
+        for (name, cycles) in costs {
+            if cycles > MOST_CYCLES {
+                wrong.push(format!(
+                    "`{at}.{name}` is {cycles} cycles; an action of the kernel can cost 0 to {MOST_CYCLES} cycles"
+                ));
+            }
         }
-        vec![format!(
-            "`{at}.allocate_64m_fails_above` is {}; a fragmentation index lies between 0 and 1",
-            self.allocate_64m_fails_above
-        )]
+        if !(0.0..=1.0).contains(&self.allocate_64m_fails_above) {
+            wrong.push(format!(
+                "`{at}.allocate_64m_fails_above` is {}; a fragmentation index lies between 0 and 1",
+                self.allocate_64m_fails_above
+            ));
+        }
+        wrong
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absurd_costs_are_named() {
+        let costs = CostTable { fault: 1 << 62, allocate_64m_fails_above: 2.0, ..CostTable::default() };
+        let wrong = costs.validate("costs");
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("`costs.fault` is 4611686018427387904 cycles; "), "{wrong:?}");
+        assert!(CostTable::default().validate("costs").is_empty());
+    }
 
     #[test]
     fn the_measured_sizes_cost_what_was_measured() {

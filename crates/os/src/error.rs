@@ -1,6 +1,6 @@
 //! Why the kernel model cannot do what was asked.
 
-use ambulator_base::{AccessKind, VirtAddr};
+use ambulator_base::{AccessKind, PageSize, VirtAddr};
 
 /// Why the kernel model cannot do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,9 +24,11 @@ pub enum OsError {
     #[error(
         "the page table needed {bytes} contiguous bytes to map {va}, and {}",
         if largest < bytes {
-            format!("fragmented memory has no such block (largest free block: {largest} bytes)")
+            format!("memory has no such block (largest free block: {largest} bytes); give it more memory (`memory.bytes`), or less fragmentation")
+        } else if *bytes >= 64 << 20 {
+            "memory is so fragmented that the kernel cannot give so much at once (`costs.allocate_64m_fails_above`)".to_owned()
         } else {
-            "memory is so fragmented that the kernel cannot give so much at once (`kernel.costs.allocate_64m_fails_above`)".to_owned()
+            "nothing was left for it; give it more memory (`memory.bytes`)".to_owned()
         }
     )]
     TableMemory {
@@ -46,6 +48,16 @@ pub enum OsError {
         access: AccessKind,
         /// The VMA that is nearest, or the right that is missing.
         why: String,
+    },
+    /// The page table has no such pages, or none there.
+    #[error(
+        "the page table cannot hold a {size} page at {va}: it has no such pages, none that lie so, or the address is wider than it translates"
+    )]
+    PageSize {
+        /// Where the page was to be.
+        va: VirtAddr,
+        /// Its size.
+        size: PageSize,
     },
     /// A system call that makes no sense.
     #[error("{0}")]

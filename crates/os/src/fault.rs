@@ -173,8 +173,14 @@ impl Kernel {
             return Ok(false);
         };
         self.charge_huge_allocation(page.size);
-        self.map_fresh(process, vma, page, frame, access)?;
-        Ok(true)
+        match self.map_fresh(process, vma, page, frame, access) {
+            Ok(()) => Ok(true),
+            Err(OsError::PageSize { .. }) => {
+                self.counters.huge_fallbacks += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a fault's.

@@ -513,10 +513,7 @@ impl Kernel {
                 bytes,
                 largest: self.frames.largest_free_order().map_or(0, |order| ambulator_base::FRAME_BYTES << order),
             },
-            crate::MapError::PageSize => OsError::BadCall(format!(
-                "the page table cannot hold a {} page at {va}: it has no such pages, or the address is wider than it translates",
-                page.size
-            )),
+            crate::MapError::PageSize => OsError::PageSize { va, size: page.size },
             crate::MapError::Occupied => OsError::Table(format!("it says that {va} is mapped already, but it is not")),
         }
     }

@@ -70,14 +70,32 @@ impl Kernel {
         mapping: Mapping,
         copy_on_write: bool,
     ) -> Result<(), OsError> {
+        let mut freed = 0;
         loop {
-            match self.try_map_page(process, mapping, copy_on_write) {
+            let error = match self.try_map_page(process, mapping, copy_on_write) {
                 Ok(()) => return Ok(()),
-                Err(crate::MapError::NoMemory { bytes: FRAME_BYTES }) if self.reclaim(self.spec.reclaim_pages)? > 0 => {
-                }
-                Err(error) => return Err(self.table_error(error, mapping.page)),
+                Err(error) => error,
+            };
+            if !self.reclaim_for_table(error, &mut freed)? {
+                return Err(self.table_error(error, mapping.page));
             }
         }
+    }
+
+    /// Reclaims for a table that lacked memory; whether to try again. `freed` counts frames over the tries.
+    ///
+    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above Linux's
+    /// `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
+    fn reclaim_for_table(&mut self, error: crate::MapError, freed: &mut u64) -> Result<bool, OsError> {
+        const COSTLY_BYTES: u64 = FRAME_BYTES << 3;
+        let crate::MapError::NoMemory { bytes } = error else { return Ok(false) };
+        let enough = bytes > FRAME_BYTES && *freed > self.frames.total_frames() / 8;
+        if bytes > COSTLY_BYTES || enough {
+            return Ok(false);
+        }
+        let now = self.reclaim(self.spec.reclaim_pages)?;
+        *freed += now;
+        Ok(now > 0)
     }
 
     /// Maps a page in table and truth with the memory that there is.
@@ -222,6 +240,7 @@ impl Kernel {
     /// # Errors
     /// What the table says; the huge page is there as it was.
     pub(crate) fn split(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
+        let mut freed = 0;
         loop {
             let truth = self.truth(process, va);
             if !truth.present() || truth.size() == PageSize::SIZE_4K {
@@ -255,8 +274,7 @@ impl Kernel {
                 self.unmap_page(process, part(i).page)?;
             }
             self.restore_page(process, entry, truth.copy_on_write())?;
-            let retry = error == crate::MapError::NoMemory { bytes: FRAME_BYTES };
-            if !(retry && self.reclaim(self.spec.reclaim_pages)? > 0) {
+            if !self.reclaim_for_table(error, &mut freed)? {
                 return Err(self.table_error(error, page));
             }
         }

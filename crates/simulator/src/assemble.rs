@@ -207,7 +207,8 @@ fn prepare_frames(
             crate::spec::show_size(bytes)
         )]));
     }
-    let fragmentation = (spec.memory.fragmentation.fmfi > 0.0).then(|| {
+    let wanted = &spec.memory.fragmentation;
+    let fragmentation = (wanted.fmfi > 0.0 || wanted.free_share < 1.0).then(|| {
         ambulator_memory::fragment(
             &mut frames,
             &spec.memory.fragmentation,

@@ -340,12 +340,18 @@ impl Machine {
     fn sample_epoch(&mut self) {
         let executed: u64 = self.cores.iter().map(|core| core.counters.instructions).sum();
         if executed >= self.epochs.next && self.phase == Phase::Measure {
-            let (l2, llc) = self.hierarchy.translation_share();
+            let Epochs { l2, llc, .. } = self.one_epoch();
             self.epochs.next = executed + EPOCH_INSTRUCTIONS;
             self.epochs.samples += 1;
             self.epochs.l2 += l2;
             self.epochs.llc += llc;
         }
+    }
+
+    /// The caches as an epoch's end finds them.
+    pub(crate) fn one_epoch(&self) -> Epochs {
+        let (l2, llc) = self.hierarchy.translation_share();
+        Epochs { next: 0, samples: 1, l2, llc }
     }
 
     /// Executes one record; returns the instructions that it stands for.

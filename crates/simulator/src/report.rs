@@ -67,7 +67,8 @@ impl Machine {
         let rows: [u64; 3] = ["row_hits", "row_misses", "row_conflicts"].map(|kind| {
             all.get(&format!("hierarchy.dram.data_{kind}")) + all.get(&format!("hierarchy.dram.table_{kind}"))
         });
-        let epochs = self.epochs.samples as f64;
+        // Of a run shorter than an epoch, what is there at its end.
+        let epochs = if self.epochs.samples > 0 { self.epochs.clone() } else { self.one_epoch() };
 
         let mut measures: BTreeMap<String, f64> = BTreeMap::new();
         let mut put = |name: &str, value: f64| {
@@ -87,8 +88,8 @@ impl Machine {
         put("l2_tlb_miss_ratio", share(all.get("mmu.l2_tlb_misses"), l2_lookups));
         put("l2_cache_mpki", mpki(all.get("hierarchy.l2.demand_misses") + all.get("hierarchy.l2.table_misses")));
         put("llc_mpki", mpki(all.get("hierarchy.llc.demand_misses") + all.get("hierarchy.llc.table_misses")));
-        put("l2_translation_share", ratio(self.epochs.l2, epochs));
-        put("llc_translation_share", ratio(self.epochs.llc, epochs));
+        put("l2_translation_share", ratio(epochs.l2, epochs.samples as f64));
+        put("llc_translation_share", ratio(epochs.llc, epochs.samples as f64));
         put("table_bytes", footprint.bytes as f64);
         put("table_peak_bytes", footprint.peak_bytes as f64);
         put("table_largest_contiguous", footprint.largest_contiguous as f64);
@@ -119,7 +120,7 @@ impl Machine {
             self.census().into_iter().for_each(|(name, value)| put(name, value));
         }
         if let Some(report) = &self.fragmentation {
-            put("fragmentation_reached", report.fmfi.get(9).copied().unwrap_or(0.0));
+            put("fragmentation_reached", report.fmfi.get(report.order as usize).copied().unwrap_or(0.0));
             put("fragmentation_free_share", report.free_share);
         }
         if let Some(report) = &self.pressure {

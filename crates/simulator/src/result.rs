@@ -174,7 +174,7 @@ measures! {
     "census_ranges_99", "ranges", "Fewest of them that hold 99% of the pages, with `run.census`.";
     "census_large_share", "ratio", "Share of mapped memory in pages larger than 4 KiB, with `run.census`.";
     "census_blake2_collisions", "ratio", "Share of mapped pages whose slot is another's in a hash table under Blake2 at a load factor of 0.6, with `run.census`.";
-    "fragmentation_reached", "ratio", "Fragmentation index (FMFI) for 2 MiB that memory was brought to before the program started.";
+    "fragmentation_reached", "ratio", "Fragmentation index (FMFI), at the order that was asked about, that memory was brought to before the program started.";
     "fragmentation_free_share", "ratio", "Share of memory that was free after it was fragmented.";
     "pressure_free_share", "ratio", "Share of memory that was free after random frames were taken.";
     "dram_row_hit_ratio", "ratio", "DRAM accesses that found their row open.";

@@ -331,3 +331,45 @@ fn midgard_on_a_machine_that_cannot_have_it_is_refused() {
         assert!(said.contains(key), "{said}");
     }
 }
+
+#[test]
+fn tables_of_every_kind_live_with_swap() {
+    let mut program = Scripted::new(48 << 20);
+    program.touch(DATA, 48 << 20, true).begin();
+    for i in 0..3000_u64 {
+        program.store(DATA + i * 7919 % 12288 * 4096);
+    }
+    let little: &[&str] = &["memory.bytes=32MiB", "kernel.swap_bytes=256MiB"];
+    let designs = ["radix", "ecpt", "me-hpt", "me-hpt-thp", "lvm", "lvm-thp", "midgard", "midgard+thp"];
+    let jobs: Vec<(&str, &[&str])> = designs.iter().map(|design| (*design, little)).collect();
+    for done in outcome(&jobs, vec![program], 2).runs {
+        assert_eq!(done.status, Status::Done, "{}: {:?}", done.design, done.outcome);
+        assert!(counter(&done, "kernel.swap_outs") > 1000, "{}", done.design);
+    }
+}
+
+#[test]
+fn a_huge_page_over_the_seam_of_two_areas_is_no_page_of_midgards() {
+    let mut program = Scripted::new(3 << 20);
+    program.map(DATA + (3 << 20), 5 << 20, Protection::READ_WRITE, MapKind::Anonymous);
+    program.touch(DATA, 8 << 20, true).begin().load(DATA + (3 << 20)).load(DATA + (3 << 20) - 8);
+    let done = run("midgard+thp", &[], &program);
+    assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+}
+
+#[test]
+fn memory_is_fragmented_to_the_share_and_the_order_that_were_asked_for() {
+    let mut program = Scripted::new(1 << 20);
+    program.begin().load(DATA);
+    let shared = run("radix", &["memory.fragmentation.free_share=0.25"], &program);
+    assert!((shared.measure("fragmentation_free_share") - 0.25).abs() < 0.01);
+    let small = ["memory.fragmentation.fmfi=0.7", "memory.fragmentation.order=4"];
+    let reached = run("radix", &small, &program).measure("fragmentation_reached");
+    assert!((reached - 0.7).abs() < 0.01, "{reached} at order 4");
+}
+
+#[test]
+fn a_run_shorter_than_an_epoch_samples_its_caches_at_the_end() {
+    let done = run("radix", &[], &scattered(false));
+    assert!(done.simulated_instructions < 1_000_000 && done.measure("l2_translation_share") > 0.0);
+}

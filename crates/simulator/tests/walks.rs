@@ -89,22 +89,43 @@ fn walk_caches_skip_what_they_hold() {
     assert_eq!(upper, 4);
 }
 
+/// Misses of a counter in ten rounds over pages `0..pages`.
+fn misses(name: &str, pages: u64, settings: &[&str]) -> u64 {
+    let mut program = Scripted::new(16 << 20);
+    program.touch(DATA, 16 << 20, true).begin();
+    for _ in 0..10 {
+        for page in 0..pages {
+            program.load(DATA + page * 4096).pause();
+        }
+    }
+    counter(&run("radix", settings, &program), name)
+}
+
 #[test]
 fn a_tlb_holds_exactly_its_entries() {
-    // 64 entries in 16 sets of 4: 64 pages in a row fit; a 65th in set 0 evicts.
-    let rounds = |pages: u64| {
-        let mut program = Scripted::new(1 << 20);
-        program.touch(DATA, 1 << 20, true).begin();
-        for _ in 0..10 {
-            for page in 0..pages {
-                program.load(DATA + page * 4096).pause();
-            }
-        }
-        counter(&run("radix", &["mmu.l2_tlb.entries=0"], &program), "mmu.l1d_tlb_misses")
-    };
-    // The pause loads the first page again, which is among them.
-    assert_eq!(rounds(64), 64, "every page misses once");
-    assert!(rounds(68) > 68 + 9 * 4, "sets 0 to 3 thrash");
+    // 64 entries, fully associative. The pause loads the first page again and again: it stays, and the other 64 chase each
+    // other round 63 places.
+    let whole = ["mmu.l1d_4k.ways=0", "mmu.l2_tlb.entries=0"];
+    assert_eq!(misses("mmu.l1d_tlb_misses", 64, &whole), 64, "every page misses once");
+    assert_eq!(misses("mmu.l1d_tlb_misses", 65, &whole), 1 + 10 * 64, "but the first, all always miss");
+    // 16 sets of 4: a 65th page is the fifth of set 0, where the first stays.
+    let sets = ["mmu.l1d_4k.ways=4", "mmu.l2_tlb.entries=0"];
+    assert_eq!(misses("mmu.l1d_tlb_misses", 64, &sets), 64);
+    assert_eq!(misses("mmu.l1d_tlb_misses", 65, &sets), 64 - 4 + 1 + 10 * 4, "the other four of set 0 always miss");
+}
+
+#[test]
+fn a_second_level_tlb_holds_exactly_its_entries() {
+    // Behind an L1 of one entry, a fully associative L2 of 32: the first page is asked for after each other.
+    let second = ["mmu.l1d_4k.entries=1", "mmu.l1d_4k.ways=0", "mmu.l2_tlb.entries=32", "mmu.l2_tlb.ways=32"];
+    // The page of code takes a place, too; code is fetched once, so that it is the first to go.
+    assert_eq!(misses("mmu.l2_tlb_misses", 31, &second), 31 + 1);
+    assert_eq!(misses("mmu.l2_tlb_misses", 32, &second), 32 + 1);
+    assert_eq!(
+        misses("mmu.l2_tlb_misses", 33, &second),
+        1 + 1 + 10 * 32,
+        "but the first and the code, all always miss"
+    );
 }
 
 #[test]

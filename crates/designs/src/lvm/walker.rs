@@ -113,6 +113,9 @@ impl LvmWalker {
         self.counters.lwc_misses += 1;
         let at = self.registers(asid).levels[level].offset(number * NODE_BYTES);
         let line = port.load_line(at, looked);
+        if port.faulted() {
+            return (Node::EMPTY, line.ready, 1);
+        }
         let per_line = LINE_BYTES / NODE_BYTES;
         let first = at.0 % LINE_BYTES / NODE_BYTES;
         let node = |place: u64| Node::of_words([line.words[2 * place as usize], line.words[2 * place as usize + 1]]);
@@ -204,6 +207,9 @@ impl Walker for LvmWalker {
             accesses += 1;
             now = loaded.ready;
             self.counters.table_loads += 1;
+            if port.faulted() {
+                break;
+            }
             self.counters.extra_loads += u64::from(step > 0);
             let Some(slot) = loaded.words.iter().position(|&word| is_of(word, page)) else { continue };
             self.counters.collisions += u64::from(step > 0);

@@ -95,7 +95,11 @@ impl MidgardTable {
         }
         let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
         let held = (first.0..end.0).any(|number| self.areas.find(Vpn(number), os.memory).is_some());
-        if held || !self.add(first, end, os) {
+        if held {
+            // A page over the seam of two areas: they lie apart in the Midgard address space.
+            return Err(MapError::PageSize);
+        }
+        if !self.add(first, end, os) {
             return Err(MapError::NoMemory { bytes: FRAME_BYTES });
         }
         self.renamed(page, os.memory).ok_or(MapError::NoMemory { bytes: FRAME_BYTES })

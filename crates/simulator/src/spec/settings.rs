@@ -6,7 +6,7 @@ use ambulator_designs::{DesignSpec, FrontSideKind, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
-use ambulator_os::{CostTable, KernelSpec};
+use ambulator_os::{CostTable, KernelSpec, PageSizePolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -108,6 +108,14 @@ impl Spec {
         if self.design.front_side.kind == FrontSideKind::Midgard {
             wrong.extend(self.validate_midgard());
         }
+        let lookaside = self.design.lookaside.kind;
+        if self.virtualization.mode == VirtualizationMode::Nested && lookaside.answers_for_the_machine() {
+            wrong.push(format!(
+                "`virtualization.mode`: with \"nested\" the answers of `design.lookaside.kind` \"{}\" would be guest-physical, and \
+                 nothing translates them further; set the mode to \"none\" or \"ideal-shadow\", or the lookaside to \"none\"",
+                lookaside.name()
+            ));
+        }
         wrong
     }
 
@@ -144,14 +152,19 @@ impl Spec {
         let usable = (self.memory.bytes as f64
             * self.memory.fragmentation.free_share
             * (1.0 - self.memory.pressure.pressure)) as u64;
-        if footprint <= usable {
+        // Eight bytes for each page of 4 KiB, at the least.
+        let tables = if self.kernel.page_size_policy == PageSizePolicy::Never { footprint / 512 } else { 0 };
+        if footprint + tables <= usable.saturating_add(self.kernel.swap_bytes) {
             return Vec::new();
         }
+        let size = super::quantity::show_size;
         vec![format!(
-            "a footprint of {} does not fit: `memory.bytes` is {}, of which about {} are free for programs; give a smaller footprint or more memory",
-            super::quantity::show_size(footprint),
-            super::quantity::show_size(self.memory.bytes),
-            if usable == self.memory.bytes { "all".to_string() } else { format!("{} MiB", usable >> 20) }
+            "a footprint of {} does not fit: `memory.bytes` is {}, of which about {} are free for programs and their page tables, and \
+             `kernel.swap_bytes` is {}; give a smaller footprint, more memory or more swap",
+            size(footprint),
+            size(self.memory.bytes),
+            if usable == self.memory.bytes { "all".to_string() } else { format!("{} MiB", usable >> 20) },
+            size(self.kernel.swap_bytes)
         )]
     }
 }

@@ -99,6 +99,7 @@ fn absurd_specs_get_a_sentence_each() {
         ("kernel.asid_bits=40", "give 1 to 14"),
         ("design.page_table.radix.levels=3", "`design.page_table.radix.levels`"),
         ("design.page_table.radix.pwc.ways=5", "must be a multiple of"),
+        ("costs.fault=9223372036854775807", "an action of the kernel can cost"),
         ("virtualization.nested.tlb_entries=65", "`virtualization.nested.tlb_entries`"),
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
@@ -112,8 +113,11 @@ fn a_footprint_above_memory_is_refused() {
     let spec = Spec::default();
     assert!(spec.validate_footprint(64 << 30).is_empty());
     assert!(spec.validate_footprint(256 << 30)[0].contains("256GiB does not fit: `memory.bytes` is 128GiB"));
+    assert_eq!(spec.validate_footprint(128 << 30).len(), 1, "page tables take memory, too");
     let pressed = with_options(&["memory.pressure.pressure=0.6"]).unwrap();
     assert_eq!(pressed.validate_footprint(64 << 30).len(), 1);
+    let swapping = with_options(&["memory.pressure.pressure=0.6", "kernel.swap_bytes=32GiB"]).unwrap();
+    assert!(swapping.validate_footprint(64 << 30).is_empty());
 }
 
 #[test]

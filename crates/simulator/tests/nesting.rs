@@ -1,0 +1,73 @@
+//! Virtual machines: any table as guest's over any as host's, and what cannot be had in one.
+
+mod support;
+use ambulator_base::{MapKind, Protection};
+use ambulator_simulator::Status;
+use ambulator_simulator::spec::{SpecRequest, load};
+use support::{DATA, Scripted, outcome, run};
+
+const TABLES: [&str; 8] = ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm"];
+
+/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the way.
+fn growing() -> Scripted {
+    let mut program = Scripted::new(4 << 20);
+    program.touch(DATA, 1 << 20, true).begin();
+    for i in 0..1500_u64 {
+        program.store(DATA + i * 37 % 1024 * 4096);
+    }
+    let more = DATA + (64 << 20);
+    program.map(more, 2 << 20, Protection::READ_WRITE, MapKind::Anonymous);
+    for i in 0..512 {
+        program.load(more + i * 4096).load(DATA + i * 4096);
+    }
+    program.event(ambulator_base::VmEvent::Unmap { start: ambulator_base::VirtAddr(more), len: 1 << 20 });
+    for i in 0..1000_u64 {
+        program.load(more + (1 << 20) + i * 7 % 256 * 4096).load(DATA + i * 4096);
+    }
+    program
+}
+
+/// The oracle is on: every translation of a run that is done was the kernels'.
+#[test]
+fn any_table_is_a_guests_and_a_hosts() {
+    let program = growing();
+    for guest in TABLES {
+        let settings: Vec<[String; 4]> = TABLES
+            .iter()
+            .map(|host| {
+                [
+                    "virtualization.mode=nested".to_owned(),
+                    "memory.bytes=512MiB".to_owned(),
+                    format!("design.page_table.kind={guest}"),
+                    format!("virtualization.host_table.kind={host}"),
+                ]
+            })
+            .collect();
+        let settings: Vec<Vec<&str>> =
+            settings.iter().map(|options| options.iter().map(String::as_str).collect()).collect();
+        let jobs: Vec<(&str, &[&str])> = settings.iter().map(|options| ("radix", options.as_slice())).collect();
+        for (done, host) in outcome(&jobs, vec![program.clone()], 2).runs.iter().zip(TABLES) {
+            assert_eq!(done.status, Status::Done, "{guest} over {host}: {:?}", done.outcome);
+            assert!(done.checked_translations > 4500, "{guest} over {host}");
+        }
+    }
+}
+
+#[test]
+fn huge_pages_of_a_learned_guest_over_huge_pages_of_the_host() {
+    for (design, page) in [("lvm-thp+nested", "4KiB"), ("lvm-thp+nested", "2MiB"), ("ecpt-thp+nested", "2MiB")] {
+        let host_page = format!("virtualization.host_page={page}");
+        let done = run(design, &[&host_page], &growing());
+        assert_eq!(done.status, Status::Done, "{design}, {page}: {:?}", done.outcome);
+    }
+}
+
+#[test]
+fn what_answers_with_guest_physical_addresses_is_refused_in_a_virtual_machine() {
+    for design in ["utopia+nested", "direct-segment+nested"] {
+        let error =
+            load(&SpecRequest { design: Some(design.into()), ..SpecRequest::default() }).unwrap_err().to_string();
+        assert!(error.contains("would be guest-physical") && error.contains("is set here"), "{design}: {error}");
+    }
+    assert!(load(&SpecRequest { design: Some("pom-tlb+nested".into()), ..SpecRequest::default() }).is_ok());
+}
