@@ -51,8 +51,6 @@ pub struct Caches {
     /// Cycles from the LLC to the memory controller's queues: the rest of its round trip, and the controller.
     to_memory: u64,
     controller: u64,
-    /// Misses of each level since the counters were last reset.
-    pub misses: [u64; LEVELS],
 }
 
 impl Caches {
@@ -63,7 +61,7 @@ impl Caches {
             Level::new(&spec.l2, spec.l1d.latency, 2),
             Level::new(&spec.llc, spec.l2.latency, 3),
         ];
-        Caches { levels, to_memory: spec.llc.latency - spec.l2.latency + controller, controller, misses: [0; LEVELS] }
+        Caches { levels, to_memory: spec.llc.latency - spec.l2.latency + controller, controller }
     }
 
     /// A requester beside the core asks for a line at level `entry`.
@@ -88,7 +86,6 @@ impl Caches {
         } else if level.mshrs.len() == level.limit {
             level.stalled.push_back(request);
         } else {
-            self.misses[number] += 1;
             level.mshrs.insert(request.line, vec![(request, events.now)]);
             match below {
                 Some(reach) => {

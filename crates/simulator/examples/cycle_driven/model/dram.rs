@@ -24,9 +24,6 @@ struct Queued {
     write: bool,
     bank: usize,
     row: u64,
-    since: u64,
-    /// Its row had to be opened for it.
-    opened: bool,
 }
 
 #[derive(Clone, Default)]
@@ -54,18 +51,6 @@ struct Channel {
     next_write: u64,
 }
 
-/// What main memory counts.
-#[derive(Clone, Copy, Default)]
-pub struct DramCounts {
-    /// Lines read and written.
-    pub reads: u64,
-    pub writes: u64,
-    /// Accesses that found their row open.
-    pub row_hits: u64,
-    /// Cycles of reads from the controller's queue to the end of their data.
-    pub read_cycles: u64,
-}
-
 /// Main memory.
 pub struct Dram {
     spec: DramSpec,
@@ -78,7 +63,6 @@ pub struct Dram {
     refi: u64,
     rfc: u64,
     fixed: u64,
-    pub counts: DramCounts,
 }
 
 impl Dram {
@@ -107,7 +91,6 @@ impl Dram {
             refi,
             rfc: clocks(spec.t_rfc_ns),
             fixed: (spec.fixed_ns * clock_mhz as f64 / 1000.0).round() as u64,
-            counts: DramCounts::default(),
             spec: spec.clone(),
             choices,
         }
@@ -149,15 +132,9 @@ impl Dram {
 
     /// A request has reached the controller.
     pub fn arrive(&mut self, line: u64, write: bool, events: &mut Events) {
-        if write {
-            self.counts.writes += 1;
-        } else {
-            self.counts.reads += 1;
-        }
         if self.spec.model == DramModel::Fixed {
             if !write {
                 events.after(self.fixed, Event::Fill(2, line));
-                self.counts.read_cycles += self.fixed;
             }
             return;
         }
@@ -168,7 +145,7 @@ impl Dram {
             events.after(1, Event::Fill(2, line));
             return;
         }
-        channel.queue.push(Queued { line, write, bank, row, since: events.now, opened: false });
+        channel.queue.push(Queued { line, write, bank, row });
     }
 
     /// All DRAM clocks up to this core cycle.
@@ -185,7 +162,7 @@ impl Dram {
 
     /// At most one command on a channel.
     fn command(&mut self, number: usize, events: &mut Events) {
-        let Dram { spec, choices, clock, period, faw, counts, .. } = self;
+        let Dram { spec, choices, clock, period, faw, .. } = self;
         let now = *clock;
         let channel = &mut self.channels[number];
         let banks_of_rank = (spec.bank_groups * spec.banks) as usize;
@@ -240,10 +217,8 @@ impl Dram {
                 bank.row = None;
                 bank.activate = bank.activate.max(bank.precharge + u64::from(spec.t_rp));
             }
-            counts.row_hits += u64::from(!queued.opened);
             if !write {
                 let delay = (end * *period).div_ceil(TICKS) - events.now;
-                counts.read_cycles += events.now + delay - queued.since;
                 events.after(delay, Event::Fill(2, queued.line));
             }
             return;
@@ -269,7 +244,6 @@ impl Dram {
                     bank.row = Some(queued.row);
                     bank.column = now + u64::from(spec.t_rcd);
                     bank.precharge = now + u64::from(spec.t_ras);
-                    queue[position].opened = true;
                     return;
                 }
             } else if bank.precharge <= now
@@ -280,7 +254,6 @@ impl Dram {
             {
                 bank.row = None;
                 bank.activate = bank.activate.max(now + u64::from(spec.t_rp));
-                queue[position].opened = true;
                 return;
             }
         }

@@ -85,10 +85,6 @@ pub struct MmuCounts {
     /// Walks that ended, and their cycles from their start on a walker.
     pub walks: u64,
     pub walk_cycles: u64,
-    /// Cycles that misses waited for a walker.
-    pub queue_cycles: u64,
-    /// Loads of walks.
-    pub walk_loads: u64,
 }
 
 /// What an access is told.
@@ -199,7 +195,6 @@ impl Mmu {
             let Some(page) = self.waiting.pop_front() else { return };
             let Miss { asking, since } = &self.pending[&page];
             let (waited, store) = (events.now - since, asking.iter().any(|asking| asking.store));
-            self.counts.queue_cycles += waited;
             if waited > 0
                 && let Some(entry) = self.in_second(page, store)
             {
@@ -224,15 +219,14 @@ impl Mmu {
             }
         }
         self.walkers[walker] = Some(walk);
-        self.load(walker, walk)
+        Mmu::load(walker, walk)
     }
 
     fn entry_at(walk: Walk) -> PhysAddr {
         PhysAddr(walk.table + (walk.page << 12 >> walk.shift & 511) * 8)
     }
 
-    fn load(&mut self, walker: usize, walk: Walk) -> Request {
-        self.counts.walk_loads += 1;
+    fn load(walker: usize, walk: Walk) -> Request {
         Request { line: Mmu::entry_at(walk).line(), write: false, waiter: Waiter::Walker(walker) }
     }
 
@@ -259,7 +253,7 @@ impl Mmu {
             walk.table = pte & FRAME;
             walk.shift -= 9;
             self.walkers[walker] = Some(walk);
-            return Some(self.load(walker, walk));
+            return Some(Mmu::load(walker, walk));
         }
         self.walkers[walker] = None;
         self.counts.walks += 1;

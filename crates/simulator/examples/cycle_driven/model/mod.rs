@@ -11,6 +11,7 @@ mod mmu;
 mod window;
 
 use ambulator_base::{Batch, ProcessId, Record, RecordKind, RecordSource, VmEvent};
+use ambulator_hardware::DramModel;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
 use ambulator_simulator::spec::Spec;
@@ -39,6 +40,9 @@ impl Choices {
     /// As machines are.
     pub const FAITHFUL: Choices =
         Choices { first_ready: true, reads_first: true, turn_around: true, stores_commit_first: true };
+    /// As the transaction-level model has it.
+    pub const SIMPLE: Choices =
+        Choices { first_ready: false, reads_first: false, turn_around: false, stores_commit_first: false };
 }
 
 /// What a run came to.
@@ -52,17 +56,6 @@ pub struct Measured {
     pub walks: u64,
     /// Mean cycles of a page walk, from its start on a walker.
     pub walk_latency: f64,
-    /// Mean cycles that a walk waited for a walker.
-    pub walk_wait: f64,
-    /// Mean loads of a page walk.
-    pub walk_loads: f64,
-    /// Lines read from main memory, and written to it.
-    pub dram_reads: u64,
-    pub dram_writes: u64,
-    /// Share of main memory's accesses whose row was open.
-    pub row_hits: f64,
-    /// Mean cycles of main memory's reads, from the controller's queue to the end of the data.
-    pub dram_latency: f64,
     /// Seconds of the host for warm-up and measured region.
     pub host_seconds: f64,
     /// Instructions of warm-up and measured region.
@@ -141,7 +134,9 @@ impl Reference {
         // Set-up is what comes before the first record.
         let first = feed.next(&mut kernel, process);
         feed.at -= usize::from(first.is_some());
-        let controller = (spec.dram.controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
+        // A fixed latency has the controller's in it.
+        let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
+        let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
         Reference {
             choices,
             perfect: spec.mmu.perfect,
@@ -164,21 +159,13 @@ impl Reference {
         while self.window.committed < warmup && self.cycle() {}
         let (from, at) = (self.window.committed, self.events.now);
         self.mmu.counts = Default::default();
-        self.dram.counts = Default::default();
         while self.window.committed < from + instructions && self.cycle() {}
-        let (mmu, dram) = (self.mmu.counts, self.dram.counts);
-        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
+        let mmu = self.mmu.counts;
         Measured {
             instructions: self.window.committed - from,
             cycles: self.events.now - at,
             walks: mmu.walks,
-            walk_latency: mean(mmu.walk_cycles, mmu.walks),
-            walk_wait: mean(mmu.queue_cycles, mmu.walks),
-            walk_loads: mean(mmu.walk_loads, mmu.walks),
-            dram_reads: dram.reads,
-            dram_writes: dram.writes,
-            row_hits: mean(dram.row_hits, dram.reads + dram.writes),
-            dram_latency: mean(dram.read_cycles, dram.reads),
+            walk_latency: mmu.walk_cycles as f64 / mmu.walks.max(1) as f64,
             host_seconds: began.elapsed().as_secs_f64(),
             all_instructions: self.window.committed,
         }
