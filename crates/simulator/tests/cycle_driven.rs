@@ -6,7 +6,9 @@ mod model;
 mod support;
 
 use ambulator_base::RecordKind;
+use ambulator_simulator::{Comparison, Job, Silent, compare};
 use model::{Choices, Reference};
+use std::sync::Arc;
 use support::{DATA, Scripted, run, spec};
 
 const LOADS: u64 = 2000;
@@ -99,4 +101,32 @@ fn walks_queue_for_walkers() {
 fn walks_queue_for_walkers_however_many_there_are() {
     each_walk_takes(1, 72);
     each_walk_takes(4, 72);
+}
+
+#[test]
+fn chases_that_share_walkers_and_caches_take_the_same_time() {
+    let settings = serde_json::Map::from_iter([("chains".to_owned(), 4.into())]);
+    let request = ambulator_workloads::ProgramRequest {
+        name: "pointer-chase".into(),
+        footprint: Some(256 << 20),
+        settings,
+        seed: 1,
+        ..Default::default()
+    };
+    let open = || ambulator_workloads::open(&request).unwrap();
+    for (design, walks) in [("radix", true), ("thp", false)] {
+        let spec = spec(design, &["run.warmup=20000", "run.instructions=100000"]);
+        let theirs = Reference::new(&spec, open(), Choices::FAITHFUL).run(20_000, 100_000);
+        let job = Job { design: design.into(), spec };
+        let progress = Arc::new(Silent);
+        let comparison =
+            Comparison { jobs: vec![job], programs: vec![open()], threads: 1, stop: Arc::default(), progress };
+        let ours = compare(comparison).unwrap().runs.remove(0);
+        let off = ours.ipc / theirs.ipc() - 1.0;
+        assert!(off.abs() < 0.05, "{design}: {:.4} and {:.4} instructions a cycle", ours.ipc, theirs.ipc());
+        if walks {
+            let (a, b) = (ours.measure("walk_latency_mean"), theirs.walk_latency);
+            assert!((a / b - 1.0).abs() < 0.05, "{design}: walks of {a:.1} and {b:.1} cycles");
+        }
+    }
 }

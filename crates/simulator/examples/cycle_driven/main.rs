@@ -90,7 +90,7 @@ fn run(program: &Program, instructions: u64) -> Result<Vec<Pair>, Failure> {
     let runs = compare(comparison)?.runs;
     let pair = |(design, ours): (&&'static str, RunResult)| {
         let theirs = reference(program, design, instructions, Choices::FAITHFUL)?;
-        Ok(Pair { program: format!("{}, {} MiB", program.name, program.mib), design: *design, ours, theirs })
+        Ok(Pair { program: format!("{}, {} MiB", program.name, program.mib), design, ours, theirs })
     };
     DESIGNS.iter().zip(runs).map(pair).collect()
 }

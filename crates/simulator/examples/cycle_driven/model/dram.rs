@@ -224,18 +224,13 @@ impl Dram {
             return;
         }
         // Else a row is opened, or closed for the oldest request that wants another one in its bank.
-        let mut seen = 0u64;
         for position in 0..queue.len() {
             let queued = queue[position];
-            if !has_turn(&queued) {
-                continue;
-            }
+            let is_oldest = !queue[..position].iter().any(|older| has_turn(older) && older.bank == queued.bank);
             let bank = &mut channel.banks[queued.bank];
-            if seen & (1 << queued.bank) != 0 || bank.row == Some(queued.row) {
-                seen |= 1 << queued.bank;
+            if !has_turn(&queued) || !is_oldest || bank.row == Some(queued.row) {
                 continue;
             }
-            seen |= 1 << queued.bank;
             if bank.row.is_none() {
                 let four = &mut channel.activations[queued.bank / banks_of_rank];
                 if bank.activate <= now && (four[0] == 0 || four[0] + *faw <= now) {

@@ -11,6 +11,7 @@ mod mmu;
 mod window;
 
 use ambulator_base::{Batch, ProcessId, Record, RecordKind, RecordSource, VmEvent};
+use ambulator_designs::TableKind;
 use ambulator_hardware::DramModel;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
@@ -124,7 +125,14 @@ pub struct Reference {
 
 impl Reference {
     /// The machine of a spec with one core and a radix table, after the program's set-up.
+    ///
+    /// # Panics
+    /// When the spec has more cores or another table, when its memory cannot be had, and when the program's stream is damaged.
     pub fn new(spec: &Spec, source: Box<dyn RecordSource>, choices: Choices) -> Reference {
+        assert!(
+            spec.machine.cores == 1 && spec.design.page_table.kind == TableKind::Radix,
+            "the reference has one core and a radix page table"
+        );
         let parts = ambulator_designs::build(&spec.design);
         let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
