@@ -1,0 +1,132 @@
+//! The simulator's timing and a cycle-driven model of the same machine agree on streams whose time can be worked out by hand.
+
+#[allow(dead_code)]
+#[path = "../examples/cycle_driven/model/mod.rs"]
+mod model;
+mod support;
+
+use ambulator_base::RecordKind;
+use ambulator_simulator::{Comparison, Job, Silent, compare};
+use model::{Choices, Reference};
+use std::sync::Arc;
+use support::{DATA, Scripted, run, spec};
+
+const LOADS: u64 = 2000;
+const BYTES: u64 = 64 << 20;
+/// Cycles at 2 GHz of a read from idle main memory: 56 to the LLC and back, 10 ns of controller, 22 DRAM clocks of 0.625 ns
+/// each to activate and to read, 4 for the data.
+const IDLE: f64 = 56.0 + 20.0 + 1.25 * (22.0 + 22.0 + 4.0);
+/// Rows are closed after each access, and nothing refreshes: every read of an idle bank takes as long.
+const STEADY: [&str; 2] = ["dram.page_policy=\"closed\"", "dram.t_refi_ns=0"];
+/// Rows stay open; a row's lines are one after the other in one bank.
+const ROWS: [&str; 2] = ["dram.mapping=\"ro-ra-ba-ch-co\"", "dram.t_refi_ns=0"];
+/// Bytes from a row of a bank to its next.
+const NEXT_ROW: u64 = 8192 * 4 * 8;
+
+/// Loads at `place(i)` into huge pages, with `gap` instructions before each.
+fn loads(gap: u32, dependent: bool, place: impl Fn(u64) -> u64) -> Scripted {
+    let mut program = Scripted::new(BYTES);
+    program.touch(DATA, BYTES, true).begin();
+    for i in 0..LOADS {
+        program.access(RecordKind::Load, DATA + place(i), gap, u16::from(dependent && i > 0));
+    }
+    program
+}
+
+/// Both models take `cycles` for each load, but for `bound` of that.
+fn each_load_takes(cycles: f64, bound: f64, design: &str, settings: &[&[&str]], program: &Scripted) {
+    let settings = settings.concat();
+    let ours = run(design, &settings, program).cycles as f64 / LOADS as f64;
+    let reference = Reference::new(&spec(design, &settings), Box::new(program.clone()), Choices::FAITHFUL);
+    let theirs = reference.run(0, 1 << 40).cycles as f64 / LOADS as f64;
+    for (whose, took) in [("the simulator", ours), ("the cycle-driven model", theirs)] {
+        let off = took / cycles - 1.0;
+        assert!(off.abs() <= bound, "{whose} takes {took:.2} cycles, not {cycles:.2}; with {settings:?}");
+    }
+}
+
+fn on_huge_pages(cycles: f64, bound: f64, settings: &[&[&str]], program: &Scripted) {
+    let huge: &[&str] = &["kernel.page_size_policy=\"always\""];
+    each_load_takes(cycles, bound, "perfect-tlb", &[&[huge], settings].concat(), program);
+}
+
+#[test]
+fn dependent_misses_take_the_sum_of_their_latencies() {
+    on_huge_pages(IDLE, 0.01, &[&STEADY], &loads(2, true, |i| i * 64));
+}
+
+#[test]
+fn independent_misses_overlap_as_far_as_mshrs_queues_and_the_reorder_buffer_let_them() {
+    let program = loads(0, false, |i| i * 64);
+    on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l1d.mshrs=4"]], &program);
+    on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l2.mshrs=4"]], &program);
+    on_huge_pages(IDLE / 2.0, 0.02, &[&STEADY, &["core.load_queue=2"]], &program);
+    let sparse = loads(15, false, |i| i * 64);
+    on_huge_pages(IDLE / 2.0, 0.03, &[&STEADY, &["core.rob=32"]], &sparse);
+}
+
+#[test]
+fn open_rows_are_read_faster_and_others_in_their_bank_slower() {
+    on_huge_pages(IDLE - 1.25 * 22.0, 0.01, &[&ROWS], &loads(0, true, |i| i / 128 * NEXT_ROW + i % 128 * 64));
+    on_huge_pages(IDLE + 1.25 * 22.0, 0.01, &[&ROWS], &loads(0, true, |i| i % 128 * NEXT_ROW + i / 128 * 64));
+}
+
+#[test]
+fn banks_and_buses_bound_what_overlaps() {
+    let ample: &[&str] = &["l1d.mshrs=64", "l2.mshrs=64", "core.load_queue=64", "core.rob=512"];
+    // Column commands of one bank group are 8 DRAM clocks apart.
+    on_huge_pages(1.25 * 8.0, 0.06, &[&ROWS, ample], &loads(0, false, |i| i / 128 * NEXT_ROW + i % 128 * 64));
+    // An activation, 52 DRAM clocks, a precharge, 22 more.
+    on_huge_pages(1.25 * 74.0, 0.02, &[&ROWS, ample], &loads(0, false, |i| i % 128 * NEXT_ROW + i / 128 * 64));
+}
+
+/// Independent loads, each of which walks with one load from main memory: eight pages further is the next line of the
+/// table, and the levels above are in the page-walk caches, 2 cycles away.
+fn each_walk_takes(walkers: u32, outstanding: u32) {
+    let program = loads(0, false, |i| i * 8 * 4096);
+    let (walkers_key, queue) = (format!("mmu.walkers={walkers}"), format!("core.load_queue={outstanding}"));
+    let fixed = ["dram.model=\"fixed\"", "dram.fixed_ns=60", &walkers_key, &queue];
+    let cycles = (2.0 + 56.0 + 120.0) / f64::from(walkers);
+    each_load_takes(cycles, 0.05, "radix", &[&fixed], &program);
+}
+
+#[test]
+fn walks_queue_for_walkers() {
+    each_walk_takes(1, 8);
+    each_walk_takes(4, 16);
+}
+
+#[test]
+#[ignore = "the simulator's walker pool remembers four walks a walker, eight at least, and takes the time of older ones for free"]
+fn walks_queue_for_walkers_however_many_there_are() {
+    each_walk_takes(1, 72);
+    each_walk_takes(4, 72);
+}
+
+#[test]
+fn chases_that_share_walkers_and_caches_take_the_same_time() {
+    let settings = serde_json::Map::from_iter([("chains".to_owned(), 4.into())]);
+    let request = ambulator_workloads::ProgramRequest {
+        name: "pointer-chase".into(),
+        footprint: Some(256 << 20),
+        settings,
+        seed: 1,
+        ..Default::default()
+    };
+    let open = || ambulator_workloads::open(&request).unwrap();
+    for (design, walks) in [("radix", true), ("thp", false)] {
+        let spec = spec(design, &["run.warmup=20000", "run.instructions=100000"]);
+        let theirs = Reference::new(&spec, open(), Choices::FAITHFUL).run(20_000, 100_000);
+        let job = Job { design: design.into(), spec };
+        let progress = Arc::new(Silent);
+        let comparison =
+            Comparison { jobs: vec![job], programs: vec![open()], threads: 1, stop: Arc::default(), progress };
+        let ours = compare(comparison).unwrap().runs.remove(0);
+        let off = ours.ipc / theirs.ipc() - 1.0;
+        assert!(off.abs() < 0.05, "{design}: {:.4} and {:.4} instructions a cycle", ours.ipc, theirs.ipc());
+        if walks {
+            let (a, b) = (ours.measure("walk_latency_mean"), theirs.walk_latency);
+            assert!((a / b - 1.0).abs() < 0.05, "{design}: walks of {a:.1} and {b:.1} cycles");
+        }
+    }
+}
