@@ -7,11 +7,13 @@
 //! of their times meet the contention of their own time.
 //!
 //! Approximations: a request that is put between two others does not change what the later one was told (its row may
-//! have been open before); first come, first served within a bank; reads and writes turn the bus around at no cost; writes are
-//! served where they come, not gathered in batches; a refresh does not wait for a request that runs into it; bus and command slots
+//! have been open before); first come, first served within a bank; reads and writes turn the bus around at no cost; writes
+//! take their turn in the order of time among the reads of their bank (see `write_queue.rs`), and are not gathered in batches; a
+//! refresh does not wait for a request that runs into it; bus and command slots
 //! are aligned (see `ledger.rs`).
 
 use crate::ledger::{SlotLedger, divide};
+use crate::write_queue::{Write, WriteQueue};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
 
@@ -182,6 +184,8 @@ pub struct Dram {
     banks_of_rank: usize,
     groups_of_rank: usize,
     banks: Box<[Bank]>,
+    /// Of each bank.
+    writes: Box<[WriteQueue]>,
     bus: Box<[SlotLedger]>,
     columns: Box<[SlotLedger]>,
     activations: Box<[SlotLedger]>,
@@ -238,6 +242,7 @@ impl Dram {
             banks_of_rank,
             groups_of_rank,
             banks: vec![Bank { last: [idle; KEPT], busy: (0, 0) }; ranks * banks_of_rank].into(),
+            writes: vec![WriteQueue::default(); ranks * banks_of_rank].into(),
             bus: vec![SlotLedger::new(ticks.burst); channels].into(),
             columns: vec![SlotLedger::new(ticks.ccd_l); ranks * groups_of_rank].into(),
             activations: vec![SlotLedger::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
@@ -270,6 +275,7 @@ impl Dram {
     pub fn prefetch_host(&self, line: u64) {
         let place = self.place(line);
         crate::host::prefetch(&self.banks, place.bank);
+        crate::host::prefetch(&self.writes, place.bank);
     }
 
     /// Reads the 64-byte line number `line`, asked for at cycle `now`; returns the cycle of its arrival.
@@ -284,8 +290,13 @@ impl Dram {
             return now;
         }
         let at = now << TICK_SHIFT;
-        let done =
-            if self.fixed { at + self.ticks.fixed } else { self.serve(line, table, false, at + self.ticks.controller) };
+        let done = if self.fixed {
+            at + self.ticks.fixed
+        } else {
+            let (place, at) = (self.place(line), at + self.ticks.controller);
+            self.write_due(place.bank, at);
+            self.serve(place, table, false, at)
+        };
         let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
         if table {
             self.counters.table_read_cycles += ready - now;
@@ -304,13 +315,31 @@ impl Dram {
             self.counters.data_writes += 1;
         }
         if self.timing && !self.fixed {
-            self.serve(line, table, true, (now << TICK_SHIFT) + self.ticks.controller);
+            let asked = (now << TICK_SHIFT) + self.ticks.controller;
+            let bank = self.place(line).bank;
+            if let Some(Write { asked, line, table }) = self.writes[bank].push(Write { asked, line, table }) {
+                self.serve(self.place(line), table, true, asked);
+            }
+        }
+    }
+
+    /// Writes of a bank whose turn has come by tick `at`.
+    #[inline(always)]
+    fn write_due(&mut self, bank: usize, at: u64) {
+        while let Some(Write { asked, line, table }) = self.writes[bank].due(at) {
+            self.serve(self.place(line), table, true, asked);
+        }
+    }
+
+    /// Carries out all writes that wait: nothing comes behind them.
+    pub fn drain(&mut self) {
+        for bank in 0..self.writes.len() {
+            self.write_due(bank, u64::MAX);
         }
     }
 
     /// Serves a request from tick `at` on; returns the tick at which the last of its data have passed.
-    fn serve(&mut self, line: u64, table: bool, write: bool, mut at: u64) -> u64 {
-        let place = self.place(line);
+    fn serve(&mut self, place: Place, table: bool, write: bool, mut at: u64) -> u64 {
         let ticks = &self.ticks;
         self.latest = self.latest.max(at);
         let mut interval = 0;

@@ -467,6 +467,11 @@ impl Hierarchy {
         }
     }
 
+    /// Main memory carries out the writes that wait for later reads: none come.
+    pub fn drain_writes(&mut self) {
+        self.shared.dram.drain();
+    }
+
     /// The counters so far, each level summed over cores.
     pub fn counters(&self) -> HierarchyCounters {
         let mut sum = HierarchyCounters {

@@ -13,7 +13,7 @@
 //! times: what is reserved for later does not hold up what comes now.
 //!
 //! What this gives up against a model that steps through cycles: tags and replacement change in program order, not in order
-//! of time; waits for an MSHR are known to 4 cycles; a memory controller does not reorder requests nor gather writes; there is no
+//! of time; waits for an MSHR are known to 4 cycles; a memory controller does not reorder requests nor gather writes in batches; there is no
 //! coherence traffic between cores, no port or bank contention within caches, and no wrong-path access.
 //!
 //! # Example
@@ -51,6 +51,7 @@ mod replacement;
 mod set_array;
 mod spec;
 mod window;
+mod write_queue;
 
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;

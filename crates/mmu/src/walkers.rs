@@ -19,31 +19,36 @@ struct Interval {
 /// first to end: from its end on a walker is free, for fewer walks end later. And before that is a stretch of time in which all
 /// walkers are known to be busy.
 pub struct WalkerPool {
-    /// The latest walks, four for each walker; a ring.
+    /// The walks that end last, at the most [`REMEMBERED`] and from `first` on, in the order of their ends.
     walks: Vec<Interval>,
-    next: usize,
-    /// As many as there are walkers, of those walks: the ones that end last, the first to end first.
-    last: Vec<Interval>,
-    /// All walkers are busy from here until the first of `last` ends.
+    first: usize,
+    walkers: usize,
+    /// All walkers are busy from here until the first of the last `walkers` walks ends.
     busy_from: u64,
 }
+
+/// Walks that are remembered: more than a core's window can have waiting.
+const REMEMBERED: usize = 512;
 
 impl WalkerPool {
     /// A pool of `walkers`, 1 to 64.
     pub fn new(walkers: u32) -> WalkerPool {
-        let remembered = (walkers as usize * 4).next_power_of_two().max(8);
-        WalkerPool {
-            walks: vec![Interval::default(); remembered],
-            next: 0,
-            last: vec![Interval::default(); walkers as usize],
-            busy_from: 0,
-        }
+        let walkers = walkers as usize;
+        let mut walks = Vec::with_capacity(2 * REMEMBERED);
+        walks.resize(walkers, Interval::default());
+        WalkerPool { walks, first: 0, walkers, busy_from: 0 }
+    }
+
+    /// As many walks as there are walkers: those that end last.
+    #[inline(always)]
+    fn last(&self) -> &[Interval] {
+        &self.walks[self.walks.len() - self.walkers..]
     }
 
     /// The first cycle, not before `now`, at which a walker is free.
     #[inline]
     pub fn start(&self, now: Cycle) -> Cycle {
-        let free_from = self.last[0].end;
+        let free_from = self.last()[0].end;
         if now.0 >= free_from {
             now
         } else if now.0 >= self.busy_from {
@@ -56,18 +61,19 @@ impl WalkerPool {
     /// One end of a walk after the other.
     #[inline(never)]
     fn search(&self, now: Cycle) -> Cycle {
+        let known = &self.walks[self.first..];
+        let over =
+            known.iter().rev().position(|walk| walk.end <= now.0).map_or(0, |ends_later| known.len() - ends_later);
+        let mut rest = &known[over..];
         let mut at = now.0;
         loop {
-            let (mut active, mut next_end) = (0, u64::MAX);
-            for walk in &self.walks {
-                let within = (walk.start <= at) & (at < walk.end);
-                active += usize::from(within);
-                next_end = next_end.min(if within { walk.end } else { u64::MAX });
-            }
-            if active < self.last.len() {
+            if rest.iter().filter(|walk| walk.start <= at).count() < self.walkers {
                 return Cycle(at);
             }
-            at = next_end;
+            // Until the first of those under way ends; the others have not begun.
+            let ends = rest.iter().position(|walk| walk.start <= at).map_or(0, |first| first);
+            at = rest[ends].end;
+            rest = &rest[rest.partition_point(|walk| walk.end <= at)..];
         }
     }
 
@@ -75,41 +81,24 @@ impl WalkerPool {
     #[inline]
     pub fn occupy(&mut self, from: Cycle, until: Cycle) {
         let walk = Interval { start: from.0, end: until.0.max(from.0) };
-        let gone = std::mem::replace(&mut self.walks[self.next], walk);
-        self.next = (self.next + 1) & (self.walks.len() - 1);
-        // What is known of the time before the end of the walk that is forgotten may not be so without it.
-        self.busy_from = self.busy_from.max(gone.end);
-        if gone.end >= self.last[0].end {
-            self.rank();
-        } else if walk.end > self.last[0].end {
-            self.rank_one(walk);
+        let free_from = self.last()[0].end;
+        let place = self.walks.iter().rposition(|other| other.end <= walk.end).map_or(0, |before| before + 1);
+        self.walks.insert(place.max(self.first), walk);
+        if self.walks.len() - self.first > REMEMBERED {
+            // What is known of the time before the end of a walk that is forgotten may not be so without it.
+            self.busy_from = self.busy_from.max(self.walks[self.first].end);
+            self.first += 1;
+            if self.walks.len() == self.walks.capacity() {
+                self.walks.drain(..self.first);
+                self.first = 0;
+            }
         }
-    }
-
-    /// A walk comes among those that end last.
-    #[inline(always)]
-    fn rank_one(&mut self, walk: Interval) {
-        let free_from = self.last[0].end;
-        let mut at = 0;
-        while at + 1 < self.last.len() && self.last[at + 1].end < walk.end {
-            self.last[at] = self.last[at + 1];
-            at += 1;
+        if walk.end > free_from {
+            // Those that end last are as many as there are walkers: all are busy once the latest of them has started.
+            let all_started = self.last().iter().fold(0, |latest, walk| latest.max(walk.start));
+            let joins = self.busy_from < free_from && all_started <= free_from;
+            self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
         }
-        self.last[at] = walk;
-        // Those that end last are as many as there are walkers: all are busy once the latest of them has started.
-        let all_started = self.last.iter().fold(0, |latest, walk| latest.max(walk.start));
-        let joins = self.busy_from < free_from && all_started <= free_from;
-        self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
-    }
-
-    /// Finds those that end last anew.
-    #[cold]
-    fn rank(&mut self) {
-        let mut walks = self.walks.clone();
-        walks.sort_unstable_by_key(|walk| walk.end);
-        let count = self.last.len();
-        self.last.copy_from_slice(&walks[walks.len() - count..]);
-        self.busy_from = u64::MAX;
     }
 }
 
@@ -140,22 +129,34 @@ mod tests {
         for walkers in [1, 2, 3, 4, 7, 64] {
             let mut pool = WalkerPool::new(walkers);
             let mut walks: Vec<(u64, u64)> = Vec::new();
-            // Near where 32 bits end, and with a pause after which all is forgotten.
-            let mut now = (1u64 << 32) - 5000;
+            // About as much work as the walkers can do, in bursts, with a pause after which all is over.
+            let mut now = 5000;
             for step in 0..4000 {
-                now += random.below(60) + if step == 2000 { 3 << 32 } else { 0 };
+                let burst = step % 200 < 100;
+                now += random.below(if burst { 240 } else { 480 } / u64::from(walkers) + 1);
+                now += if step == 2000 { 3 << 32 } else { 0 };
                 let asked = now - random.below(400);
                 let start = pool.start(Cycle(asked)).0;
-                let last = &walks[walks.len().saturating_sub((walkers as usize * 4).next_power_of_two().max(8))..];
-                let active = |at: u64| last.iter().filter(|(from, until)| (*from..*until).contains(&at)).count();
-                let mut expected = asked;
-                while active(expected) >= walkers as usize {
-                    expected += 1;
-                }
-                assert_eq!(start, expected, "step {step} of {walkers} walkers");
+                let near = || walks.iter().rev().take(400);
+                let active = |at: u64| near().filter(|(from, until)| (*from..*until).contains(&at)).count();
+                let ends = near().map(|(_, until)| *until).filter(|until| *until > asked);
+                let expected = ends.chain([asked]).filter(|at| active(*at) < walkers as usize).min();
+                assert_eq!(Some(start), expected, "step {step} of {walkers} walkers");
                 let until = start + 20 + random.below(300);
                 pool.occupy(Cycle(start), Cycle(until));
                 walks.push((start, until));
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_queue_of_walks_is_not_forgotten() {
+        for walkers in [1, 4] {
+            let mut pool = WalkerPool::new(walkers);
+            for walk in 0..300_u64 {
+                let start = pool.start(Cycle(0));
+                assert_eq!(start.0, walk / u64::from(walkers) * 100);
+                pool.occupy(start, start.after(100));
             }
         }
     }

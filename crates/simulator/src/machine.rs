@@ -133,6 +133,7 @@ impl Machine {
                     continue;
                 }
                 self.phase = Phase::Done;
+                self.hierarchy.drain_writes();
                 return Ok(false);
             };
             let ran = if self.spreads.is_empty() {

@@ -97,7 +97,6 @@ fn walks_queue_for_walkers() {
 }
 
 #[test]
-#[ignore = "the simulator's walker pool remembers four walks a walker, eight at least, and takes the time of older ones for free"]
 fn walks_queue_for_walkers_however_many_there_are() {
     each_walk_takes(1, 72);
     each_walk_takes(4, 72);
