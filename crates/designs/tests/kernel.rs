@@ -132,6 +132,42 @@ impl Machine {
         panic!("{va:?} faults for ever");
     }
 
+    /// Part of the mapping moves elsewhere with its frames, to where it lies otherwise within huge pages, and comes back.
+    fn moves(&mut self, process: ProcessId) {
+        let (home, elsewhere, len) = (START + (8 << 20) + 0x3000, START + 4 * LEN + 0x8000, 5 << 20);
+        let frames: Vec<_> = (0..len)
+            .step_by(0x7000)
+            .map(|offset| {
+                self.access(process, VirtAddr(home + offset), AccessKind::Store);
+                self.kernel.truth(process, VirtAddr(home + offset)).frame()
+            })
+            .collect();
+        for (old, new) in [(home, elsewhere), (elsewhere, home)] {
+            let (old, new) = (VirtAddr(old), VirtAddr(new));
+            self.event(process, &VmEvent::Remap { old, old_len: len, new, new_len: len });
+            for (offset, frame) in (0..len).step_by(0x7000).zip(&frames) {
+                assert_eq!(self.walk(process, old.offset(offset), AccessKind::Load).outcome, WalkOutcome::NotMapped);
+                self.access(process, new.offset(offset), AccessKind::Store);
+                assert_eq!(self.kernel.truth(process, new.offset(offset)).frame(), *frame, "frames move along");
+            }
+        }
+    }
+
+    /// The heap grows by pieces, shrinks, and grows again.
+    fn heap(&mut self, process: ProcessId) {
+        let base = START + 8 * LEN;
+        for end in [0, 0x9000, 3 << 20, 7 << 20, 0x1_2000, 2 << 20] {
+            self.event(process, &VmEvent::Brk { end: VirtAddr(base + end) });
+            for offset in (0..end).step_by(0x5000) {
+                self.access(process, VirtAddr(base + offset), AccessKind::Store);
+            }
+            for beyond in [0, 0x8000, 1 << 20] {
+                let walk = self.walk(process, VirtAddr(base + end + beyond), AccessKind::Load);
+                assert_eq!(walk.outcome, WalkOutcome::NotMapped, "beyond the heap's end");
+            }
+        }
+    }
+
     fn accesses(&mut self, process: ProcessId, count: u64) {
         for _ in 0..count {
             let va = VirtAddr(START + self.random.below(LEN));
@@ -178,6 +214,8 @@ fn life(design: &DesignSpec, policy: PageSizePolicy) -> u64 {
         }
     }
     machine.accesses(parent, 500);
+    machine.moves(parent);
+    machine.heap(parent);
     // Copy on write, on both sides.
     let child = machine.kernel.fork(parent).unwrap();
     machine.shoot_down();
