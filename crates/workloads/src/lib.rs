@@ -12,6 +12,7 @@ pub mod layout;
 mod permutation;
 mod registry;
 pub mod regularity;
+mod time_shared;
 pub mod trace;
 
 pub use error::OpenError;
@@ -19,3 +20,4 @@ pub use heap::HeapModel;
 pub use kernels::KernelInfo;
 pub use permutation::Permutation;
 pub use registry::{KernelSettings, ProgramRequest, ProgramSpec, kernel_settings, kernels, open};
+pub use time_shared::TimeShared;

@@ -350,6 +350,9 @@ pub struct RunSpec {
     /// table: the measures that begin with `census_`. Takes a second or two for each 10 GiB mapped.
     #[schemars(extend("x-unit" = "flag", "x-source" = "LVM Sec. 3.1, 7.3; RMM Table 2"))]
     pub census: bool,
+    /// Instructions after which a core goes on with its next program, where it has several: a context switch.
+    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: about a millisecond, between Linux's least and usual slices"))]
+    pub time_slice: u64,
     /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores` (of a mix, each
     /// program has an equal share of the cores). Otherwise each core runs a program of its own, whose threads take turns.
     #[schemars(extend("x-unit" = "flag"))]
@@ -366,6 +369,7 @@ impl Default for RunSpec {
             mode: RunMode::Timing,
             oracle: true,
             census: false,
+            time_slice: 1_000_000,
             spread_threads: false,
         }
     }
@@ -376,6 +380,12 @@ impl RunSpec {
     pub fn validate(&self, at: &str) -> Vec<String> {
         if self.instructions == 0 {
             return vec![format!("`{at}.instructions` is 0: a run must simulate something; give at least 1")];
+        }
+        if self.time_slice < 1000 {
+            return vec![format!(
+                "`{at}.time_slice` is {}; a program's turn has 1000 instructions at the least",
+                self.time_slice
+            )];
         }
         Vec::new()
     }
