@@ -2,7 +2,9 @@
 .PHONY: demo test bench doc lint ci setup clean capture-plugin
 
 CARGO ?= cargo
-AMBULATOR := target/release/ambulator
+# Where cargo builds.
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+AMBULATOR := $(TARGET_DIR)/release/ambulator
 DEMO_DESIGNS := radix,thp,flattened,asap,l2tlb-128k,ideal,perfect-tlb
 
 # Compares translation designs on a captured real program and on a kernel, and says why they differ.
@@ -17,7 +19,7 @@ test: setup
 
 # The plugin that `ambulator capture` loads into qemu-user.
 capture-plugin: setup
-	CARGO_TARGET_DIR=target/capture-plugin $(CARGO) build --release --locked --manifest-path tools/capture-plugin/Cargo.toml
+	CARGO_TARGET_DIR=$(TARGET_DIR)/capture-plugin $(CARGO) build --release --locked --manifest-path tools/capture-plugin/Cargo.toml
 
 # Host speed and memory of everything that has a goal.
 bench: setup $(AMBULATOR)
@@ -35,7 +37,8 @@ lint: setup
 setup:
 	@./scripts/setup.sh
 
-.PHONY: FORCE
+.PHONY: FORCE ambulator
+ambulator: $(AMBULATOR)
 $(AMBULATOR): FORCE
 	$(CARGO) build --release --locked -p ambulator
 

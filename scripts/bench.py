@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-AMBULATOR = "target/release/ambulator"
+AMBULATOR = os.path.join(os.environ.get("CARGO_TARGET_DIR") or "target", "release", "ambulator")
 GIB = 1 << 30
 
 

@@ -2,9 +2,9 @@
 """Runs the commands of the documents again and puts their output in.
 
 A block that begins with `<!-- run -->` and a `console` fence is run: each line that begins with `$ ` is a command, what follows it
-is its output. Commands run at the root of the repository with `target/release` (or the folder
-`$AMBULATOR_BIN`) on the path and the folder `out` at hand. An output
-line of `...` stands for lines that were left out: what is kept then is as many lines as were there before it.
+is its output. Commands run at the root of the repository with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path and the
+folder `out` at hand. An output line of `...` stands for lines that were left out: what is kept then is as many lines as were there
+before it.
 
 usage: scripts/refresh-outputs.py [FILE...]
 """
@@ -17,11 +17,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = ROOT / (os.environ.get("CARGO_TARGET_DIR") or "target")
 BLOCK = re.compile(r"(<!-- run -->\n```console\n)(.*?)(^```)", flags=re.S | re.M)
 
 
 def run(command):
-    path = f"{os.environ.get('AMBULATOR_BIN', ROOT / 'target/release')}:{os.environ['PATH']}"
+    path = f"{os.environ.get('AMBULATOR_BIN', TARGET / 'release')}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env={**os.environ, "PATH": path, "COLUMNS": "110"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -3,7 +3,7 @@
 # and `make capture-plugin`; installs qemu-user and gcc if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ambulator=$(realpath "${AMBULATOR:-target/release/ambulator}")
+ambulator=$(realpath "${AMBULATOR:-${CARGO_TARGET_DIR:-target}/release/ambulator}")
 source=$(realpath scripts/test-capture.c)
 command -v qemu-x86_64 >/dev/null && command -v gcc >/dev/null || {
     sudo=""

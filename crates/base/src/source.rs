@@ -84,4 +84,10 @@ pub trait RecordSource: Send {
     fn progress(&self) -> Option<f64> {
         None
     }
+
+    /// What whoever uses the stream should know of it as far as it has been read, a sentence each: a trace that was cut short,
+    /// addresses that lost bits. None for a stream that is what it should be.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

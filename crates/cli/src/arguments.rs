@@ -63,7 +63,7 @@ Examples:
     List(ListArguments),
     /// Explain a setting, a group of settings, or a counter: unit, default, meaning, source.
     #[command(
-        after_help = "Examples:\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles"
+        after_help = "Examples:\n  ambulator explain\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles"
     )]
     Explain(ExplainArguments),
     /// Print the whole spec that a command would run, with units and meanings, as TOML that `--spec` reads.
@@ -278,6 +278,8 @@ pub enum TraceCommand {
         /// As JSON.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        width: WidthArguments,
     },
     /// Convert a trace into our format or ChampSim's.
     #[command(after_help = "\
@@ -298,6 +300,8 @@ Examples:
         /// Records to keep.
         #[arg(long, value_name = "COUNT")]
         records: Option<String>,
+        #[command(flatten)]
+        width: WidthArguments,
     },
     /// Print the first records and events of a trace.
     #[command(after_help = "Example:\n  ambulator trace head traces/mummer.amb -n 20")]
@@ -307,7 +311,17 @@ Examples:
         /// How many records.
         #[arg(short = 'n', long, default_value_t = 10)]
         count: usize,
+        #[command(flatten)]
+        width: WidthArguments,
     },
+}
+
+/// How wide the addresses of a trace are.
+#[derive(Args)]
+pub struct WidthArguments {
+    /// Bits of virtual addresses to keep, 32 to 57, where the format does not state their width (ChampSim's and lackey's).
+    #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(32..=57))]
+    pub va_bits: u8,
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
@@ -337,8 +351,9 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as mmu.walks.
-    pub key: String,
+    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as mmu.walks; all settings
+    /// if left out.
+    pub key: Option<String>,
 }
 
 #[derive(Args)]

@@ -1,7 +1,8 @@
 //! `capture`, and live sources for `run` and `compare`: programs under qemu-user with the capture plugin.
 
 use crate::arguments::{CaptureArguments, FormatArgument};
-use crate::{DONE, Failure, SOME_FAILED, print};
+use crate::output::print;
+use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
@@ -10,12 +11,15 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The emulator, as Debian's package `qemu-user` installs it.
 const EMULATOR: &str = "qemu-x86_64";
 /// The plugin's file.
 const PLUGIN: &str = "libambulator_capture.so";
+/// A program that was interrupted with us has so long to end by itself, so that its trace is whole.
+const GRACE: Duration = Duration::from_secs(2);
 /// Names the plugin's path, where it is elsewhere.
 const PLUGIN_VARIABLE: &str = "AMBULATOR_CAPTURE_PLUGIN";
 /// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors as it does
@@ -45,9 +49,13 @@ fn plugin() -> Result<PathBuf, Failure> {
         }
         return Err(Failure::bad(format!("{PLUGIN_VARIABLE} names {}, which is no file", path.display())));
     }
-    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(PLUGIN)));
+    let command = std::env::current_exe().unwrap_or_default();
+    let beside = command.parent().map(|folder| folder.join(PLUGIN));
+    // In the folder that cargo built this command in, wherever that is.
+    let target = command.parent().and_then(Path::parent);
+    let built_with = target.map(|target| target.join("capture-plugin/release").join(PLUGIN));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/capture-plugin/release").join(PLUGIN);
-    let found = beside.into_iter().chain([built]).find(|path| path.is_file());
+    let found = beside.into_iter().chain(built_with).chain([built]).find(|path| path.is_file());
     found.ok_or_else(|| {
         Failure::bad(format!(
             "the capture plugin {PLUGIN} is not built: run `make capture-plugin` in Ambulator's source, or name it in {PLUGIN_VARIABLE}"
@@ -177,7 +185,8 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
 /// Waits for the program, telling how the capture goes on.
 fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std::process::ExitStatus> {
     let bar = (wanted && std::io::stderr().is_terminal()).then(indicatif::ProgressBar::new_spinner);
-    let began = Instant::now();
+    let (began, stop) = (Instant::now(), interrupt::stop_flag());
+    let mut stopped: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(ended) = child.try_wait()? {
@@ -186,7 +195,7 @@ fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std:
             }
             return Ok(ended);
         }
-        if crate::interrupt::stop_flag().load(std::sync::atomic::Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > GRACE {
             child.kill()?;
         }
         std::thread::sleep(pause);
@@ -225,6 +234,10 @@ impl RecordSource for Live {
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         self.stream.fill(batch)
     }
+
+    fn notes(&self) -> Vec<String> {
+        self.stream.notes()
+    }
 }
 
 impl Drop for Live {
@@ -260,7 +273,13 @@ pub fn live(line: &[String], skip: u64) -> Result<Box<dyn RecordSource>, Failure
     // Opening the pipe waits for the other side: a program that ends at once would never come.
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(File::open(pipe)));
+    let stop = interrupt::stop_flag();
     let file = loop {
+        if stop.load(Ordering::Relaxed) {
+            let _ = child.kill().and_then(|()| child.wait());
+            let _ = std::fs::remove_dir_all(&folder);
+            return Err(Failure::failed("interrupted before anything ran: there is no result"));
+        }
         match receiver.recv_timeout(Duration::from_millis(50)) {
             Ok(file) => break file.map_err(Failure::failed)?,
             Err(_) => {

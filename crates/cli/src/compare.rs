@@ -1,9 +1,10 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
+use crate::output::{JsonOutput, print, tell, warn};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
 use ambulator_base::RecordSource;
-use ambulator_experiments::{Document, OutputFile, comparison_table, reasons, seconds};
+use ambulator_experiments::{Document, comparison_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
 use ambulator_workloads::TimeShared;
@@ -20,7 +21,16 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
     let jobs = jobs(arguments, designs)?;
     let spec = &jobs[0].spec;
-    let programs = open_programs(arguments, spec)?;
+    let stop = interrupt::stop_flag();
+    let programs = if arguments.live {
+        vec![live(arguments, spec)?]
+    } else {
+        // Some programs generate a graph of gigabytes now.
+        let (arguments, spec) = (arguments.clone(), spec.clone());
+        interrupt::given_up_when_stopped(move || open_programs(&arguments, &spec))?
+    };
+    let known: Vec<String> = notes_of(&programs);
+    known.iter().for_each(|note| warn(note));
     let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     for job in &jobs {
         let problems = job.spec.validate_footprint(footprint);
@@ -28,44 +38,45 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
             return Err(Failure::bad(problems.join("\n")));
         }
     }
-    // Tried now, so that a run of an hour does not end at a folder that is not there.
-    let output = arguments.json.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::bad)?;
+    let output = JsonOutput::prepare(arguments.json.as_deref())?;
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     let began = std::time::Instant::now();
     let outcome = ambulator_simulator::compare(Comparison {
         jobs,
         programs,
         threads,
-        stop: interrupt::stop_flag(),
+        stop,
         progress: progress::bars(&names, !arguments.no_progress),
     })
     .map_err(Failure::bad)?;
     let took = began.elapsed().as_secs_f64();
-    if !arguments.quiet && arguments.json.as_deref() != Some(std::path::Path::new("-")) {
+    if !arguments.quiet && !output.as_ref().is_some_and(JsonOutput::takes_standard_output) {
         show(&outcome, took);
     }
+    // What could be known only by reading on.
+    outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
     for run in outcome.runs.iter().filter(|run| run.status != Status::Done) {
-        eprintln!("{} on {}: {}", run.design, run.program, run.outcome.as_deref().unwrap_or("it did not end"));
+        let outcome = run.outcome.as_deref().unwrap_or("it did not end");
+        tell(&format!("{} on {}: {outcome}", run.design, run.program));
     }
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
         let document = Document::new(std::env::args().collect(), outcome);
         let text = serde_json::to_vec_pretty(&document).map_err(Failure::failed)?;
-        if let Err(error) = output.write(&text) {
-            return Err(keep_elsewhere(&error.to_string(), &text));
-        }
+        output.write(&text)?;
     }
     Ok(if all_done { DONE } else { SOME_FAILED })
 }
 
-/// A result that could not be written where it should be goes to a temporary file: it is not lost.
-fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
-    let place = std::env::temp_dir().join(format!("ambulator-{}.json", std::process::id()));
-    let kept = OutputFile::prepare(&place).and_then(|file| file.write(text));
-    Failure::failed(match kept {
-        Ok(()) => format!("{error}. The results are in {} instead", place.display()),
-        Err(second) => format!("{error}. They could not be kept elsewhere either: {second}"),
-    })
+/// What should be known of the programs, each sentence once: several cores may run the same trace.
+fn notes_of(programs: &[Box<dyn RecordSource>]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in programs.iter().flat_map(|program| program.notes()) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 fn show(outcome: &Outcome, took: f64) {
@@ -176,9 +187,6 @@ fn seed_text(seed: u64) -> String {
 }
 
 fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
-    if arguments.live {
-        return Ok(vec![live(arguments, spec)?]);
-    }
     let footprint = match &arguments.footprint {
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,

@@ -1,7 +1,8 @@
 //! `list`, `explain`, `show-spec`, and the reference chapters.
 
 use crate::arguments::{ExplainArguments, ListArguments, ListOf, ReferenceOf, SpecArguments};
-use crate::{DONE, Failure, print};
+use crate::output::print;
+use crate::{DONE, Failure};
 use ambulator_experiments::{counter_catalogue, figures};
 use ambulator_simulator::spec::{
     self, PresetKind, SpecRequest, presets, program_reference_markdown, reference_markdown,
@@ -64,9 +65,10 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
 
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     // A setting needs no catalogue of counters, which takes a moment to make.
-    let found = match spec::explain(&arguments.key, &[]) {
+    let key = arguments.key.as_deref().unwrap_or_default();
+    let found = match spec::explain(key, &[]) {
         Ok(found) => found,
-        Err(_) => spec::explain(&arguments.key, &counter_catalogue()).map_err(Failure::bad)?,
+        Err(_) => spec::explain(key, &counter_catalogue()).map_err(Failure::bad)?,
     };
     print(found.to_string().trim_end());
     Ok(DONE)

@@ -1,7 +1,8 @@
 //! `layout`: the address space of a real process.
 
 use crate::arguments::LayoutArguments;
-use crate::{DONE, Failure, print};
+use crate::output::print;
+use crate::{DONE, Failure};
 use ambulator_experiments::{bytes, layout as experiments};
 
 pub fn layout(arguments: &LayoutArguments) -> Result<u8, Failure> {

@@ -6,12 +6,15 @@ mod compare;
 mod inspect;
 mod interrupt;
 mod layout;
+mod output;
 mod progress;
 mod reproduce;
 mod trace;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use output::{print, tell};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// All was done.
@@ -38,8 +41,32 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.command {
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => execute(arguments.command),
+        // Help and versions that somebody asked for are output like any other; a terminal has colours.
+        Err(told) if !told.use_stderr() && !std::io::stdout().is_terminal() => {
+            print(told.render().to_string().trim_end());
+            Ok(DONE)
+        }
+        Err(told) => told.exit(),
+    };
+    let (done, written) = (done.unwrap_or_else(told), output::finish().map_or_else(told, |()| DONE));
+    ExitCode::from(if done == DONE { written } else { done })
+}
+
+/// Says on standard error why something failed, and returns the exit status for it.
+fn told(failure: Failure) -> u8 {
+    let message = failure.message.trim_end();
+    if message.starts_with("error") {
+        tell(message)
+    } else {
+        tell(&format!("error: {message}"))
+    }
+    failure.code
+}
+
+fn execute(command: Command) -> Result<u8, Failure> {
+    match command {
         Command::Run(arguments) => compare::run(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
@@ -50,28 +77,12 @@ fn main() -> ExitCode {
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "ambulator", &mut std::io::stdout());
+            // The generator panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "ambulator", &mut script);
+            output::print_bytes(&script);
             Ok(DONE)
         }
         Command::Reference { what } => inspect::reference(what),
-    };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            let message = failure.message.trim_end();
-            if message.starts_with("error") {
-                eprintln!("{message}")
-            } else {
-                eprintln!("error: {message}")
-            }
-            ExitCode::from(failure.code)
-        }
     }
-}
-
-/// Prints to standard output; a reader that has gone away (`| head`) is no error.
-fn print(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
 }

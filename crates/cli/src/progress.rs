@@ -1,7 +1,9 @@
 //! Progress on the terminal: a line a design, with rate and time left.
 
+use ambulator_experiments::count;
 use ambulator_simulator::{Phase, Progress, RunResult, Status};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,10 +33,17 @@ fn setup_style() -> ProgressStyle {
 }
 
 fn run_style() -> ProgressStyle {
-    ProgressStyle::with_template(
-        "{prefix}  {bar:30} {percent:>3}%  {human_pos} instructions, {per_sec}, {eta} left {msg}",
-    )
-    .unwrap_or_else(|_| ProgressStyle::default_bar())
+    ProgressStyle::with_template("{prefix}  {bar:30} {percent:>3}%  {human_pos} instructions, {rate}, {eta} left {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            // A formatter that takes no more shows no more.
+            let _ = out.write_str(&rate(state.per_sec()));
+        })
+}
+
+/// Instructions a second as people read them.
+fn rate(per_second: f64) -> String {
+    format!("{}/s", count(per_second))
 }
 
 impl Progress for Bars {
@@ -66,5 +75,78 @@ impl Progress for Bars {
             Status::Done => format!("done, {rate:.1} M instructions/s of host time,"),
             _ => "ended early".into(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    #[test]
+    fn rates_have_three_digits_that_matter() {
+        for (per_second, shown) in [(89_752_005.9, "89.8 M/s"), (1_234.7, "1235/s"), (0.0, "0/s"), (5.2e9, "5.20 G/s")]
+        {
+            assert_eq!(rate(per_second), shown);
+        }
+    }
+
+    /// A terminal that remembers what was written to it.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            200
+        }
+
+        fn move_cursor_up(&self, _n: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _n: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _n: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _n: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bar_shows_its_rate_so() {
+        let screen = Screen::default();
+        let bar = ProgressBar::with_draw_target(Some(1 << 30), ProgressDrawTarget::term_like(Box::new(screen.clone())));
+        bar.set_style(run_style());
+        for step in 1..=20 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            bar.set_position(step * 1_000_003);
+        }
+        bar.tick();
+        let shown = screen.0.lock().unwrap().clone();
+        let last = shown.rsplit(" instructions, ").next().unwrap();
+        let rate = last.split("/s,").next().unwrap();
+        assert!(rate.ends_with(" M") && rate.len() <= "99.9 M".len(), "`{rate}` in {last}");
     }
 }

@@ -1,15 +1,15 @@
 //! `reproduce`.
 
 use crate::arguments::ReproduceArguments;
-use crate::{DONE, Failure, SOME_FAILED, interrupt, print, progress};
-use ambulator_experiments::{OutputFile, Reproduction, Size, figures_of, reproduce as reproduce_figure};
-use std::path::Path;
+use crate::output::{JsonOutput, print, tell};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
+use ambulator_experiments::{Reproduction, Size, figures_of, reproduce as reproduce_figure};
 use std::sync::atomic::Ordering;
 
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
-    let output = arguments.json.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::bad)?;
-    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let output = JsonOutput::prepare(arguments.json.as_deref())?;
+    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let stop = interrupt::stop_flag();
     let (mut results, mut code) = (Vec::new(), DONE);
     for (number, figure) in figures.iter().enumerate() {
@@ -18,7 +18,8 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             break;
         }
         if !arguments.no_progress {
-            eprintln!("{} of {}: {}/{}: {}", number + 1, figures.len(), figure.paper, figure.name, figure.title);
+            let (number, of) = (number + 1, figures.len());
+            tell(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
         }
         let how = Reproduction {
             size: if arguments.quick { Size::Quick } else { Size::Full },
@@ -38,14 +39,14 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
                 results.push(result);
             }
             Err(message) => {
-                eprintln!("{}/{}: {message}", figure.paper, figure.name);
+                tell(&format!("{}/{}: {message}", figure.paper, figure.name));
                 code = SOME_FAILED;
             }
         }
     }
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&results).map_err(Failure::failed)?;
-        output.write(&text).map_err(Failure::failed)?;
+        output.write(&text)?;
     }
     Ok(code)
 }

@@ -1,22 +1,24 @@
 //! `trace info`, `trace convert`, `trace head`.
 
-use crate::arguments::{FormatArgument, TraceArguments, TraceCommand};
-use crate::{DONE, Failure, SOME_FAILED, print};
+use crate::arguments::{FormatArgument, TraceArguments, TraceCommand, WidthArguments};
+use crate::output::{print, warn};
+use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
 use ambulator_workloads::trace::{self, Compression, Conversion, TraceFormat, TraceOptions};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
     match &arguments.command {
-        TraceCommand::Info { file, json } => info(file, *json),
-        TraceCommand::Head { file, count } => {
-            for line in trace::head(file, &TraceOptions::default(), *count).map_err(Failure::bad)? {
-                print(&line.to_string());
-            }
+        TraceCommand::Info { file, json, width } => info(file, &options(width), *json),
+        TraceCommand::Head { file, count, width } => {
+            let head = trace::head(file, &options(width), *count).map_err(Failure::bad)?;
+            head.notes.iter().for_each(|note| warn(note));
+            head.lines.iter().for_each(|line| print(&line.to_string()));
             Ok(DONE)
         }
-        TraceCommand::Convert { from, to, format, skip, records } => {
+        TraceCommand::Convert { from, to, format, skip, records, width } => {
             let number = |name: &str, text: &str| parse_count(text).map_err(|e| Failure::bad(format!("--{name}: {e}")));
             let first = number("skip", skip)?;
             let records = records.as_ref().map(|text| number("records", text)).transpose()?;
@@ -31,9 +33,14 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
                     _ => Compression::None,
                 },
                 range: first..records.map_or(u64::MAX, |n| first.saturating_add(n)),
+                reader: options(width),
+                stop: interrupt::stop_flag(),
                 ..Conversion::default()
             };
-            let report = trace::convert(from, to, &conversion).map_err(Failure::bad)?;
+            let made = trace::convert(from, to, &conversion);
+            let stopped = conversion.stop.load(Ordering::Relaxed);
+            let report = made.map_err(|error| if stopped { Failure::failed(error) } else { Failure::bad(error) })?;
+            report.notes.iter().for_each(|note| warn(note));
             print(&format!(
                 "{}: {} records and {} events in {}",
                 to.display(),
@@ -52,8 +59,13 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
     }
 }
 
-fn info(file: &Path, json: bool) -> Result<u8, Failure> {
-    let summary = trace::info(file, &TraceOptions::default()).map_err(Failure::bad)?;
+fn options(width: &WidthArguments) -> TraceOptions {
+    TraceOptions { va_bits: width.va_bits, ..TraceOptions::default() }
+}
+
+fn info(file: &Path, options: &TraceOptions, json: bool) -> Result<u8, Failure> {
+    let summary = trace::info(file, options).map_err(Failure::bad)?;
+    summary.warnings.iter().for_each(|warning| warn(warning));
     let damaged = summary.damage.is_some();
     if json {
         print(&serde_json::to_string_pretty(&summary).map_err(Failure::failed)?);

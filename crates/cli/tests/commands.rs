@@ -196,6 +196,106 @@ fn damaged_traces_are_told_by_file_and_place() {
 }
 
 #[test]
+fn a_trace_that_is_cut_short_runs_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(trace()).unwrap();
+    let cut = folder.path().join("cut.amb");
+    std::fs::write(&cut, &whole[..whole.len() * 2 / 3]).unwrap();
+    let cut = cut.to_str().unwrap();
+    let warning = format!("warning: {cut}: the file has no sound footer");
+    for arguments in [
+        vec!["run", cut, "-n", "100K", "--warmup", "10K", "--json", "-"],
+        vec!["compare", cut, "--designs", "radix,thp", "-n", "100K", "--warmup", "10K", "--json", "-"],
+    ] {
+        let (out, err) = expect(0, &arguments);
+        assert_eq!(err.matches(&warning).count(), 1, "{err}");
+        assert!(err.contains(&format!("of {} bytes", whole.len() * 2 / 3)), "{err}");
+        let document: Value = serde_json::from_str(&out).unwrap();
+        assert!(document["notes"][0].as_str().unwrap().contains("last whole block"), "{}", document["notes"]);
+        assert_eq!(document["runs"][0]["status"], "done");
+    }
+    for arguments in [
+        vec!["trace", "info", cut],
+        vec!["trace", "head", cut],
+        vec!["trace", "convert", cut, "/dev/null", "--records", "10"],
+    ] {
+        assert!(expect(0, &arguments).1.contains(&warning), "{arguments:?}");
+    }
+    let info: Value = serde_json::from_str(&expect(0, &["trace", "info", cut, "--json"]).0).unwrap();
+    assert!(info["notes"][0].as_str().unwrap().contains("last whole block"), "{}", info["notes"]);
+    let document: Value =
+        serde_json::from_str(&expect(0, &small(&["run", "gups"], &["--warmup", "0", "--json", "-"])).0).unwrap();
+    assert_eq!(document["notes"], serde_json::json!([]));
+}
+
+#[test]
+fn a_warm_up_that_takes_the_whole_program_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, short) = (trace(), folder.path().join("s.amb"));
+    let short = short.to_str().unwrap();
+    expect(0, &["trace", "convert", from.to_str().unwrap(), short, "--skip", "1M", "--records", "100k"]);
+    let (_, err) = expect(1, &["run", short, "-n", "50k"]);
+    assert!(err.contains("the warm-up took the whole program") && err.contains("2000000"), "{err}");
+    let instructions = err.split("it has ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let info: Value = serde_json::from_str(&expect(0, &["trace", "info", short, "--json"]).0).unwrap();
+    assert_eq!(instructions, info["instructions"].to_string(), "{err}");
+    // What is proposed does.
+    let proposed = err.split("--warmup ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let (out, _) = expect(0, &["run", short, "-n", "50k", "--warmup", proposed, "--json", "-"]);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert!(document["runs"][0]["simulated_instructions"].as_u64().unwrap() >= 50_000);
+}
+
+#[test]
+fn wide_addresses_are_kept_when_asked_for_and_their_loss_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (wide, to) = (folder.path().join("wide.lackey"), folder.path().join("wide.amb"));
+    std::fs::write(&wide, "I  1000,4\n L 12340000008000,8\nI  1004,4\n S 7fff00000000,8\n").unwrap();
+    let (wide, to) = (wide.to_str().unwrap(), to.to_str().unwrap());
+    for command in [vec!["trace", "info", wide], vec!["trace", "head", wide], vec!["trace", "convert", wide, to]] {
+        let (_, err) = expect(0, &command);
+        assert!(err.contains("warning") && err.contains("beyond the lowest 48, which were cut off: 1;"), "{err}");
+        let (_, err) = expect(0, &[&command[..], &["--va-bits", "57"]].concat());
+        assert_eq!(err, "", "{command:?}");
+    }
+    assert!(expect(0, &["trace", "head", to]).0.contains("0x12340000008000"));
+    let (_, err) = expect(2, &["trace", "info", wide, "--va-bits", "58"]);
+    assert!(err.contains("32..=57"), "{err}");
+    let (out, err) = expect(0, &["run", wide, "--warmup", "0", "-n", "10", "--json", "-"]);
+    assert!(
+        err.contains("beyond the lowest 48, which were cut off: 1;") && out.contains("that had bits beyond"),
+        "{err}"
+    );
+    // Beyond the end there is nothing.
+    let end = folder.path().join("end.lackey");
+    std::fs::write(&end, "I  1000,4\n L ffffffffffffffff,8\n").unwrap();
+    let (_, err) = expect(0, &["run", end.to_str().unwrap(), "--warmup", "0", "-n", "10"]);
+    assert!(err.contains("crossed the end of the address space of 48 bits") && err.contains("left out: 1"), "{err}");
+}
+
+#[test]
+fn all_settings_are_explained_without_a_name() {
+    let (out, _) = expect(0, &["explain"]);
+    assert!(out.contains("mmu.l2_tlb.entries") && out.contains("run.warmup"), "{out}");
+    let (_, err) = expect(2, &["explain", "ipc"]);
+    assert!(err.contains("`ambulator explain` without a name lists all settings"), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn make_runs_what_cargo_built() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (folder, wanted) in [(None, "target"), (Some("/else/where"), "/else/where")] {
+        let mut make = Command::new("make");
+        make.args(["--dry-run", "demo", "capture-plugin"]).current_dir(&root).env_remove("CARGO_TARGET_DIR");
+        make.envs(folder.map(|folder| ("CARGO_TARGET_DIR", folder)));
+        let said = text(&make.output().unwrap().stdout);
+        assert!(said.contains(&format!("\n{wanted}/release/ambulator compare")), "{said}");
+        assert!(said.contains(&format!("CARGO_TARGET_DIR={wanted}/capture-plugin ")), "{said}");
+    }
+}
+
+#[test]
 fn the_captured_program_runs_with_every_kind_of_table() {
     let trace = trace();
     let (out, _) = expect(

@@ -28,6 +28,9 @@ pub struct Document {
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
     pub measures: BTreeMap<String, MeasureMeaning>,
+    /// What should be known of the programs, a sentence each: a trace that is cut short, addresses that lost bits.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Document {
@@ -43,6 +46,7 @@ impl Document {
             runs: outcome.runs,
             schema: outcome.schema,
             measures: measures.collect(),
+            notes: outcome.notes,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Finished cells of a sweep, one JSON line each: a killed run loses at most the cell that it was in.
 
-use crate::output::OutputFile;
+use ambulator_base::OutputFile;
 use ambulator_simulator::{Outcome, RunResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

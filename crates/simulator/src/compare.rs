@@ -61,6 +61,8 @@ pub struct Outcome {
     pub runs: Vec<RunResult>,
     /// Unit and meaning of every counter that any run has.
     pub schema: BTreeMap<String, CounterMeaning>,
+    /// What should be known of the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
+    pub notes: Vec<String>,
 }
 
 struct Seat {
@@ -142,7 +144,13 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     for run in &mut runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
     }
-    Ok(Outcome { runs, schema: table.schema })
+    let mut notes: Vec<String> = Vec::new();
+    for note in streams.iter().flat_map(|stream| stream.notes()) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    Ok(Outcome { runs, schema: table.schema, notes })
 }
 
 /// The waiting machine that is least far, or `None` when all have ended.
@@ -214,8 +222,7 @@ fn turn(
         }
         Ok(()) if result.simulated_instructions == 0 => {
             result.status = Status::Failed;
-            result.outcome =
-                Some("the program has no instructions in its region of interest: nothing was simulated".into());
+            result.outcome = Some(why_nothing_counted(seat.machine.as_ref(), job));
         }
         Ok(()) => {}
         Err(Stop::Outcome(message)) => {
@@ -236,6 +243,23 @@ fn turn(
     table.schema.extend(schema);
     table.open -= 1;
     changed.notify_all();
+}
+
+/// Why a run that went to its end has measured no instruction.
+fn why_nothing_counted(machine: Option<&Machine>, job: &Job) -> String {
+    let executed = machine.map_or(0, |machine| machine.cores.iter().map(|core| core.executed).max().unwrap_or(0));
+    let (warmup, wanted) = (job.spec.run.warmup, job.spec.run.instructions);
+    if executed == 0 || warmup == 0 {
+        return "the program has no instructions in its region of interest: nothing was simulated".into();
+    }
+    // As many as are asked for, where there are so many, and half of them otherwise; in round numbers.
+    let left = if executed > wanted { executed - wanted } else { executed / 2 };
+    let step = 10u64.pow(left.max(1).ilog10().saturating_sub(1));
+    format!(
+        "the warm-up took the whole program: it has {executed} instructions, and `run.warmup` is {warmup} (on each core), so \
+         that nothing was measured; ask for less warm-up, such as --warmup {}, or give a longer program",
+        left - left % step
+    )
 }
 
 /// `None` while the machine has more to do.

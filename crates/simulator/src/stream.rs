@@ -88,6 +88,11 @@ impl SharedStream {
     pub fn progress(&self) -> Option<f64> {
         self.lock().source.progress()
     }
+
+    /// What should be known of the source as far as it has been read.
+    pub fn notes(&self) -> Vec<String> {
+        self.lock().source.notes()
+    }
 }
 
 impl Inner {

@@ -236,6 +236,10 @@ impl RecordSource for Labelled {
     fn progress(&self) -> Option<f64> {
         self.source.progress()
     }
+
+    fn notes(&self) -> Vec<String> {
+        self.source.notes()
+    }
 }
 
 fn unknown(name: &str) -> OpenError {

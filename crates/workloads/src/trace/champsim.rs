@@ -25,6 +25,7 @@
 use super::RecordSink;
 use super::compressed::{Compression, Finish, Unpacked, packing};
 use super::implicit_maps::ImplicitMaps;
+use super::width::Width;
 use super::writer::cannot_write;
 use ambulator_base::{
     Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
@@ -63,7 +64,7 @@ pub(super) struct ChampSimReader {
     input: Unpacked,
     identity: ProgramIdentity,
     maps: Option<ImplicitMaps>,
-    va_mask: u64,
+    width: Width,
     /// For each register the numbers (from 1) of the two latest loads that its value comes from.
     producers: [[u64; 2]; 256],
     records: u64,
@@ -85,7 +86,7 @@ impl ChampSimReader {
             input,
             identity,
             maps,
-            va_mask: (1 << va_bits) - 1,
+            width: Width::new(va_bits),
             producers: [[0; 2]; 256],
             records: 0,
             gap: 0,
@@ -102,7 +103,7 @@ impl ChampSimReader {
     }
 
     fn instruction(&mut self, bytes: &[u8; INSTRUCTION_BYTES], batch: &mut Batch) {
-        let ip = word(bytes, 0) & self.va_mask;
+        let ip = self.width.fit(word(bytes, 0));
         if let Some(mut branch) = self.branch.take() {
             branch.va = VirtAddr(ip);
             self.emit(branch, batch);
@@ -119,8 +120,10 @@ impl ChampSimReader {
             .into_iter()
             .chain([(16, RecordKind::Store), (24, RecordKind::Store)])
         {
-            let va = word(bytes, at) & self.va_mask;
-            if va != 0 {
+            // 0 is none; an address of which 0 is left is an access all the same.
+            let address = word(bytes, at);
+            if address != 0 {
+                let va = self.width.fit(address);
                 let size = ACCESS_BYTES.min(LINE_BYTES - va % LINE_BYTES) as u8;
                 let record = self.record(ip, va, size, kind, sources, before);
                 self.emit(record, batch);
@@ -214,6 +217,10 @@ impl RecordSource for ChampSimReader {
             self.instruction(&bytes, batch);
         }
         Ok(!batch.is_empty())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.width.notes(self.input.name())
     }
 }
 

@@ -7,11 +7,14 @@ use super::first_touch::FirstTouches;
 use super::format::TraceHeader;
 use super::open::{TraceFormat, TraceOptions, open_trace};
 use super::writer::{TraceWriter, TraceWriterSpec};
-use ambulator_base::{Batch, Record, SourceError, VmEvent};
-use std::fs::File;
-use std::io::BufWriter;
+use ambulator_base::{Batch, OutputFile, Record, SourceError, VmEvent};
+use std::cell::Cell;
+use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a conversion shall make.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Conversion {
     pub writer: TraceWriterSpec,
     /// How the input is read.
     pub reader: TraceOptions,
+    /// Set to end early, leaving nothing behind.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Conversion {
@@ -37,6 +42,7 @@ impl Default for Conversion {
             range: 0..u64::MAX,
             writer: TraceWriterSpec::default(),
             reader: TraceOptions::default(),
+            stop: Arc::default(),
         }
     }
 }
@@ -52,6 +58,26 @@ pub struct ConversionReport {
     pub left_out: u64,
     /// Bytes of the new file.
     pub bytes: u64,
+    /// What should be known of the input ([`ambulator_base::RecordSource::notes`]).
+    pub notes: Vec<String>,
+}
+
+/// Counts the bytes that go through: a pipe cannot be asked for its size afterwards.
+struct CountedBytes<W> {
+    out: W,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl<W: Write> Write for CountedBytes<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes.set(self.bytes.get() + written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// A sink that counts what a ChampSim trace cannot hold.
@@ -83,11 +109,12 @@ impl Counted {
     }
 }
 
-/// Writes `from` anew as `to`. The new file appears under its name only when it is complete.
+/// Writes `from` anew as `to`. The new file appears under its name only when it is complete; a device or a pipe is written to as
+/// it is.
 ///
 /// # Errors
 /// When the input cannot be read or is damaged within the range, the output cannot be written, both
-/// are the same file, or the format is one that is only read.
+/// are the same file, the format is one that is only read, or the conversion was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to)) {
         return Err(SourceError::new(format!(
@@ -95,38 +122,30 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
             to.display()
         )));
     }
-    let mut part = to.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let made = write(from, to, &part, conversion);
-    if made.is_err() {
-        // The half-written file is of no use, and its removal may fail for the same reason as its writing.
-        let _ = std::fs::remove_file(&part);
+    if conversion.format == TraceFormat::Lackey {
+        return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
     }
-    made
-}
-
-fn write(from: &Path, to: &Path, part: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
     let mut source = open_trace(from, &conversion.reader)?;
     let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
-    let file = File::create(part).map_err(|e| at_output(&format!("the trace cannot be created: {e}")))?;
+    let cannot = |e| SourceError::new(format!("the trace cannot be written: {e}"));
+    let output = OutputFile::prepare(to).map_err(cannot)?;
+    let bytes = Rc::new(Cell::new(0));
+    let file = CountedBytes { out: output.open().map_err(cannot)?, bytes: Rc::clone(&bytes) };
     let sink: Box<dyn RecordSink> = match conversion.format {
         TraceFormat::Ambulator => {
             let header = TraceHeader { identity: source.identity(), ..TraceHeader::default() };
             Box::new(TraceWriter::new(BufWriter::new(file), header, &conversion.writer).map_err(|e| at_output(&e))?)
         }
-        TraceFormat::ChampSim => {
-            Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?)
-        }
-        TraceFormat::Lackey => {
-            return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
-        }
+        _ => Box::new(ChampSimWriter::new(file, conversion.compression).map_err(|e| at_output(&e))?),
     };
     let champsim = conversion.format == TraceFormat::ChampSim;
     let mut out = Counted { sink, report: ConversionReport::default(), champsim };
     let (mut batch, mut touches, mut number) = (Batch::default(), FirstTouches::default(), 0u64);
     let range = &conversion.range;
     while number < range.end && source.fill(&mut batch)? {
+        if conversion.stop.load(Ordering::Relaxed) {
+            return Err(at_output(&"the conversion was interrupted, and nothing of it is kept"));
+        }
         let mut events = batch.events.drain(..).peekable();
         for (at, record) in batch.records.iter().enumerate() {
             if number >= range.end {
@@ -168,7 +187,8 @@ fn write(from: &Path, to: &Path, part: &Path, conversion: &Conversion) -> Result
     }
     let mut report = out.report;
     out.sink.finish().map_err(|e| at_output(&e))?;
-    std::fs::rename(part, to).map_err(|e| at_output(&format!("the trace cannot be put in place: {e}")))?;
-    report.bytes = std::fs::metadata(to).map_or(0, |meta| meta.len());
+    output.finish().map_err(cannot)?;
+    report.bytes = bytes.get();
+    report.notes = source.notes();
     Ok(report)
 }

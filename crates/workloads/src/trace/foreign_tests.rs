@@ -205,7 +205,7 @@ fn the_captured_trace_is_whole() {
     assert_eq!((summary.damage, summary.outside_mappings, summary.notes), (None, 0, vec![]));
     assert_eq!(summary.blocks, summary.blocks_good);
     assert!(summary.bytes_per_access < 1.5 && summary.dependent * 2 > summary.records);
-    let lines = head(&path, &TraceOptions::default(), 3).unwrap();
+    let lines = head(&path, &TraceOptions::default(), 3).unwrap().lines;
     assert!(lines.iter().filter(|line| matches!(line, HeadLine::Record(_))).count() == 3);
     assert!(lines[0].to_string().starts_with("map "), "{}", lines[0]);
 }
@@ -268,7 +268,7 @@ fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
     let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
     assert!(message(&from, &Conversion::default()).contains("onto itself"));
     let nowhere = scratch.0.join("no/such/directory.amb");
-    assert!(message(&nowhere, &Conversion::default()).contains("cannot be created"));
+    assert!(message(&nowhere, &Conversion::default()).contains("cannot be written"));
     let to = scratch.0.join("to");
     let lackey = Conversion { format: TraceFormat::Lackey, ..Conversion::default() };
     assert!(message(&to, &lackey).contains("only read"));
@@ -276,9 +276,82 @@ fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
     damaged[100] ^= 1;
     let damaged = scratch.file("damaged.amb", &damaged);
     assert!(convert(&damaged, &to, &Conversion::default()).unwrap_err().message.contains("block 0 at byte"));
-    assert!(!to.exists() && !scratch.0.join("to.part").exists());
+    assert!(std::fs::read_dir(&scratch.0).unwrap().count() == 2, "only the two inputs are there");
     let summary = info(&damaged, &plain()).unwrap();
     assert!(summary.damage.unwrap().contains("damaged") && summary.blocks_good == Some(0));
+}
+
+#[test]
+fn a_stopped_conversion_says_so_and_leaves_nothing() {
+    let scratch = Scratch::new("stopped");
+    let from = scratch.file("from.amb", &written(&generated(0), &[]));
+    let conversion = Conversion { stop: std::sync::Arc::new(true.into()), ..Conversion::default() };
+    let message = convert(&from, &scratch.0.join("to.amb"), &conversion).unwrap_err().message;
+    assert!(message.contains("interrupted"), "{message}");
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_follows_links_and_keeps_devices() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new("special");
+    let from = scratch.file("from.amb", &written(&generated(0), &[]));
+    let real = scratch.file("real.amb", b"what was there before");
+    let (link, null) = (scratch.0.join("link.amb"), scratch.0.join("null.amb"));
+    symlink("real.amb", &link).unwrap();
+    symlink("/dev/null", &null).unwrap();
+    let report = convert(&from, &link, &Conversion::default()).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::metadata(&real).unwrap().len(), report.bytes);
+    assert_eq!(convert(&from, &null, &Conversion::default()).unwrap().bytes, report.bytes);
+    assert!(std::fs::symlink_metadata(&null).unwrap().is_symlink());
+    #[cfg(target_os = "linux")]
+    {
+        let message = convert(&from, Path::new("/dev/full"), &Conversion::default()).unwrap_err().message;
+        assert!(message.contains("/dev/full") && message.contains("No space left"), "{message}");
+    }
+}
+
+#[test]
+fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
+    let scratch = Scratch::new("wide");
+    let (wide, only_wide) = (0x12_3400_0000_8000u64, 1u64 << 52);
+    let bytes =
+        [instruction(0x1000, None, &[], &[], &[], &[wide]), instruction(0x1004, None, &[], &[], &[only_wide], &[])]
+            .concat();
+    let champsim = scratch.file("wide.trace", &bytes);
+    let lackey = scratch.file("wide.lackey", b"I  1000,4\n L 12340000008000,8\nI  1004,4\n S 10000000000000,8\n");
+    for path in [&champsim, &lackey] {
+        let addresses = |va_bits, to: &str| {
+            let to = scratch.0.join(to);
+            let reader = TraceOptions { va_bits, ..TraceOptions::default() };
+            let report = convert(path, &to, &Conversion { reader: reader.clone(), ..Conversion::default() }).unwrap();
+            assert_eq!(info(path, &reader).unwrap().warnings, report.notes);
+            assert_eq!(head(path, &reader, 9).unwrap().notes, report.notes);
+            let records = read(&to, &plain()).unwrap().records;
+            (records.iter().map(|record| record.va.0).collect::<Vec<_>>(), report.notes)
+        };
+        assert_eq!(addresses(57, "whole.amb"), (vec![wide, only_wide], vec![]));
+        // An address of which nothing is left is an access all the same.
+        let (cut, notes) = addresses(48, "cut.amb");
+        assert_eq!(cut, [wide & ((1 << 48) - 1), 0]);
+        assert!(notes.len() == 1 && notes[0].contains("beyond the lowest 48, which were cut off: 2;"), "{notes:?}");
+    }
+}
+
+#[test]
+fn accesses_end_where_the_address_space_does() {
+    let scratch = Scratch::new("end");
+    let path = scratch.file("end.lackey", b"I  1000,4\n L ffffffffffffffff,8\n M ffffffffffc0,100\n");
+    let all = read(&path, &TraceOptions::default()).unwrap();
+    let accesses: Vec<_> = all.records.iter().map(|record| (record.va.0, record.size)).collect();
+    assert_eq!(accesses, [(0xffff_ffff_ffff, 1), (0xffff_ffff_ffc0, 64), (0xffff_ffff_ffc0, 64)]);
+    for (_, event) in &all.events {
+        assert!(matches!(event, VmEvent::Map { start, len, .. } if start.0 + len <= 1 << 48), "{event:?}");
+    }
+    let notes = info(&path, &TraceOptions::default()).unwrap().warnings;
+    assert!(notes.len() == 1 && notes[0].ends_with("left out: 2"), "{notes:?}");
 }
 
 #[cfg(target_os = "linux")]

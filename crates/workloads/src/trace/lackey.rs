@@ -7,11 +7,12 @@
 //!
 //! Lines that begin with `==` or `--` are Valgrind's own words and are skipped. There are no dependences and
 //! no branches in it: without dependences a timing model overlaps everything, so use such a trace for counts
-//! rather than cycles. An instruction with several accesses gives several records; gaps after it are shorter
+//! rather than cycles. What goes on beyond the end of the address space is clipped there. An instruction with several accesses gives several records; gaps after it are shorter
 //! by the surplus.
 
 use super::compressed::Unpacked;
 use super::implicit_maps::ImplicitMaps;
+use super::width::Width;
 use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
 /// Longest line that is looked at.
@@ -51,7 +52,7 @@ pub(super) struct LackeyReader {
     input: Unpacked,
     identity: ProgramIdentity,
     maps: Option<ImplicitMaps>,
-    va_mask: u64,
+    width: Width,
     line: u64,
     pc: u64,
     /// The current instruction has a record already, or there is no current instruction.
@@ -62,10 +63,11 @@ pub(super) struct LackeyReader {
 
 impl LackeyReader {
     pub(super) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
-        let va_mask = (1 << va_bits) - 1;
-        LackeyReader { input, identity, maps, va_mask, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
+        let width = Width::new(va_bits);
+        LackeyReader { input, identity, maps, width, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
     }
 
+    /// An access whose bytes are all within the address space.
     fn access(&mut self, kind: RecordKind, address: u64, size: u64, batch: &mut Batch) {
         for piece in (0..size).step_by(64) {
             let mut gap = 0;
@@ -80,7 +82,7 @@ impl LackeyReader {
             self.recorded = true;
             let record = Record {
                 pc: VirtAddr(self.pc),
-                va: VirtAddr(address.wrapping_add(piece) & self.va_mask),
+                va: VirtAddr(address + piece),
                 gap: u32::try_from(gap).unwrap_or(u32::MAX),
                 dep1: 0,
                 dep2: 0,
@@ -146,10 +148,12 @@ impl RecordSource for LackeyReader {
                 Line::Skipped => {}
                 Line::Access(b'I', address, _) => {
                     self.gap += u64::from(!self.recorded);
-                    self.pc = address & self.va_mask;
+                    self.pc = self.width.fit(address);
                     self.recorded = false;
                 }
                 Line::Access(kind, address, size) => {
+                    let address = self.width.fit(address);
+                    let size = self.width.clip(address, size);
                     if kind != b'S' {
                         self.access(RecordKind::Load, address, size, batch);
                     }
@@ -160,5 +164,9 @@ impl RecordSource for LackeyReader {
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.width.notes(self.input.name())
     }
 }

@@ -21,6 +21,7 @@ mod reader;
 mod stream;
 mod summary;
 mod varint;
+mod width;
 mod writer;
 
 pub use champsim::ChampSimWriter;
@@ -32,7 +33,7 @@ pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, f
 pub use open::{TraceFormat, TraceOptions, open_trace};
 pub use reader::{TraceInfo, TraceReader};
 pub use stream::TraceStream;
-pub use summary::{HeadLine, TraceSummary, head, info};
+pub use summary::{Head, HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec};
 
 use ambulator_base::{Record, SourceError, VmEvent};

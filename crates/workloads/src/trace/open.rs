@@ -174,10 +174,14 @@ pub(super) fn foreign(
     let identity = ProgramIdentity {
         name: path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         detail: format!(
-            "{format} trace{}",
+            "{format} trace{}{}",
             match options.implicit_maps {
                 true => format!(", mappings made up in neighbourhoods of {} bytes", options.map_granularity),
                 false => ", without mappings".into(),
+            },
+            match options.va_bits == TraceOptions::default().va_bits {
+                true => String::new(),
+                false => format!(", addresses of {} bits", options.va_bits),
             }
         ),
         footprint: 0,

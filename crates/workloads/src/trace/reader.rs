@@ -309,4 +309,8 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
         let all = self.entries.len().max(1) as f64;
         Some(if self.entries.is_empty() { 1.0 } else { self.next_block as f64 / all })
     }
+
+    fn notes(&self) -> Vec<String> {
+        self.info.recovered.iter().cloned().collect()
+    }
 }

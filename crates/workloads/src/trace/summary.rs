@@ -66,7 +66,11 @@ pub struct TraceSummary {
     pub blocks_good: Option<u64>,
     /// Why reading ended early, if it did: everything else is then of what came before.
     pub damage: Option<String>,
-    /// What else should be known, such as a missing footer.
+    /// Those of `notes` that tell of something that is not as it should be ([`RecordSource::notes`]): a missing footer, addresses
+    /// that lost bits.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// What else should be known.
     pub notes: Vec<String>,
 }
 
@@ -118,12 +122,8 @@ impl Pages {
 pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
     let opened = open(path, options)?;
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let mut notes = Vec::new();
     let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
-        Opened::Ours(reader) => {
-            notes.extend(reader.info().recovered.clone());
-            (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader)
-        }
+        Opened::Ours(reader) => (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader),
         Opened::Foreign { format, compression, source } => (format, compression, None, source),
     };
     let mut all = TraceSummary {
@@ -157,7 +157,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         blocks,
         blocks_good: blocks.map(|_| 0),
         damage: None,
-        notes,
+        warnings: Vec::new(),
+        notes: Vec::new(),
     };
     let (mut pages, mut mappings, mut batch) = (Pages::default(), Mappings::default(), Batch::default());
     let (mut mapped, mut region, mut regions) = (false, false, false);
@@ -226,6 +227,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             all.outside_mappings += u64::from(mapped && !allowed);
         }
     }
+    all.warnings = source.notes();
+    all.notes.clone_from(&all.warnings);
     all.regularity = regularity.report();
     all.threads = threads.len() as u64;
     all.processes = threads.iter().map(|(process, _)| process).collect::<std::collections::BTreeSet<_>>().len() as u64;
@@ -290,12 +293,21 @@ impl fmt::Display for HeadLine {
     }
 }
 
+/// The beginning of a trace, and what should be known of it ([`RecordSource::notes`]).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Head {
+    /// Records and events in their order.
+    pub lines: Vec<HeadLine>,
+    /// A sentence each.
+    pub notes: Vec<String>,
+}
+
 /// The first `count` records of a trace with the events between them; events before the first record are
 /// among them, but never more than `count` records or `count` events.
 ///
 /// # Errors
 /// When the trace cannot be opened, or is damaged before the lines are complete.
-pub fn head(path: &Path, options: &TraceOptions, count: usize) -> Result<Vec<HeadLine>, SourceError> {
+pub fn head(path: &Path, options: &TraceOptions, count: usize) -> Result<Head, SourceError> {
     let mut source = super::open_trace(path, options)?;
     let (mut lines, mut batch) = (Vec::new(), Batch::default());
     let (mut records, mut events_shown) = (0, 0);
@@ -315,5 +327,5 @@ pub fn head(path: &Path, options: &TraceOptions, count: usize) -> Result<Vec<Hea
             records += 1;
         }
     }
-    Ok(lines)
+    Ok(Head { lines, notes: source.notes() })
 }

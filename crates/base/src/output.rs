@@ -1,0 +1,228 @@
+//! Files that results go to: tried before the work begins, complete or not there at all.
+
+use crate::lock;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Why a result could not be written, and where it is instead.
+#[derive(Debug)]
+pub struct OutputError {
+    path: PathBuf,
+    cause: io::Error,
+    what: &'static str,
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} ({}); name a file in a folder that exists, is writable and has room",
+            self.path.display(),
+            self.what,
+            self.cause
+        )
+    }
+}
+
+impl std::error::Error for OutputError {}
+
+/// Files that are being written beside their names, for [`OutputFile::remove_unfinished`].
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A file to be: written beside its name and renamed when it is whole. Where a symbolic link is, the file that it names is
+/// replaced and the link stays. A device or a pipe is written to as it is.
+#[derive(Debug)]
+pub struct OutputFile {
+    /// As it was asked for: what errors name.
+    path: PathBuf,
+    /// The file itself, behind all symbolic links.
+    target: PathBuf,
+    /// `None` writes straight to what is there (a device or a pipe).
+    part: Option<PathBuf>,
+}
+
+impl OutputFile {
+    /// Tries whether `path` can be written, before any work is done for it. What is no regular file is not opened: a pipe's
+    /// reader would see its end, and a pipe without a reader would block.
+    ///
+    /// # Errors
+    /// A folder that is missing or not writable, or a path that is a folder or a socket.
+    pub fn prepare(path: &Path) -> Result<OutputFile, OutputError> {
+        let fail = |what, cause| OutputError { path: path.to_owned(), cause, what };
+        match fs::metadata(path) {
+            Ok(there) if there.is_dir() => {
+                return Err(fail("this is a folder, not a file", io::ErrorKind::IsADirectory.into()));
+            }
+            Ok(there) if is_socket(&there) => {
+                return Err(fail("this is a socket, not a file", io::ErrorKind::Unsupported.into()));
+            }
+            Ok(there) if !there.is_file() => {
+                return Ok(OutputFile { path: path.to_owned(), target: path.to_owned(), part: None });
+            }
+            _ => {}
+        }
+        let target = followed(path).map_err(|cause| fail("the file that it links to cannot be told", cause))?;
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".part-{}", std::process::id()));
+        let part = target.with_file_name(name);
+        lock(&UNFINISHED).push(part.clone());
+        let file = OutputFile { path: path.to_owned(), target, part: Some(part.clone()) };
+        File::create(part).map_err(|cause| fail("it cannot be written", cause))?;
+        Ok(file)
+    }
+
+    /// Opens it for writing from the beginning. Opening a pipe waits for its reader.
+    ///
+    /// # Errors
+    /// When it can no longer be written.
+    pub fn open(&self) -> Result<File, OutputError> {
+        let target = self.part.as_deref().unwrap_or(&self.target);
+        OpenOptions::new()
+            .write(true)
+            .truncate(self.part.is_some())
+            .open(target)
+            .map_err(|cause| self.error("it cannot be written", cause))
+    }
+
+    /// Gives the file its name: everything has been written.
+    ///
+    /// # Errors
+    /// A disk that is full, or a folder that can no longer be written. What was there before is still there.
+    pub fn finish(self) -> Result<(), OutputError> {
+        let Some(part) = &self.part else { return Ok(()) };
+        File::open(part).and_then(|file| file.sync_all()).map_err(|cause| self.error("writing failed", cause))?;
+        fs::rename(part, &self.target).map_err(|cause| self.error("it could not be given its name", cause))
+    }
+
+    /// Writes the whole contents, and gives the file its name.
+    ///
+    /// # Errors
+    /// A disk that is full, or a file that can no longer be written. What was there before is still there.
+    pub fn write(self, contents: &[u8]) -> Result<(), OutputError> {
+        let mut file = self.open()?;
+        file.write_all(contents).map_err(|cause| self.error("writing failed", cause))?;
+        drop(file);
+        self.finish()
+    }
+
+    /// Removes what this process is writing and has not finished: for a process that is about to end in the middle.
+    pub fn remove_unfinished() {
+        for part in lock(&UNFINISHED).drain(..) {
+            let _ = fs::remove_file(part);
+        }
+    }
+
+    fn error(&self, what: &'static str, cause: io::Error) -> OutputError {
+        OutputError { path: self.path.clone(), cause, what }
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            // Renamed if it is whole; otherwise nothing of it is of use.
+            let _ = fs::remove_file(part);
+            lock(&UNFINISHED).retain(|other| other != part);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_socket(file: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_socket(&file.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_socket(_file: &fs::Metadata) -> bool {
+    false
+}
+
+/// The path behind all symbolic links at the end of `path`, whether there is a file or not.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if !fs::symlink_metadata(&path).is_ok_and(|there| there.is_symlink()) {
+            return Ok(path);
+        }
+        let named = fs::read_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(named);
+    }
+    Err(io::Error::other("its symbolic links go in a circle"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of one test's own.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("ambulator-output-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_missing_folder_is_refused_before_any_work() {
+        let error = OutputFile::prepare(Path::new("/nowhere/at/all.json")).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/at/all.json"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let file = OutputFile::prepare(Path::new("/dev/full")).unwrap();
+        let error = file.write(b"{}").unwrap_err();
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_written_leaves_nothing_behind_and_what_was_there_stays() {
+        let folder = folder("unwritten");
+        let path = folder.join("out.json");
+        OutputFile::prepare(&path).unwrap().write(b"first").unwrap();
+        drop(OutputFile::prepare(&path).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_and_what_they_name_is_replaced() {
+        use std::os::unix::fs::symlink;
+        let folder = folder("links");
+        fs::create_dir_all(folder.join("below")).unwrap();
+        let (real, link, second) = (folder.join("below/real"), folder.join("link"), folder.join("second"));
+        // The file that a link names need not be there yet.
+        symlink("below/real", &link).unwrap();
+        symlink(&link, &second).unwrap();
+        for contents in ["first", "another"] {
+            OutputFile::prepare(&second).unwrap().write(contents.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&real).unwrap(), contents);
+        }
+        assert!(
+            fs::symlink_metadata(&link).unwrap().is_symlink() && fs::symlink_metadata(&second).unwrap().is_symlink()
+        );
+        symlink("circle", folder.join("circle")).unwrap();
+        assert!(OutputFile::prepare(&folder.join("circle")).unwrap_err().to_string().contains("circle"));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "nothing else is left");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_written_to_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = folder("device");
+        let link = folder.join("null");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        OutputFile::prepare(&link).unwrap().write(b"gone").unwrap();
+        assert!(fs::metadata(&link).unwrap().file_type().is_char_device());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

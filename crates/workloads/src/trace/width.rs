@@ -1,0 +1,99 @@
+//! Addresses of formats that do not state a width, fitted into the width that is kept.
+
+/// Most bits that a virtual address has.
+const MOST_BITS: u8 = 57;
+
+/// Keeps the lower bits of addresses and counts what is lost by that.
+#[derive(Debug)]
+pub(super) struct Width {
+    bits: u8,
+    mask: u64,
+    /// Addresses that had bits beyond the width.
+    cut: u64,
+    /// Accesses that went on beyond the last address.
+    clipped: u64,
+}
+
+impl Width {
+    pub(super) fn new(bits: u8) -> Width {
+        Width { bits, mask: (1 << bits) - 1, cut: 0, clipped: 0 }
+    }
+
+    /// The address within the width. An address of the kernel's half has all bits above the width equal to the highest one
+    /// below, and loses nothing.
+    #[inline]
+    pub(super) fn fit(&mut self, address: u64) -> u64 {
+        let above = address >> self.bits;
+        if above != 0 {
+            let sign_extended = (address as i64) >> (self.bits - 1) == -1;
+            self.cut += u64::from(!sign_extended);
+        }
+        address & self.mask
+    }
+
+    /// How many of the bytes from `address`, which is within the width, are within it too.
+    #[inline]
+    pub(super) fn clip(&mut self, address: u64, bytes: u64) -> u64 {
+        let room = self.mask - address + 1;
+        self.clipped += u64::from(bytes > room);
+        bytes.min(room)
+    }
+
+    /// What was lost so far, a sentence each.
+    pub(super) fn notes(&self, name: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.cut > 0 {
+            let more = match self.bits {
+                MOST_BITS => String::new(),
+                _ => format!(
+                    "; to keep up to {MOST_BITS} bits, give `--va-bits {MOST_BITS}` to `ambulator trace`, or \
+                     `--program-set va_bits={MOST_BITS}` to `run` and `compare`"
+                ),
+            };
+            notes.push(format!(
+                "{name}: addresses that had bits beyond the lowest {}, which were cut off: {}{more}",
+                self.bits, self.cut
+            ));
+        }
+        if self.clipped > 0 {
+            notes.push(format!(
+                "{name}: accesses that crossed the end of the address space of {} bits, and whose bytes beyond it were left \
+                 out: {}",
+                self.bits, self.clipped
+            ));
+        }
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_lost_is_counted() {
+        let mut width = Width::new(48);
+        for (address, fitted) in [
+            (0x7fff_ffff_ffff, 0x7fff_ffff_ffff),
+            (0xffff_ffff_ffff, 0xffff_ffff_ffff),
+            (0xffff_8000_0000_1000, 0x8000_0000_1000),
+            (u64::MAX, 0xffff_ffff_ffff),
+        ] {
+            assert_eq!(width.fit(address), fitted);
+        }
+        assert_eq!((width.clip(0xffff_ffff_fff8, 8), width.notes("t")), (8, vec![]));
+        // The second looks like the kernel's, but of a wider address space.
+        for address in [0x1_0000_0000_0000, 0xffff_7000_0000_0000, 0x01ff_8000_0000_0000] {
+            width.fit(address);
+        }
+        assert_eq!(width.clip(0xffff_ffff_ffff, 8), 1);
+        let notes = width.notes("t");
+        assert!(notes[0].contains("cut off: 3;") && notes[0].contains("--va-bits 57"), "{notes:?}");
+        assert!(notes[1].ends_with("left out: 1"), "{notes:?}");
+        let mut widest = Width::new(57);
+        assert_eq!(widest.fit(0xff00_7000_0000_0000), 0x100_7000_0000_0000);
+        assert!(widest.notes("t").is_empty());
+        widest.fit(1 << 60);
+        assert!(!widest.notes("t")[0].contains("--va-bits"));
+    }
+}
