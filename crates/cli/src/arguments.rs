@@ -119,7 +119,7 @@ pub struct MachineArguments {
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
     /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a trace file's path; several by
-    /// commas are a mix, one on each core.
+    /// commas are a mix, one on each core; with --cores fewer than there are programs, those of a core take turns.
     #[arg(required_unless_present = "live")]
     pub program: Option<String>,
     /// Capture a program as it runs and feed the simulation with it: `--live -- program arguments`.

@@ -343,6 +343,22 @@ fn a_mix_runs_one_program_on_each_core() {
 }
 
 #[test]
+fn programs_on_one_core_take_turns() {
+    let slice = ["--cores", "1", "--set", "run.time_slice=20k", "--json", "-"];
+    let (out, _) = expect(0, &small(&["compare", "gups,stream", "--designs", "radix,lvm"], &slice));
+    let document: Value = serde_json::from_str(&out).unwrap();
+    for run in document["runs"].as_array().unwrap() {
+        assert_eq!((&run["program"], &run["status"]), (&Value::from("gups|stream"), &Value::from("done")));
+        let instructions = run["simulated_instructions"].as_u64().unwrap();
+        let switches = run["counters"]["core.context_switches"].as_u64().unwrap();
+        assert!(switches.abs_diff(instructions / 20_000) <= 2, "{switches} switches in {instructions} instructions");
+        assert!(run["checked_translations"].as_u64().unwrap() > 0);
+    }
+    let (_, err) = expect(2, &small(&["run", "gups,stream,bfs"], &["--cores", "2"]));
+    assert!(err.contains("3 programs for 2 cores") && err.contains("run.time_slice"), "{err}");
+}
+
+#[test]
 fn show_spec_reads_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("spec.toml");

@@ -144,6 +144,7 @@ impl Machine {
             phase: Phase::Setup,
             timing,
             populate: spec.run.populate,
+            advise_huge: spec.run.advise_huge,
             oracle: spec.run.oracle,
             perfect: spec.mmu.perfect,
             named,

@@ -41,6 +41,8 @@ pub struct Machine {
     pub(crate) timing: bool,
     /// Touches of set-up map pages.
     pub(crate) populate: bool,
+    /// Programs ask for huge pages where they map 2 MiB and more.
+    pub(crate) advise_huge: bool,
     pub(crate) oracle: bool,
     pub(crate) perfect: bool,
     /// The caches are asked for Midgard addresses.

@@ -3,7 +3,7 @@
 use crate::core::{CorePhase, FRONT_END_LINES};
 use crate::machine::{Machine, Phase, stop_of};
 use crate::{Stop, oracle};
-use ambulator_base::{AccessKind, Advice, Cycle, ProcessId, VirtAddr, VmEvent};
+use ambulator_base::{AccessKind, Advice, Cycle, MapKind, PageSize, ProcessId, VirtAddr, VmEvent};
 use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
 use ambulator_os::{LedgerCause, Shootdown};
 
@@ -238,6 +238,13 @@ impl Machine {
                 self.alive(number)?;
                 let process = self.cores[number].process;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
+                if self.advise_huge
+                    && let VmEvent::Map { start, len, kind: MapKind::Anonymous, .. } = *other
+                    && len >= PageSize::SIZE_2M.bytes()
+                {
+                    let ask = VmEvent::Advise { start, len, advice: Advice::Huge };
+                    self.kernel.event(process, &ask).map_err(|e| stop_of(&e))?;
+                }
                 if self.host.is_some() {
                     self.take_released(number)?;
                     self.back_guest(number, other)?;

@@ -373,3 +373,14 @@ fn a_run_shorter_than_an_epoch_samples_its_caches_at_the_end() {
     let done = run("radix", &[], &scattered(false));
     assert!(done.simulated_instructions < 1_000_000 && done.measure("l2_translation_share") > 0.0);
 }
+
+#[test]
+fn programs_that_ask_for_huge_pages_get_them_and_others_do_not() {
+    let mut program = Scripted::new(8 << 20);
+    program.begin();
+    for page in 0..2048 {
+        program.store(DATA + page * 4096);
+    }
+    let huge = |settings: &[&str]| counter(&run("thp-madvise", settings, &program), "kernel.faults_2m");
+    assert_eq!((huge(&[]), huge(&["run.advise_huge=true"])), (0, 4));
+}

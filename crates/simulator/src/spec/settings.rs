@@ -340,6 +340,10 @@ pub struct RunSpec {
     /// takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
     pub populate: bool,
+    /// Whether programs ask for huge pages (`MADV_HUGEPAGE`) wherever they map 2 MiB and more, as glibc does with its tunable
+    /// `glibc.malloc.hugetlb=1`. It is what `kernel.page_size_policy = "madvise"` waits for; captured programs bring advice of their own.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: programs as they come do not ask"))]
+    pub advise_huge: bool,
     /// Whether time is simulated.
     #[schemars(extend("x-unit" = "choice"))]
     pub mode: RunMode,
@@ -366,6 +370,7 @@ impl Default for RunSpec {
             instructions: 20_000_000,
             warmup: 2_000_000,
             populate: true,
+            advise_huge: false,
             mode: RunMode::Timing,
             oracle: true,
             census: false,
