@@ -468,7 +468,10 @@ impl Mmu {
 
     /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they are.
     pub fn walk_untimed(&mut self, va: VirtAddr, port: &mut dyn MemoryPort) -> Walk {
-        self.walker.walk(va, AccessKind::Load, Cycle(0), port)
+        match &mut self.host {
+            Some(host) => host.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
+            None => self.walker.walk(va, AccessKind::Load, Cycle(0), port),
+        }
     }
 
     /// A shootdown, INVLPG or flush.

@@ -18,23 +18,40 @@ pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKin
         }
 }
 
+/// What a walk read.
+pub(crate) struct Step {
+    /// Where: in the machine's memory.
+    at: PhysAddr,
+    /// Where the guest has it, in a virtual machine's own table.
+    guest: Option<PhysAddr>,
+    value: u64,
+}
+
 /// A port that notes what a walk read and changes nothing: for telling the steps of a walk that went wrong.
 pub(crate) struct Recorder<'a> {
     pub memory: &'a PhysicalMemory,
-    pub steps: Vec<(PhysAddr, u64)>,
+    /// The guest's bytes, when nested paging is on.
+    pub guest: Option<&'a PhysicalMemory>,
+    pub steps: Vec<Step>,
+}
+
+impl Recorder<'_> {
+    fn line(&mut self, memory: &PhysicalMemory, read: PhysAddr, at: PhysAddr, guest: Option<PhysAddr>) -> LoadedLine {
+        let words = memory.line(read);
+        self.steps.push(Step { at, guest, value: words[(read.0 as usize / 8) % 8] });
+        LoadedLine { words, ready: Cycle(0), served: Served::L1 }
+    }
 }
 
 impl MemoryPort for Recorder<'_> {
     fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
         let value = self.memory.read(at);
-        self.steps.push((at, value));
+        self.steps.push(Step { at, guest: None, value });
         Loaded { value, ready: now, served: Served::L1 }
     }
 
-    fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
-        let words = self.memory.line(at);
-        self.steps.push((at, words[(at.0 as usize / 8) % 8]));
-        LoadedLine { words, ready: now, served: Served::L1 }
+    fn load_line(&mut self, at: PhysAddr, _now: Cycle) -> LoadedLine {
+        self.line(self.memory, at, at, None)
     }
 
     fn fetch(&mut self, _at: PhysAddr, now: Cycle) -> Cycle {
@@ -42,6 +59,16 @@ impl MemoryPort for Recorder<'_> {
     }
 
     fn update(&mut self, _at: PhysAddr, _bits: u64, _now: Cycle) {}
+
+    fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
+        let value = self.guest.unwrap_or(self.memory).read(guest);
+        self.steps.push(Step { at, guest: Some(guest), value });
+        Loaded { value, ready: now, served: Served::L1 }
+    }
+
+    fn load_line_guest(&mut self, guest: PhysAddr, at: PhysAddr, _now: Cycle) -> LoadedLine {
+        self.line(self.guest.unwrap_or(self.memory), guest, at, Some(guest))
+    }
 }
 
 /// What the kernel's truth says, for a person.
@@ -59,10 +86,11 @@ pub(crate) fn describe(truth: Truth) -> String {
 }
 
 /// The steps of a walk, one a line.
-pub(crate) fn tell_steps(walk: &Walk, steps: &[(PhysAddr, u64)]) -> String {
+pub(crate) fn tell_steps(walk: &Walk, steps: &[Step]) -> String {
     let mut text = String::new();
-    for (at, value) in steps {
-        let _ = writeln!(text, "    read {value:#018x} at {at}");
+    for Step { at, guest, value } in steps {
+        let guest = guest.map_or(String::new(), |guest| format!("guest-physical {guest}, "));
+        let _ = writeln!(text, "    read {value:#018x} at {guest}{at}");
     }
     let _ = write!(text, "    and came to {:?}", walk.outcome);
     text

@@ -89,6 +89,15 @@ fn a_broken_entry_stops_the_run_and_tells_the_steps() {
 }
 
 #[test]
+fn a_guests_broken_entry_stops_the_run_and_tells_the_steps() {
+    let Err(Stop::Failed(message)) = harmed("nested", DATA.offset(4096), redirect_second_page) else {
+        panic!("the wrong frame was used")
+    };
+    assert!(message.contains("the kernel has frame"), "the truth: {message}");
+    assert!(message.matches("at guest-physical 0x").count() > 0 && message.contains("came to Mapped"), "{message}");
+}
+
+#[test]
 fn a_forgotten_shootdown_is_found_at_the_next_use() {
     let failed = harmed("radix", DATA, |machine| {
         let process = machine.cores[0].process;

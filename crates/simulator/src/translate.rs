@@ -175,13 +175,13 @@ impl Machine {
         access: AccessKind,
         truth: Truth,
     ) -> Stop {
-        let steps = if self.host.is_none() {
-            let mut recorder = oracle::Recorder { memory: &self.kernel.memory, steps: Vec::new() };
-            let walk = self.cores[number].mmu.walk_untimed(va, &mut recorder);
-            oracle::tell_steps(&walk, &recorder.steps)
-        } else {
-            "    (steps of nested walks are not told)".into()
+        let (memory, guest) = match &self.host {
+            Some(host) => (&host.kernel.memory, Some(&self.kernel.memory)),
+            None => (&self.kernel.memory, None),
         };
+        let mut recorder = oracle::Recorder { memory, guest, steps: Vec::new() };
+        let walk = self.cores[number].mmu.walk_untimed(va, &mut recorder);
+        let steps = oracle::tell_steps(&walk, &recorder.steps);
         let hardware = match at {
             Some(at) => format!("hardware translated it to {at}"),
             None => "hardware found no page there".into(),
