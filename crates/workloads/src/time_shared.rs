@@ -109,11 +109,8 @@ impl TimeShared {
         }
         for number in 0..self.programs.len() {
             batch.push_event(self.switch(number));
-            loop {
-                let event = match self.programs[number].next()? {
-                    Next::Event(event) => event.clone(),
-                    Next::Record(_) | Next::End => break,
-                };
+            while let Next::Event(event) = self.programs[number].next()? {
+                let event = event.clone();
                 self.programs[number].event_at += 1;
                 if event == VmEvent::RegionBegin {
                     break;
