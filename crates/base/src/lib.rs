@@ -25,4 +25,4 @@ pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, falls_within, mix64, mul_high};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
-pub use source::{Batch, ProgramIdentity, RecordSource, SourceError};
+pub use source::{Batch, ProgramIdentity, RecordSource, SourceError, distinct_notes};

@@ -68,6 +68,17 @@ impl std::fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
+/// The notes of several streams, each sentence once: several cores may run the same trace.
+pub fn distinct_notes(notes: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for note in notes {
+        if !distinct.contains(&note) {
+            distinct.push(note);
+        }
+    }
+    distinct
+}
+
 /// A program as a stream. Deterministic: the same settings and seed give the same stream.
 pub trait RecordSource: Send {
     /// Who this is.

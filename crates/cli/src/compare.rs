@@ -3,7 +3,7 @@
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
 use crate::output::{JsonOutput, print, tell, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_base::RecordSource;
+use ambulator_base::{RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
@@ -29,7 +29,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
         let (arguments, spec) = (arguments.clone(), spec.clone());
         interrupt::given_up_when_stopped(move || open_programs(&arguments, &spec))?
     };
-    let known: Vec<String> = notes_of(&programs);
+    let known = distinct_notes(programs.iter().flat_map(|program| program.notes()));
     known.iter().for_each(|note| warn(note));
     let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     for job in &jobs {
@@ -66,17 +66,6 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
         output.write(&text)?;
     }
     Ok(if all_done { DONE } else { SOME_FAILED })
-}
-
-/// What should be known of the programs, each sentence once: several cores may run the same trace.
-fn notes_of(programs: &[Box<dyn RecordSource>]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for note in programs.iter().flat_map(|program| program.notes()) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
 }
 
 fn show(outcome: &Outcome, took: f64) {

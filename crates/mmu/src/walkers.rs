@@ -71,7 +71,7 @@ impl WalkerPool {
                 return Cycle(at);
             }
             // Until the first of those under way ends; the others have not begun.
-            let ends = rest.iter().position(|walk| walk.start <= at).map_or(0, |first| first);
+            let ends = rest.iter().position(|walk| walk.start <= at).unwrap_or(0);
             at = rest[ends].end;
             rest = &rest[rest.partition_point(|walk| walk.end <= at)..];
         }

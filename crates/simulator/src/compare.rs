@@ -5,7 +5,7 @@ use crate::machine::{Machine, Phase};
 use crate::result::{CounterMeaning, RunResult, Status};
 use crate::spec::Spec;
 use crate::stream::SharedStream;
-use ambulator_base::RecordSource;
+use ambulator_base::{RecordSource, distinct_notes};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,12 +144,7 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     for run in &mut runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
     }
-    let mut notes: Vec<String> = Vec::new();
-    for note in streams.iter().flat_map(|stream| stream.notes()) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
+    let notes = distinct_notes(streams.iter().flat_map(|stream| stream.notes()));
     Ok(Outcome { runs, schema: table.schema, notes })
 }
 

@@ -188,6 +188,10 @@ impl RecordSource for TimeShared {
     fn progress(&self) -> Option<f64> {
         self.programs.iter().filter_map(|program| program.source.progress()).reduce(f64::min)
     }
+
+    fn notes(&self) -> Vec<String> {
+        self.programs.iter().flat_map(|program| program.source.notes()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -205,6 +209,10 @@ mod tests {
     impl RecordSource for Counting {
         fn identity(&self) -> ProgramIdentity {
             ProgramIdentity { name: "counting".into(), footprint: 4096, ..ProgramIdentity::default() }
+        }
+
+        fn notes(&self) -> Vec<String> {
+            vec![format!("counts from {}", self.base)]
         }
 
         fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
@@ -257,6 +265,7 @@ mod tests {
         let then = [(1004, 0), (1005, 1), (1006, 1), (1007, 1), (1008, 0), (1009, 1)];
         assert_eq!(records, [first.as_slice(), &then].concat());
         assert!(!shared.fill(&mut batch).unwrap() || batch.records.is_empty());
+        assert_eq!(shared.notes(), ["counts from 1000", "counts from 2000"]);
         assert_eq!((shared.identity().name.as_str(), shared.identity().footprint), ("counting|counting", 8192));
     }
 }
