@@ -4,7 +4,7 @@
 //! most loads of a walk from an empty walk cache, and host time to map it all.
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
-use ambulator_designs::conformance::TestBed;
+use ambulator_conformance::TestBed;
 use ambulator_designs::{DesignSpec, TableKind, build};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters};

@@ -4,7 +4,7 @@
 //! and walk after a host prefetch, for every table of the registry.
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
-use ambulator_designs::conformance::TestBed;
+use ambulator_conformance::TestBed;
 use ambulator_designs::{DesignSpec, TableKind, build};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters, WalkOutcome};

@@ -4,11 +4,8 @@
 pub mod asap;
 mod catalogue;
 pub mod clustered_tlb;
-pub mod conformance;
 pub mod ecpt;
-pub mod elastic;
 pub mod flattened;
-pub mod frames;
 pub mod hashed;
 pub mod ideal;
 pub mod lvm;
@@ -16,17 +13,16 @@ pub mod me_hpt;
 pub mod midgard;
 pub mod perfect_speculation;
 pub mod pom_tlb;
-pub mod pte;
 pub mod radix;
-pub(crate) mod registry;
+mod registry;
 pub mod revelator;
 pub mod rmm;
 pub mod spec_tlb;
-pub mod tree;
 pub mod utopia;
 
+pub use ambulator_sockets::{Boot, DesignParts};
 pub use catalogue::{DesignInfo, list};
 pub use registry::{
-    Boot, DesignParts, DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind,
-    PlacementSpec, SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested,
+    DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind, PlacementSpec,
+    SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested,
 };

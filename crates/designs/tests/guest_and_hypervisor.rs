@@ -3,7 +3,7 @@
 use ambulator_base::{
     AccessKind, Advice, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
-use ambulator_designs::conformance::TestPort;
+use ambulator_conformance::TestPort;
 use ambulator_designs::revelator::DegreeFilter;
 use ambulator_designs::{DesignSpec, PlacementKind, SpeculationKind, TableSpec, build_nested};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};

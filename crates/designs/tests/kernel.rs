@@ -3,7 +3,7 @@
 use ambulator_base::{
     AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
-use ambulator_designs::conformance::TestPort;
+use ambulator_conformance::TestPort;
 use ambulator_designs::utopia::RestSegSpec;
 use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, SpeculationKind, TableKind, build};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};

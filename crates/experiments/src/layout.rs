@@ -6,7 +6,7 @@
 //! into each of them.
 
 use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
-use ambulator_designs::conformance::TestBed;
+use ambulator_conformance::TestBed;
 use ambulator_designs::{DesignSpec, LookasideKind, TableKind, build};
 use ambulator_os::{Mapping, PteFlags};
 use serde::Serialize;

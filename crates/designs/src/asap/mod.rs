@@ -26,10 +26,10 @@ mod walker;
 pub use reservation::{Asap, AsapTableCounters};
 pub use walker::{AsapCounters, AsapWalker};
 
-use crate::tree::{PwcSpec, Tree, va_bits, validate_levels};
 use ambulator_base::{Asid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_structures::tree::{PwcSpec, Tree, va_bits, validate_levels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
 //! Runs of frames in which a VMA's last two levels of tables lie in the order of their virtual addresses.
 
 use super::AsapSpec;
-use crate::frames;
-use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
 use ambulator_base::{CounterSink, Counters, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
+use ambulator_structures::frames;
+use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
 
 /// log2 of what a table of the last level covers.
 const PL1_SPAN: u32 = 21;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, PhysAddr, Protection, VirtAddr};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{TableRegisters, Walk};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ proptest! {
             scatter,
             ..Options::default()
         };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

@@ -1,9 +1,9 @@
 //! ASAP's hardware half: an ordinary walk that sends prefetches ahead.
 
 use super::AsapSpec;
-use crate::tree::TreeWalker;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_structures::tree::TreeWalker;
 
 ambulator_base::counters! {
     /// What ASAP's prefetches count, beside the counters of the walk itself.

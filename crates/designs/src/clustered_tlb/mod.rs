@@ -16,9 +16,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::pte::Pte;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_structures::pte::Pte;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::conformance::{TestBed, TestPort};
 use ambulator_base::{Page, PhysAddr};
+use ambulator_conformance::{TestBed, TestPort};
 use ambulator_os::PteFlags;
 
 const FLAGS: PteFlags =

@@ -3,13 +3,13 @@
 //! Sources: Skarlatos et al., "Elastic Cuckoo Page Tables", ASPLOS 2020, as ME-HPT (HPCA 2023) describes it in Sec. II-B and
 //! configures it in Table III.
 //!
-//! - The algorithm, resizing included: [`crate::elastic`].
+//! - The algorithm, resizing included: [`ambulator_structures::elastic`].
 //! - What a slot holds: `slot.rs` ([`Cluster`], eight page-table entries with their tag; [`Headers`], 64 section headers).
 //! - The table as bytes in memory, and who gives it memory: `store.rs` ([`CuckooTable`], [`Backing`], [`Contiguous`]).
 //! - OS half: [`CuckooPageTable`] in `table.rs`, [`WalkTables`] in `walk_tables.rs`.
 //! - Hardware half: [`CuckooWalker`] in `walker.rs`.
 //!
-//! Choices, beside those of [`crate::elastic`].
+//! Choices, beside those of [`ambulator_structures::elastic`].
 //! - The table of a page size is made with the first page of that size, so that a process without huge pages pays for none.
 //! - A section header has three bits: a section that is one page has no smaller ones. So a walk table's slot is 32 bytes for 64
 //!   sections: 128 MiB for PMDs, 64 GiB for PUDs.
@@ -33,10 +33,10 @@ pub use table::{CuckooPageTable, CuckooTableCounters, CuckooTableState};
 pub use walk_tables::WalkTables;
 pub use walker::{CuckooWalker, CuckooWalkerCounters};
 
-use crate::elastic::{ElasticSpec, HashKind, MAX_WAYS};
 use ambulator_base::{Asid, FRAME_BYTES, PageSize, ProcessId, VirtAddr};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_structures::elastic::{ElasticSpec, HashKind, MAX_WAYS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

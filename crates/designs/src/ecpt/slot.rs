@@ -1,9 +1,9 @@
 //! What a slot of each table holds.
 
 use super::HEADERS;
-use crate::pte::Pte;
 use ambulator_base::PhysAddr;
 use ambulator_memory::PhysicalMemory;
+use ambulator_structures::pte::Pte;
 
 /// A kind of slot: some words in memory that are empty, or belong to a key.
 pub trait Slot {

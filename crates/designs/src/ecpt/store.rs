@@ -1,13 +1,13 @@
 //! An elastic cuckoo table in simulated memory.
 
 use super::slot::Slot;
-use crate::elastic::{
-    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, Refused, Resize, Room, Side, Way, hashes,
-};
-use crate::frames;
 use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
+use ambulator_structures::elastic::{
+    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, Refused, Resize, Room, Side, Way, hashes,
+};
+use ambulator_structures::frames;
 
 /// The memory of one table of one way: blocks ("chunks", ME-HPT Sec. IV-A) of one size, anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use super::slot::{Cluster, Header};
 use super::store::{Backing, Context, CuckooTable};
 use super::walk_tables::{PMD, PUD, WalkTables};
 use super::{EcptSpec, SIZES, key_of};
-use crate::elastic::{ElasticCounters, MAX_WAYS};
-use crate::pte::Pte;
 use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
+use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};
+use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
     /// What the OS half of an elastic cuckoo page table counts, for one page size.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Counters, Cycle, Page, Pfn, Protection, Random};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{TableRegisters, Walk, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ proptest! {
             ecpt.initial_bytes = 4096;
         }
         let options = Options { seed, ops: 800, resizes_on_failure: true, ..Options::default() };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }
@@ -203,7 +203,7 @@ pub(crate) fn waves<B: Backing>(
             assert_eq!(table.unmap(mapping.page, &mut bed.os()), Some(mapping));
         }
         let (least, most) = SIZES.iter().enumerate().fold((true, true), |(least, most), (size, _)| {
-            let sizes = table.table(size).elastic.ways().iter().map(crate::elastic::Way::target);
+            let sizes = table.table(size).elastic.ways().iter().map(ambulator_structures::elastic::Way::target);
             let (a, b) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
             (least && b <= 2 * a, most && b <= 1 << 20)
         });
@@ -218,7 +218,8 @@ pub(crate) fn waves<B: Backing>(
                 let walk = walker.walk(va, AccessKind::Fetch, Cycle(operation << 20), &mut port);
                 assert!(walk.accesses <= 3 * 3 + 4, "more than a probe a way");
                 let found = WalkOutcome::Mapped(
-                    crate::pte::Pte::leaf(mapping.frame, mapping.flags, false).translation(mapping.page.size),
+                    ambulator_structures::pte::Pte::leaf(mapping.frame, mapping.flags, false)
+                        .translation(mapping.page.size),
                 );
                 assert_eq!(walk.outcome, found, "{va}");
                 table.set_flags(mapping.page, mapping.flags, &mut bed.os());
@@ -243,14 +244,14 @@ fn keys_lie_in_bits_that_the_architecture_does_not_use() {
     let key = (1 << 42) - 1 - 0x1234_5678;
     let mut words = Cluster::of_key(key);
     assert_eq!(Cluster::key(&words), None, "nothing is present");
-    let pte = crate::pte::Pte::leaf(Pfn((1 << 34) - 1), PteFlags::user(Protection::READ_WRITE), true);
+    let pte = ambulator_structures::pte::Pte::leaf(Pfn((1 << 34) - 1), PteFlags::user(Protection::READ_WRITE), true);
     words[5] = Cluster::with_entry(words[5], pte);
     assert_eq!(
         (Cluster::key(&words), Cluster::entry(&words, 5), Cluster::entry(&words, 4)),
         (Some(key), Some(pte), None)
     );
     assert!(Cluster::is_of(&words, key) && !Cluster::is_of(&words, key ^ 1 << 41));
-    let hardware = crate::pte::Pte::FRAME | 0xfff | crate::pte::Pte::NO_EXECUTE;
+    let hardware = ambulator_structures::pte::Pte::FRAME | 0xfff | ambulator_structures::pte::Pte::NO_EXECUTE;
     assert!(Cluster::of_key(u64::MAX).iter().all(|word| word & hardware == 0));
 }
 

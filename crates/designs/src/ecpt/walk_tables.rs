@@ -3,10 +3,10 @@
 use super::slot::{Header, Headers};
 use super::store::{Context, Contiguous, CuckooTable};
 use super::{CWT_SECTION_SHIFTS, EcptSpec, HEADERS};
-use crate::elastic::ElasticSpec;
 use ambulator_base::VirtAddr;
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
+use ambulator_structures::elastic::ElasticSpec;
 
 /// The walk table for PMDs: sections of 2 MiB.
 pub const PMD: usize = 0;

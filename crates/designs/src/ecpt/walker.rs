@@ -4,10 +4,10 @@ use super::slot::{Cluster, Header, Headers, Slot};
 use super::store::View;
 use super::walk_tables::{PMD, PUD, section_of};
 use super::{EcptSpec, SIZES, key_of};
-use crate::elastic::{HashKind, hashes};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_structures::elastic::{HashKind, hashes};
 
 ambulator_base::counters! {
     /// What a walker of elastic cuckoo page tables counts.

@@ -20,13 +20,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::frames;
-use crate::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
-};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{Footprint, MapError, PageTable, TableContext, TableFactory};
+use ambulator_structures::frames;
+use ambulator_structures::tree::{
+    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

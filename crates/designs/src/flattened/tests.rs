@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Cycle, Page, Pfn, Protection, VirtAddr};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{TableRegisters, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
@@ -147,7 +147,7 @@ proptest! {
             copied_entries: true,
             ..Options::default()
         };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 
@@ -157,7 +157,7 @@ proptest! {
         spec.page_table.kind = TableKind::Flattened;
         // Room for a handful of merged nodes, not for all.
         let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

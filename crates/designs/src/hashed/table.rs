@@ -1,11 +1,11 @@
 //! The OS half: what the kernel calls.
 
 use super::{EMPTY, HashedSpec, LINE_SLOTS, Lines, REMOVED, SIZES, SLOT_BYTES, Seen, search, tag};
-use crate::frames;
-use crate::pte::Pte;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
+use ambulator_structures::frames;
+use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
     /// What the OS half of hashed page tables counts.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Counters, Cycle, Page, Pfn, Protection};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{TableRegisters, Walk, WalkOutcome};
 use ambulator_os::{LedgerCause, Mapping, PteFlags};
 use proptest::prelude::*;
@@ -150,7 +150,7 @@ proptest! {
         let scatter = scatter.then_some(9);
         // Nine tenths full, a search of three sizes goes on for long.
         let options = Options { seed, ops: 800, scatter, max_loads: 256, ..Options::default() };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

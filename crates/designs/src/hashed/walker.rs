@@ -1,9 +1,9 @@
 //! The hardware half: what a core does on a TLB miss.
 
 use super::{HashedSpec, Lines, SIZES, SLOT_BYTES, Seen, search, tag};
-use crate::pte::Pte;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
     /// What a walker of hashed page tables counts.

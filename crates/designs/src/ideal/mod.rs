@@ -11,12 +11,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::pte::Pte;
-use crate::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
+use ambulator_structures::pte::Pte;
+use ambulator_structures::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{PageSize, Protection};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use proptest::prelude::*;
 
 fn mapping(va: u64, size: PageSize) -> Mapping {
@@ -77,7 +77,7 @@ proptest! {
             max_loads: 1,
             ..Options::default()
         };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

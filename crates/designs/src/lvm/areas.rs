@@ -169,7 +169,7 @@ fn fill(keys: &mut Vec<Run>, from: u64, to: u64, order: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pte::Pte;
+    use ambulator_structures::pte::Pte;
 
     fn run(page: u64, order: u32, count: u64) -> Run {
         Run { page, order, count }

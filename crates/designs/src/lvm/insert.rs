@@ -4,9 +4,9 @@ use super::build::based;
 use super::node::{FRACTION, Node, entry};
 use super::table::{Found, Held, LvmTable, Segment, Table};
 use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
-use crate::pte::Pte;
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, TableContext, TableLock};
+use ambulator_structures::pte::Pte;
 
 impl LvmTable {
     /// Trains a leaf anew with one page more. False if that gives no leaf that keeps the bounds.

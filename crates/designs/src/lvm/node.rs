@@ -1,7 +1,7 @@
 //! What the bytes say: models of the index, and entries of gapped page tables.
 
-use crate::pte::Pte;
 use ambulator_base::PageSize;
+use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).
 pub const FRACTION: u32 = 20;

@@ -1,8 +1,8 @@
 //! Memory of an index: gapped tables of any size, and the arrays of nodes.
 
-use crate::frames;
 use ambulator_base::{FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr};
 use ambulator_os::{Footprint, TableContext};
+use ambulator_structures::frames;
 use std::collections::BTreeMap;
 
 /// Where tables lie: whole frames for those of a frame and more, lines of shared frames for smaller ones.

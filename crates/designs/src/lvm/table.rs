@@ -5,10 +5,10 @@ use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, si
 use super::store::Store;
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec};
-use crate::pte::Pte;
 use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
+use ambulator_structures::pte::Pte;
 use std::collections::BTreeMap;
 
 ambulator_base::counters! {

@@ -1,8 +1,8 @@
 use super::train::least_slope;
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{AccessKind, Counters, Cycle, Page, PageSize, Pfn, Random, VirtAddr};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{Invalidation, TableRegisters, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
@@ -104,7 +104,7 @@ proptest! {
             spec.page_table.lvm.max_table_bytes = 65536;
         }
         let options = Options { seed, ops: 800, ..Options::default() };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 

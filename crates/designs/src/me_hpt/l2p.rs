@@ -2,9 +2,9 @@
 
 use super::MeHptSpec;
 use crate::ecpt::{Backing, Contiguous, Parts, SIZES, Space};
-use crate::elastic::{MAX_WAYS, Room, Side};
 use ambulator_base::{CounterSink, Counters};
 use ambulator_os::MapError;
+use ambulator_structures::elastic::{MAX_WAYS, Room, Side};
 
 ambulator_base::counters! {
     /// What the L2P table of a process has seen.

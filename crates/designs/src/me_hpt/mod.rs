@@ -3,10 +3,10 @@
 //! Source: Stojkovic et al., "Memory-Efficient Hashed Page Tables", HPCA 2023.
 //!
 //! - Sec. IV-A and V-A, the L2P table and how its subtables steal from one another; Sec. IV-B and V-B, chunk sizes: `l2p.rs` ([`L2p`]).
-//! - Sec. IV-C and IV-D, resizing in place and way by way: [`crate::elastic`].
+//! - Sec. IV-C and IV-D, resizing in place and way by way: [`ambulator_structures::elastic`].
 //! - What it has in common with ECPT (Sec. II-B): [`crate::ecpt`]: slots, walk tables, both halves.
 //! - Sec. V-D, hiding the L2P table's latency: [`CuckooWalker::new`](crate::ecpt::CuckooWalker::new).
-//! - Sec. VIII, other uses: [`ElasticMap`](crate::elastic::ElasticMap).
+//! - Sec. VIII, other uses: [`ElasticMap`](ambulator_structures::elastic::ElasticMap).
 //!
 //! The four techniques are `l2p`, `dynamic_chunks`, `in_place` and `per_way` of [`MeHptSpec`]; with none of them it is ECPT.
 //!

@@ -1,8 +1,8 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed};
 use crate::ecpt::{Cluster, SIZES};
 use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{Page, PageSize, Pfn, VirtAddr};
+use ambulator_conformance::{Options, TestBed};
 use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
@@ -288,7 +288,7 @@ proptest! {
         me_hpt.cuckoo.initial_bytes = initial_bytes;
         prop_assert_eq!(spec.validate("design"), Vec::<String>::new());
         let options = Options { seed, ops: 800, resizes_on_failure: true, ..Options::default() };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

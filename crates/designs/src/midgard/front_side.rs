@@ -2,10 +2,10 @@
 
 use super::MidgardSpec;
 use super::table::KEY_BITS;
-use crate::rmm::{NodeWords, Range};
 use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
+use ambulator_structures::ranges::{NodeWords, Range};
 
 ambulator_base::counters! {
     /// What the front side counts.

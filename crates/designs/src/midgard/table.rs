@@ -1,10 +1,10 @@
 //! The operating system's half: the VMA table in front of any page table.
 
 use super::MidgardSpace;
-use crate::rmm::{Range, RangeTable};
 use ambulator_base::{CounterSink, FRAME_BYTES, Page, Pfn, VirtAddr, Vpn, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
+use ambulator_structures::ranges::{Range, RangeTable};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{TestBed, TestPort};
 use crate::{DesignSpec, FrontSideKind, TableKind, build};
 use ambulator_base::{Counters, Cycle, Page, PageSize, Pfn, PhysAddr, Random, VirtAddr};
+use ambulator_conformance::{TestBed, TestPort};
 use ambulator_mmu::{FrontSide, Invalidation, MIDGARD, TableRegisters};
 use ambulator_os::{Mapping, PteFlags};
 use std::collections::BTreeMap;

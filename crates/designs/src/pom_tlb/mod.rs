@@ -16,7 +16,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::pte::Pte;
 use ambulator_base::{
     AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, PageSize, PhysAddr, VirtAddr, lock,
 };
@@ -24,6 +23,7 @@ use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters};
 use ambulator_os::PteFlags;
+use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::conformance::{TestBed, TestPort};
 use ambulator_base::{Page, Pfn};
+use ambulator_conformance::{TestBed, TestPort};
 use ambulator_mmu::Translation;
 
 fn rig(spec: &PomSpec) -> (TestBed, PomLookaside) {

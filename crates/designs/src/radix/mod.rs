@@ -16,10 +16,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::tree::{Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels};
 use ambulator_base::{Asid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_structures::tree::{Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, build};
 use ambulator_base::{AccessKind, CounterDef, CounterSink, Cycle, Page, PageSize, Pfn, Protection, VirtAddr};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{Invalidation, TableRegisters, Walk, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
 use proptest::prelude::*;
@@ -304,7 +304,7 @@ proptest! {
             scatter: scatter.map(|order| order + 1),
             ..Options::default()
         };
-        let summary = conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| build(&spec), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

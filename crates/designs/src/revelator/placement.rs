@@ -2,10 +2,10 @@
 
 use super::RevelatorSpec;
 use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success};
-use crate::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, MapError, PageTable, PlaceContext, PlaceRequest, Placement, TableContext, TableFactory};
+use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree};
 use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
@@ -232,10 +232,10 @@ impl Layout for HashedLeaves {
         let kind = if self.of == LeavesOf::Host { Kind::HostLeaf } else { Kind::Leaf };
         let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
             Some(frame) => {
-                crate::frames::taken(frame, 1, footprint, os);
+                ambulator_structures::frames::taken(frame, 1, footprint, os);
                 frame
             }
-            None => crate::frames::allocate(0, footprint, os)?,
+            None => ambulator_structures::frames::allocate(0, footprint, os)?,
         };
         space.set_use(frame, 1, Some(Use { kind, asid: self.asid, va: wanted.va.align_down(PageSize::SIZE_2M) }));
         Some(NodePlace { frame, bits: NODE_BITS })
@@ -243,7 +243,7 @@ impl Layout for HashedLeaves {
 
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         lock(&self.shared).freed(self.of == LeavesOf::Guest, node.frame, node.frames());
-        crate::frames::release(node.frame, node.frames(), footprint, os);
+        ambulator_structures::frames::release(node.frame, node.frames(), footprint, os);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sensitivity to the number of entries in one pass (RMM Fig. 7): at which depth of a least-recently-used stack each look-up finds its range.
 
-use super::node::Range;
 use ambulator_base::{Asid, Vpn};
+use ambulator_structures::ranges::Range;
 
 ambulator_base::counters! {
     /// Look-ups that range TLBs of these sizes would have answered.

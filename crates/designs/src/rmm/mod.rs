@@ -21,8 +21,6 @@
 
 mod curve;
 mod eager;
-mod node;
-mod range_table;
 mod range_tlb;
 mod segment;
 mod table;
@@ -31,8 +29,6 @@ mod tests;
 
 pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
-pub use node::{Node, NodeWords, Range};
-pub use range_table::RangeTable;
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
 pub use segment::{DirectSegment, SegmentCounters};
 pub use table::{RangeTableCounters, RangedTable, RangesNow};

@@ -2,9 +2,9 @@
 
 use super::RmmSpec;
 use super::curve::Curve;
-use super::node::{NodeWords, Range};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_structures::ranges::{NodeWords, Range};
 
 ambulator_base::counters! {
     /// What a range TLB counts.

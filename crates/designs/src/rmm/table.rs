@@ -7,12 +7,12 @@
 //! the accessed and dirty bits from the start (Sec. 6, "Accessed & Dirty bits"): hardware that hits a range sets none.
 
 use super::RmmSpec;
-use super::node::Range;
-use super::range_table::RangeTable;
 use super::segment::registers_of;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
+use ambulator_structures::ranges::Range;
+use ambulator_structures::ranges::RangeTable;
 
 ambulator_base::counters! {
     /// What the software half of ranges counts.

@@ -1,11 +1,12 @@
 //! Ranges beside page tables: always the maximal runs, always what the page table says.
 
 use super::*;
-use crate::conformance::{self, Options, TestBed, TestPort};
 use crate::{DesignSpec, LookasideKind, TableKind, build};
 use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
 use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags};
+use ambulator_structures::ranges::Node;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -141,7 +142,7 @@ proptest! {
             for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {
                 for number in [number, number + pages - 1] {
                     let va = Vpn(number).start();
-                    let found = crate::pte::Pte(0).translation(PageSize::SIZE_4K);
+                    let found = ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K);
                     let in_range = runs(&plain, 8).iter().any(|run| run.0 <= number && number < run.1);
                     let mut port = TestPort::new(&mut bed.memory, 10);
                     let found = ambulator_mmu::Translation { ranged: in_range, ..found };
@@ -175,7 +176,10 @@ fn the_mru_pointer_spares_the_search() {
         let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() });
         tlb.load_registers(Asid(1), &TableRegisters(table.lookaside_registers()));
         let mut port = TestPort::new(&mut bed.memory, 10);
-        let ranged = ambulator_mmu::Translation { ranged: true, ..crate::pte::Pte(0).translation(PageSize::SIZE_4K) };
+        let ranged = ambulator_mmu::Translation {
+            ranged: true,
+            ..ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K)
+        };
         for number in [0, 16, 32, 48] {
             tlb.refill(Vpn(number).start(), &finished(ranged, 1000 * (number + 1)), &mut port);
         }
@@ -248,7 +252,7 @@ fn any_table_with_ranges_beside_it_is_still_a_table() {
             let resizes_on_failure = matches!(kind, TableKind::Ecpt | TableKind::MeHpt);
             let options = Options { ops: 600, copied_entries, resizes_on_failure, ..Options::default() };
             // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
-            let done = conformance::check(|| build(&spec), &options);
+            let done = ambulator_conformance::check(|| build(&spec), &options);
             assert_eq!(done.is_ok(), !eager_bits, "{kind:?}: {done:?}");
         }
     }

@@ -114,7 +114,7 @@ impl LineCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::TestPort;
+    use ambulator_conformance::TestPort;
     use ambulator_memory::PhysicalMemory;
 
     #[test]

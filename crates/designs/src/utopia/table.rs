@@ -2,10 +2,10 @@
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
-use crate::frames;
 use ambulator_base::{CounterSink, FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
+use ambulator_structures::frames;
 use std::sync::{Arc, Mutex};
 
 /// Sets whose lines changed last, as the registers tell them.

@@ -1,10 +1,10 @@
 use super::rows::VALID;
 use super::*;
-use crate::conformance::{TestBed, TestPort};
 use crate::radix::{RadixFactory, RadixSpec};
 use ambulator_base::{
     AccessKind, Advice, Counters, Cycle, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr, VmEvent,
 };
+use ambulator_conformance::{TestBed, TestPort};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_mmu::{FinishedWalk, Lookaside, TableRegisters, Translation};
 use ambulator_os::{CostTable, Kernel, KernelSpec, Mapping, OsError, PageSizePolicy, PteFlags};
@@ -313,7 +313,7 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
     let mut walker = RestSegWalker::new(&spec, Vec::new(), None);
     let at = PhysAddr(0x3008);
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
-    let pte = crate::pte::Pte::leaf(Pfn(77), flags, false);
+    let pte = ambulator_structures::pte::Pte::leaf(Pfn(77), flags, false);
     bed.memory.write(at, pte.0);
     let found: Translation = pte.translation(PageSize::SIZE_4K);
     let va = VirtAddr(0x1000);

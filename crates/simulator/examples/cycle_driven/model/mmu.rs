@@ -2,10 +2,10 @@
 
 use super::events::{Event, Events, Request, Waiter};
 use ambulator_base::{PhysAddr, VirtAddr};
-use ambulator_designs::tree::PwcSpec;
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{L2TlbOrganization, MmuSpec, TlbSpec, WalkEntry};
+use ambulator_structures::tree::PwcSpec;
 use std::collections::{HashMap, VecDeque};
 
 /// Bits of a page-table entry (Intel SDM volume 3, chapter 4).

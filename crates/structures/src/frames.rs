@@ -71,8 +71,8 @@ fn charge(bytes: u64, os: &mut TableContext<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::TestBed;
     use ambulator_base::PhysAddr;
+    use ambulator_conformance::TestBed;
 
     /// Cycles charged for what `take` takes from a memory of 1 GiB.
     fn charged(scatter: bool, take: impl Fn(&mut Footprint, &mut TableContext<'_>)) -> u64 {

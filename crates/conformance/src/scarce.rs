@@ -2,9 +2,9 @@
 
 use super::model::Process;
 use super::{Options, Summary, TestBed};
-use crate::DesignParts;
 use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Protection, Random, VirtAddr};
 use ambulator_os::{Footprint, MapError, Mapping, PteFlags};
+use ambulator_sockets::DesignParts;
 
 /// The least memory that is tried: what the allocator reserves, and 512 KiB.
 const LEAST: u64 = 3 << 19;

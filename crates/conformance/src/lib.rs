@@ -1,7 +1,8 @@
 //! The conformance suite: what every page table must do, whatever it is made of.
 //!
 //! ```
-//! use ambulator_designs::{DesignSpec, build, conformance};
+//! use ambulator_conformance as conformance;
+//! use ambulator_designs::{DesignSpec, build};
 //! let spec = DesignSpec::default();
 //! let options = conformance::Options { ops: 200, ..conformance::Options::default() };
 //! let summary = conformance::check(|| build(&spec), &options).unwrap();
@@ -34,11 +35,8 @@ mod script;
 pub use bed::TestBed;
 pub use port::TestPort;
 
-#[cfg(test)]
-mod tests;
-
-use crate::DesignParts;
 use ambulator_base::PageSize;
+use ambulator_sockets::DesignParts;
 
 /// What to check, and how long.
 #[derive(Clone, Debug)]

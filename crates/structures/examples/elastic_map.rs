@@ -1,10 +1,10 @@
-//! An index that never stops to resize: `cargo run --release -p ambulator-designs --example elastic_map [KEYS]`.
+//! An index that never stops to resize: `cargo run --release -p ambulator-structures --example elastic_map [KEYS]`.
 //!
 //! Inserts that many keys (16 million if none are said) into an [`ElasticMap`] and into the standard library's map, and prints the host's
 //! time for all, for the slowest single insertion, and what the map has done. The standard map stops to copy everything whenever it grows;
 //! the elastic one moves two slots with each insertion, in place, one way at a time (ME-HPT Sec. IV and VIII).
 
-use ambulator_designs::elastic::ElasticMap;
+use ambulator_structures::elastic::ElasticMap;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -342,7 +342,7 @@ impl RangeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::TestBed;
+    use ambulator_conformance::TestBed;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

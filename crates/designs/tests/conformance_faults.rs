@@ -1,11 +1,12 @@
 //! The suite must fail tables that are wrong: each fault here is one that it has to find.
 
-use super::{Options, check};
-use crate::{DesignParts, DesignSpec, build};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
+use ambulator_conformance::{Options, check};
+use ambulator_designs::{DesignSpec, build};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
+use ambulator_sockets::DesignParts;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -173,7 +174,7 @@ impl MemoryPort for Meddling<'_> {
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
-        use crate::pte::Pte;
+        use ambulator_structures::pte::Pte;
         let bits = match self.1 {
             Fault::NoDirtyBit => bits & !Pte::DIRTY,
             Fault::LoadsMakeDirty => bits | Pte::DIRTY,
@@ -202,7 +203,7 @@ impl Walker for Hardware {
                 _ => {}
             },
             outcome if self.1 == Fault::FindsWhatIsNot => {
-                *outcome = WalkOutcome::Mapped(crate::pte::Pte(1).translation(PageSize::SIZE_4K));
+                *outcome = WalkOutcome::Mapped(ambulator_structures::pte::Pte(1).translation(PageSize::SIZE_4K));
             }
             _ => {}
         }

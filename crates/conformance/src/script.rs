@@ -2,10 +2,10 @@
 
 use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
-use crate::{DesignParts, registry::NewWalker};
 use ambulator_base::{AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, Random, VirtAddr};
 use ambulator_mmu::Invalidation;
 use ambulator_os::{MapError, Mapping, PteFlags, TableFactory};
+use ambulator_sockets::{DesignParts, NewWalker};
 use std::collections::VecDeque;
 
 const CORES: usize = 2;

@@ -108,7 +108,7 @@ impl Layout for Plain {
 /// to another node. In the last level PS means a 2 MiB page whose entry is repeated over the 512 entries that it covers,
 /// which only nodes of merged levels have.
 #[inline(always)]
-pub(crate) fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
+pub fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
     match (shift, pte.large()) {
         (12, false) => Some(PageSize::SIZE_4K),
         (12, true) => Some(PageSize::SIZE_2M),
@@ -118,7 +118,7 @@ pub(crate) fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
 }
 
 /// A spec's number of levels, in a sentence if it is not one that x86-64 has.
-pub(crate) fn validate_levels(levels: u32, at: &str) -> Option<String> {
+pub fn validate_levels(levels: u32, at: &str) -> Option<String> {
     (!matches!(levels, 4 | 5)).then(|| {
         format!(
             "`{at}.levels` is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)"
@@ -127,6 +127,6 @@ pub(crate) fn validate_levels(levels: u32, at: &str) -> Option<String> {
 }
 
 /// Bits of a virtual address that a table of so many levels translates.
-pub(crate) fn va_bits(levels: u32) -> u32 {
+pub fn va_bits(levels: u32) -> u32 {
     12 + 9 * levels
 }
