@@ -4,6 +4,7 @@
 mod back_side;
 mod core_port;
 mod levels;
+mod lookaside_pair;
 mod nested;
 mod pipeline;
 mod port;
@@ -11,10 +12,12 @@ mod recent;
 mod socket;
 mod spec;
 mod tlb;
+mod walk_cache_spec;
 mod walkers;
 
 pub use back_side::{FrontSide, MIDGARD};
 pub use core_port::{CorePort, WalkTraffic};
+pub use lookaside_pair::LookasidePair;
 pub use nested::{HostStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
@@ -24,4 +27,5 @@ pub use socket::{
 };
 pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Tlb, TlbEntry};
+pub use walk_cache_spec::PwcSpec;
 pub use walkers::WalkerPool;

@@ -1,5 +1,6 @@
 //! Settings of the memory-management unit.
 
+use crate::PwcSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -171,6 +172,12 @@ pub struct MmuSpec {
     /// The cache level that walk accesses enter at.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 7.2: L2, with L1 as a study"))]
     pub walk_entry: WalkEntry,
+    /// Bits of a virtual address: 48 (page tables of four levels, where they have levels) or 57 (five).
+    #[schemars(extend("x-unit" = "count", "x-source" = "Intel SDM volume 3, chapter 4"))]
+    pub va_bits: u32,
+    /// The page-walk caches of tables that are trees.
+    #[schemars(extend("x-unit" = "group"))]
+    pub pwc: PwcSpec,
     /// Every translation is there at once and costs nothing: the perfect TLB that papers compare with.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 7 (P-TLB)"))]
     pub perfect: bool,
@@ -188,6 +195,8 @@ impl Default for MmuSpec {
             l2_tlb: L2TlbSpec::default(),
             walkers: 4,
             walk_entry: WalkEntry::L2,
+            va_bits: 48,
+            pwc: PwcSpec::default(),
             perfect: false,
         }
     }

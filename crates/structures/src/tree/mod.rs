@@ -11,7 +11,7 @@ mod walk_cache;
 mod walker;
 
 pub use table::{Terminal, Tree};
-pub use walk_cache::{PwcSpec, WalkCaches};
+pub use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters};
 
 use crate::pte::Pte;
@@ -117,16 +117,41 @@ pub fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
     }
 }
 
-/// A spec's number of levels, in a sentence if it is not one that x86-64 has.
-pub fn validate_levels(levels: u32, at: &str) -> Option<String> {
-    (!matches!(levels, 4 | 5)).then(|| {
-        format!(
-            "`{at}.levels` is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)"
-        )
-    })
-}
+impl Layout for Box<dyn Layout> {
+    fn allocate(
+        &mut self,
+        wanted: NodeWanted,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Option<NodePlace> {
+        (**self).allocate(wanted, footprint, os)
+    }
 
-/// Bits of a virtual address that a table of so many levels translates.
-pub fn va_bits(levels: u32) -> u32 {
-    12 + 9 * levels
+    fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).release(node, footprint, os);
+    }
+
+    fn vma_added(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).vma_added(start, len, footprint, os);
+    }
+
+    fn vma_removed(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).vma_removed(start, len, footprint, os);
+    }
+
+    fn destroy(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+        (**self).destroy(footprint, os);
+    }
+
+    fn registers(&self, registers: &mut Vec<u64>) {
+        (**self).registers(registers);
+    }
+
+    fn generation(&self) -> u64 {
+        (**self).generation()
+    }
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        (**self).report(prefix, sink);
+    }
 }

@@ -1,0 +1,321 @@
+//! All designs that there are: what can be chosen, what is wrong with a choice, and how it is built.
+
+use crate::spec::SECOND_LOOKASIDE;
+use crate::{
+    Choice, Descriptor, DesignParts, DesignSettings, DesignSpec, HypervisorParts, NewLookaside, NewNodes, Parts, Site,
+    Socket, Stage,
+};
+use ambulator_base::Invalid;
+use ambulator_mmu::{Lookaside, LookasidePair, PwcSpec};
+use ambulator_os::BuddyPlacement;
+use serde_json::Map;
+use std::fmt;
+
+/// Why a design cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegisterError {
+    /// The name is no lower-case word, or words joined with `-`.
+    Name(&'static str),
+    /// Another design has this name, or a name with the same key.
+    Taken(&'static str),
+    /// It fills no socket.
+    FillsNothing(&'static str),
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegisterError::Name(name) => write!(
+                f,
+                "`{name}` is not a design's name: write lower-case letters and digits, words joined with `-`, such as `my-table`"
+            ),
+            RegisterError::Taken(name) => write!(f, "there is a design `{name}` already: give this one another name"),
+            RegisterError::FillsNothing(name) => {
+                write!(f, "the design `{name}` fills no socket: say which with `Descriptor::fills`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+
+/// Designs by name, in the order in which they were entered.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    designs: Vec<Descriptor>,
+}
+
+impl Catalogue {
+    /// Enters a design.
+    ///
+    /// # Errors
+    /// A name that specs cannot write, that another design has, or a design that fills no socket.
+    pub fn register(&mut self, design: Descriptor) -> Result<(), RegisterError> {
+        let name = design.name;
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            return Err(RegisterError::Name(name));
+        }
+        let empty = Socket::ALL.into_iter().any(|socket| socket.empty() == Some(name));
+        if empty || self.designs.iter().any(|other| other.group() == design.group()) {
+            return Err(RegisterError::Taken(name));
+        }
+        if design.fills.is_empty() {
+            return Err(RegisterError::FillsNothing(name));
+        }
+        self.designs.push(design);
+        Ok(())
+    }
+
+    /// Every design.
+    pub fn designs(&self) -> &[Descriptor] {
+        &self.designs
+    }
+
+    /// The design of that name.
+    pub fn find(&self, name: &str) -> Option<&Descriptor> {
+        self.designs.iter().find(|design| design.name == name)
+    }
+
+    /// The designs that fill a socket.
+    pub fn filling(&self, socket: Socket) -> impl Iterator<Item = &Descriptor> {
+        self.designs.iter().filter(move |design| design.fills.iter().any(|fill| fill.socket == socket))
+    }
+
+    /// The page table that was entered first, and nothing else.
+    pub fn default_spec(&self) -> DesignSpec {
+        DesignSpec::with_table(self.filling(Socket::PageTable).next().map_or("", |design| design.name))
+    }
+
+    /// The settings of all designs with their defaults; designs without settings have no group.
+    pub fn default_settings(&self) -> DesignSettings {
+        let with = self.designs.iter().filter(|design| design.has_settings());
+        DesignSettings(with.map(|design| (design.group(), design.default.clone())).collect::<Map<_, _>>())
+    }
+
+    /// The designs that a spec puts into sockets, each once, in the order of the sockets.
+    pub fn chosen<'a>(&'a self, spec: &DesignSpec) -> Vec<&'a Descriptor> {
+        let mut chosen: Vec<&Descriptor> = Vec::new();
+        for (_, _, name) in spec.entries() {
+            if let Some(design) = self.find(name)
+                && !chosen.iter().any(|other| other.name == design.name)
+            {
+                chosen.push(design);
+            }
+        }
+        chosen
+    }
+
+    /// That page table and nothing else, with default settings, on a machine of 48-bit virtual addresses.
+    pub fn choice(&self, page_table: &str) -> Choice {
+        Choice {
+            design: DesignSpec::with_table(page_table),
+            settings: self.default_settings(),
+            va_bits: 48,
+            pwc: PwcSpec::default(),
+            hypervisor_table: None,
+        }
+    }
+
+    /// What is wrong with a choice of designs and their settings; nothing when it can be built. `at` is the key of the
+    /// sockets; groups of settings have keys of their own.
+    pub fn validate(&self, at: &str, choice: &Choice) -> Vec<Invalid> {
+        let Choice { design: spec, settings, .. } = choice;
+        let mut wrong = Vec::new();
+        // Settings of idle designs count too: they are what the next person switches to.
+        for design in self.designs.iter().filter(|design| design.has_settings()) {
+            let group = design.group();
+            match settings.0.get(&group) {
+                Some(value) => wrong.extend((design.check)(value, &group, None)),
+                None => wrong.push(Invalid::new(&group, format!(": the settings of `{}` are missing", design.name))),
+            }
+        }
+        for (key, socket, name) in spec.entries() {
+            let fills = self.filling(socket).any(|design| design.name == name);
+            if !fills && socket.empty() != Some(name) {
+                let known: Vec<&str> =
+                    socket.empty().into_iter().chain(self.filling(socket).map(|design| design.name)).collect();
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is \"{name}\", and there are: {}", known.join(", ")),
+                ));
+            }
+        }
+        if !wrong.is_empty() {
+            return wrong;
+        }
+        let nested = choice.hypervisor_table.as_deref();
+        if let Some(table) = nested.filter(|table| !self.filling(Socket::PageTable).any(|design| design.name == *table))
+        {
+            wrong.push(Invalid::new(
+                "virtualization.hypervisor_table",
+                format!("is \"{table}\", which is not a page table"),
+            ));
+            return wrong;
+        }
+        wrong.extend(self.validate_sockets(at, spec, nested.is_some()));
+        let stage = nested.map_or(Stage::Native, |table| self.guest_stage(table));
+        for design in self.chosen(spec).into_iter().filter(|design| design.has_settings()) {
+            let group = design.group();
+            let site = self.site(choice, spec, stage);
+            let value = settings.0.get(&group);
+            wrong.extend(value.map(|value| (design.check)(value, &group, Some(&site))).into_iter().flatten());
+        }
+        wrong
+    }
+
+    /// What designs that are there need of one another.
+    fn validate_sockets(&self, at: &str, spec: &DesignSpec, nested: bool) -> Vec<Invalid> {
+        let mut wrong = Vec::new();
+        let none = Socket::Lookaside.empty().unwrap_or_default();
+        if spec.second_lookaside != none && (spec.lookaside == none || spec.lookaside == spec.second_lookaside) {
+            let key = format!("{at}.{SECOND_LOOKASIDE}");
+            let message = format!(
+                "is \"{}\", and `{at}.lookaside` is \"{}\": name two different ones",
+                spec.second_lookaside, spec.lookaside
+            );
+            wrong.push(Invalid::new(key, message).and(format!("{at}.lookaside")));
+        }
+        if spec.front_side != none {
+            for (key, socket, name) in spec.entries() {
+                if matches!(socket, Socket::Lookaside | Socket::Speculation) && name != none {
+                    let message = format!(
+                        "is \"{}\": there is no L2 TLB before the caches that `{at}.{key}`, \"{name}\", could stand by; leave one \
+                         of them at \"{none}\"",
+                        spec.front_side
+                    );
+                    wrong.push(Invalid::new(format!("{at}.front_side"), message).and(format!("{at}.{key}")));
+                }
+            }
+        }
+        for design in self.chosen(spec) {
+            let group = design.name;
+            if design.together {
+                let holds = |socket| spec.holds(socket, group);
+                let (full, empty): (Vec<Socket>, Vec<Socket>) =
+                    design.fills.iter().map(|fill| fill.socket).partition(|socket| holds(*socket));
+                if let (Some(full), Some(empty)) = (full.first(), empty.first()) {
+                    let message =
+                        format!("is \"{}\", and \"{group}\" needs it too: it is in `{at}.{full}`", spec.of(*empty));
+                    wrong.push(Invalid::new(format!("{at}.{empty}"), message).and(format!("{at}.{full}")));
+                }
+            }
+            if let Some(why) = design.native_only.filter(|_| nested) {
+                let key = spec.entries().into_iter().find(|(_, _, name)| *name == group).map_or("", |(key, ..)| key);
+                let message = format!("is \"{group}\", which cannot run in a virtual machine: {why}");
+                wrong.push(Invalid::new(format!("{at}.{key}"), message).and("virtualization.mode"));
+            }
+        }
+        wrong
+    }
+
+    fn guest_stage(&self, hypervisor_table: &str) -> Stage {
+        let takes = self.find(hypervisor_table).is_some_and(|table| table.takes_nodes);
+        Stage::Guest { hypervisor_takes_nodes: takes }
+    }
+
+    fn site(&self, choice: &Choice, spec: &DesignSpec, stage: Stage) -> Site {
+        Site {
+            va_bits: choice.va_bits,
+            pwc: choice.pwc.clone(),
+            stage,
+            design: spec.clone(),
+            takes_nodes: self.find(&spec.page_table).is_some_and(|table| table.takes_nodes),
+            nodes: None,
+        }
+    }
+
+    /// The parts of a machine's designs. The choice has been validated.
+    pub fn build(&self, choice: &Choice) -> DesignParts {
+        self.build_at(choice, &choice.design, Stage::Native, None).0
+    }
+
+    /// The parts of designs in a virtual machine: the guest's, and those of the hypervisor. The choice has been
+    /// validated, and names the hypervisor's page table.
+    pub fn build_nested(&self, choice: &Choice) -> (DesignParts, DesignParts) {
+        let table = choice.hypervisor_table.as_deref().unwrap_or(&choice.design.page_table);
+        let (guest, handed) = self.build_at(choice, &choice.design, self.guest_stage(table), None);
+        let below = DesignSpec::with_table(table);
+        let (mut hypervisor, _) = self.build_at(choice, &below, Stage::Hypervisor, handed.nodes);
+        // What the guest's designs hand to the hypervisor comes in the place of its own.
+        if let Some(placement) = handed.placement {
+            hypervisor.placement = placement;
+        }
+        (guest, hypervisor)
+    }
+
+    /// Builds each design once. `nodes` are those that come from outside; what goes to a hypervisor comes back.
+    fn build_at(
+        &self,
+        choice: &Choice,
+        spec: &DesignSpec,
+        stage: Stage,
+        mut nodes: Option<NewNodes>,
+    ) -> (DesignParts, HypervisorParts) {
+        let none = serde_json::Value::Object(Map::new());
+        let build = |design: &Descriptor, nodes| {
+            let site = Site { nodes, ..self.site(choice, spec, stage) };
+            (design.build)(choice.settings.0.get(&design.group()).unwrap_or(&none), site)
+        };
+        let mut handed = HypervisorParts::default();
+        let mut built: Vec<(&str, Parts)> = Vec::new();
+        for design in self.chosen(spec).into_iter().filter(|design| design.name != spec.page_table) {
+            let mut parts = build(design, None);
+            nodes = nodes.or(parts.nodes.take());
+            let HypervisorParts { placement, nodes } = std::mem::take(&mut parts.hypervisor);
+            handed.placement = handed.placement.take().or(placement);
+            handed.nodes = handed.nodes.take().or(nodes);
+            built.push((design.name, parts));
+        }
+        let table = self.find(&spec.page_table).expect("the spec was validated: its page table is in the catalogue");
+        let mut of_table = build(table, nodes);
+        let page_table = of_table.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
+        built.push((table.name, of_table));
+
+        let mut take = |name: &str| built.iter_mut().find(|(own, _)| *own == name).map(|(_, parts)| parts);
+        let empty = Socket::Lookaside.empty().unwrap_or_default();
+        let mut lookaside = |name: &str| {
+            let parts = take(name).filter(|_| name != empty)?;
+            Some(parts.lookaside.take().unwrap_or_else(|| broken(name, Socket::Lookaside)))
+        };
+        let new_lookaside =
+            match (lookaside(&spec.lookaside), lookaside(&spec.second_lookaside)) {
+                (Some(mut first), Some(mut second)) => Some(Box::new(move |core| {
+                    Box::new(LookasidePair::new(first(core), second(core))) as Box<dyn Lookaside>
+                }) as NewLookaside),
+                (first, second) => first.or(second),
+            };
+        let new_speculator = take(&spec.speculation)
+            .map(|parts| parts.speculator.take().unwrap_or_else(|| broken(&spec.speculation, Socket::Speculation)));
+        let placement = take(&spec.placement)
+            .map(|parts| parts.placement.take().unwrap_or_else(|| broken(&spec.placement, Socket::Placement)));
+        let new_front_side = take(&spec.front_side)
+            .map(|parts| parts.front_side.take().unwrap_or_else(|| broken(&spec.front_side, Socket::FrontSide)));
+        let mut tables = page_table.factory;
+        // The second lookaside's pages are those that the first leaves to the page table.
+        let order = [&spec.second_lookaside, &spec.lookaside, &spec.front_side];
+        for name in order {
+            if let Some(wrap) = take(name).and_then(|parts| parts.wrap.take()) {
+                tables = wrap(tables);
+            }
+        }
+        let parts = DesignParts {
+            tables,
+            placement: placement.unwrap_or_else(|| Box::new(BuddyPlacement)),
+            new_walker: page_table.new_walker,
+            new_lookaside,
+            new_speculator,
+            new_front_side,
+            boot: built.into_iter().filter_map(|(_, parts)| parts.boot).collect(),
+        };
+        (parts, handed)
+    }
+}
+
+fn broken(name: &str, socket: Socket) -> ! {
+    panic!(
+        "the design `{name}` says that it fills {socket} and builds nothing for it: its descriptor violates an invariant"
+    )
+}

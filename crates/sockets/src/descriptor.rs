@@ -1,0 +1,236 @@
+//! A design's descriptor: the one thing that a design's folder exports.
+
+use crate::{Parts, Settings, Site, Socket};
+use ambulator_base::{Invalid, PageSize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A socket that a design fills.
+#[derive(Clone, Debug)]
+pub struct Fill {
+    /// The socket.
+    pub socket: Socket,
+    /// One line: what the design has there.
+    pub about: &'static str,
+    /// What specs called it before designs had one name each.
+    pub formerly: Option<&'static str>,
+}
+
+/// What the conformance suite holds a page table to, beyond what every table must do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claims {
+    /// Page sizes that it holds, smallest first; 4 KiB must be among them.
+    pub sizes: Vec<PageSize>,
+    /// The most loads that a walk takes.
+    pub max_loads: u32,
+    /// The tables' footprints add up to what the allocator gave. Not for tables that share memory among processes.
+    pub exact_footprint: bool,
+    /// A large page may have several copies of its entry, each with dirty bits of its own.
+    pub copied_entries: bool,
+    /// A map that fails for lack of memory may have brought a resize to its end.
+    pub resizes_on_failure: bool,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Claims {
+            sizes: vec![PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G],
+            max_loads: 64,
+            exact_footprint: true,
+            copied_entries: false,
+            resizes_on_failure: false,
+        }
+    }
+}
+
+/// The settings of a design that has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoSettings {}
+
+impl Settings for NoSettings {}
+
+type Check = Arc<dyn Fn(&Value, &str, Option<&Site>) -> Vec<Invalid> + Send + Sync>;
+type Build = Arc<dyn Fn(&Value, Site) -> Parts + Send + Sync>;
+
+/// A translation design: what it is, what it fills, and how it is built. Everything that knows designs (specs, the
+/// list, explanations, the reference, the build, the conformance suite) reads this and nothing else.
+///
+/// `T` is the type of its settings until [`Descriptor::erase`] makes it one of many.
+#[derive(Clone)]
+pub struct Descriptor<T = NoSettings> {
+    /// Its name, as specs write it: lower case, words joined with `-`.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub about: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// The sockets that it fills.
+    pub fills: Vec<Fill>,
+    /// It is in all sockets that it fills, or in none.
+    pub together: bool,
+    /// Why it cannot run in a virtual machine, if it cannot.
+    pub native_only: Option<&'static str>,
+    /// As a page table: it lets another design place its nodes.
+    pub takes_nodes: bool,
+    /// As a page table: what the conformance suite holds it to.
+    pub claims: Claims,
+    /// Keys that its settings had before, and the keys that they have now; a key that ends in `.` is a group.
+    pub formerly: Vec<(&'static str, &'static str)>,
+    pub(crate) schema: Value,
+    pub(crate) default: Value,
+    pub(crate) check: Check,
+    pub(crate) build: Build,
+    settings: PhantomData<fn() -> T>,
+}
+
+impl Descriptor {
+    /// A design that fills nothing yet and has no settings.
+    pub fn new(name: &'static str, about: &'static str, paper: &'static str) -> Descriptor {
+        Descriptor {
+            name,
+            about,
+            paper,
+            fills: Vec::new(),
+            together: false,
+            native_only: None,
+            takes_nodes: false,
+            claims: Claims::default(),
+            formerly: Vec::new(),
+            schema: Value::Null,
+            default: Value::Object(serde_json::Map::new()),
+            check: Arc::new(|_, _, _| Vec::new()),
+            build: Arc::new(|_, _| Parts::default()),
+            settings: PhantomData,
+        }
+    }
+
+    /// Whether it has settings.
+    pub fn has_settings(&self) -> bool {
+        self.default.as_object().is_some_and(|settings| !settings.is_empty())
+    }
+
+    /// The JSON schema of its settings, and the settings with their defaults.
+    pub fn settings_schema(&self) -> (&Value, &Value) {
+        (&self.schema, &self.default)
+    }
+}
+
+impl<T> Descriptor<T> {
+    /// The key of its settings: the name with `_` for `-`.
+    pub fn group(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// It fills a socket; `about` says in one line with what.
+    #[must_use]
+    pub fn fills(mut self, socket: Socket, about: &'static str) -> Self {
+        self.fills.push(Fill { socket, about, formerly: None });
+        self
+    }
+
+    /// What specs called it in the socket that was stated last.
+    #[must_use]
+    pub fn once_called(mut self, formerly: &'static str) -> Self {
+        if let Some(fill) = self.fills.last_mut() {
+            fill.formerly = Some(formerly);
+        }
+        self
+    }
+
+    /// It must be in all sockets that it fills, or in none.
+    #[must_use]
+    pub fn together(self) -> Self {
+        Descriptor { together: true, ..self }
+    }
+
+    /// It cannot run in a virtual machine.
+    #[must_use]
+    pub fn native_only(self, why: &'static str) -> Self {
+        Descriptor { native_only: Some(why), ..self }
+    }
+
+    /// As a page table, it lets another design place its nodes ([`Site::nodes`]).
+    #[must_use]
+    pub fn takes_nodes(self) -> Self {
+        Descriptor { takes_nodes: true, ..self }
+    }
+
+    /// What the conformance suite holds its page table to.
+    #[must_use]
+    pub fn claims(self, claims: Claims) -> Self {
+        Descriptor { claims, ..self }
+    }
+
+    /// A setting, or with a `.` at the end a group, had another key before.
+    #[must_use]
+    pub fn formerly(mut self, old: &'static str, new: &'static str) -> Self {
+        self.formerly.push((old, new));
+        self
+    }
+
+    /// Its settings are of this type.
+    pub fn settings<S: Settings>(self) -> Descriptor<S> {
+        let check: Check = Arc::new(|value, at, site| match serde_json::from_value::<S>(value.clone()) {
+            Ok(settings) => match site {
+                None => settings.validate(at),
+                Some(site) => settings.validate_on(at, site),
+            },
+            Err(error) => vec![Invalid::new(at, format!("does not hold this design's settings: {error}"))],
+        });
+        Descriptor {
+            schema: serde_json::to_value(schemars::schema_for!(S)).unwrap_or_default(),
+            default: serde_json::to_value(S::default()).unwrap_or_default(),
+            check,
+            name: self.name,
+            about: self.about,
+            paper: self.paper,
+            fills: self.fills,
+            together: self.together,
+            native_only: self.native_only,
+            takes_nodes: self.takes_nodes,
+            claims: self.claims,
+            formerly: self.formerly,
+            build: self.build,
+            settings: PhantomData,
+        }
+    }
+}
+
+impl<T: Settings> Descriptor<T> {
+    /// How its parts are built, for the sockets that hold it ([`Site::design`]); others are not asked for. The settings
+    /// have been validated.
+    pub fn build(self, build: impl Fn(&T, Site) -> Parts + Send + Sync + 'static) -> Descriptor {
+        let build: Build =
+            Arc::new(move |value, site| build(&serde_json::from_value::<T>(value.clone()).unwrap_or_default(), site));
+        Descriptor { build, ..self.erase() }
+    }
+
+    fn erase(self) -> Descriptor {
+        Descriptor {
+            name: self.name,
+            about: self.about,
+            paper: self.paper,
+            fills: self.fills,
+            together: self.together,
+            native_only: self.native_only,
+            takes_nodes: self.takes_nodes,
+            claims: self.claims,
+            formerly: self.formerly,
+            schema: self.schema,
+            default: self.default,
+            check: self.check,
+            build: self.build,
+            settings: PhantomData,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Descriptor<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Descriptor").field("name", &self.name).field("fills", &self.fills).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! The sockets of a machine.
+
+use std::fmt;
+
+/// Where a design can plug in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Socket {
+    /// The page table: its operating-system half and its walker.
+    PageTable,
+    /// What is probed with the L2 TLB, or right after it.
+    Lookaside,
+    /// What issues speculative fetches on an L2 TLB miss.
+    Speculation,
+    /// Where the kernel places pages.
+    Placement,
+    /// What translates before the caches.
+    FrontSide,
+}
+
+impl Socket {
+    /// All sockets, in the order in which people read them.
+    pub const ALL: [Socket; 5] =
+        [Socket::PageTable, Socket::Lookaside, Socket::Speculation, Socket::Placement, Socket::FrontSide];
+
+    /// Its key in a spec, below `design`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Socket::PageTable => "page_table",
+            Socket::Lookaside => "lookaside",
+            Socket::Speculation => "speculation",
+            Socket::Placement => "placement",
+            Socket::FrontSide => "front_side",
+        }
+    }
+
+    /// What a spec says for a socket that no design fills; `None` for the page table, which every machine has.
+    pub fn empty(self) -> Option<&'static str> {
+        match self {
+            Socket::PageTable => None,
+            Socket::Placement => Some("buddy"),
+            _ => Some("none"),
+        }
+    }
+
+    /// What a machine does when no design fills the socket.
+    pub fn empty_meaning(self) -> &'static str {
+        match self {
+            Socket::PageTable => "",
+            Socket::Lookaside => "nothing is probed with the L2 TLB",
+            Socket::Speculation => "nothing is fetched speculatively",
+            Socket::Placement => "pages go wherever the buddy allocator has room",
+            Socket::FrontSide => "pages are translated before the caches",
+        }
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
