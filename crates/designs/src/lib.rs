@@ -1,28 +1,50 @@
-//! Translation designs: one folder for each published system, a registry that names them, and the conformance suite
-//! that each of them passes.
+//! Translation designs: one folder for each published system.
+//!
+//! ```text
+//! <design>/mod.rs    the paper, its sections mapped to files, the settings, and `descriptor()`
+//!         /...       the operating system's half, the hardware's half, the tests
+//! ```
+//!
+//! A design is its folder and its line below. What designs share lies in `ambulator_structures`; what a descriptor says
+//! and how designs are put together in `ambulator_sockets`. Start with `hashed`, the shortest.
 
-pub mod asap;
-mod catalogue;
-pub mod clustered_tlb;
-pub mod ecpt;
-pub mod flattened;
-pub mod hashed;
-pub mod ideal;
-pub mod lvm;
-pub mod me_hpt;
-pub mod midgard;
-pub mod perfect_speculation;
-pub mod pom_tlb;
-pub mod radix;
-mod registry;
-pub mod revelator;
-pub mod rmm;
-pub mod spec_tlb;
-pub mod utopia;
+use ambulator_sockets::Catalogue;
 
-pub use ambulator_sockets::{Boot, DesignParts};
-pub use catalogue::{DesignInfo, list};
-pub use registry::{
-    DesignSpec, FrontSideKind, FrontSideSpec, LookasideKind, LookasideSpec, PlacementKind, PlacementSpec,
-    SpeculationKind, SpeculationSpec, TableKind, TableSpec, build, build_nested,
-};
+/// Lists the designs once: everything that knows them follows from their descriptors.
+macro_rules! designs {
+    ($($name:ident,)*) => {
+        $(pub mod $name;)*
+
+        /// Every design of this crate. The first page table is the default.
+        pub fn catalogue() -> Catalogue {
+            let mut catalogue = Catalogue::default();
+            for descriptor in [$($name::descriptor(),)*] {
+                let name = descriptor.name;
+                if let Err(error) = catalogue.register(descriptor) {
+                    panic!("the design `{name}` violates an invariant of the list: {error}");
+                }
+            }
+            catalogue
+        }
+    };
+}
+
+designs! {
+    radix,
+    flattened,
+    asap,
+    ideal,
+    hashed,
+    ecpt,
+    me_hpt,
+    lvm,
+    rmm,
+    direct_segment,
+    clustered_tlb,
+    pom_tlb,
+    utopia,
+    revelator,
+    spec_tlb,
+    perfect_speculation,
+    midgard,
+}

@@ -274,30 +274,23 @@ impl Catalogue {
         let page_table = of_table.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
         built.push((table.name, of_table));
 
-        let mut take = |name: &str| built.iter_mut().find(|(own, _)| *own == name).map(|(_, parts)| parts);
-        let empty = Socket::Lookaside.empty().unwrap_or_default();
-        let mut lookaside = |name: &str| {
-            let parts = take(name).filter(|_| name != empty)?;
-            Some(parts.lookaside.take().unwrap_or_else(|| broken(name, Socket::Lookaside)))
+        let first = take(&mut built, Socket::Lookaside, &spec.lookaside, |parts| &mut parts.lookaside);
+        let second = take(&mut built, Socket::Lookaside, &spec.second_lookaside, |parts| &mut parts.lookaside);
+        let new_lookaside = match (first, second) {
+            (Some(mut first), Some(mut second)) => {
+                let pair = move |core| Box::new(LookasidePair::new(first(core), second(core))) as Box<dyn Lookaside>;
+                Some(Box::new(pair) as NewLookaside)
+            }
+            (first, second) => first.or(second),
         };
-        let new_lookaside =
-            match (lookaside(&spec.lookaside), lookaside(&spec.second_lookaside)) {
-                (Some(mut first), Some(mut second)) => Some(Box::new(move |core| {
-                    Box::new(LookasidePair::new(first(core), second(core))) as Box<dyn Lookaside>
-                }) as NewLookaside),
-                (first, second) => first.or(second),
-            };
-        let new_speculator = take(&spec.speculation)
-            .map(|parts| parts.speculator.take().unwrap_or_else(|| broken(&spec.speculation, Socket::Speculation)));
-        let placement = take(&spec.placement)
-            .map(|parts| parts.placement.take().unwrap_or_else(|| broken(&spec.placement, Socket::Placement)));
-        let new_front_side = take(&spec.front_side)
-            .map(|parts| parts.front_side.take().unwrap_or_else(|| broken(&spec.front_side, Socket::FrontSide)));
+        let new_speculator = take(&mut built, Socket::Speculation, &spec.speculation, |parts| &mut parts.speculator);
+        let placement = take(&mut built, Socket::Placement, &spec.placement, |parts| &mut parts.placement);
+        let new_front_side = take(&mut built, Socket::FrontSide, &spec.front_side, |parts| &mut parts.front_side);
         let mut tables = page_table.factory;
         // The second lookaside's pages are those that the first leaves to the page table.
-        let order = [&spec.second_lookaside, &spec.lookaside, &spec.front_side];
-        for name in order {
-            if let Some(wrap) = take(name).and_then(|parts| parts.wrap.take()) {
+        for name in [&spec.second_lookaside, &spec.lookaside, &spec.front_side] {
+            let parts = built.iter_mut().find(|(own, _)| own == name);
+            if let Some(wrap) = parts.and_then(|(_, parts)| parts.wrap.take()) {
                 tables = wrap(tables);
             }
         }
@@ -312,6 +305,17 @@ impl Catalogue {
         };
         (parts, handed)
     }
+}
+
+/// What a design has built for a socket that holds it; `None` where no design is.
+fn take<T>(
+    built: &mut [(&str, Parts)],
+    socket: Socket,
+    name: &str,
+    part: impl FnOnce(&mut Parts) -> &mut Option<T>,
+) -> Option<T> {
+    let (_, parts) = built.iter_mut().find(|(own, _)| *own == name)?;
+    Some(part(parts).take().unwrap_or_else(|| broken(name, socket)))
 }
 
 fn broken(name: &str, socket: Socket) -> ! {

@@ -26,10 +26,9 @@ mod walker;
 pub use reservation::{Asap, AsapTableCounters};
 pub use walker::{AsapCounters, AsapWalker};
 
-use ambulator_base::{Asid, ProcessId};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
-use ambulator_structures::tree::{PwcSpec, Tree, va_bits, validate_levels};
+use ambulator_base::Invalid;
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
+use ambulator_structures::tree::Tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,9 +36,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AsapSpec {
-    /// Levels: 4 (48-bit virtual addresses) or 5 (57-bit).
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Section 6.3"))]
-    pub levels: u32,
     /// Range registers, each for one VMA's runs of tables; the largest VMAs have them.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: the paper has 8 to 16"))]
     pub range_registers: u32,
@@ -55,67 +51,58 @@ pub struct AsapSpec {
     /// The smallest VMA that gets runs of tables.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: one PL1 table is contiguous anyhow"))]
     pub min_vma: u64,
-    /// The page-walk caches.
-    pub pwc: PwcSpec,
 }
 
 impl Default for AsapSpec {
     fn default() -> Self {
         AsapSpec {
-            levels: 4,
             range_registers: 16,
             prefetch_pl1: true,
             prefetch_pl2: true,
             filter: false,
             min_vma: 4 << 20,
-            pwc: PwcSpec::default(),
         }
     }
 }
 
-impl AsapSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
+impl Settings for AsapSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong = Vec::new();
         if self.range_registers > 256 {
-            wrong.push(format!(
-                "`{at}.range_registers` is {}: at most 256 are compared at once, and the paper has 8 to 16",
-                self.range_registers
+            wrong.push(Invalid::new(
+                format!("{at}.range_registers"),
+                format!("is {}: at most 256 are compared at once, and the paper has 8 to 16", self.range_registers),
             ));
         }
         if self.min_vma < 4096 {
-            wrong.push(format!("`{at}.min_vma` is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma));
+            wrong.push(Invalid::new(
+                format!("{at}.min_vma"),
+                format!("is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma),
+            ));
         }
-        wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
         wrong
     }
 }
 
-/// Makes ASAP's tables.
-pub struct AsapFactory {
-    spec: AsapSpec,
-}
-
-impl AsapFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &AsapSpec) -> AsapFactory {
-        AsapFactory { spec: spec.clone() }
-    }
-}
-
-impl TableFactory for AsapFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let layout = Asap::new(&self.spec);
-        Ok(Box::new(Tree::new(layout, va_bits(self.spec.levels), os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &AsapSpec) -> Box<dyn Walker> {
-    Box::new(AsapWalker::new(spec))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "asap",
+        "last levels contiguous for each VMA, so that a walk prefetches its last entries at its start",
+        "Margaritov et al., Prefetched Address Translation, MICRO 2019",
+    )
+    .fills(Socket::PageTable, "a radix walk whose last two loads are prefetched")
+    .claims(Claims { max_loads: 5, ..Claims::default() })
+    .formerly("design.page_table.asap.levels", "mmu.va_bits")
+    .formerly("design.page_table.asap.pwc.", "mmu.pwc.")
+    .formerly("design.page_table.asap.", "asap.")
+    .settings::<AsapSpec>()
+    .build(|spec, site| {
+        let (os, hardware, va_bits, pwc) = (spec.clone(), spec.clone(), site.va_bits, site.pwc);
+        let page_table = TableParts::new(
+            move |_, _, context| Ok(Box::new(Tree::new(Asap::new(&os), va_bits, context)?)),
+            move |_| Box::new(AsapWalker::new(&hardware, &pwc)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::AsapSpec;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
-use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::tree::TreeWalker;
 
 ambulator_base::counters! {
@@ -54,9 +54,9 @@ pub struct AsapWalker {
 
 impl AsapWalker {
     /// A walker with empty page-walk caches and range registers.
-    pub fn new(spec: &AsapSpec) -> AsapWalker {
+    pub fn new(spec: &AsapSpec, pwc: &PwcSpec) -> AsapWalker {
         AsapWalker {
-            walker: TreeWalker::new(&spec.pwc),
+            walker: TreeWalker::new(pwc),
             ranges: Vec::new(),
             limit: spec.range_registers as usize,
             prefetch_pl1: spec.prefetch_pl1,

@@ -16,8 +16,9 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::pte::Pte;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -44,15 +45,14 @@ impl Default for ClusteredSpec {
     }
 }
 
-impl ClusteredSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for ClusteredSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         if (1..=65536).contains(&self.entries) {
             return Vec::new();
         }
-        vec![format!(
-            "`{at}.entries` is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)",
-            self.entries
+        vec![Invalid::new(
+            format!("{at}.entries"),
+            format!("is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)", self.entries),
         )]
     }
 }
@@ -252,4 +252,20 @@ impl Lookaside for ClusteredTlb {
     fn reset_counters(&mut self) {
         self.counters.reset();
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "clustered-tlb",
+        "entries of eight neighbouring pages whose frames are neighbours, in any order",
+        "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
+    )
+    .fills(Socket::Lookaside, "a TLB of clusters, probed with the L2 TLB")
+    .formerly("design.lookaside.clustered.", "clustered_tlb.")
+    .settings::<ClusteredSpec>()
+    .build(|spec, _| {
+        let spec = spec.clone();
+        Parts { lookaside: Some(Box::new(move |_| Box::new(ClusteredTlb::new(&spec)))), ..Parts::default() }
+    })
 }

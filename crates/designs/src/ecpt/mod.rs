@@ -28,14 +28,13 @@ mod walk_tables;
 mod walker;
 
 pub use slot::{Cluster, Header, Headers, Slot};
-pub use store::{Backing, Contiguous, CuckooTable, Parts, Space, Spaces, View};
+pub use store::{Backing, Contiguous, CuckooTable, Space, Spaces, StoreParts, View};
 pub use table::{CuckooPageTable, CuckooTableCounters, CuckooTableState};
 pub use walk_tables::WalkTables;
 pub use walker::{CuckooWalker, CuckooWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, PageSize, ProcessId, VirtAddr};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{FRAME_BYTES, Invalid, PageSize, VirtAddr};
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::elastic::{ElasticSpec, HashKind, MAX_WAYS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,9 +56,6 @@ pub fn key_of(va: VirtAddr, size: PageSize) -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EcptSpec {
-    /// Bits of a virtual address: 48 or 57. The tables themselves have no levels, and do not care.
-    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64"))]
-    pub va_bits: u32,
     /// Ways of each page size's table.
     #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Sec. VI"))]
     pub ways: u32,
@@ -104,7 +100,6 @@ pub struct EcptSpec {
 impl Default for EcptSpec {
     fn default() -> Self {
         EcptSpec {
-            va_bits: 48,
             ways: 3,
             initial_bytes: 8192,
             upsize_at: 0.6,
@@ -137,37 +132,36 @@ impl EcptSpec {
             seed,
         }
     }
+}
 
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for EcptSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
-        }
         if !(FRAME_BYTES..=1 << 30).contains(&self.initial_bytes) || !self.initial_bytes.is_power_of_two() {
-            wrong.push(format!(
-                "`{at}.initial_bytes` is {}: it must be a power of two, {FRAME_BYTES} to {} bytes",
-                self.initial_bytes,
-                1 << 30
+            wrong.push(Invalid::new(
+                format!("{at}.initial_bytes"),
+                format!("is {}: it must be a power of two, {FRAME_BYTES} to {} bytes", self.initial_bytes, 1 << 30),
             ));
         } else {
             wrong.extend(self.elastic(false, 0).validate(at));
         }
         if !(2..=MAX_WAYS as u32).contains(&self.cwt_ways) {
-            wrong.push(format!("`{at}.cwt_ways` is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.cwt_ways));
+            wrong.push(Invalid::new(
+                format!("{at}.cwt_ways"),
+                format!("is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.cwt_ways),
+            ));
         }
         if !self.cwt_entries.is_power_of_two() || !(128..=1 << 20).contains(&self.cwt_entries) {
-            wrong.push(format!(
-                "`{at}.cwt_entries` is {}: it must be a power of two, 128 (a frame) to {}",
-                self.cwt_entries,
-                1 << 20
+            wrong.push(Invalid::new(
+                format!("{at}.cwt_entries"),
+                format!("is {}: it must be a power of two, 128 (a frame) to {}", self.cwt_entries, 1 << 20),
             ));
         }
         for (key, entries) in [("pmd_cwc_entries", self.pmd_cwc_entries), ("pud_cwc_entries", self.pud_cwc_entries)] {
             if entries as usize > ambulator_hardware::MAX_WAYS {
-                wrong.push(format!(
-                    "`{at}.{key}` is {entries}: at most {} entries are compared at once",
-                    ambulator_hardware::MAX_WAYS
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {entries}: at most {} entries are compared at once", ambulator_hardware::MAX_WAYS),
                 ));
             }
         }
@@ -175,30 +169,26 @@ impl EcptSpec {
     }
 }
 
-/// Makes elastic cuckoo page tables.
-pub struct EcptFactory {
-    spec: EcptSpec,
-}
-
-impl EcptFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &EcptSpec) -> EcptFactory {
-        EcptFactory { spec: spec.clone() }
-    }
-}
-
-impl TableFactory for EcptFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(CuckooPageTable::new(&self.spec, false, os.costs.table_entry, Contiguous, os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &EcptSpec) -> Box<dyn Walker> {
-    Box::new(CuckooWalker::new(spec, 0))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "ecpt",
+        "cuckoo hash tables for each page size that resize little by little, guided by cuckoo walk caches",
+        "Skarlatos et al., Elastic Cuckoo Page Tables, ASPLOS 2020",
+    )
+    .fills(Socket::PageTable, "a cuckoo table for each page size, all ways probed at once")
+    .claims(Claims { resizes_on_failure: true, ..Claims::default() })
+    .formerly("design.page_table.ecpt.", "ecpt.")
+    .settings::<EcptSpec>()
+    .build(|spec, _| {
+        let (os, hardware) = (spec.clone(), spec.clone());
+        let page_table = TableParts::new(
+            move |_, _, context| {
+                let cost = context.costs.table_entry;
+                Ok(Box::new(CuckooPageTable::new(&os, false, cost, Contiguous, context)?))
+            },
+            move |_| Box::new(CuckooWalker::new(&hardware, 0)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

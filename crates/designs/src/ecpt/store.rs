@@ -63,14 +63,14 @@ pub trait Backing: Send {
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    fn begin(&mut self, id: usize, way: usize, from: u64, to: u64, parts: &mut Parts<'_, '_>)
+    fn begin(&mut self, id: usize, way: usize, from: u64, to: u64, parts: &mut StoreParts<'_, '_>)
     -> Result<Room, MapError>;
 
     /// See [`Arena::end`].
-    fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut Parts<'_, '_>);
+    fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);
 
     /// See [`Arena::abandon`].
-    fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut Parts<'_, '_>);
+    fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);
 
     /// Cycles that a context switch spends on the registers of this process.
     fn switch_cycles(&self) -> u64 {
@@ -82,7 +82,7 @@ pub trait Backing: Send {
 }
 
 /// What a [`Backing`] works with.
-pub struct Parts<'a, 'b> {
+pub struct StoreParts<'a, 'b> {
     /// The way's memory, by [`Side`].
     pub spaces: &'a mut [Space; 2],
     /// What the page table takes.
@@ -91,7 +91,7 @@ pub struct Parts<'a, 'b> {
     pub os: &'a mut TableContext<'b>,
 }
 
-impl Parts<'_, '_> {
+impl StoreParts<'_, '_> {
     /// Gives one side's memory back.
     pub fn drop_side(&mut self, side: Side) {
         let mut space = std::mem::take(&mut self.spaces[side as usize]);
@@ -141,9 +141,9 @@ impl<'b, 'c, S: Slot> MemoryArena<'_, 'b, 'c, S> {
         self.spaces[place.way][place.side as usize].at(place.index * S::BYTES)
     }
 
-    fn parts(&mut self, way: usize) -> (&mut dyn Backing, Parts<'_, 'c>) {
+    fn parts(&mut self, way: usize) -> (&mut dyn Backing, StoreParts<'_, 'c>) {
         let Context { backing, footprint, os } = &mut *self.cx;
-        (&mut **backing, Parts { spaces: &mut self.spaces[way], footprint, os })
+        (&mut **backing, StoreParts { spaces: &mut self.spaces[way], footprint, os })
     }
 }
 
@@ -364,7 +364,7 @@ impl Backing for Contiguous {
         _way: usize,
         from: u64,
         to: u64,
-        parts: &mut Parts<'_, '_>,
+        parts: &mut StoreParts<'_, '_>,
     ) -> Result<Room, MapError> {
         let side = if from == 0 { Side::Old } else { Side::New };
         let mut space = Space { chunk_shift: Space::UNCUT, chunk_bytes: to, chunks: Vec::new() };
@@ -373,11 +373,11 @@ impl Backing for Contiguous {
         Ok(if from == 0 { Room::InPlace } else { Room::OutOfPlace })
     }
 
-    fn end(&mut self, _id: usize, _way: usize, _to: u64, _in_place: bool, parts: &mut Parts<'_, '_>) {
+    fn end(&mut self, _id: usize, _way: usize, _to: u64, _in_place: bool, parts: &mut StoreParts<'_, '_>) {
         parts.replace_old();
     }
 
-    fn abandon(&mut self, _id: usize, _way: usize, from: u64, _in_place: bool, parts: &mut Parts<'_, '_>) {
+    fn abandon(&mut self, _id: usize, _way: usize, from: u64, _in_place: bool, parts: &mut StoreParts<'_, '_>) {
         parts.drop_side(if from == 0 { Side::Old } else { Side::New });
     }
 }

@@ -20,12 +20,12 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{Asid, CounterSink, Counters, PageSize, ProcessId};
-use ambulator_mmu::Walker;
-use ambulator_os::{Footprint, MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{CounterSink, Counters, PageSize};
+use ambulator_os::{Footprint, TableContext};
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::frames;
 use ambulator_structures::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
+    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree, TreeWalker,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,9 +45,6 @@ pub enum LargePages {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlattenedSpec {
-    /// Levels before merging: 4 (48-bit virtual addresses) or 5 (57-bit).
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Section 7.5.3"))]
-    pub levels: u32,
     /// Merge L4 and L3.
     #[schemars(extend("x-unit" = "flag", "x-source" = "LVM Section 7.5.3"))]
     pub merge_upper: bool,
@@ -57,30 +54,19 @@ pub struct FlattenedSpec {
     /// How 2 MiB pages live with merged L2+L1 nodes.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice"))]
     pub large_pages: LargePages,
-    /// The page-walk caches.
-    pub pwc: PwcSpec,
 }
 
 impl Default for FlattenedSpec {
     fn default() -> Self {
         FlattenedSpec {
-            levels: 4,
             merge_upper: true,
             merge_lower: true,
             large_pages: LargePages::Replicated,
-            pwc: PwcSpec::default(),
         }
     }
 }
 
-impl FlattenedSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
-        wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
-        wrong
-    }
-}
+impl Settings for FlattenedSpec {}
 
 ambulator_base::counters! {
     /// What the OS half of flattened page tables counts.
@@ -113,6 +99,18 @@ impl Flattened {
     }
 }
 
+impl Flattened {
+    /// The layout of a table of that spec.
+    pub fn new(spec: &FlattenedSpec) -> Flattened {
+        Flattened {
+            merge_upper: spec.merge_upper,
+            merge_lower: spec.merge_lower,
+            large_pages: spec.large_pages,
+            counters: FlattenedCounters::default(),
+        }
+    }
+}
+
 impl Layout for Flattened {
     fn allocate(
         &mut self,
@@ -135,36 +133,25 @@ impl Layout for Flattened {
     }
 }
 
-/// Makes flattened tables.
-pub struct FlattenedFactory {
-    spec: FlattenedSpec,
-}
-
-impl FlattenedFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &FlattenedSpec) -> FlattenedFactory {
-        FlattenedFactory { spec: spec.clone() }
-    }
-}
-
-impl TableFactory for FlattenedFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let layout = Flattened {
-            merge_upper: self.spec.merge_upper,
-            merge_lower: self.spec.merge_lower,
-            large_pages: self.spec.large_pages,
-            counters: FlattenedCounters::default(),
-        };
-        Ok(Box::new(Tree::new(layout, va_bits(self.spec.levels), os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &FlattenedSpec) -> Box<dyn Walker> {
-    Box::new(TreeWalker::new(&spec.pwc))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "flattened",
+        "L4+L3 and L2+L1 merged into 2 MiB nodes where there is one: two loads a walk",
+        "Park et al., Every Walk's a Hit, ASPLOS 2022",
+    )
+    .fills(Socket::PageTable, "a load for each pair of levels")
+    .claims(Claims { max_loads: 5, copied_entries: true, ..Claims::default() })
+    .formerly("design.page_table.flattened.levels", "mmu.va_bits")
+    .formerly("design.page_table.flattened.pwc.", "mmu.pwc.")
+    .formerly("design.page_table.flattened.", "flattened.")
+    .settings::<FlattenedSpec>()
+    .build(|spec, site| {
+        let (spec, va_bits, pwc) = (spec.clone(), site.va_bits, site.pwc);
+        let page_table = TableParts::new(
+            move |_, _, context| Ok(Box::new(Tree::new(Flattened::new(&spec), va_bits, context)?)),
+            move |_| Box::new(TreeWalker::new(&pwc)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

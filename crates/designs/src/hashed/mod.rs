@@ -25,9 +25,8 @@ mod walker;
 pub use table::{HashedTable, HashedTableCounters};
 pub use walker::{HashedCounters, HashedWalker};
 
-use ambulator_base::{Asid, LINE_BYTES, PageSize, PhysAddr, ProcessId, VirtAddr, mix64};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +34,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HashedSpec {
-    /// Bits of a virtual address: 48 or 57. The table itself has no levels, and does not care.
-    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64"))]
-    pub va_bits: u32,
     /// Bytes of an empty table: a power of two of at least 4 KiB.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: a frame"))]
     pub initial_bytes: u64,
@@ -51,27 +47,27 @@ pub struct HashedSpec {
 
 impl Default for HashedSpec {
     fn default() -> Self {
-        HashedSpec { va_bits: 48, initial_bytes: 4096, load_limit: 0.6, hash_latency: 2 }
+        HashedSpec { initial_bytes: 4096, load_limit: 0.6, hash_latency: 2 }
     }
 }
 
-impl HashedSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for HashedSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
-        }
         if !(4096..=1 << 40).contains(&self.initial_bytes) || !self.initial_bytes.is_power_of_two() {
-            wrong.push(format!(
-                "`{at}.initial_bytes` is {}: it must be a power of two, 4096 to 1099511627776 bytes",
-                self.initial_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.initial_bytes"),
+                format!("is {}: it must be a power of two, 4096 to 1099511627776 bytes", self.initial_bytes),
             ));
         }
         if !(self.load_limit > 0.0 && self.load_limit <= 0.9) {
-            wrong.push(format!(
-                "`{at}.load_limit` is {}: it is a share of the slots, above 0 and at most 0.9, for a search ends at a line with an empty one",
-                self.load_limit
+            wrong.push(Invalid::new(
+                format!("{at}.load_limit"),
+                format!(
+                    "is {}: it is a share of the slots, above 0 and at most 0.9, for a search ends at a \
+                     line with an empty one",
+                    self.load_limit
+                ),
             ));
         }
         wrong
@@ -143,30 +139,25 @@ fn search(words: &[u64; 8], tag: u64) -> Seen {
 }
 // ANCHOR_END: layout
 
-/// Makes hashed tables.
-pub struct HashedFactory {
-    spec: HashedSpec,
+// ANCHOR: descriptor
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "hashed",
+        "one open-addressed hash table for each process, resized as a whole",
+        "Huck and Hays, ISCA 1993; Yaniv and Tsafrir, SIGMETRICS 2016",
+    )
+    .fills(Socket::PageTable, "a hash table, one load for each page size that a process has")
+    .claims(Claims { max_loads: 256, ..Claims::default() })
+    .formerly("design.page_table.hashed.", "hashed.")
+    .settings::<HashedSpec>()
+    .build(|spec, _| {
+        let (os, hardware) = (spec.clone(), spec.clone());
+        let page_table = TableParts::new(
+            move |_, _, context| Ok(Box::new(HashedTable::new(&os, context)?)),
+            move |_| Box::new(HashedWalker::new(&hardware)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }
-
-impl HashedFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &HashedSpec) -> HashedFactory {
-        HashedFactory { spec: spec.clone() }
-    }
-}
-
-impl TableFactory for HashedFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(HashedTable::new(&self.spec, os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &HashedSpec) -> Box<dyn Walker> {
-    Box::new(HashedWalker::new(spec))
-}
+// ANCHOR_END: descriptor

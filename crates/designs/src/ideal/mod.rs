@@ -11,38 +11,15 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr, lock};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
+use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
+use ambulator_sockets::{Claims, Descriptor, NoSettings, Parts, Socket, TableParts};
 use ambulator_structures::pte::Pte;
-use ambulator_structures::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use ambulator_structures::tree::{Plain, Tree, leaf_size};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// Settings of the ideal page table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct IdealSpec {
-    /// Levels of the radix tables beneath: 4 (48-bit virtual addresses) or 5 (57-bit). A walk is one load in both.
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Section 6.3"))]
-    pub levels: u32,
-}
-
-impl Default for IdealSpec {
-    fn default() -> Self {
-        IdealSpec { levels: 4 }
-    }
-}
-
-impl IdealSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        validate_levels(self.levels, at).into_iter().collect()
-    }
-}
 
 type SharedTree = Arc<RwLock<Tree<Plain>>>;
 
@@ -76,30 +53,30 @@ impl IdealDirectory {
     }
 }
 
-/// Makes ideal tables.
-pub struct IdealFactory {
-    va_bits: u32,
-    directory: IdealDirectory,
-}
-
-impl IdealFactory {
-    /// A factory of tables of a validated spec, which walkers with the same directory find.
-    pub fn new(spec: &IdealSpec, directory: IdealDirectory) -> IdealFactory {
-        IdealFactory { va_bits: va_bits(spec.levels), directory }
-    }
-}
-
-impl TableFactory for IdealFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let tree = Arc::new(RwLock::new(Tree::new(Plain, self.va_bits, os)?));
-        let number = self.directory.add(Arc::clone(&tree));
-        Ok(Box::new(IdealTable { tree, number, directory: self.directory.clone() }))
-    }
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "ideal",
+        "exactly one load a walk, idealised: the bound of every page table",
+        "LVM section 6.3, MICRO 2025",
+    )
+    .fills(Socket::PageTable, "one load of the entry at which a radix walk would have ended")
+    .claims(Claims { max_loads: 1, ..Claims::default() })
+    .formerly("design.page_table.ideal.levels", "mmu.va_bits")
+    .settings::<NoSettings>()
+    .build(|_, site| {
+        let (os, va_bits) = (IdealDirectory::default(), site.va_bits);
+        let hardware = os.clone();
+        let page_table = TableParts::new(
+            move |_, _, context| {
+                let tree = Arc::new(RwLock::new(Tree::new(Plain, va_bits, context)?));
+                let number = os.add(Arc::clone(&tree));
+                Ok(Box::new(IdealTable { tree, number, directory: os.clone() }))
+            },
+            move |_| Box::new(IdealWalker::new(hardware.clone())),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }
 
 struct IdealTable {

@@ -72,7 +72,7 @@ impl LvmTable {
                 if aligned >= before { aligned } else { from >> order << order }
             })
             .collect();
-        let most = 1 << (self.spec.va_bits - 12);
+        let most = 1 << (self.va_bits - 12);
         parts
             .iter()
             .enumerate()
@@ -87,7 +87,7 @@ impl LvmTable {
     /// Builds the index anew for these pages, ascending. What was there before is in place until all has been had.
     pub(super) fn build(&mut self, pages: &[Held], os: &mut TableContext<'_>) -> Result<(), MapError> {
         self.areas.plan(pages, self.spec.plan_ahead, self.spec.insertion_pages);
-        let keys = self.areas.keys(pages, 0, 1 << (self.spec.va_bits - 12));
+        let keys = self.areas.keys(pages, 0, 1 << (self.va_bits - 12));
         let segments = self.divide(&keys);
         let mut most_slots = self.spec.max_table_bytes / 8;
         loop {

@@ -72,7 +72,7 @@ impl LvmTable {
         let near = |s: &Segment| page >= s.start + s.pages && end <= s.start + s.pages + reach;
         let Some(at) = self.segments.iter().position(near) else { return false };
         let Segment { start, pages } = self.segments[at];
-        let limit = self.segments.get(at + 1).map_or(1 << (self.spec.va_bits - 12), |next| next.start);
+        let limit = self.segments.get(at + 1).map_or(1 << (self.va_bits - 12), |next| next.start);
         let Some(found) = self.descend(start, os.memory) else { return false };
         let wanted = (start + pages + reach.max(pages / 4)).min(limit) - start;
         if found.pages != pages || found.node.is_empty() || start + wanted < end {

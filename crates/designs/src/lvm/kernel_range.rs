@@ -23,8 +23,8 @@ pub struct ProcessTable {
 
 impl ProcessTable {
     /// An empty lower half beside the kernel's index.
-    pub fn new(spec: &LvmSpec, kernel: KernelIndex) -> ProcessTable {
-        ProcessTable { own: LvmTable::new(spec), kernel, base: kernel_base(spec.va_bits) }
+    pub fn new(spec: &LvmSpec, va_bits: u32, kernel: KernelIndex) -> ProcessTable {
+        ProcessTable { own: LvmTable::new(spec, va_bits), kernel, base: kernel_base(va_bits) }
     }
 
     fn kernel(&self) -> MutexGuard<'_, LvmTable> {

@@ -37,9 +37,8 @@ pub use node::Node;
 pub use table::{LvmTable, LvmTableCounters, LvmTableState, Segment};
 pub use walker::{LvmWalker, LvmWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{FRAME_BYTES, Invalid};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +51,6 @@ pub const MAX_SEGMENTS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LvmSpec {
-    /// Bits of a virtual address: 48 or 57.
-    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64"))]
-    pub va_bits: u32,
     /// Weight of the index's depth in the cost model.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
     pub x1: u64,
@@ -100,7 +96,6 @@ pub struct LvmSpec {
 impl Default for LvmSpec {
     fn default() -> Self {
         LvmSpec {
-            va_bits: 48,
             x1: 10,
             x2: 5,
             x3: 200,
@@ -118,79 +113,75 @@ impl Default for LvmSpec {
     }
 }
 
-impl LvmSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for LvmSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
-        }
         if !(1000..=1900).contains(&self.gap_permille) {
-            wrong.push(format!(
-                "`{at}.gap_permille` is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
-                self.gap_permille
+            wrong.push(Invalid::new(
+                format!("{at}.gap_permille"),
+                format!(
+                    "is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
+                    self.gap_permille
+                ),
             ));
         }
         if !(1..=3).contains(&self.max_extra) {
-            wrong.push(format!(
-                "`{at}.max_extra` is {}: a search reads 1 to 3 lines more, for which tables have room",
-                self.max_extra
+            wrong.push(Invalid::new(
+                format!("{at}.max_extra"),
+                format!("is {}: a search reads 1 to 3 lines more, for which tables have room", self.max_extra),
             ));
         }
         for (key, pages) in [("insertion_pages", self.insertion_pages), ("segment_gap_pages", self.segment_gap_pages)] {
             if !(512..=1 << 30).contains(&pages) {
-                wrong.push(format!("`{at}.{key}` is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30),
+                ));
             }
         }
         if self.max_table_bytes < FRAME_BYTES {
-            wrong.push(format!(
-                "`{at}.max_table_bytes` is {}: a frame, {FRAME_BYTES}, is the least",
-                self.max_table_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.max_table_bytes"),
+                format!("is {}: a frame, {FRAME_BYTES}, is the least", self.max_table_bytes),
             ));
         }
         if self.max_level_bytes < 1 << 20 {
-            wrong.push(format!(
-                "`{at}.max_level_bytes` is {}: the whole address space needs {} at least",
-                self.max_level_bytes,
-                1 << 20
+            wrong.push(Invalid::new(
+                format!("{at}.max_level_bytes"),
+                format!("is {}: the whole address space needs {} at least", self.max_level_bytes, 1 << 20),
             ));
         }
         if self.lwc_entries as usize > ambulator_hardware::MAX_WAYS {
-            wrong.push(format!(
-                "`{at}.lwc_entries` is {}: at most {} entries are compared at once",
-                self.lwc_entries,
-                ambulator_hardware::MAX_WAYS
+            wrong.push(Invalid::new(
+                format!("{at}.lwc_entries"),
+                format!(
+                    "is {}: at most {} entries are compared at once",
+                    self.lwc_entries,
+                    ambulator_hardware::MAX_WAYS
+                ),
             ));
         }
         wrong
     }
 }
 
-/// Makes learned page tables.
-pub struct LvmFactory {
-    spec: LvmSpec,
-    kernel: KernelIndex,
-}
-
-impl LvmFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &LvmSpec) -> LvmFactory {
-        LvmFactory { spec: spec.clone(), kernel: KernelIndex::new(LvmTable::new(spec).into()) }
-    }
-}
-
-impl TableFactory for LvmFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        _os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(ProcessTable::new(&self.spec, KernelIndex::clone(&self.kernel))))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &LvmSpec) -> Box<dyn Walker> {
-    Box::new(LvmWalker::new(spec))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "lvm",
+        "a learned index of linear models that predicts where each entry is",
+        "Learned Virtual Memory, MICRO 2025",
+    )
+    .fills(Socket::PageTable, "models that give the address of an entry, and gapped tables that hold it")
+    .formerly("design.page_table.lvm.", "lvm.")
+    .settings::<LvmSpec>()
+    .build(|spec, site| {
+        let (os, hardware, va_bits) = (spec.clone(), spec.clone(), site.va_bits);
+        let kernel = KernelIndex::new(LvmTable::new(spec, va_bits).into());
+        let page_table = TableParts::new(
+            move |_, _, _| Ok(Box::new(ProcessTable::new(&os, va_bits, KernelIndex::clone(&kernel)))),
+            move |_| Box::new(LvmWalker::new(&hardware, va_bits)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

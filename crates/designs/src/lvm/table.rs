@@ -91,6 +91,7 @@ pub(super) struct Found {
 /// A process's learned page table.
 pub struct LvmTable {
     pub(super) spec: LvmSpec,
+    pub(super) va_bits: u32,
     pub(super) segments: Vec<Segment>,
     /// By level: where its nodes are, and how many.
     pub(super) levels: [(PhysAddr, u64); LEVELS],
@@ -123,8 +124,9 @@ fn page_number(page: Page) -> (u64, u32) {
 
 impl LvmTable {
     /// An empty table: the index is built with the first page.
-    pub fn new(spec: &LvmSpec) -> LvmTable {
+    pub fn new(spec: &LvmSpec, va_bits: u32) -> LvmTable {
         LvmTable {
+            va_bits,
             spec: spec.clone(),
             segments: Vec::new(),
             levels: [(PhysAddr(0), 0); LEVELS],

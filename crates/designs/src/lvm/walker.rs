@@ -68,7 +68,7 @@ pub struct LvmWalker {
 
 impl LvmWalker {
     /// A walker that has not yet been given a table.
-    pub fn new(spec: &LvmSpec) -> LvmWalker {
+    pub fn new(spec: &LvmSpec, va_bits: u32) -> LvmWalker {
         let cache = (spec.lwc_entries > 0).then(|| SetArray::new(1, spec.lwc_entries as usize, Replacement::Lru));
         LvmWalker {
             latency: if cache.is_some() { spec.lwc_latency } else { 0 },
@@ -78,7 +78,7 @@ impl LvmWalker {
             known: Vec::new(),
             own: Registers::default(),
             kernel: Registers::default(),
-            kernel_base: kernel_base(spec.va_bits),
+            kernel_base: kernel_base(va_bits),
             cache,
             counters: LvmWalkerCounters::default(),
         }

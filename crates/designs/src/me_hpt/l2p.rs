@@ -1,7 +1,7 @@
 //! The L2P table: which chunks the ways of a process's tables are made of.
 
 use super::MeHptSpec;
-use crate::ecpt::{Backing, Contiguous, Parts, SIZES, Space};
+use crate::ecpt::{Backing, Contiguous, StoreParts, SIZES, Space};
 use ambulator_base::{CounterSink, Counters};
 use ambulator_os::MapError;
 use ambulator_structures::elastic::{MAX_WAYS, Room, Side};
@@ -179,7 +179,7 @@ impl L2p {
         way: usize,
         to: u64,
         chunk: u64,
-        parts: &mut Parts<'_, '_>,
+        parts: &mut StoreParts<'_, '_>,
     ) -> Result<Room, MapError> {
         let count = chunks(to, chunk);
         let mut space = Space { chunk_shift: chunk.trailing_zeros(), chunk_bytes: chunk, chunks: Vec::new() };
@@ -209,7 +209,7 @@ impl Backing for L2p {
         way: usize,
         from: u64,
         to: u64,
-        parts: &mut Parts<'_, '_>,
+        parts: &mut StoreParts<'_, '_>,
     ) -> Result<Room, MapError> {
         if !self.spec.l2p {
             return Contiguous.begin(id, way, from, to, parts);
@@ -239,7 +239,7 @@ impl Backing for L2p {
             if !self.spec.in_place {
                 return self.begin_beside(id, way, to, now, parts);
             }
-            let Parts { spaces, footprint, os } = parts;
+            let StoreParts { spaces, footprint, os } = parts;
             let old = &mut spaces[Side::Old as usize];
             let count = (wanted as usize).max(old.chunks.len());
             old.grow(count, footprint, os)?;
@@ -250,12 +250,12 @@ impl Backing for L2p {
         self.begin_beside(id, way, to, chunk, parts)
     }
 
-    fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut Parts<'_, '_>) {
+    fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>) {
         if !self.spec.l2p {
             return Contiguous.end(id, way, to, in_place, parts);
         }
         if in_place {
-            let Parts { spaces, footprint, os } = parts;
+            let StoreParts { spaces, footprint, os } = parts;
             let old = &mut spaces[Side::Old as usize];
             old.shrink(chunks(to, old.chunk_bytes) as usize, footprint, os);
         } else {
@@ -264,14 +264,14 @@ impl Backing for L2p {
         self.note(id, way, parts.spaces);
     }
 
-    fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut Parts<'_, '_>) {
+    fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut StoreParts<'_, '_>) {
         if !self.spec.l2p {
             return Contiguous.abandon(id, way, from, in_place, parts);
         }
         if from == 0 {
             parts.drop_side(Side::Old);
         } else if in_place {
-            let Parts { spaces, footprint, os } = parts;
+            let StoreParts { spaces, footprint, os } = parts;
             let old = &mut spaces[Side::Old as usize];
             old.shrink(chunks(from, old.chunk_bytes) as usize, footprint, os);
         } else {

@@ -25,9 +25,9 @@ mod tests;
 pub use l2p::{L2p, L2pCounters, Row};
 
 use crate::ecpt::{CuckooPageTable, CuckooWalker, EcptSpec};
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{FRAME_BYTES, Invalid};
+use ambulator_os::{MapError, TableContext};
+use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,50 +84,41 @@ impl Default for MeHptSpec {
     }
 }
 
-impl MeHptSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for MeHptSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = self.cuckoo.validate(&format!("{at}.cuckoo"));
         if self.in_place && !self.l2p {
-            wrong.push(format!(
-                "`{at}.in_place` needs `{at}.l2p`: a way that is one block cannot grow where it is; set both or neither"
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.in_place"),
+                    format!("needs `{at}.l2p`: a way that is one block cannot grow where it is; set both or neither"),
+                )
+                .and(format!("{at}.l2p")),
+            );
         }
         let bad = |bytes: u64| !bytes.is_power_of_two() || !(FRAME_BYTES..=1 << 30).contains(&bytes);
         let all = self.chunk_bytes.iter().enumerate().map(|(i, &bytes)| (format!("chunk_bytes[{i}]"), bytes));
         for (key, bytes) in all.chain([("fixed_chunk_bytes".to_owned(), self.fixed_chunk_bytes)]) {
             if bad(bytes) {
-                wrong.push(format!(
-                    "`{at}.{key}` is {bytes}: it must be a power of two, {FRAME_BYTES} to {} bytes",
-                    1 << 30
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {bytes}: it must be a power of two, {FRAME_BYTES} to {} bytes", 1 << 30),
                 ));
             }
         }
         if self.chunk_bytes.is_empty() || !self.chunk_bytes.is_sorted_by(|a, b| a < b) {
-            wrong.push(format!(
-                "`{at}.chunk_bytes` is {:?}: it must name at least one size, each larger than the one before",
-                self.chunk_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.chunk_bytes"),
+                format!("is {:?}: it must name at least one size, each larger than the one before", self.chunk_bytes),
             ));
         }
         if !self.l2p_entries.is_power_of_two() || self.l2p_entries > 1024 {
-            wrong.push(format!(
-                "`{at}.l2p_entries` is {}: it must be a power of two of at most 1024, for ways to fill it",
-                self.l2p_entries
+            wrong.push(Invalid::new(
+                format!("{at}.l2p_entries"),
+                format!("is {}: it must be a power of two of at most 1024, for ways to fill it", self.l2p_entries),
             ));
         }
         wrong
-    }
-}
-
-/// Makes memory-efficient hashed page tables.
-pub struct MeHptFactory {
-    spec: MeHptSpec,
-}
-
-impl MeHptFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &MeHptSpec) -> MeHptFactory {
-        MeHptFactory { spec: spec.clone() }
     }
 }
 
@@ -140,18 +131,24 @@ pub fn table(spec: &MeHptSpec, os: &mut TableContext<'_>) -> Result<CuckooPageTa
     CuckooPageTable::new(&spec.cuckoo, spec.per_way, os.costs.table_entry + l2p_latency, L2p::new(spec), os)
 }
 
-impl TableFactory for MeHptFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(table(&self.spec, os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &MeHptSpec) -> Box<dyn Walker> {
-    Box::new(CuckooWalker::new(&spec.cuckoo, if spec.l2p { spec.l2p_latency } else { 0 }))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "me-hpt",
+        "ECPT in discontiguous chunks behind an L2P table, resized in place and way by way",
+        "Stojkovic et al., Memory-Efficient Hashed Page Tables, HPCA 2023",
+    )
+    .fills(Socket::PageTable, "cuckoo tables in chunks, found through the L2P table")
+    .claims(Claims { resizes_on_failure: true, ..Claims::default() })
+    .formerly("design.page_table.me_hpt.", "me_hpt.")
+    .settings::<MeHptSpec>()
+    .build(|spec, _| {
+        let (os, hardware) = (spec.clone(), spec.cuckoo.clone());
+        let l2p_latency = if spec.l2p { spec.l2p_latency } else { 0 };
+        let page_table = TableParts::new(
+            move |_, _, context| Ok(Box::new(table(&os, context)?)),
+            move |_| Box::new(CuckooWalker::new(&hardware, l2p_latency)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

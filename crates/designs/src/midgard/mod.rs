@@ -25,8 +25,9 @@ pub use front_side::{AreaLookaside, FrontSideCounters};
 pub use space::MidgardSpace;
 pub use table::MidgardTable;
 
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
@@ -58,23 +59,19 @@ impl Default for MidgardSpec {
     }
 }
 
-impl MidgardSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let named = |sentence: String, key: &str| sentence.replace(&format!("{key}."), &format!("{key}_"));
-        let mut wrong: Vec<String> = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
-            .validate(&format!("{at}.l1"))
-            .into_iter()
-            .map(|sentence| named(sentence, ".l1"))
-            .collect();
+impl Settings for MidgardSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
+            .validate_keys(&format!("{at}.l1_entries"), &format!("{at}.l1_ways"));
         for (key, entries) in [("l1_entries", self.l1_entries), ("l2_entries", self.l2_entries)] {
             if !(1..=4096).contains(&entries) {
-                wrong.push(format!("`{at}.{key}` is {entries}; it must be 1 to 4096"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {entries}; it must be 1 to 4096")));
             }
         }
         if self.mlb_entries > 0 {
-            let mlb = ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate(&format!("{at}.mlb"));
-            wrong.extend(mlb.into_iter().map(|sentence| named(sentence, ".mlb")));
+            // The ways are given.
+            let entries = format!("{at}.mlb_entries");
+            wrong.extend(ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate_keys(&entries, &entries));
         }
         wrong
     }
@@ -110,4 +107,25 @@ impl TableFactory for MidgardFactory {
             None => Err(MapError::NoMemory { bytes: FRAME_BYTES }),
         }
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "midgard",
+        "areas are translated before the caches, pages behind the last level by any page table",
+        "Gupta et al., Rebooting Virtual Memory with Midgard, ISCA 2021",
+    )
+    .fills(Socket::FrontSide, "look-aside buffers for areas, and a B-tree of them")
+    .native_only("the model has it for programs that run on the machine itself")
+    .formerly("design.front_side.midgard.", "midgard.")
+    .settings::<MidgardSpec>()
+    .build(|spec, _| {
+        let spec = spec.clone();
+        Parts {
+            wrap: Some(Box::new(|tables| Box::new(MidgardFactory::new(tables)))),
+            front_side: Some(Box::new(move |_| (Box::new(AreaLookaside::new(&spec)), spec.mlb_entries))),
+            ..Parts::default()
+        }
+    })
 }

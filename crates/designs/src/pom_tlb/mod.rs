@@ -17,12 +17,14 @@
 mod tests;
 
 use ambulator_base::{
-    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, PageSize, PhysAddr, VirtAddr, lock,
+    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
+    lock,
 };
 use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters};
 use ambulator_os::PteFlags;
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,20 +65,30 @@ impl PomSpec {
     fn sets(&self) -> u64 {
         self.entries / u64::from(self.ways)
     }
+}
 
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for PomSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![4, 8, 16].contains(&self.ways) {
-            wrong.push(format!("`{at}.ways` is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways));
+            wrong.push(Invalid::new(
+                format!("{at}.ways"),
+                format!("is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways),
+            ));
         } else if !self.sets().is_power_of_two()
             || self.sets() * u64::from(self.ways) != self.entries
             || self.entries > 1 << 26
         {
-            wrong.push(format!(
-                "`{at}.entries` is {}: the number of sets of {} must be a power of two, and there are 2^26 entries at most",
-                self.entries, self.ways
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.entries"),
+                    format!(
+                        "is {}: the number of sets of {} must be a power of two, and there are 2^26 entries at most",
+                        self.entries, self.ways
+                    ),
+                )
+                .and(format!("{at}.ways")),
+            );
         }
         wrong
     }
@@ -307,4 +319,25 @@ impl Lookaside for PomLookaside {
     fn reset_counters(&mut self) {
         self.counters.reset();
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "pom-tlb",
+        "a TLB of 64K entries in main memory, looked up when the L2 TLB has missed",
+        "Ryoo et al., Rethinking TLB Designs in Virtualized Environments, ISCA 2017",
+    )
+    .fills(Socket::Lookaside, "a set of entries in memory, loaded after an L2 TLB miss")
+    .formerly("design.lookaside.pom.", "pom_tlb.")
+    .settings::<PomSpec>()
+    .build(|spec, _| {
+        let shared = Arc::new(Mutex::new(PomTlb::new(spec)));
+        let reserved = Arc::clone(&shared);
+        Parts {
+            boot: Some(Box::new(move |frames| lock(&reserved).reserve(frames))),
+            lookaside: Some(Box::new(move |_| Box::new(PomLookaside::new(Arc::clone(&shared))))),
+            ..Parts::default()
+        }
+    })
 }

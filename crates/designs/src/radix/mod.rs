@@ -16,63 +16,33 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{Asid, ProcessId};
-use ambulator_mmu::Walker;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
-use ambulator_structures::tree::{Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use ambulator_sockets::{Claims, Descriptor, NoSettings, Parts, Socket, TableParts};
+use ambulator_structures::tree::{Plain, Tree, TreeWalker};
 
-/// Settings of the radix page table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RadixSpec {
-    /// Levels: 4 (48-bit virtual addresses) or 5 (57-bit).
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Section 6.3"))]
-    pub levels: u32,
-    /// The page-walk caches.
-    pub pwc: PwcSpec,
-}
-
-impl Default for RadixSpec {
-    fn default() -> Self {
-        RadixSpec { levels: 4, pwc: PwcSpec::default() }
-    }
-}
-
-impl RadixSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
-        wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
-        wrong
-    }
-}
-
-/// Makes radix tables.
-pub struct RadixFactory {
-    va_bits: u32,
-}
-
-impl RadixFactory {
-    /// A factory of tables of a validated spec.
-    pub fn new(spec: &RadixSpec) -> RadixFactory {
-        RadixFactory { va_bits: va_bits(spec.levels) }
-    }
-}
-
-impl TableFactory for RadixFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        _asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        Ok(Box::new(Tree::new(Plain, self.va_bits, os)?))
-    }
-}
-
-/// A core's walker.
-pub fn walker(spec: &RadixSpec) -> Box<dyn Walker> {
-    Box::new(TreeWalker::new(&spec.pwc))
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "radix",
+        "four or five levels of 512 entries, page-walk caches split by level",
+        "Intel SDM volume 3, chapter 4",
+    )
+    .fills(Socket::PageTable, "a load for each level that the page-walk caches do not skip")
+    .takes_nodes()
+    .claims(Claims { max_loads: 5, ..Claims::default() })
+    .formerly("design.page_table.radix.levels", "mmu.va_bits")
+    .formerly("design.page_table.radix.pwc.", "mmu.pwc.")
+    .settings::<NoSettings>()
+    .build(|_, site| {
+        let (va_bits, pwc, mut nodes) = (site.va_bits, site.pwc, site.nodes);
+        let page_table = TableParts::new(
+            move |process, asid, context| {
+                Ok(match &mut nodes {
+                    Some(nodes) => Box::new(Tree::new(nodes(process, asid), va_bits, context)?),
+                    None => Box::new(Tree::new(Plain, va_bits, context)?),
+                })
+            },
+            move |_| Box::new(TreeWalker::new(&pwc)),
+        );
+        Parts { page_table: Some(page_table), ..Parts::default() }
+    })
 }

@@ -6,7 +6,7 @@
 //! - OS half, Sec. 5.1, 5.2: [`HashPlacement`] for data frames, [`HashedLeaves`] for the last level of radix tables, in `placement.rs`.
 //! - Hardware half, Sec. 5.3: the speculation [`Engine`] and its degree filter, in `engine.rs`. The MMU issues what it guesses, beside the walk.
 //!
-//! - Virtual machines, Sec. 5.5: the guest tells which page each of its frames holds, and the hypervisor's [`HostPlacement`] hashes the guest-virtual page, so that
+//! - Virtual machines, Sec. 5.5: the guest tells which page each of its frames holds, and the hypervisor's [`HypervisorPlacement`] hashes the guest-virtual page, so that
 //!   the engine guesses host-physical from guest-virtual. Guest frames that are used no more are given back at once.
 //! - Past the paper (its Sec. 7.3 leaves it open), `nested`: the guest hashes its frames in its own memory too, and the hypervisor the last-level nodes of its own
 //!   tree by guest-physical address; so the lines of a nested walk's own last entries are guessed, through two hashes: the guest's, then the hypervisor's. The guest
@@ -29,9 +29,11 @@ mod tests;
 mod tiers;
 
 pub use engine::{Engine, EngineCounters};
-pub use placement::{HashPlacement, HashedLeaves, HashedLeavesFactory, HostPlacement, LeavesOf, Shared, TierCounters};
+pub use placement::{HashPlacement, HashedLeaves, HypervisorPlacement, LeavesOf, Shared, TierCounters};
 pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame, frame_of_run};
 
+use ambulator_base::Invalid;
+use ambulator_sockets::{Descriptor, Parts, Settings, Site, Socket, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,24 +107,78 @@ impl Default for RevelatorSpec {
     }
 }
 
-impl RevelatorSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for RevelatorSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=MOST_TIERS as u32).contains(&self.tiers) {
-            wrong.push(format!("`{at}.tiers` is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers));
+            wrong.push(Invalid::new(
+                format!("{at}.tiers"),
+                format!("is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers),
+            ));
         }
         for (key, share) in [("taken", self.taken), ("hashable", self.hashable), ("least_share", self.least_share)] {
             if !(0.0..=1.0).contains(&share) {
-                wrong.push(format!("`{at}.{key}` is {share}; a share lies between 0 and 1"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {share}; a share lies between 0 and 1")));
             }
         }
         if self.latency > 100 || self.confine_latency > 100 {
-            wrong.push(format!(
-                "`{at}.latency` and `{at}.confine_latency` are {} and {}; give 100 cycles at most each",
-                self.latency, self.confine_latency
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.latency"),
+                    format!(
+                        "and `{at}.confine_latency` are {} and {}; give 100 cycles at most each",
+                        self.latency, self.confine_latency
+                    ),
+                )
+                .and(format!("{at}.confine_latency")),
+            );
         }
         wrong
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "revelator",
+        "guesses data and table lines by the hash functions that the kernel places by",
+        "Kanellopoulos et al., Revelator, 2025",
+    )
+    .fills(Socket::Speculation, "candidate lines of the data and of the last table entry, tier by tier")
+    .fills(Socket::Placement, "the frame that a hash of the page names, tier by tier")
+    .once_called("tiered-hash")
+    .formerly("design.speculation.revelator.", "revelator.")
+    .settings::<RevelatorSpec>()
+    .build(parts)
+}
+
+fn parts(spec: &RevelatorSpec, site: Site) -> Parts {
+    let tiers = Shared::default();
+    let is_in = |socket| site.design.holds(socket, "revelator");
+    let (guest, of, hypervisor_takes_nodes) = match site.stage {
+        Stage::Guest { hypervisor_takes_nodes } => (true, LeavesOf::Guest, hypervisor_takes_nodes),
+        _ => (false, LeavesOf::Machine, false),
+    };
+    // Of tables whose nodes it does not place no lines are guessed.
+    let nested = spec.nested && hypervisor_takes_nodes;
+    let own = RevelatorSpec { nested, ..spec.clone() };
+    let guesses = is_in(Socket::Speculation) && site.takes_nodes;
+    let engine = RevelatorSpec { table: own.table && guesses, ..own.clone() };
+    let mut parts = Parts::default();
+    if guesses && (own.table || own.nested) {
+        parts.nodes = Some(HashedLeaves::of_processes(of, &own, Shared::clone(&tiers)));
+    }
+    parts.placement = Some(match guest {
+        true => Box::new(HashPlacement::of_guest(&own, Shared::clone(&tiers))),
+        false => Box::new(HashPlacement::new(&own, Shared::clone(&tiers))),
+    });
+    if guest && is_in(Socket::Placement) {
+        parts.hypervisor.placement = Some(Box::new(HypervisorPlacement::new(spec, Shared::clone(&tiers))));
+        if nested {
+            let nodes = HashedLeaves::of_processes(LeavesOf::Hypervisor, spec, Shared::clone(&tiers));
+            parts.hypervisor.nodes = Some(nodes);
+        }
+    }
+    parts.speculator = Some(Box::new(move |_| Box::new(Engine::new(&engine, guest, Shared::clone(&tiers)))));
+    parts
 }

@@ -2,10 +2,11 @@
 
 use super::RevelatorSpec;
 use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success};
-use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, ProcessId, VirtAddr, falls_within, lock, mix64};
+use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
-use ambulator_os::{Footprint, MapError, PageTable, PlaceContext, PlaceRequest, Placement, TableContext, TableFactory};
-use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree};
+use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
+use ambulator_sockets::NewNodes;
+use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
 use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
@@ -155,20 +156,20 @@ fn report_tiers(space: &Space, expected: Option<f64>, prefix: &str, sink: &mut d
 
 /// Frames of the hypervisor for a guest that tells it which of its pages each guest frame holds: by the hash of the guest-virtual page, so that the hardware
 /// can guess from guest-virtual to host-physical (Sec. 5.5).
-pub struct HostPlacement {
+pub struct HypervisorPlacement {
     hashing: Hashing,
     shared: Shared,
     expected: Option<f64>,
 }
 
-impl HostPlacement {
+impl HypervisorPlacement {
     /// Reads in `shared` what the guest tells.
-    pub fn new(spec: &RevelatorSpec, shared: Shared) -> HostPlacement {
-        HostPlacement { hashing: Hashing::new(spec), shared, expected: None }
+    pub fn new(spec: &RevelatorSpec, shared: Shared) -> HypervisorPlacement {
+        HypervisorPlacement { hashing: Hashing::new(spec), shared, expected: None }
     }
 }
 
-impl Placement for HostPlacement {
+impl Placement for HypervisorPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
         let mut told = lock(&self.shared);
@@ -205,7 +206,7 @@ pub enum LeavesOf {
     /// Processes' of a guest.
     Guest,
     /// A hypervisor's of its virtual machines.
-    Host,
+    Hypervisor,
 }
 
 /// Radix nodes of which those of the last level are placed by hash.
@@ -214,6 +215,15 @@ pub struct HashedLeaves {
     asid: Asid,
     hashing: Hashing,
     shared: Shared,
+}
+
+impl HashedLeaves {
+    /// Makes the layouts of processes' trees. A guest's leaves are hashed in its own memory only where entries of
+    /// nested walks are guessed.
+    pub fn of_processes(of: LeavesOf, spec: &RevelatorSpec, shared: Shared) -> NewNodes {
+        let hashing = if of == LeavesOf::Guest { Hashing::of_guest(spec) } else { Hashing::new(spec) };
+        Box::new(move |_, asid| Box::new(HashedLeaves { of, asid, hashing, shared: Arc::clone(&shared) }))
+    }
 }
 
 impl Layout for HashedLeaves {
@@ -229,7 +239,7 @@ impl Layout for HashedLeaves {
         let mut told = lock(&self.shared);
         told.version += 1;
         let space = told.space(self.of == LeavesOf::Guest);
-        let kind = if self.of == LeavesOf::Host { Kind::HostLeaf } else { Kind::Leaf };
+        let kind = if self.of == LeavesOf::Hypervisor { Kind::HostLeaf } else { Kind::Leaf };
         let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
             Some(frame) => {
                 ambulator_structures::frames::taken(frame, 1, footprint, os);
@@ -244,33 +254,5 @@ impl Layout for HashedLeaves {
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         lock(&self.shared).freed(self.of == LeavesOf::Guest, node.frame, node.frames());
         ambulator_structures::frames::release(node.frame, node.frames(), footprint, os);
-    }
-}
-
-/// Makes radix tables with such leaves.
-pub struct HashedLeavesFactory {
-    of: LeavesOf,
-    va_bits: u32,
-    hashing: Hashing,
-    shared: Shared,
-}
-
-impl HashedLeavesFactory {
-    /// Tables of `va_bits` bits of address. A guest's are hashed in its own memory only where entries of nested walks are guessed.
-    pub fn new(of: LeavesOf, va_bits: u32, spec: &RevelatorSpec, shared: Shared) -> HashedLeavesFactory {
-        let hashing = if of == LeavesOf::Guest { Hashing::of_guest(spec) } else { Hashing::new(spec) };
-        HashedLeavesFactory { of, va_bits, hashing, shared }
-    }
-}
-
-impl TableFactory for HashedLeavesFactory {
-    fn new_table(
-        &mut self,
-        _process: ProcessId,
-        asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let layout = HashedLeaves { of: self.of, asid, hashing: self.hashing, shared: Arc::clone(&self.shared) };
-        Ok(Box::new(Tree::new(layout, self.va_bits, os)?))
     }
 }

@@ -7,7 +7,6 @@
 //! - The range table, a B-tree of them: `range_table.rs` (Sec. 4.2).
 //! - OS half: [`RangedTable`] in `table.rs` keeps ranges beside any page table (Sec. 5.1).
 //! - OS half: [`EagerPlacement`] in `eager.rs` (Sec. 5.2, Fig. 5).
-//! - Direct segments, one range in registers: [`DirectSegment`] in `segment.rs` (Sec. 3, 8.1).
 //! - The sensitivity to the number of entries in one pass: `curve.rs` (Fig. 7).
 //! - Hardware half: [`RangeTlb`] in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
 //!
@@ -22,7 +21,6 @@
 mod curve;
 mod eager;
 mod range_tlb;
-mod segment;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,11 +28,12 @@ mod tests;
 pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
-pub use segment::{DirectSegment, SegmentCounters};
 pub use table::{RangeTableCounters, RangedTable, RangesNow};
 
-use ambulator_base::{Asid, ProcessId};
+use ambulator_base::{Asid, Invalid, ProcessId};
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
+use ambulator_structures::ranges::RangeRules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,12 +53,6 @@ pub struct RmmSpec {
     /// Whether the range TLB also counts what tables of 1 to 128 entries would have answered (`lookaside.curve`), from the same look-ups.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Fig. 7"))]
     pub curve: bool,
-    /// Cycles of a direct segment's comparison, counted from the L1 TLB's miss.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Basu et al., ISCA 2013: beside the L1 TLB; one cycle more is our choice"))]
-    pub segment_latency: u64,
-    /// Bits of a virtual address: 48 or 57. They decide how many bits BASE and LIMIT have.
-    #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 4.2 (48)"))]
-    pub va_bits: u32,
     /// Pages from which a run is a range, and a request is served eagerly.
     #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
     pub threshold: u64,
@@ -90,8 +83,6 @@ impl Default for RmmSpec {
             latency: 7,
             mru_pointer: true,
             curve: false,
-            segment_latency: 1,
-            va_bits: 48,
             threshold: 8,
             eager_bits: true,
             enable_above_bytes: 0,
@@ -103,25 +94,26 @@ impl Default for RmmSpec {
     }
 }
 
-impl RmmSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for RmmSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=4096).contains(&self.entries) {
-            wrong.push(format!(
-                "`{at}.entries` is {}; a range TLB has 1 to 4096 entries (the paper's has 32)",
-                self.entries
+            wrong.push(Invalid::new(
+                format!("{at}.entries"),
+                format!("is {}; a range TLB has 1 to 4096 entries (the paper's has 32)", self.entries),
             ));
         }
-        if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}; it must be 48 or 57", self.va_bits));
-        }
         if !(2..=1 << 20).contains(&self.threshold) {
-            wrong
-                .push(format!("`{at}.threshold` is {}; it must be 2 to 2^20 pages (the paper's is 8)", self.threshold));
+            wrong.push(Invalid::new(
+                format!("{at}.threshold"),
+                format!("is {}; it must be 2 to 2^20 pages (the paper's is 8)", self.threshold),
+            ));
         }
         if !(0.0..=1.0).contains(&self.fragmentation_limit) {
-            wrong.push(format!("`{at}.fragmentation_limit` is {}; it must be 0 to 1", self.fragmentation_limit));
+            wrong.push(Invalid::new(
+                format!("{at}.fragmentation_limit"),
+                format!("is {}; it must be 0 to 1", self.fragmentation_limit),
+            ));
         }
         wrong
     }
@@ -130,19 +122,19 @@ impl RmmSpec {
 /// Makes page tables with ranges beside them.
 pub struct RangedFactory {
     tables: Box<dyn TableFactory>,
-    spec: RmmSpec,
+    rules: RangeRules,
     in_registers: bool,
 }
 
 impl RangedFactory {
     /// Ranges beside the tables that `tables` makes. `spec` has been validated.
-    pub fn new(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
-        RangedFactory { tables, spec: spec.clone(), in_registers: false }
+    pub fn new(tables: Box<dyn TableFactory>, rules: &RangeRules) -> RangedFactory {
+        RangedFactory { tables, rules: rules.clone(), in_registers: false }
     }
 
     /// The same for a direct segment: the largest range is in registers.
-    pub fn for_segment(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
-        RangedFactory { in_registers: true, ..RangedFactory::new(tables, spec) }
+    pub fn for_segment(tables: Box<dyn TableFactory>, rules: &RangeRules) -> RangedFactory {
+        RangedFactory { in_registers: true, ..RangedFactory::new(tables, rules) }
     }
 }
 
@@ -159,9 +151,40 @@ impl TableFactory for RangedFactory {
             table.destroy(os);
             return Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES });
         }
-        match RangedTable::new(table, &self.spec, self.in_registers, os) {
+        match RangedTable::new(table, &self.rules, self.in_registers, os) {
             Some(table) => Ok(Box::new(table)),
             None => Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES }),
         }
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "rmm",
+        "ranges of any length with pages: a range TLB, a B-tree that the operating system keeps, and eager paging",
+        "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
+    )
+    .fills(Socket::Lookaside, "a range TLB, refilled in the background from the range table")
+    .once_called("range-tlb")
+    .fills(Socket::Placement, "all pages of a request at once, in blocks as large as there are")
+    .once_called("eager")
+    .formerly("design.lookaside.rmm.va_bits", "mmu.va_bits")
+    .formerly("design.lookaside.rmm.", "rmm.")
+    .settings::<RmmSpec>()
+    .build(|spec, site| {
+        let rules = RangeRules {
+            threshold: spec.threshold,
+            eager_bits: spec.eager_bits,
+            enable_above_bytes: spec.enable_above_bytes,
+            va_bits: site.va_bits,
+        };
+        let (hardware, key_bits) = (spec.clone(), site.va_bits - 12);
+        Parts {
+            wrap: Some(Box::new(move |tables| Box::new(RangedFactory::new(tables, &rules)))),
+            lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits)))),
+            placement: Some(Box::new(EagerPlacement::new(spec))),
+            ..Parts::default()
+        }
+    })
 }

@@ -43,6 +43,8 @@ struct Entry {
 
 /// A fully associative range TLB and its walker.
 pub struct RangeTlb {
+    /// Bits of a page number.
+    key_bits: u32,
     spec: RmmSpec,
     entries: Vec<Entry>,
     /// The most recently used entry.
@@ -60,11 +62,12 @@ pub struct RangeTlb {
 
 impl RangeTlb {
     /// An empty range TLB. `spec` has been validated.
-    pub fn new(spec: &RmmSpec) -> RangeTlb {
+    pub fn new(spec: &RmmSpec, key_bits: u32) -> RangeTlb {
         RangeTlb {
             entries: Vec::with_capacity(spec.entries as usize),
             curve: spec.curve.then(Curve::default),
             spec: spec.clone(),
+            key_bits,
             recent: 0,
             clock: 0,
             asid: Asid(0),
@@ -118,7 +121,7 @@ impl RangeTlb {
             let (first, second) = (port.load_line(at, ready), port.load_line(at.offset(LINE_BYTES), ready));
             self.counters.nodes += 1;
             ready = first.ready.max(second.ready);
-            let node = NodeWords::new(&first.words, &second.words, self.spec.va_bits - 12);
+            let node = NodeWords::new(&first.words, &second.words, self.key_bits);
             let place = node.place(page);
             if let Some(range) = node.range(place)
                 && range.contains(page)

@@ -6,13 +6,10 @@
 //! except where memory for a node was lacking. Pages of ranges have the range bit in their entries and, if asked for,
 //! the accessed and dirty bits from the start (Sec. 6, "Accessed & Dirty bits"): hardware that hits a range sets none.
 
-use super::RmmSpec;
-use super::segment::registers_of;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
-use ambulator_structures::ranges::Range;
-use ambulator_structures::ranges::RangeTable;
+use ambulator_structures::ranges::{Range, RangeRules, RangeTable, segment_registers};
 
 ambulator_base::counters! {
     /// What the software half of ranges counts.
@@ -58,7 +55,7 @@ ambulator_base::counters! {
 pub struct RangedTable {
     inner: Box<dyn PageTable>,
     ranges: RangeTable,
-    spec: RmmSpec,
+    rules: RangeRules,
     /// The range that was changed last: where the next page is likely to join.
     last: Option<Range>,
     generation: u64,
@@ -84,20 +81,20 @@ impl RangedTable {
     /// Ranges beside `inner`, an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
     pub fn new(
         inner: Box<dyn PageTable>,
-        spec: &RmmSpec,
+        rules: &RangeRules,
         in_registers: bool,
         os: &mut TableContext<'_>,
     ) -> Option<RangedTable> {
         Some(RangedTable {
-            ranges: RangeTable::new(spec.va_bits - 12, os)?,
+            ranges: RangeTable::new(rules.va_bits - 12, os)?,
             inner,
-            spec: spec.clone(),
+            rules: rules.clone(),
             last: None,
             generation: 0,
             mapped: 0,
             largest: None,
             in_registers,
-            enabled: spec.enable_above_bytes == 0,
+            enabled: rules.enable_above_bytes == 0,
             counters: RangeTableCounters::default(),
         })
     }
@@ -137,7 +134,7 @@ impl RangedTable {
         let mut loose = vec![mapping.page];
         let (mut before, mut after) = (None, None);
         // Pages that are in no range come in runs below the threshold.
-        for _ in 0..self.spec.threshold {
+        for _ in 0..self.rules.threshold {
             let Some(below) = run.base.0.checked_sub(1) else { break };
             let Some(frame) = run.frame.0.checked_sub(1) else { break };
             let Some(entry) = self.neighbour(below << 12, frame, flags, os) else { break };
@@ -153,7 +150,7 @@ impl RangedTable {
             run.frame = entry.frame;
             loose.push(entry.page);
         }
-        for _ in 0..self.spec.threshold {
+        for _ in 0..self.rules.threshold {
             let frame = run.frame_of(run.limit).0;
             let Some(entry) = self.neighbour(run.limit.0 << 12, frame, flags, os) else { break };
             if entry.flags.ranged
@@ -166,7 +163,7 @@ impl RangedTable {
             run.limit = pages_of(entry.page).1;
             loose.push(entry.page);
         }
-        if run.pages() < self.spec.threshold {
+        if run.pages() < self.rules.threshold {
             return;
         }
         match (before, after) {
@@ -229,7 +226,7 @@ impl RangedTable {
 
     /// The flags of a page that is in a range.
     fn in_range(&self, flags: PteFlags) -> PteFlags {
-        let eager = self.spec.eager_bits;
+        let eager = self.rules.eager_bits;
         PteFlags { ranged: true, accessed: flags.accessed || eager, dirty: flags.dirty || eager, ..flags }
     }
 
@@ -248,7 +245,7 @@ impl RangedTable {
         self.last = None;
         let left = Range { limit: first, ..range };
         let right = Range { base: end, frame: range.frame_of(end), ..range };
-        let enough = |part: &Range| part.pages() >= self.spec.threshold;
+        let enough = |part: &Range| part.pages() >= self.rules.threshold;
         let (mut keep_left, mut keep_right) = (enough(&left), enough(&right));
         if keep_left && keep_right && !self.ranges.prepare(os) {
             self.counters.no_memory += 1;
@@ -301,7 +298,7 @@ impl RangedTable {
 
     /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or not.
     fn monitor(&mut self) {
-        let enabled = self.mapped * FRAME_BYTES >= self.spec.enable_above_bytes;
+        let enabled = self.mapped * FRAME_BYTES >= self.rules.enable_above_bytes;
         if enabled != self.enabled {
             self.enabled = enabled;
             self.generation += 1;
@@ -353,7 +350,7 @@ impl PageTable for RangedTable {
         };
         let same_rights = entry.flags.writable == flags.writable && entry.flags.executable == flags.executable;
         // Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no range.
-        let cleaned = self.spec.eager_bits && entry.flags.dirty && !flags.dirty;
+        let cleaned = self.rules.eager_bits && entry.flags.dirty && !flags.dirty;
         if same_rights && !(cleaned && entry.flags.ranged) {
             return self.inner.set_flags(page, PteFlags { ranged: entry.flags.ranged, ..flags }, os);
         }
@@ -393,7 +390,7 @@ impl PageTable for RangedTable {
     /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; then the largest range, for a direct segment.
     fn lookaside_registers(&self) -> Vec<u64> {
         let root = self.ranges.root().0 | u64::from(self.enabled);
-        std::iter::once(root).chain(registers_of(self.largest)).collect()
+        std::iter::once(root).chain(segment_registers(self.largest)).collect()
     }
 
     fn registers_generation(&self) -> u64 {

@@ -43,9 +43,10 @@ pub use segments::{Segments, Shape};
 pub use table::UtopiaTable;
 pub use walker::{RestSegWalker, UtopiaWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, LINE_BYTES, PageSize, ProcessId, lock};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_sockets::{Descriptor, Parts, Settings, Site, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
@@ -132,9 +133,6 @@ pub struct UtopiaSpec {
     /// Whether pages found in a RestSeg are put into the L2 TLB, too.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: a translation that is found fills both levels, as any other"))]
     pub fill_l2: bool,
-    /// Whether ranges (RMM) translate pages of the FlexSeg beside the RestSegs; their settings are `design.lookaside.rmm`.
-    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 9: future work"))]
-    pub ranges: bool,
     /// The cache of set filters; 0 leaves it out.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub sf_cache_bytes: u64,
@@ -144,9 +142,6 @@ pub struct UtopiaSpec {
     /// Cycles of a look-up in either.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
     pub cache_latency: u64,
-    /// Bits of a virtual address: 48 or 57. They decide how long tags are.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Utopia Sec. 5.2"))]
-    pub va_bits: u32,
 }
 
 impl Default for UtopiaSpec {
@@ -161,101 +156,117 @@ impl Default for UtopiaSpec {
             cost_threshold: 15,
             restrictive_only: false,
             fill_l2: true,
-            ranges: false,
             sf_cache_bytes: 2048,
             tar_cache_bytes: 2048,
             cache_latency: 2,
-            va_bits: 48,
         }
     }
 }
 
 impl UtopiaSpec {
     /// The RestSegs, as structures are laid out for them. The spec has been validated.
-    pub fn shapes(&self) -> Vec<Shape> {
+    pub fn shapes(&self, va_bits: u32) -> Vec<Shape> {
         let shape = |segment: &RestSegSpec| {
             let page = PageSize::from_shift(segment.page_bytes.trailing_zeros());
             let sets = segment.bytes / segment.page_bytes / u64::from(segment.ways);
-            let tag_bits = self.hash.tag_bits(self.va_bits - page.shift(), sets);
+            let tag_bits = self.hash.tag_bits(va_bits - page.shift(), sets);
             let row = Row { ways: segment.ways, tag_bits };
             Shape { page, sets, ways: segment.ways, hash: self.hash, row, filter: Filter::new(segment.ways) }
         };
         self.segments.iter().map(shape).collect()
     }
+}
 
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+impl Settings for UtopiaSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
-            return wrong;
-        }
         if self.segments.is_empty() || self.segments.len() > 8 {
-            wrong.push(format!("`{at}.segments` has {} RestSegs; give 1 to 8", self.segments.len()));
+            wrong.push(Invalid::new(
+                format!("{at}.segments"),
+                format!("has {} RestSegs; give 1 to 8", self.segments.len()),
+            ));
         }
         for (number, segment) in self.segments.iter().enumerate() {
-            let key = format!("{at}.segments`, number {}: `", number + 1);
+            let number = number + 1;
+            let wrong_in =
+                |message: String| Invalid::new(format!("{at}.segments"), format!(", number {number}: {message}"));
             let RestSegSpec { bytes, page_bytes, ways } = *segment;
             if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
-                wrong.push(format!(
-                    "`{key}page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
-                ));
+                wrong.push(wrong_in(format!(
+                    "`page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
+                )));
                 continue;
             }
             if !(1..=64).contains(&ways) {
-                wrong.push(format!("`{key}ways` is {ways}; it must be 1 to 64"));
+                wrong.push(wrong_in(format!("`ways` is {ways}; it must be 1 to 64")));
                 continue;
             }
             let set_bytes = page_bytes * u64::from(ways);
             let sets = bytes / set_bytes;
             if sets == 0 || !sets.is_power_of_two() || sets * set_bytes != bytes {
                 let below = 1 << (sets.max(1)).ilog2();
-                wrong.push(format!(
-                    "`{key}bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in number; {} or {} bytes would be",
+                wrong.push(wrong_in(format!(
+                    "`bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in \
+                     number; {} or {} bytes would be",
                     below * set_bytes,
                     2 * below * set_bytes
-                ));
+                )));
                 continue;
-            }
-            // The relation of Sec. 5.2: the tags of a set are fetched by one memory access.
-            let page_bits = self.va_bits - page_bytes.trailing_zeros();
-            let row = |ways: u32, sets: u64| Row { ways, tag_bits: self.hash.tag_bits(page_bits, sets) };
-            if row(ways, sets).bits() > rows::LINE_BITS {
-                let fits = (1..ways).rev().find(|fewer| {
-                    let sets = bytes / (page_bytes * u64::from(*fewer));
-                    sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
-                });
-                wrong.push(format!(
-                    "`{key}ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a line has {}; {} ways would fit",
-                    row(ways, sets).tag_bits,
-                    row(ways, sets).bits(),
-                    rows::LINE_BITS,
-                    fits.map_or("fewer".to_owned(), |ways| ways.to_string())
-                ));
             }
         }
         for (key, value, range) in
             [("frequency_threshold", self.frequency_threshold, 1..=7), ("cost_threshold", self.cost_threshold, 0..=15)]
         {
             if !range.contains(&value) {
-                wrong.push(format!(
-                    "`{at}.{key}` is {value}; the counter goes from {} to {}",
-                    range.start(),
-                    range.end()
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {value}; the counter goes from {} to {}", range.start(), range.end()),
                 ));
             }
         }
         for (key, bytes) in [("sf_cache_bytes", self.sf_cache_bytes), ("tar_cache_bytes", self.tar_cache_bytes)] {
             let most = ambulator_hardware::MAX_WAYS as u64 * LINE_BYTES;
             if bytes > most || !bytes.is_multiple_of(LINE_BYTES) {
-                wrong
-                    .push(format!("`{at}.{key}` is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"),
+                ));
             }
         }
         if self.restrictive_only && !self.fault_allocation {
-            wrong.push(format!(
-                "`{at}.restrictive_only` needs `{at}.fault_allocation`: there is no other place for pages"
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.restrictive_only"),
+                    format!("needs `{at}.fault_allocation`: there is no other place for pages"),
+                )
+                .and(format!("{at}.fault_allocation")),
+            );
+        }
+        wrong
+    }
+    /// The relation of Sec. 5.2: the tags of a set are fetched by one memory access.
+    fn validate_on(&self, at: &str, site: &Site) -> Vec<Invalid> {
+        let mut wrong = Vec::new();
+        for (number, segment) in self.segments.iter().enumerate() {
+            let RestSegSpec { bytes, page_bytes, ways } = *segment;
+            let sets = bytes / (page_bytes * u64::from(ways));
+            let page_bits = site.va_bits - page_bytes.trailing_zeros();
+            let row = |ways: u32, sets: u64| Row { ways, tag_bits: self.hash.tag_bits(page_bits, sets) };
+            if row(ways, sets).bits() > rows::LINE_BITS {
+                let fits = (1..ways).rev().find(|fewer| {
+                    let sets = bytes / (page_bytes * u64::from(*fewer));
+                    sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
+                });
+                wrong.push(Invalid::new(format!("{at}.segments"), format!(
+                    ", number {}: `ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a \
+                     line has {}; {} ways would fit",
+                    number + 1,
+                    row(ways, sets).tag_bits,
+                    row(ways, sets).bits(),
+                    rows::LINE_BITS,
+                    fits.map_or("fewer".to_owned(), |ways| ways.to_string())
+                )));
+            }
         }
         wrong
     }
@@ -294,4 +305,35 @@ impl TableFactory for UtopiaFactory {
             }
         }
     }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "utopia",
+        "segments of set-associative pages, found by tags and filtered by counters; pages move in and out",
+        "Kanellopoulos et al., Utopia, MICRO 2023",
+    )
+    .fills(Socket::Lookaside, "the RestSeg walker, whose answer a page walk waits for")
+    .once_called("rest-segs")
+    .fills(Socket::Placement, "into a RestSeg where its set has room or makes some, else wherever the buddy allocator has room")
+    .once_called("rest-segs")
+    .together()
+    .native_only("its RestSegs would hold guest-physical addresses, which nothing translates further")
+    .formerly("design.lookaside.utopia.va_bits", "mmu.va_bits")
+    .formerly("design.lookaside.utopia.ranges", "design.second_lookaside")
+    .formerly("design.lookaside.utopia.", "utopia.")
+    .settings::<UtopiaSpec>()
+    .build(|spec, site| {
+        let segments = Arc::new(Mutex::new(Segments::new(spec, site.va_bits)));
+        let (reserved, beside, uses) = (Arc::clone(&segments), Arc::clone(&segments), lock(&segments).uses());
+        let (hardware, va_bits) = (spec.clone(), site.va_bits);
+        Parts {
+            boot: Some(Box::new(move |frames| lock(&reserved).reserve(frames))),
+            wrap: Some(Box::new(move |tables| Box::new(UtopiaFactory::new(tables, beside)))),
+            lookaside: Some(Box::new(move |_| Box::new(RestSegWalker::new(&hardware, va_bits, uses.clone())))),
+            placement: Some(Box::new(UtopiaPlacement::new(spec, segments))),
+            ..Parts::default()
+        }
+    })
 }

@@ -98,8 +98,8 @@ pub struct Segments {
 
 impl Segments {
     /// RestSegs of a validated spec, not yet reserved.
-    pub fn new(spec: &UtopiaSpec) -> Segments {
-        let shapes = spec.shapes();
+    pub fn new(spec: &UtopiaSpec, va_bits: u32) -> Segments {
+        let shapes = spec.shapes(va_bits);
         let uses = shapes.iter().map(|shape| WayUses::new(shape.sets * u64::from(shape.ways))).collect();
         Segments {
             shapes,

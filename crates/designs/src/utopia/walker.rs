@@ -57,17 +57,15 @@ pub struct RestSegWalker {
     rows: LineCache,
     /// A page that is to migrate.
     request: Option<VirtAddr>,
-    /// What holds pages of the FlexSeg beside it.
-    beside: Option<Box<dyn Lookaside>>,
     /// What it counted.
     pub counters: UtopiaWalkerCounters,
 }
 
 impl RestSegWalker {
     /// A walker with empty caches. `uses` of each RestSeg, of [`super::Segments`], learns where it found pages.
-    pub fn new(spec: &UtopiaSpec, uses: Vec<WayUses>, beside: Option<Box<dyn Lookaside>>) -> RestSegWalker {
+    pub fn new(spec: &UtopiaSpec, va_bits: u32, uses: Vec<WayUses>) -> RestSegWalker {
         RestSegWalker {
-            shapes: spec.shapes(),
+            shapes: spec.shapes(va_bits),
             uses,
             asid: Asid(0),
             places: Vec::new(),
@@ -75,7 +73,6 @@ impl RestSegWalker {
             filters: LineCache::new(spec.sf_cache_bytes),
             rows: LineCache::new(spec.tar_cache_bytes),
             request: None,
-            beside,
             counters: UtopiaWalkerCounters::default(),
             spec: spec.clone(),
         }
@@ -170,10 +167,6 @@ impl Lookaside for RestSegWalker {
             (Pfn(word(at)), Arrays { tar: PhysAddr(word(at + 1)), sf: PhysAddr(word(at + 2)) })
         };
         self.places = (0..word(first - 1) as usize).map(place).collect();
-        if let Some(beside) = &mut self.beside {
-            let rest = registers.0.get(first + 3 * self.places.len()..).unwrap_or_default();
-            beside.load_registers(asid, &TableRegisters(rest.to_vec()));
-        }
     }
 
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer {
@@ -190,20 +183,11 @@ impl Lookaside for RestSegWalker {
             answer.ready = answer.ready.max(ready);
         }
         self.counters.walk_cycles += answer.ready.since(now);
-        if let Some(beside) = &mut self.beside {
-            let other = beside.probe(va, access, now, port);
-            if answer.found.is_none() && other.found.is_some() {
-                return other;
-            }
-        }
         answer
     }
 
     /// The page is in the FlexSeg: its entry counts the walk and its loads from DRAM (Sec. 5.5).
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
-        if let Some(beside) = &mut self.beside {
-            beside.refill(va, walk, port);
-        }
         if !self.spec.migration || !self.shapes.iter().any(|shape| shape.page == walk.found.size) {
             return;
         }
@@ -233,22 +217,13 @@ impl Lookaside for RestSegWalker {
             self.filters.clear();
             self.rows.clear();
         }
-        if let Some(beside) = &mut self.beside {
-            beside.invalidate(what);
-        }
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
-        if let Some(beside) = &self.beside {
-            beside.report(&format!("{prefix}.beside"), sink);
-        }
     }
 
     fn reset_counters(&mut self) {
         self.counters.reset();
-        if let Some(beside) = &mut self.beside {
-            beside.reset_counters();
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! The hardware half of a tree of tables.
 
-use super::{FLAT, FLAT_BITS, NODE_BITS, PwcSpec, WalkCaches, leaf_size};
+use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
-use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
     /// What a walker of a tree of tables counts.

@@ -2,6 +2,20 @@
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
+use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "perfect-speculation",
+        "fetches the data from the L2 TLB's miss on, wherever it is: the bound of all speculation",
+        "Revelator Table 1",
+    )
+    .fills(Socket::Speculation, "the data's own line, always")
+    .once_called("perfect")
+    .settings::<NoSettings>()
+    .build(|_, _| Parts { speculator: Some(Box::new(|_| Box::new(PerfectSpeculation))), ..Parts::default() })
+}
 
 /// Fetches the data from the L2 TLB's miss on, wherever it is.
 pub struct PerfectSpeculation;

@@ -1,0 +1,146 @@
+//! Direct segments: one range for a process, its largest, in registers.
+//!
+//! Sources: Basu et al., "Efficient Virtual Memory for Big Memory Servers", ISCA 2013; as RMM compares with it, Sec. 3 and 8.1.
+//!
+//! Choices. The kernel keeps ranges as RMM does and hands the largest to the hardware; a page of it is translated by two
+//! comparisons and an addition.
+
+use crate::rmm::RangedFactory;
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
+use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
+use ambulator_structures::ranges::{Range, RangeRules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Settings of direct segments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DirectSegmentSpec {
+    /// Cycles of the comparison, counted from the L1 TLB's miss.
+    #[schemars(extend("x-unit" = "cycles", "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"))]
+    pub latency: u64,
+    /// Pages from which a run can be the segment.
+    #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
+    pub threshold: u64,
+    /// Whether pages of the segment are accessed and dirty from the start.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 6, Accessed & Dirty bits"))]
+    pub eager_bits: bool,
+    /// Mapped memory from which the operating system sets the registers; 0 for always.
+    #[schemars(extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
+    pub enable_above_bytes: u64,
+}
+
+impl Default for DirectSegmentSpec {
+    fn default() -> Self {
+        DirectSegmentSpec { latency: 1, threshold: 8, eager_bits: true, enable_above_bytes: 0 }
+    }
+}
+
+impl Settings for DirectSegmentSpec {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        let right = (2..=1 << 20).contains(&self.threshold);
+        let wrong = Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
+        if right { Vec::new() } else { vec![wrong] }
+    }
+}
+
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "direct-segment",
+        "one range for each process, its largest, in registers",
+        "Basu et al., Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
+    )
+    .fills(Socket::Lookaside, "two comparisons with the registers of the largest range")
+    .native_only("its registers would hold guest-physical addresses, which nothing translates further")
+    .formerly("design.lookaside.rmm.segment_latency", "direct_segment.latency")
+    .settings::<DirectSegmentSpec>()
+    .build(|spec, site| {
+        let rules = RangeRules {
+            threshold: spec.threshold,
+            eager_bits: spec.eager_bits,
+            enable_above_bytes: spec.enable_above_bytes,
+            va_bits: site.va_bits,
+        };
+        let spec = spec.clone();
+        Parts {
+            wrap: Some(Box::new(move |tables| Box::new(RangedFactory::for_segment(tables, &rules)))),
+            lookaside: Some(Box::new(move |_| Box::new(DirectSegment::new(&spec)))),
+            ..Parts::default()
+        }
+    })
+}
+
+ambulator_base::counters! {
+    /// What a direct segment counts.
+    pub struct SegmentCounters {
+        /// Look-ups.
+        probes: Events,
+        /// Look-ups of addresses in the segment.
+        hits: Events,
+    }
+}
+
+/// The hardware half: two comparisons and an addition.
+pub struct DirectSegment {
+    latency: u64,
+    eager_bits: bool,
+    segment: Option<Range>,
+    counters: SegmentCounters,
+}
+
+impl DirectSegment {
+    /// No segment yet.
+    pub fn new(spec: &DirectSegmentSpec) -> DirectSegment {
+        DirectSegment {
+            latency: spec.latency,
+            eager_bits: spec.eager_bits,
+            segment: None,
+            counters: SegmentCounters::default(),
+        }
+    }
+}
+
+impl Lookaside for DirectSegment {
+    fn load_registers(&mut self, _asid: Asid, registers: &TableRegisters) {
+        let word = |at: usize| registers.0.get(at).copied().unwrap_or(0);
+        let (base, limit, offset) = (word(1), word(2), word(3));
+        let segment = Range {
+            base: Vpn(base),
+            limit: Vpn(limit),
+            frame: Pfn(offset & !(0b11 << 62)),
+            writable: offset >> 63 != 0,
+            executable: offset >> 62 & 1 != 0,
+        };
+        self.segment = (word(0) & 1 != 0 && base < limit).then_some(segment);
+    }
+
+    fn probe(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _port: &mut dyn MemoryPort) -> LookasideAnswer {
+        self.counters.probes += 1;
+        let held = self.segment.filter(|segment| segment.contains(va.vpn()));
+        self.counters.hits += u64::from(held.is_some());
+        let found = held.map(|segment| Translation {
+            frame: segment.frame_of(va.vpn()),
+            size: PageSize::SIZE_4K,
+            writable: segment.writable,
+            executable: segment.executable,
+            dirty: self.eager_bits,
+            ranged: false,
+        });
+        LookasideAnswer { found, ready: now.after(self.latency), holds_walk: false }
+    }
+
+    fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {}
+
+    /// The registers are no copies: the kernel writes them anew whenever the segment's pages change.
+    fn invalidate(&mut self, _what: Invalidation) {}
+
+    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.counters.report(prefix, sink);
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters.reset();
+    }
+}
