@@ -7,6 +7,7 @@ mod address;
 mod counter;
 mod histogram;
 mod host;
+mod invalid;
 mod lock;
 mod output;
 mod page;
@@ -19,6 +20,7 @@ pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
 pub use host::prefetch_host;
+pub use invalid::Invalid;
 pub use lock::lock;
 pub use output::{OutputError, OutputFile};
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};

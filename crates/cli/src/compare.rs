@@ -3,7 +3,7 @@
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
 use crate::output::{JsonOutput, print, tell, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_base::{RecordSource, distinct_notes};
+use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
@@ -35,7 +35,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     for job in &jobs {
         let problems = job.spec.validate_footprint(footprint);
         if !problems.is_empty() {
-            return Err(Failure::bad(problems.join("\n")));
+            return Err(Failure::bad(Invalid::lines(&problems)));
         }
     }
     let output = JsonOutput::prepare(arguments.json.as_deref())?;

@@ -18,7 +18,7 @@ use crate::revelator::{
 use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
 use crate::spec_tlb::{SpecTlb, SpecTlbSpec};
 use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
-use ambulator_base::lock;
+use ambulator_base::{Invalid, lock};
 use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
 use ambulator_os::{BuddyPlacement, Placement, TableFactory};
@@ -77,7 +77,7 @@ pub struct TableSpec {
 impl TableSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right. Settings of idle kinds count
     /// too: they are what the next person switches to.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = self.radix.validate(&format!("{at}.radix"));
         wrong.extend(self.flattened.validate(&format!("{at}.flattened")));
         wrong.extend(self.asap.validate(&format!("{at}.asap")));
@@ -255,7 +255,7 @@ pub struct DesignSpec {
 
 impl DesignSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right. A spec without any can be built.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = self.page_table.validate(&format!("{at}.page_table"));
         wrong.extend(self.lookaside.rmm.validate(&format!("{at}.lookaside.rmm")));
         wrong.extend(self.lookaside.clustered.validate(&format!("{at}.lookaside.clustered")));
@@ -263,10 +263,17 @@ impl DesignSpec {
         if self.front_side.kind == FrontSideKind::Midgard
             && (self.lookaside.kind != LookasideKind::None || self.speculation.kind != SpeculationKind::None)
         {
-            wrong.push(format!(
-                "`{at}.front_side.kind` is \"midgard\": there is no L2 TLB before the caches beside which something could be probed, or guess; leave \
-                 `{at}.lookaside.kind` and `{at}.speculation.kind` at \"none\""
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.front_side.kind"),
+                    format!(
+                        "is \"midgard\": there is no L2 TLB before the caches beside which something could be \
+                         probed, or guess; leave `{at}.lookaside.kind` and `{at}.speculation.kind` at \"none\""
+                    ),
+                )
+                .and(format!("{at}.lookaside.kind"))
+                .and(format!("{at}.speculation.kind")),
+            );
         }
         let (table, ranges) = (self.page_table.va_bits(), self.lookaside.rmm.va_bits);
         wrong.extend(self.speculation.revelator.validate(&format!("{at}.speculation.revelator")));
@@ -276,21 +283,32 @@ impl DesignSpec {
         let (walked, placed) =
             (self.lookaside.kind == LookasideKind::RestSegs, self.placement.kind == PlacementKind::RestSegs);
         if walked != placed {
-            wrong.push(format!(
-                "`{at}.lookaside.kind` and `{at}.placement.kind` must both be \"rest-segs\", or neither: pages in RestSegs are found by their walker alone"
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.lookaside.kind"),
+                    format!(
+                        "and `{at}.placement.kind` must both be \"rest-segs\", or neither: pages in RestSegs \
+                         are found by their walker alone"
+                    ),
+                )
+                .and(format!("{at}.placement.kind")),
+            );
         }
         if walked && self.lookaside.utopia.va_bits != self.page_table.va_bits() {
-            wrong.push(format!(
-                "`{at}.lookaside.utopia.va_bits` is {} and the page table translates {} bits: make them the same",
-                self.lookaside.utopia.va_bits,
-                self.page_table.va_bits()
+            wrong.push(Invalid::new(
+                format!("{at}.lookaside.utopia.va_bits"),
+                format!(
+                    "is {} and the page table translates {} bits: make them the same",
+                    self.lookaside.utopia.va_bits,
+                    self.page_table.va_bits()
+                ),
             ));
         }
         let ranged = matches!(self.lookaside.kind, LookasideKind::RangeTlb | LookasideKind::DirectSegment);
         if ranged && table != ranges {
-            wrong.push(format!(
-                "`{at}.lookaside.rmm.va_bits` is {ranges} and the page table translates {table} bits: make them the same"
+            wrong.push(Invalid::new(
+                format!("{at}.lookaside.rmm.va_bits"),
+                format!("is {ranges} and the page table translates {table} bits: make them the same"),
             ));
         }
         wrong
@@ -482,7 +500,7 @@ mod tests {
     fn the_default_design_is_radix_and_right() {
         let spec = DesignSpec::default();
         assert_eq!(spec.page_table.kind, TableKind::Radix);
-        assert_eq!(spec.validate("design"), Vec::<String>::new());
+        assert_eq!(spec.validate("design"), vec![]);
         assert_eq!(spec.page_table.va_bits(), 48);
     }
 
@@ -500,7 +518,7 @@ mod tests {
             "`design.page_table.asap.pwc.pde_entries` is 4096",
             "`design.page_table.ideal.levels` is 6",
         ] {
-            assert!(wrong.iter().any(|said| said.contains(key)), "{key}: {wrong:?}");
+            assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
         }
     }
 

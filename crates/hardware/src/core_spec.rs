@@ -1,5 +1,6 @@
 //! Settings of a core.
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,7 @@ impl Default for CoreSpec {
 
 impl CoreSpec {
     /// What is wrong with it, one sentence a problem; `at` is the key of this core.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (key, value, most) in [
             ("width", self.width, 64),
@@ -73,18 +74,24 @@ impl CoreSpec {
             ("store_queue", self.store_queue, 65536),
         ] {
             if value == 0 || value > most {
-                wrong.push(format!("`{at}.{key}` is {value}; it must be 1 to {most}"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
             }
         }
         for (key, value) in [("mispredict_penalty", self.mispredict_penalty), ("forward_latency", self.forward_latency)]
         {
             if value > crate::spec::MAX_LATENCY {
-                wrong.push(format!("`{at}.{key}` is {value} cycles; it must be at most {}", crate::spec::MAX_LATENCY));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {value} cycles; it must be at most {}", crate::spec::MAX_LATENCY),
+                ));
             }
         }
         let entries = self.predictor_entries;
         if !entries.is_power_of_two() || entries > 1 << 24 {
-            wrong.push(format!("`{at}.predictor_entries` is {entries}; it must be a power of two up to {}", 1 << 24));
+            wrong.push(Invalid::new(
+                format!("{at}.predictor_entries"),
+                format!("is {entries}; it must be a power of two up to {}", 1 << 24),
+            ));
         }
         wrong
     }
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn absurd_cores_are_refused() {
-        assert_eq!(CoreSpec::default().validate("core"), Vec::<String>::new());
+        assert_eq!(CoreSpec::default().validate("core"), vec![]);
         let spec = CoreSpec { width: 0, rob: 0, predictor_entries: 1000, ..CoreSpec::default() };
         assert_eq!(spec.validate("core").len(), 3);
     }

@@ -1,5 +1,6 @@
 //! Settings of main memory.
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -143,7 +144,7 @@ impl Default for DramSpec {
 
 impl DramSpec {
     /// What is wrong with it, one sentence a problem; `at` is the key of this memory.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (key, value, most) in [
             ("channels", u64::from(self.channels), 64),
@@ -154,13 +155,16 @@ impl DramSpec {
         ] {
             let least = if key == "row_bytes" { 64 } else { 1 };
             if !(least..=most).contains(&value) || !value.is_power_of_two() {
-                wrong.push(format!("`{at}.{key}` is {value}; it must be a power of two from {least} to {most}"));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {value}; it must be a power of two from {least} to {most}"),
+                ));
             }
         }
         if !(100..=100_000).contains(&self.data_rate) {
-            wrong.push(format!(
-                "`{at}.data_rate` is {} MT/s; it must be 100 to 100000 (DDR4-3200 has 3200)",
-                self.data_rate
+            wrong.push(Invalid::new(
+                format!("{at}.data_rate"),
+                format!("is {} MT/s; it must be 100 to 100000 (DDR4-3200 has 3200)", self.data_rate),
             ));
         }
         for (key, value) in [
@@ -174,7 +178,10 @@ impl DramSpec {
             ("t_wr", self.t_wr),
         ] {
             if value > 10_000 {
-                wrong.push(format!("`{at}.{key}` is {value} DRAM clocks; no device has more than 10000"));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {value} DRAM clocks; no device has more than 10000"),
+                ));
             }
         }
         for (key, value) in [
@@ -185,15 +192,21 @@ impl DramSpec {
             ("controller_ns", self.controller_ns),
         ] {
             if !(0.0..=1e6).contains(&value) {
-                wrong.push(format!("`{at}.{key}` is {value} ns; it must be 0 to 1000000"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {value} ns; it must be 0 to 1000000")));
             }
         }
         if self.t_refi_ns > 0.0 && self.t_refi_ns < 2.0 * self.t_rfc_ns {
-            wrong.push(format!(
-                "`{at}.t_refi_ns` ({} ns) leaves less than half of the time beside refreshes of {} ns (`{at}.t_rfc_ns`); DDR4 has 7800 \
-                 and 350, and 0 switches refresh off",
-                self.t_refi_ns, self.t_rfc_ns
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.t_refi_ns"),
+                    format!(
+                        "({} ns) leaves less than half of the time beside refreshes of {} ns (`{at}.t_rfc_ns`); \
+                         DDR4 has 7800 and 350, and 0 switches refresh off",
+                        self.t_refi_ns, self.t_rfc_ns
+                    ),
+                )
+                .and(format!("{at}.t_rfc_ns")),
+            );
         }
         wrong
     }
@@ -205,11 +218,11 @@ mod tests {
 
     #[test]
     fn absurd_memories_are_refused() {
-        assert_eq!(DramSpec::default().validate("dram"), Vec::<String>::new());
+        assert_eq!(DramSpec::default().validate("dram"), vec![]);
         let spec =
             DramSpec { channels: 3, data_rate: 0, t_refi_ns: 400.0, controller_ns: f64::NAN, ..DramSpec::default() };
         let wrong = spec.validate("dram");
         assert_eq!(wrong.len(), 4, "{wrong:?}");
-        assert!(wrong[0].contains("`dram.channels` is 3"));
+        assert!(wrong[0].to_string().contains("`dram.channels` is 3"));
     }
 }

@@ -303,7 +303,7 @@ impl Hierarchy {
     /// # Panics
     /// When it has not.
     pub fn new(spec: &HierarchySpec, cores: usize, clock_mhz: u64, physical_bytes: u64, timing: bool) -> Hierarchy {
-        let wrong = spec.validate_machine("hierarchy", cores, physical_bytes);
+        let wrong = spec.validate_machine(cores, physical_bytes);
         assert!(wrong.is_empty(), "a hierarchy was built from a spec that was not validated: {wrong:?}");
         // Seeds differ from cache to cache, but only by where the cache is.
         let cache = |spec, level: u64, core: usize| Cache::new(spec, 1, timing, (core as u64) << 8 | level);

@@ -1,7 +1,7 @@
 //! Settings of the cache hierarchy: [`HierarchySpec`] and [`CacheSpec`].
 
 use crate::{DramSpec, Replacement};
-use ambulator_base::LINE_BYTES;
+use ambulator_base::{Invalid, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,47 +88,69 @@ impl CacheSpec {
     }
 
     /// What is wrong with it, one sentence a problem; `at` is the key of this cache.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if self.ways == 0 || self.ways > MAX_CACHE_WAYS {
-            wrong.push(format!("`{at}.ways` is {}, which is outside 1 to {MAX_CACHE_WAYS}", self.ways));
+            wrong.push(Invalid::new(
+                format!("{at}.ways"),
+                format!("is {}, which is outside 1 to {MAX_CACHE_WAYS}", self.ways),
+            ));
         } else {
             let way_bytes = u64::from(self.ways) * LINE_BYTES;
             let sets = self.bytes / way_bytes;
             if self.bytes > 1 << 40 {
-                wrong.push(format!("`{at}.bytes` is {}, more than a cache can have; give at most 1 TiB", self.bytes));
+                wrong.push(Invalid::new(
+                    format!("{at}.bytes"),
+                    format!("is {}, more than a cache can have; give at most 1 TiB", self.bytes),
+                ));
             } else if !self.bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
                 let below = if sets == 0 { 1 } else { 1 << sets.ilog2() };
-                wrong.push(format!(
-                    "`{at}.bytes`: {} bytes in {} ways of {LINE_BYTES}-byte lines make {:.2} sets, and the number of sets must \
-                     be a power of two: {} or {} bytes would do",
-                    self.bytes,
-                    self.ways,
-                    self.bytes as f64 / way_bytes as f64,
-                    below * way_bytes,
-                    2 * below * way_bytes
-                ));
+                wrong.push(
+                    Invalid::new(
+                        format!("{at}.bytes"),
+                        format!(
+                            ": {} bytes in {} ways of {LINE_BYTES}-byte lines make {:.2} sets, and the number of \
+                         sets must be a power of two: {} or {} bytes would do",
+                            self.bytes,
+                            self.ways,
+                            self.bytes as f64 / way_bytes as f64,
+                            below * way_bytes,
+                            2 * below * way_bytes
+                        ),
+                    )
+                    .and(format!("{at}.ways")),
+                );
             }
         }
         if self.latency == 0 || self.latency > MAX_LATENCY {
-            wrong.push(format!("`{at}.latency` is {} cycles; it must be 1 to {MAX_LATENCY}", self.latency));
+            wrong.push(Invalid::new(
+                format!("{at}.latency"),
+                format!("is {} cycles; it must be 1 to {MAX_LATENCY}", self.latency),
+            ));
         }
         if self.mshrs == 0 || self.mshrs > 1024 {
-            wrong.push(format!("`{at}.mshrs` is {}; a cache needs 1 to 1024 of them", self.mshrs));
+            wrong.push(Invalid::new(
+                format!("{at}.mshrs"),
+                format!("is {}; a cache needs 1 to 1024 of them", self.mshrs),
+            ));
         }
         if self.prefetcher != PrefetcherKind::None {
             for (key, value, most) in
                 [("prefetch_degree", self.prefetch_degree, 64), ("prefetch_distance", self.prefetch_distance, 64)]
             {
                 if value == 0 || value > most {
-                    wrong.push(format!(
-                        "`{at}.{key}` is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"
+                    wrong.push(Invalid::new(
+                        format!("{at}.{key}"),
+                        format!("is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"),
                     ));
                 }
             }
             let entries = self.prefetch_entries;
             if entries == 0 || entries > 65536 || !entries.is_power_of_two() {
-                wrong.push(format!("`{at}.prefetch_entries` is {entries}; it must be a power of two from 1 to 65536"));
+                wrong.push(Invalid::new(
+                    format!("{at}.prefetch_entries"),
+                    format!("is {entries}; it must be a power of two from 1 to 65536"),
+                ));
             }
         }
         wrong
@@ -165,37 +187,41 @@ impl Default for HierarchySpec {
 
 impl HierarchySpec {
     /// What is wrong with it, one sentence a problem; `at` is the key of the hierarchy.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (name, cache) in self.caches() {
-            wrong.extend(cache.validate(&format!("{at}.{name}")));
+            wrong.extend(cache.validate(name));
         }
         for (upper, lower) in [(("l1d", &self.l1d), ("l2", &self.l2)), (("l2", &self.l2), ("llc", &self.llc))] {
             if upper.1.latency > lower.1.latency {
-                wrong.push(format!(
-                    "`{at}.{}.latency` ({} cycles) is below that of `{at}.{}` ({}): a latency is the whole round trip from the core, \
-                     so it grows from level to level",
-                    lower.0, lower.1.latency, upper.0, upper.1.latency
-                ));
+                let message = format!(
+                    "({} cycles) is below that of `{}` ({}): a latency is the whole round trip from the core, so it \
+                     grows from level to level",
+                    lower.1.latency, upper.0, upper.1.latency
+                );
+                wrong.push(Invalid::new(format!("{}.latency", lower.0), message).and(format!("{}.latency", upper.0)));
             }
         }
-        wrong.extend(self.dram.validate(&format!("{at}.dram")));
+        wrong.extend(self.dram.validate("dram"));
         wrong
     }
 
     /// What is wrong with it on a machine of `cores` cores and `physical_bytes` of memory, beyond [`HierarchySpec::validate`].
-    pub fn validate_machine(&self, at: &str, cores: usize, physical_bytes: u64) -> Vec<String> {
+    pub fn validate_machine(&self, cores: usize, physical_bytes: u64) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if cores == 0 {
-            wrong.push("a machine has at least one core".to_string());
+            wrong.push(Invalid::new("machine.cores", "is 0; a machine has at least one core"));
         }
         for (name, cache) in self.caches() {
             let sets = if cache.ways == 0 { 0 } else { cache.sets(1) };
             if sets > 0 && physical_bytes / LINE_BYTES / sets >= (1 << TAG_BITS) - 1 {
-                wrong.push(format!(
-                    "`{at}.{name}`: {physical_bytes} bytes of memory over {sets} sets need tags of more than {TAG_BITS} bits; \
-                     at most {} bytes of memory would fit, or more sets (fewer ways)",
-                    (((1u64 << TAG_BITS) - 2) * LINE_BYTES).saturating_mul(sets)
+                wrong.push(Invalid::new(
+                    name,
+                    format!(
+                        ": {physical_bytes} bytes of memory over {sets} sets need tags of more than {TAG_BITS} \
+                         bits; at most {} bytes of memory would fit, or more sets (fewer ways)",
+                        (((1u64 << TAG_BITS) - 2) * LINE_BYTES).saturating_mul(sets)
+                    ),
                 ));
             }
         }
@@ -213,16 +239,16 @@ mod tests {
 
     #[test]
     fn the_default_is_sound() {
-        assert_eq!(HierarchySpec::default().validate("hierarchy"), Vec::<String>::new());
-        assert_eq!(HierarchySpec::default().validate_machine("hierarchy", 16, 128 << 30), Vec::<String>::new());
+        assert_eq!(HierarchySpec::default().validate(), vec![]);
+        assert_eq!(HierarchySpec::default().validate_machine(16, 128 << 30), vec![]);
     }
 
     #[test]
     fn absurd_caches_are_refused_with_what_would_do() {
         let wrong = CacheSpec { ways: 0, ..CacheSpec::default() }.validate("l1d");
-        assert!(wrong[0].contains("`l1d.ways` is 0"), "{wrong:?}");
+        assert!(wrong[0].to_string().contains("`l1d.ways` is 0"), "{wrong:?}");
         let wrong = CacheSpec { bytes: 48 << 10, ways: 8, ..CacheSpec::default() }.validate("l1d");
-        assert!(wrong[0].contains("32768 or 65536 bytes would do"), "{wrong:?}");
+        assert!(wrong[0].message.contains("32768 or 65536 bytes would do"), "{wrong:?}");
         assert!(CacheSpec { bytes: 48 << 10, ways: 12, ..CacheSpec::default() }.validate("l1d").is_empty());
         assert_eq!(CacheSpec { bytes: 0, ..CacheSpec::default() }.validate("l1d").len(), 1);
         assert_eq!(CacheSpec { latency: 0, mshrs: 0, ..CacheSpec::default() }.validate("l1d").len(), 2);
@@ -233,8 +259,8 @@ mod tests {
     #[test]
     fn memory_beyond_the_tags_is_refused() {
         let spec = HierarchySpec::default();
-        assert!(spec.validate_machine("h", 1, 16 << 40)[0].contains("32 bits"));
-        assert!(spec.validate_machine("h", 3, 1 << 30).is_empty());
-        assert_eq!(spec.validate_machine("h", 0, 1 << 30).len(), 1);
+        assert!(spec.validate_machine(1, 16 << 40)[0].message.contains("32 bits"));
+        assert!(spec.validate_machine(3, 1 << 30).is_empty());
+        assert_eq!(spec.validate_machine(0, 1 << 30).len(), 1);
     }
 }

@@ -17,7 +17,7 @@ fn plain() -> DramSpec {
 }
 
 fn dram(spec: &DramSpec) -> Dram {
-    assert_eq!(spec.validate("dram"), Vec::<String>::new());
+    assert_eq!(spec.validate("dram"), vec![]);
     Dram::new(spec, 2000, true)
 }
 

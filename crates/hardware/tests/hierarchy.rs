@@ -19,7 +19,7 @@ fn spec() -> HierarchySpec {
 }
 
 fn build(spec: &HierarchySpec) -> Hierarchy {
-    assert_eq!(spec.validate("hierarchy"), Vec::<String>::new());
+    assert_eq!(spec.validate(), vec![]);
     Hierarchy::new(spec, 1, 2000, 1 << 36, true)
 }
 

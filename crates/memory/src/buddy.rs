@@ -1,7 +1,7 @@
 //! The buddy allocator.
 
 use crate::bitmap::Bitmap;
-use ambulator_base::Pfn;
+use ambulator_base::{Invalid, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,12 +29,15 @@ const GREATEST_MAX_ORDER: u32 = 30;
 
 impl BuddySpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=GREATEST_MAX_ORDER).contains(&self.max_order) {
-            wrong.push(format!(
-                "{at}.max_order is {}: it must be from 1 (4 KiB blocks only) to {GREATEST_MAX_ORDER}; Linux has 11",
-                self.max_order
+            wrong.push(Invalid::new(
+                format!("{at}.max_order"),
+                format!(
+                    "is {}: it must be from 1 (4 KiB blocks only) to {GREATEST_MAX_ORDER}; Linux has 11",
+                    self.max_order
+                ),
             ));
         }
         wrong

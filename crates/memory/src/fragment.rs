@@ -2,7 +2,7 @@
 
 use crate::selection::Selection;
 use crate::{BuddyAllocator, BuddySpec};
-use ambulator_base::Random;
+use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,27 +35,38 @@ impl Default for FragmentSpec {
 }
 
 /// A sentence when `value` is not a share.
-pub(crate) fn not_a_share(at: &str, key: &str, value: f64) -> Option<String> {
-    (!(0.0..=1.0).contains(&value)).then(|| format!("{at}.{key} is {value}: it is a share, so it must be from 0 to 1"))
+pub(crate) fn not_a_share(at: &str, key: &str, value: f64) -> Option<Invalid> {
+    (!(0.0..=1.0).contains(&value))
+        .then(|| Invalid::new(format!("{at}.{key}"), format!("is {value}: it is a share, so it must be from 0 to 1")))
 }
 
 impl FragmentSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = Vec::new();
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong: Vec<Invalid> = Vec::new();
         wrong.extend(not_a_share(at, "fmfi", self.fmfi));
         wrong.extend(not_a_share(at, "free_share", self.free_share));
         if !(1..=GREATEST_ORDER).contains(&self.order) {
-            wrong.push(format!(
-                "{at}.order is {}: it must be from 1 (8 KiB) to {GREATEST_ORDER}; single frames never lack contiguity, and 9 is 2 MiB",
-                self.order
+            wrong.push(Invalid::new(
+                format!("{at}.order"),
+                format!(
+                    "is {}: it must be from 1 (8 KiB) to {GREATEST_ORDER}; single frames never lack \
+                     contiguity, and 9 is 2 MiB",
+                    self.order
+                ),
             ));
         }
         if self.grain >= self.order.max(1) {
-            wrong.push(format!(
-                "{at}.grain is {}: it must be below {at}.order, which is {}, for a block to be broken by it",
-                self.grain, self.order
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.grain"),
+                    format!(
+                        "is {}: it must be below `{at}.order`, which is {}, for a block to be broken by it",
+                        self.grain, self.order
+                    ),
+                )
+                .and(format!("{at}.order")),
+            );
         }
         wrong
     }
@@ -63,14 +74,17 @@ impl FragmentSpec {
 
 impl FragmentSpec {
     /// As [`FragmentSpec::validate`], and what is wrong with the order for an allocator of `buddy`.
-    pub fn validate_for(&self, buddy: &BuddySpec, at: &str) -> Vec<String> {
+    pub fn validate_for(&self, buddy: &BuddySpec, at: &str) -> Vec<Invalid> {
         let mut wrong = self.validate(at);
         if self.order >= buddy.max_order {
-            wrong.push(format!(
-                "{at}.order is {}: the allocator has orders 0 to {}; name one of those, or raise its max_order to {}",
-                self.order,
-                buddy.max_order.saturating_sub(1),
-                self.order.saturating_add(1)
+            wrong.push(Invalid::new(
+                format!("{at}.order"),
+                format!(
+                    "is {}: the allocator has orders 0 to {}; name one of those, or raise its max_order to {}",
+                    self.order,
+                    buddy.max_order.saturating_sub(1),
+                    self.order.saturating_add(1)
+                ),
             ));
         }
         wrong
@@ -362,12 +376,12 @@ mod tests {
     fn wrong_specs_are_told_by_key() {
         let wrong = FragmentSpec { fmfi: 1.5, order: 0, free_share: f64::NAN, grain: 4 }.validate("os.fragment");
         for key in ["os.fragment.fmfi", "os.fragment.order", "os.fragment.free_share", "os.fragment.grain"] {
-            assert!(wrong.iter().any(|w| w.starts_with(key)), "{key} is not told in {wrong:?}");
+            assert!(wrong.iter().any(|w| w.key == key), "{key} is not told in {wrong:?}");
         }
         assert!(FragmentSpec::default().validate("x").is_empty());
         let chunk = FragmentSpec { order: 14, ..FragmentSpec::default() };
         assert!(chunk.validate_for(&BuddySpec { max_order: 20, ..BuddySpec::default() }, "x").is_empty());
         let wrong = chunk.validate_for(&BuddySpec::default(), "x");
-        assert!(wrong[0].contains("raise its max_order to 15"), "{wrong:?}");
+        assert!(wrong[0].message.contains("raise its max_order to 15"), "{wrong:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::BuddyAllocator;
 use crate::selection::Selection;
-use ambulator_base::Random;
+use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct PressureSpec {
 
 impl PressureSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         crate::fragment::not_a_share(at, "pressure", self.pressure).into_iter().collect()
     }
 }
@@ -81,6 +81,10 @@ mod tests {
 
     #[test]
     fn wrong_specs_are_told_by_key() {
-        assert!(PressureSpec { pressure: -0.1 }.validate("os.pressure")[0].starts_with("os.pressure.pressure is -0.1"));
+        assert!(
+            PressureSpec { pressure: -0.1 }.validate("os.pressure")[0]
+                .to_string()
+                .starts_with("`os.pressure.pressure` is -0.1")
+        );
     }
 }

@@ -329,7 +329,7 @@ fn fragmented_memory_serves_as_its_index_says() {
 fn wrong_specs_are_told_by_key() {
     for max_order in [0, 31, u32::MAX] {
         let wrong = BuddySpec { max_order, ..BuddySpec::default() }.validate("os.buddy");
-        assert!(wrong[0].starts_with(&format!("os.buddy.max_order is {max_order}")), "{wrong:?}");
+        assert!(wrong[0].to_string().starts_with(&format!("`os.buddy.max_order` is {max_order}")), "{wrong:?}");
         // Even unvalidated it does not bring the house down.
         BuddyAllocator::new(&BuddySpec { max_order, ..BuddySpec::default() }, 4096);
     }

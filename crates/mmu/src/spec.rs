@@ -1,5 +1,6 @@
 //! Settings of the memory-management unit.
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,26 +33,31 @@ impl TlbSpec {
         if self.ways == 0 { self.entries } else { self.ways }
     }
 
-    /// What is wrong with it, one sentence a problem; `at` is the key of this TLB.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong = Vec::new();
+    /// What is wrong with it; `at` is the key of this TLB.
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        self.validate_keys(&format!("{at}.entries"), &format!("{at}.ways"))
+    }
+
+    /// What is wrong with it, where its numbers are set by the keys `entries` and `ways`.
+    pub fn validate_keys(&self, entries: &str, ways: &str) -> Vec<Invalid> {
         if self.entries == 0 {
-            return wrong;
+            return Vec::new();
         }
-        let ways = self.effective_ways();
-        if ways > 256 {
-            wrong.push(format!(
-                "`{at}.ways`: a set of {ways} ways is more than the 256 that are modelled; give `ways` between 1 and 256"
-            ));
-        } else if !self.entries.is_multiple_of(ways) {
-            wrong.push(format!(
-                "`{at}.entries`: {} entries do not divide into sets of {ways} ways; {} or {} would",
+        let set = self.effective_ways();
+        if set > 256 {
+            let message = format!(": a set of {set} ways is more than the 256 that are modelled; give 1 to 256 ways");
+            return vec![Invalid::new(ways, message).and(entries)];
+        }
+        if !self.entries.is_multiple_of(set) {
+            let message = format!(
+                ": {} entries do not divide into sets of {set} ways; {} or {} would",
                 self.entries,
-                self.entries / ways * ways,
-                (self.entries / ways + 1) * ways
-            ));
+                self.entries / set * set,
+                (self.entries / set + 1) * set
+            );
+            return vec![Invalid::new(entries, message).and(ways)];
         }
-        wrong
+        Vec::new()
     }
 }
 
@@ -113,16 +119,11 @@ impl Default for L2TlbSpec {
 
 impl L2TlbSpec {
     /// What is wrong with it; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = TlbSpec::new(self.entries, self.ways).validate(at);
         for (suffix, entries, ways) in [("2m", self.entries_2m, self.ways_2m), ("1g", self.entries_1g, self.ways_1g)] {
-            for sentence in TlbSpec::new(entries, ways).validate(at) {
-                wrong.push(
-                    sentence
-                        .replace(".entries`", &format!(".entries_{suffix}`"))
-                        .replace(".ways`", &format!(".ways_{suffix}`")),
-                );
-            }
+            let (entries_key, ways_key) = (format!("{at}.entries_{suffix}"), format!("{at}.ways_{suffix}"));
+            wrong.extend(TlbSpec::new(entries, ways).validate_keys(&entries_key, &ways_key));
         }
         wrong
     }
@@ -195,7 +196,7 @@ impl Default for MmuSpec {
 
 impl MmuSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key (`mmu`).
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (name, tlb) in [
             ("l1d_4k", &self.l1d_4k),
@@ -209,14 +210,18 @@ impl MmuSpec {
         for name in ["l1d_4k", "l1i_4k"] {
             let tlb = if name == "l1d_4k" { &self.l1d_4k } else { &self.l1i_4k };
             if tlb.entries == 0 {
-                wrong.push(format!(
-                    "`{at}.{name}.entries`: a core needs an L1 TLB for base pages; give at least 1 entry"
+                wrong.push(Invalid::new(
+                    format!("{at}.{name}.entries"),
+                    ": a core needs an L1 TLB for base pages; give at least 1 entry",
                 ));
             }
         }
         wrong.extend(self.l2_tlb.validate(&format!("{at}.l2_tlb")));
         if !(1..=64).contains(&self.walkers) {
-            wrong.push(format!("`{at}.walkers`: {} walkers; give a number between 1 and 64", self.walkers));
+            wrong.push(Invalid::new(
+                format!("{at}.walkers"),
+                format!(": {} walkers; give a number between 1 and 64", self.walkers),
+            ));
         }
         wrong
     }

@@ -1,5 +1,6 @@
 //! What operating-system actions cost, in core cycles.
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +126,7 @@ impl CostTable {
     }
 
     /// What is wrong with it; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let costs = [
             ("fault", self.fault),
@@ -148,15 +149,16 @@ impl CostTable {
         ];
         for (name, cycles) in costs {
             if cycles > MOST_CYCLES {
-                wrong.push(format!(
-                    "`{at}.{name}` is {cycles} cycles; an action of the kernel can cost 0 to {MOST_CYCLES} cycles"
+                wrong.push(Invalid::new(
+                    format!("{at}.{name}"),
+                    format!("is {cycles} cycles; an action of the kernel can cost 0 to {MOST_CYCLES} cycles"),
                 ));
             }
         }
         if !(0.0..=1.0).contains(&self.allocate_64m_fails_above) {
-            wrong.push(format!(
-                "`{at}.allocate_64m_fails_above` is {}; a fragmentation index lies between 0 and 1",
-                self.allocate_64m_fails_above
+            wrong.push(Invalid::new(
+                format!("{at}.allocate_64m_fails_above"),
+                format!("is {}; a fragmentation index lies between 0 and 1", self.allocate_64m_fails_above),
             ));
         }
         wrong
@@ -172,7 +174,7 @@ mod tests {
         let costs = CostTable { fault: 1 << 62, allocate_64m_fails_above: 2.0, ..CostTable::default() };
         let wrong = costs.validate("costs");
         assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[0].starts_with("`costs.fault` is 4611686018427387904 cycles; "), "{wrong:?}");
+        assert!(wrong[0].to_string().starts_with("`costs.fault` is 4611686018427387904 cycles; "), "{wrong:?}");
         assert!(CostTable::default().validate("costs").is_empty());
     }
 

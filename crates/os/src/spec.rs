@@ -1,5 +1,6 @@
 //! Settings of the kernel model.
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,45 +96,59 @@ impl Default for KernelSpec {
 
 impl KernelSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(self.promotion_threshold > 0.0 && self.promotion_threshold <= 1.0) {
-            wrong.push(format!(
-                "`{at}.promotion_threshold` is {}; it is a share of a 2 MiB page: above 0, at most 1",
-                self.promotion_threshold
+            wrong.push(Invalid::new(
+                format!("{at}.promotion_threshold"),
+                format!("is {}; it is a share of a 2 MiB page: above 0, at most 1", self.promotion_threshold),
             ));
         }
         if !(0.0..=1.0).contains(&self.huge_share) {
-            wrong.push(format!("`{at}.huge_share` is {}; a share lies between 0 and 1", self.huge_share));
+            wrong.push(Invalid::new(
+                format!("{at}.huge_share"),
+                format!("is {}; a share lies between 0 and 1", self.huge_share),
+            ));
         }
         if self.khugepaged_period == 0 {
-            wrong.push(format!("`{at}.khugepaged_period` is 0; give the cycles between two rounds, at least 1"));
+            wrong.push(Invalid::new(
+                format!("{at}.khugepaged_period"),
+                "is 0; give the cycles between two rounds, at least 1",
+            ));
         }
         if self.khugepaged_max_none > 511 {
-            wrong.push(format!(
-                "`{at}.khugepaged_max_none` is {}; a 2 MiB page has 512, so at most 511",
-                self.khugepaged_max_none
+            wrong.push(Invalid::new(
+                format!("{at}.khugepaged_max_none"),
+                format!("is {}; a 2 MiB page has 512, so at most 511", self.khugepaged_max_none),
             ));
         }
         if self.khugepaged_pages < 512 {
-            wrong.push(format!(
-                "`{at}.khugepaged_pages` is {}; the daemon looks at 2 MiB at a time, so at least 512",
-                self.khugepaged_pages
+            wrong.push(Invalid::new(
+                format!("{at}.khugepaged_pages"),
+                format!("is {}; the daemon looks at 2 MiB at a time, so at least 512", self.khugepaged_pages),
             ));
         }
         let marks = [self.watermark_min, self.watermark_low, self.watermark_high];
         if !(marks.is_sorted() && marks.iter().all(|share| (0.0..=0.5).contains(share))) {
-            wrong.push(format!(
-                "`{at}.watermark_min`, `watermark_low` and `watermark_high` are {}, {} and {}; they are shares of all frames: \
-                 none below the one before, at most 0.5",
+            let message = format!(
+                "is {}, `{at}.watermark_low` {} and `{at}.watermark_high` {}; they are shares of all frames: none \
+                 below the one before, at most 0.5",
                 marks[0], marks[1], marks[2]
-            ));
+            );
+            wrong.push(
+                Invalid::new(format!("{at}.watermark_min"), message)
+                    .and(format!("{at}.watermark_low"))
+                    .and(format!("{at}.watermark_high")),
+            );
         }
         if !(1..=14).contains(&self.asid_bits) {
-            wrong.push(format!("`{at}.asid_bits` is {}; give 1 to 14", self.asid_bits));
+            wrong.push(Invalid::new(format!("{at}.asid_bits"), format!("is {}; give 1 to 14", self.asid_bits)));
         }
         if self.reclaim_pages == 0 {
-            wrong.push(format!("`{at}.reclaim_pages` is 0; reclaim must free something, at least 1 page a round"));
+            wrong.push(Invalid::new(
+                format!("{at}.reclaim_pages"),
+                "is 0; reclaim must free something, at least 1 page a round",
+            ));
         }
         wrong
     }

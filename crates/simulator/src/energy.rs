@@ -4,6 +4,7 @@
 //! source, and powers that time multiplies. It tells designs apart by what they do more or less of; it is no model of a chip.
 
 use crate::result::Gathered;
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +71,7 @@ impl Default for EnergySpec {
 
 impl EnergySpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let all = [
             ("instruction", self.instruction),
             ("l1", self.l1),
@@ -86,7 +87,9 @@ impl EnergySpec {
             ("rank_static", self.rank_static),
         ];
         let wrong = all.iter().filter(|(_, value)| !(0.0..=1e9).contains(value));
-        wrong.map(|(key, value)| format!("`{at}.{key}` is {value}; give 0 to 1000000000")).collect()
+        wrong
+            .map(|(key, value)| Invalid::new(format!("{at}.{key}"), format!("is {value}; give 0 to 1000000000")))
+            .collect()
     }
 
     /// Energies of a run in nanojoules, by the name of their measure; `seconds` of the simulated machine passed.

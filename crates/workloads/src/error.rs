@@ -1,5 +1,7 @@
 //! Why a program could not be opened.
 
+use ambulator_base::Invalid;
+
 /// Why a program could not be opened. Each message says what was wrong and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -22,8 +24,8 @@ pub enum OpenError {
         message: String,
     },
     /// The settings are well-formed and make no sense.
-    #[error("{}", .0.join("; "))]
-    Invalid(Vec<String>),
+    #[error("{}", Invalid::lines(.0))]
+    Invalid(Vec<Invalid>),
     /// The trace file cannot be read.
     #[error("{0}")]
     Trace(String),

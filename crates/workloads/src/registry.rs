@@ -8,7 +8,7 @@ use crate::kernels::{
     SysbenchMemorySpec, XsbenchSpec,
 };
 use crate::trace::{TraceOptions, open_trace};
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, Invalid, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -40,7 +40,7 @@ macro_rules! programs {
             }
 
             /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
-            pub fn validate(&self, at: &str) -> Vec<String> {
+            pub fn validate(&self, at: &str) -> Vec<Invalid> {
                 match self {
                     $(ProgramSpec::$variant(spec) => spec.validate(at),)*
                 }

@@ -27,7 +27,7 @@ pub use reservation::{Asap, AsapTableCounters};
 pub use walker::{AsapCounters, AsapWalker};
 
 use crate::tree::{PwcSpec, Tree, va_bits, validate_levels};
-use ambulator_base::{Asid, ProcessId};
+use ambulator_base::{Asid, Invalid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -75,16 +75,19 @@ impl Default for AsapSpec {
 
 impl AsapSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong: Vec<Invalid> = validate_levels(self.levels, at).into_iter().collect();
         if self.range_registers > 256 {
-            wrong.push(format!(
-                "`{at}.range_registers` is {}: at most 256 are compared at once, and the paper has 8 to 16",
-                self.range_registers
+            wrong.push(Invalid::new(
+                format!("{at}.range_registers"),
+                format!("is {}: at most 256 are compared at once, and the paper has 8 to 16", self.range_registers),
             ));
         }
         if self.min_vma < 4096 {
-            wrong.push(format!("`{at}.min_vma` is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma));
+            wrong.push(Invalid::new(
+                format!("{at}.min_vma"),
+                format!("is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma),
+            ));
         }
         wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
         wrong

@@ -17,7 +17,7 @@
 mod tests;
 
 use crate::pte::Pte;
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -46,13 +46,13 @@ impl Default for ClusteredSpec {
 
 impl ClusteredSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         if (1..=65536).contains(&self.entries) {
             return Vec::new();
         }
-        vec![format!(
-            "`{at}.entries` is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)",
-            self.entries
+        vec![Invalid::new(
+            format!("{at}.entries"),
+            format!("is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)", self.entries),
         )]
     }
 }

@@ -34,7 +34,7 @@ pub use walk_tables::WalkTables;
 pub use walker::{CuckooWalker, CuckooWalkerCounters};
 
 use crate::elastic::{ElasticSpec, HashKind, MAX_WAYS};
-use ambulator_base::{Asid, FRAME_BYTES, PageSize, ProcessId, VirtAddr};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, PageSize, ProcessId, VirtAddr};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -139,35 +139,36 @@ impl EcptSpec {
     }
 
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+            wrong.push(Invalid::new(format!("{at}.va_bits"), format!("is {}: x86-64 has 48 or 57", self.va_bits)));
         }
         if !(FRAME_BYTES..=1 << 30).contains(&self.initial_bytes) || !self.initial_bytes.is_power_of_two() {
-            wrong.push(format!(
-                "`{at}.initial_bytes` is {}: it must be a power of two, {FRAME_BYTES} to {} bytes",
-                self.initial_bytes,
-                1 << 30
+            wrong.push(Invalid::new(
+                format!("{at}.initial_bytes"),
+                format!("is {}: it must be a power of two, {FRAME_BYTES} to {} bytes", self.initial_bytes, 1 << 30),
             ));
         } else {
             wrong.extend(self.elastic(false, 0).validate(at));
         }
         if !(2..=MAX_WAYS as u32).contains(&self.cwt_ways) {
-            wrong.push(format!("`{at}.cwt_ways` is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.cwt_ways));
+            wrong.push(Invalid::new(
+                format!("{at}.cwt_ways"),
+                format!("is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.cwt_ways),
+            ));
         }
         if !self.cwt_entries.is_power_of_two() || !(128..=1 << 20).contains(&self.cwt_entries) {
-            wrong.push(format!(
-                "`{at}.cwt_entries` is {}: it must be a power of two, 128 (a frame) to {}",
-                self.cwt_entries,
-                1 << 20
+            wrong.push(Invalid::new(
+                format!("{at}.cwt_entries"),
+                format!("is {}: it must be a power of two, 128 (a frame) to {}", self.cwt_entries, 1 << 20),
             ));
         }
         for (key, entries) in [("pmd_cwc_entries", self.pmd_cwc_entries), ("pud_cwc_entries", self.pud_cwc_entries)] {
             if entries as usize > ambulator_hardware::MAX_WAYS {
-                wrong.push(format!(
-                    "`{at}.{key}` is {entries}: at most {} entries are compared at once",
-                    ambulator_hardware::MAX_WAYS
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {entries}: at most {} entries are compared at once", ambulator_hardware::MAX_WAYS),
                 ));
             }
         }

@@ -147,7 +147,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     /// If [`ElasticSpec::validate`] finds something wrong with `spec`.
     pub fn with_spec_and_hasher(spec: &ElasticSpec, hasher: S) -> Self {
         let wrong = spec.validate("spec");
-        assert!(wrong.is_empty(), "{}", wrong.join("; "));
+        assert!(wrong.is_empty(), "{}", ambulator_base::Invalid::lines(&wrong));
         let chunk_slots = CHUNK_SLOTS.min(spec.initial_slots);
         let mut chunks = Chunks { ways: std::array::from_fn(|_| Vec::new()), chunk_slots };
         let mut table = Elastic::new(spec);

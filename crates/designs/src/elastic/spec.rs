@@ -1,5 +1,7 @@
 //! How an elastic table behaves.
 
+use ambulator_base::Invalid;
+
 /// The most ways that a table may have.
 pub const MAX_WAYS: usize = 4;
 /// The most slots that a way may have: hashes have 32 bits.
@@ -49,35 +51,51 @@ impl Default for ElasticSpec {
 
 impl ElasticSpec {
     /// Sentences that say what is wrong with it at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(2..=MAX_WAYS).contains(&self.ways) {
-            wrong.push(format!("`{at}.ways` is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.ways));
+            wrong.push(Invalid::new(
+                format!("{at}.ways"),
+                format!("is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.ways),
+            ));
         }
         if !self.initial_slots.is_power_of_two() || self.initial_slots > MAX_SLOTS / 2 {
-            wrong.push(format!(
-                "`{at}.initial_slots` is {}: it must be a power of two of at most {}",
-                self.initial_slots,
-                MAX_SLOTS / 2
+            wrong.push(Invalid::new(
+                format!("{at}.initial_slots"),
+                format!("is {}: it must be a power of two of at most {}", self.initial_slots, MAX_SLOTS / 2),
             ));
         }
         if !(self.upsize_at > 0.0 && self.upsize_at <= 0.9) {
-            wrong.push(format!(
-                "`{at}.upsize_at` is {}: a share of the slots, above 0 and at most 0.9 (fuller cuckoo tables push entries on for ever)",
-                self.upsize_at
+            wrong.push(Invalid::new(
+                format!("{at}.upsize_at"),
+                format!(
+                    "is {}: a share of the slots, above 0 and at most 0.9 (fuller cuckoo tables push \
+                     entries on for ever)",
+                    self.upsize_at
+                ),
             ));
         }
         if !(self.downsize_at >= 0.0 && self.downsize_at < self.upsize_at / 2.0) {
-            wrong.push(format!(
-                "`{at}.downsize_at` is {}: it must lie below half of `{at}.upsize_at`, or a table that has just halved would double again",
-                self.downsize_at
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.downsize_at"),
+                    format!(
+                        "is {}: it must lie below half of `{at}.upsize_at`, or a table that has just halved \
+                         would double again",
+                        self.downsize_at
+                    ),
+                )
+                .and(format!("{at}.upsize_at")),
+            );
         }
         if self.rehash_slots == 0 {
-            wrong.push(format!("`{at}.rehash_slots` is 0: a resize would never end; 1 or more slots an insertion"));
+            wrong.push(Invalid::new(
+                format!("{at}.rehash_slots"),
+                "is 0: a resize would never end; 1 or more slots an insertion",
+            ));
         }
         if self.max_reinsertions == 0 {
-            wrong.push(format!("`{at}.max_reinsertions` is 0: it must be 1 or more"));
+            wrong.push(Invalid::new(format!("{at}.max_reinsertions"), "is 0: it must be 1 or more"));
         }
         wrong
     }

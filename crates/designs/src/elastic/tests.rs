@@ -294,5 +294,5 @@ fn what_is_wrong_with_a_spec_is_said() {
     }
     .validate("t");
     assert_eq!(wrong.len(), 6, "{wrong:?}");
-    assert_eq!(ElasticSpec::default().validate("t"), Vec::<String>::new());
+    assert_eq!(ElasticSpec::default().validate("t"), vec![]);
 }

@@ -24,7 +24,7 @@ use crate::frames;
 use crate::tree::{
     FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels,
 };
-use ambulator_base::{Asid, CounterSink, Counters, PageSize, ProcessId};
+use ambulator_base::{Asid, CounterSink, Counters, Invalid, PageSize, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{Footprint, MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -75,8 +75,8 @@ impl Default for FlattenedSpec {
 
 impl FlattenedSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong: Vec<Invalid> = validate_levels(self.levels, at).into_iter().collect();
         wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
         wrong
     }

@@ -25,7 +25,7 @@ mod walker;
 pub use table::{HashedTable, HashedTableCounters};
 pub use walker::{HashedCounters, HashedWalker};
 
-use ambulator_base::{Asid, LINE_BYTES, PageSize, PhysAddr, ProcessId, VirtAddr, mix64};
+use ambulator_base::{Asid, Invalid, LINE_BYTES, PageSize, PhysAddr, ProcessId, VirtAddr, mix64};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -57,21 +57,25 @@ impl Default for HashedSpec {
 
 impl HashedSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+            wrong.push(Invalid::new(format!("{at}.va_bits"), format!("is {}: x86-64 has 48 or 57", self.va_bits)));
         }
         if !(4096..=1 << 40).contains(&self.initial_bytes) || !self.initial_bytes.is_power_of_two() {
-            wrong.push(format!(
-                "`{at}.initial_bytes` is {}: it must be a power of two, 4096 to 1099511627776 bytes",
-                self.initial_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.initial_bytes"),
+                format!("is {}: it must be a power of two, 4096 to 1099511627776 bytes", self.initial_bytes),
             ));
         }
         if !(self.load_limit > 0.0 && self.load_limit <= 0.9) {
-            wrong.push(format!(
-                "`{at}.load_limit` is {}: it is a share of the slots, above 0 and at most 0.9, for a search ends at a line with an empty one",
-                self.load_limit
+            wrong.push(Invalid::new(
+                format!("{at}.load_limit"),
+                format!(
+                    "is {}: it is a share of the slots, above 0 and at most 0.9, for a search ends at a \
+                     line with an empty one",
+                    self.load_limit
+                ),
             ));
         }
         wrong

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::pte::Pte;
 use crate::tree::{Plain, Tree, leaf_size, va_bits, validate_levels};
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, ProcessId, VirtAddr, lock};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, Page, Pfn, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
@@ -39,7 +39,7 @@ impl Default for IdealSpec {
 
 impl IdealSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         validate_levels(self.levels, at).into_iter().collect()
     }
 }

@@ -37,7 +37,7 @@ pub use node::Node;
 pub use table::{LvmTable, LvmTableCounters, LvmTableState, Segment};
 pub use walker::{LvmWalker, LvmWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -120,46 +120,54 @@ impl Default for LvmSpec {
 
 impl LvmSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+            wrong.push(Invalid::new(format!("{at}.va_bits"), format!("is {}: x86-64 has 48 or 57", self.va_bits)));
         }
         if !(1000..=1900).contains(&self.gap_permille) {
-            wrong.push(format!(
-                "`{at}.gap_permille` is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
-                self.gap_permille
+            wrong.push(Invalid::new(
+                format!("{at}.gap_permille"),
+                format!(
+                    "is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
+                    self.gap_permille
+                ),
             ));
         }
         if !(1..=3).contains(&self.max_extra) {
-            wrong.push(format!(
-                "`{at}.max_extra` is {}: a search reads 1 to 3 lines more, for which tables have room",
-                self.max_extra
+            wrong.push(Invalid::new(
+                format!("{at}.max_extra"),
+                format!("is {}: a search reads 1 to 3 lines more, for which tables have room", self.max_extra),
             ));
         }
         for (key, pages) in [("insertion_pages", self.insertion_pages), ("segment_gap_pages", self.segment_gap_pages)] {
             if !(512..=1 << 30).contains(&pages) {
-                wrong.push(format!("`{at}.{key}` is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30),
+                ));
             }
         }
         if self.max_table_bytes < FRAME_BYTES {
-            wrong.push(format!(
-                "`{at}.max_table_bytes` is {}: a frame, {FRAME_BYTES}, is the least",
-                self.max_table_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.max_table_bytes"),
+                format!("is {}: a frame, {FRAME_BYTES}, is the least", self.max_table_bytes),
             ));
         }
         if self.max_level_bytes < 1 << 20 {
-            wrong.push(format!(
-                "`{at}.max_level_bytes` is {}: the whole address space needs {} at least",
-                self.max_level_bytes,
-                1 << 20
+            wrong.push(Invalid::new(
+                format!("{at}.max_level_bytes"),
+                format!("is {}: the whole address space needs {} at least", self.max_level_bytes, 1 << 20),
             ));
         }
         if self.lwc_entries as usize > ambulator_hardware::MAX_WAYS {
-            wrong.push(format!(
-                "`{at}.lwc_entries` is {}: at most {} entries are compared at once",
-                self.lwc_entries,
-                ambulator_hardware::MAX_WAYS
+            wrong.push(Invalid::new(
+                format!("{at}.lwc_entries"),
+                format!(
+                    "is {}: at most {} entries are compared at once",
+                    self.lwc_entries,
+                    ambulator_hardware::MAX_WAYS
+                ),
             ));
         }
         wrong

@@ -330,5 +330,5 @@ fn what_is_wrong_with_a_spec_is_said() {
         ..LvmSpec::default()
     };
     assert_eq!(spec.validate("t").len(), 8, "{:?}", spec.validate("t"));
-    assert_eq!(LvmSpec::default().validate("t"), Vec::<String>::new());
+    assert_eq!(LvmSpec::default().validate("t"), vec![]);
 }

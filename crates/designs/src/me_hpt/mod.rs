@@ -25,7 +25,7 @@ mod tests;
 pub use l2p::{L2p, L2pCounters, Row};
 
 use crate::ecpt::{CuckooPageTable, CuckooWalker, EcptSpec};
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -86,33 +86,37 @@ impl Default for MeHptSpec {
 
 impl MeHptSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = self.cuckoo.validate(&format!("{at}.cuckoo"));
         if self.in_place && !self.l2p {
-            wrong.push(format!(
-                "`{at}.in_place` needs `{at}.l2p`: a way that is one block cannot grow where it is; set both or neither"
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.in_place"),
+                    format!("needs `{at}.l2p`: a way that is one block cannot grow where it is; set both or neither"),
+                )
+                .and(format!("{at}.l2p")),
+            );
         }
         let bad = |bytes: u64| !bytes.is_power_of_two() || !(FRAME_BYTES..=1 << 30).contains(&bytes);
         let all = self.chunk_bytes.iter().enumerate().map(|(i, &bytes)| (format!("chunk_bytes[{i}]"), bytes));
         for (key, bytes) in all.chain([("fixed_chunk_bytes".to_owned(), self.fixed_chunk_bytes)]) {
             if bad(bytes) {
-                wrong.push(format!(
-                    "`{at}.{key}` is {bytes}: it must be a power of two, {FRAME_BYTES} to {} bytes",
-                    1 << 30
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {bytes}: it must be a power of two, {FRAME_BYTES} to {} bytes", 1 << 30),
                 ));
             }
         }
         if self.chunk_bytes.is_empty() || !self.chunk_bytes.is_sorted_by(|a, b| a < b) {
-            wrong.push(format!(
-                "`{at}.chunk_bytes` is {:?}: it must name at least one size, each larger than the one before",
-                self.chunk_bytes
+            wrong.push(Invalid::new(
+                format!("{at}.chunk_bytes"),
+                format!("is {:?}: it must name at least one size, each larger than the one before", self.chunk_bytes),
             ));
         }
         if !self.l2p_entries.is_power_of_two() || self.l2p_entries > 1024 {
-            wrong.push(format!(
-                "`{at}.l2p_entries` is {}: it must be a power of two of at most 1024, for ways to fill it",
-                self.l2p_entries
+            wrong.push(Invalid::new(
+                format!("{at}.l2p_entries"),
+                format!("is {}: it must be a power of two of at most 1024, for ways to fill it", self.l2p_entries),
             ));
         }
         wrong

@@ -25,7 +25,7 @@ pub use front_side::{AreaLookaside, FrontSideCounters};
 pub use space::MidgardSpace;
 pub use table::MidgardTable;
 
-use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,21 +60,18 @@ impl Default for MidgardSpec {
 
 impl MidgardSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let named = |sentence: String, key: &str| sentence.replace(&format!("{key}."), &format!("{key}_"));
-        let mut wrong: Vec<String> = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
-            .validate(&format!("{at}.l1"))
-            .into_iter()
-            .map(|sentence| named(sentence, ".l1"))
-            .collect();
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
+            .validate_keys(&format!("{at}.l1_entries"), &format!("{at}.l1_ways"));
         for (key, entries) in [("l1_entries", self.l1_entries), ("l2_entries", self.l2_entries)] {
             if !(1..=4096).contains(&entries) {
-                wrong.push(format!("`{at}.{key}` is {entries}; it must be 1 to 4096"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {entries}; it must be 1 to 4096")));
             }
         }
         if self.mlb_entries > 0 {
-            let mlb = ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate(&format!("{at}.mlb"));
-            wrong.extend(mlb.into_iter().map(|sentence| named(sentence, ".mlb")));
+            // The ways are given.
+            let entries = format!("{at}.mlb_entries");
+            wrong.extend(ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate_keys(&entries, &entries));
         }
         wrong
     }

@@ -114,7 +114,7 @@ fn areas_grow_in_place_and_split() {
 
 #[test]
 fn what_is_wrong_with_a_spec_is_said_and_counters_have_meanings() {
-    assert_eq!(MidgardSpec::default().validate("m"), Vec::<String>::new());
+    assert_eq!(MidgardSpec::default().validate("m"), vec![]);
     let wrong = MidgardSpec { l1_entries: 0, l2_entries: 5000, mlb_entries: 7, ..MidgardSpec::default() };
     assert_eq!(wrong.validate("m").len(), 3, "{:?}", wrong.validate("m"));
     for def in FrontSideCounters::DEFS {

@@ -18,7 +18,8 @@ mod tests;
 
 use crate::pte::Pte;
 use ambulator_base::{
-    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, PageSize, PhysAddr, VirtAddr, lock,
+    AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
+    lock,
 };
 use ambulator_hardware::{Replacement, ReplacementState};
 use ambulator_memory::BuddyAllocator;
@@ -65,18 +66,27 @@ impl PomSpec {
     }
 
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![4, 8, 16].contains(&self.ways) {
-            wrong.push(format!("`{at}.ways` is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways));
+            wrong.push(Invalid::new(
+                format!("{at}.ways"),
+                format!("is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways),
+            ));
         } else if !self.sets().is_power_of_two()
             || self.sets() * u64::from(self.ways) != self.entries
             || self.entries > 1 << 26
         {
-            wrong.push(format!(
-                "`{at}.entries` is {}: the number of sets of {} must be a power of two, and there are 2^26 entries at most",
-                self.entries, self.ways
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.entries"),
+                    format!(
+                        "is {}: the number of sets of {} must be a power of two, and there are 2^26 entries at most",
+                        self.entries, self.ways
+                    ),
+                )
+                .and(format!("{at}.ways")),
+            );
         }
         wrong
     }

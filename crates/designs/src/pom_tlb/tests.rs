@@ -72,7 +72,7 @@ fn full_sets_lose_an_entry_and_shootdowns_clear_theirs() {
 
 #[test]
 fn what_is_wrong_with_a_spec_is_said() {
-    assert_eq!(PomSpec::default().validate("p"), Vec::<String>::new());
+    assert_eq!(PomSpec::default().validate("p"), vec![]);
     assert_eq!(PomSpec { ways: 5, ..PomSpec::default() }.validate("p").len(), 1);
     assert_eq!(PomSpec { entries: 1000, ..PomSpec::default() }.validate("p").len(), 1);
     for def in PomCounters::DEFS {

@@ -17,7 +17,7 @@
 mod tests;
 
 use crate::tree::{Plain, PwcSpec, Tree, TreeWalker, va_bits, validate_levels};
-use ambulator_base::{Asid, ProcessId};
+use ambulator_base::{Asid, Invalid, ProcessId};
 use ambulator_mmu::Walker;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -42,8 +42,8 @@ impl Default for RadixSpec {
 
 impl RadixSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let mut wrong: Vec<String> = validate_levels(self.levels, at).into_iter().collect();
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut wrong: Vec<Invalid> = validate_levels(self.levels, at).into_iter().collect();
         wrong.extend(self.pwc.validate(&format!("{at}.pwc")));
         wrong
     }

@@ -32,6 +32,7 @@ pub use engine::{Engine, EngineCounters};
 pub use placement::{HashPlacement, HashedLeaves, HashedLeavesFactory, HostPlacement, LeavesOf, Shared, TierCounters};
 pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame, frame_of_run};
 
+use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -107,21 +108,30 @@ impl Default for RevelatorSpec {
 
 impl RevelatorSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=MOST_TIERS as u32).contains(&self.tiers) {
-            wrong.push(format!("`{at}.tiers` is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers));
+            wrong.push(Invalid::new(
+                format!("{at}.tiers"),
+                format!("is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers),
+            ));
         }
         for (key, share) in [("taken", self.taken), ("hashable", self.hashable), ("least_share", self.least_share)] {
             if !(0.0..=1.0).contains(&share) {
-                wrong.push(format!("`{at}.{key}` is {share}; a share lies between 0 and 1"));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {share}; a share lies between 0 and 1")));
             }
         }
         if self.latency > 100 || self.confine_latency > 100 {
-            wrong.push(format!(
-                "`{at}.latency` and `{at}.confine_latency` are {} and {}; give 100 cycles at most each",
-                self.latency, self.confine_latency
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.latency"),
+                    format!(
+                        "and `{at}.confine_latency` are {} and {}; give 100 cycles at most each",
+                        self.latency, self.confine_latency
+                    ),
+                )
+                .and(format!("{at}.confine_latency")),
+            );
         }
         wrong
     }

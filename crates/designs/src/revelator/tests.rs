@@ -196,7 +196,7 @@ fn confined_speculation_fetches_the_processs_own_frames_only() {
 
 #[test]
 fn what_is_wrong_with_a_spec_is_said() {
-    assert_eq!(RevelatorSpec::default().validate("r"), Vec::<String>::new());
+    assert_eq!(RevelatorSpec::default().validate("r"), vec![]);
     let wrong = RevelatorSpec { tiers: 0, taken: 2.0, least_share: -1.0, latency: 200, ..RevelatorSpec::default() };
     assert_eq!(wrong.validate("r").len(), 4, "{:?}", wrong.validate("r"));
     for def in EngineCounters::DEFS.iter().chain(TierCounters::DEFS) {

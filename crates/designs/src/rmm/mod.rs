@@ -37,7 +37,7 @@ pub use range_tlb::{RangeTlb, RangeTlbCounters};
 pub use segment::{DirectSegment, SegmentCounters};
 pub use table::{RangeTableCounters, RangedTable, RangesNow};
 
-use ambulator_base::{Asid, ProcessId};
+use ambulator_base::{Asid, Invalid, ProcessId};
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,23 +109,28 @@ impl Default for RmmSpec {
 
 impl RmmSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=4096).contains(&self.entries) {
-            wrong.push(format!(
-                "`{at}.entries` is {}; a range TLB has 1 to 4096 entries (the paper's has 32)",
-                self.entries
+            wrong.push(Invalid::new(
+                format!("{at}.entries"),
+                format!("is {}; a range TLB has 1 to 4096 entries (the paper's has 32)", self.entries),
             ));
         }
         if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}; it must be 48 or 57", self.va_bits));
+            wrong.push(Invalid::new(format!("{at}.va_bits"), format!("is {}; it must be 48 or 57", self.va_bits)));
         }
         if !(2..=1 << 20).contains(&self.threshold) {
-            wrong
-                .push(format!("`{at}.threshold` is {}; it must be 2 to 2^20 pages (the paper's is 8)", self.threshold));
+            wrong.push(Invalid::new(
+                format!("{at}.threshold"),
+                format!("is {}; it must be 2 to 2^20 pages (the paper's is 8)", self.threshold),
+            ));
         }
         if !(0.0..=1.0).contains(&self.fragmentation_limit) {
-            wrong.push(format!("`{at}.fragmentation_limit` is {}; it must be 0 to 1", self.fragmentation_limit));
+            wrong.push(Invalid::new(
+                format!("{at}.fragmentation_limit"),
+                format!("is {}; it must be 0 to 1", self.fragmentation_limit),
+            ));
         }
         wrong
     }

@@ -260,9 +260,9 @@ fn absurd_settings_are_named() {
     assert_eq!(spec.validate("design.lookaside.rmm").len(), 4);
     let mut spec = design(TableKind::Radix);
     spec.page_table.radix.levels = 5;
-    assert!(spec.validate("design")[0].contains("`design.lookaside.rmm.va_bits` is 48"));
+    assert!(spec.validate("design")[0].to_string().contains("`design.lookaside.rmm.va_bits` is 48"));
     spec.lookaside.rmm.va_bits = 57;
-    assert_eq!(spec.validate("design"), Vec::<String>::new());
+    assert_eq!(spec.validate("design"), vec![]);
 }
 
 fn finished(found: ambulator_mmu::Translation, now: u64) -> ambulator_mmu::FinishedWalk {

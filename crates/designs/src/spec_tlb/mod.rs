@@ -6,7 +6,7 @@
 //! block that is, found when a walk has ended at such a place; at an L2 TLB miss of another page of the same 2 MiB its frame is the block's.
 //! The guess is checked by the walk, as Revelator's is.
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ impl Default for SpecTlbSpec {
 
 impl SpecTlbSpec {
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let sets = self.entries.checked_div(self.ways).unwrap_or(0);
         if self.entries <= 1 << 20
             && (1..=64).contains(&self.ways)
@@ -44,10 +44,16 @@ impl SpecTlbSpec {
         {
             return Vec::new();
         }
-        vec![format!(
-            "`{at}.entries` is {} and `{at}.ways` {}: entries must be a power of two of sets of 1 to 64 ways",
-            self.entries, self.ways
-        )]
+        vec![
+            Invalid::new(
+                format!("{at}.entries"),
+                format!(
+                    "is {} and `{at}.ways` {}: entries must be a power of two of sets of 1 to 64 ways",
+                    self.entries, self.ways
+                ),
+            )
+            .and(format!("{at}.ways")),
+        ]
     }
 }
 

@@ -15,7 +15,7 @@ pub use walk_cache::{PwcSpec, WalkCaches};
 pub use walker::{TreeWalker, WalkStart, WalkerCounters};
 
 use crate::pte::Pte;
-use ambulator_base::{CounterSink, PageSize, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Invalid, PageSize, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 
 /// log2 of the entries of an ordinary node, which fills a frame.
@@ -118,10 +118,11 @@ pub(crate) fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
 }
 
 /// A spec's number of levels, in a sentence if it is not one that x86-64 has.
-pub(crate) fn validate_levels(levels: u32, at: &str) -> Option<String> {
+pub(crate) fn validate_levels(levels: u32, at: &str) -> Option<Invalid> {
     (!matches!(levels, 4 | 5)).then(|| {
-        format!(
-            "`{at}.levels` is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)"
+        Invalid::new(
+            format!("{at}.levels"),
+            format!("is {levels}: x86-64 has page tables of 4 levels (48-bit virtual addresses) and of 5 (57-bit)"),
         )
     })
 }

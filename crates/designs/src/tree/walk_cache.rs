@@ -2,7 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, NODE_BITS};
 use crate::pte::Pte;
-use ambulator_base::{Asid, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{Asid, Cycle, Invalid, PhysAddr, VirtAddr};
 use ambulator_hardware::{MAX_WAYS, Replacement, SetArray};
 use ambulator_mmu::Invalidation;
 use schemars::JsonSchema;
@@ -55,28 +55,41 @@ impl PwcSpec {
     }
 
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if self.ways as usize > MAX_WAYS {
-            wrong.push(format!(
-                "`{at}.ways` is {}: at most {MAX_WAYS} ways are compared at once; 0 is fully associative",
-                self.ways
+            wrong.push(Invalid::new(
+                format!("{at}.ways"),
+                format!("is {}: at most {MAX_WAYS} ways are compared at once; 0 is fully associative", self.ways),
             ));
             return wrong;
         }
         for (key, entries) in self.levels() {
             if self.ways == 0 && entries as usize > MAX_WAYS {
-                wrong.push(format!(
-                    "`{at}.{key}` is {entries}, fully associative: at most {MAX_WAYS} entries are compared at once; state `{at}.ways` for more"
-                ));
+                wrong.push(
+                    Invalid::new(
+                        format!("{at}.{key}"),
+                        format!(
+                            "is {entries}, fully associative: at most {MAX_WAYS} entries are compared at once; \
+                             state `{at}.ways` for more"
+                        ),
+                    )
+                    .and(format!("{at}.ways")),
+                );
             } else if self.ways != 0 && !entries.is_multiple_of(self.ways) {
-                wrong.push(format!(
-                    "`{at}.{key}` is {entries}: it must be a multiple of `{at}.ways`, which is {}",
-                    self.ways
-                ));
+                wrong.push(
+                    Invalid::new(
+                        format!("{at}.{key}"),
+                        format!("is {entries}: it must be a multiple of `{at}.ways`, which is {}", self.ways),
+                    )
+                    .and(format!("{at}.ways")),
+                );
             } else if entries > 1 << 20 {
-                wrong.push(format!(
-                    "`{at}.{key}` is {entries}: at most 1048576 entries make sense for an array that is probed in a few cycles"
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!(
+                        "is {entries}: at most 1048576 entries make sense for an array that is probed in a few cycles"
+                    ),
                 ));
             }
         }

@@ -43,7 +43,7 @@ pub use segments::{Segments, Shape};
 pub use table::UtopiaTable;
 pub use walker::{RestSegWalker, UtopiaWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, LINE_BYTES, PageSize, ProcessId, lock};
+use ambulator_base::{Asid, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
 use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
 use schemars::JsonSchema;
@@ -184,37 +184,43 @@ impl UtopiaSpec {
     }
 
     /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if ![48, 57].contains(&self.va_bits) {
-            wrong.push(format!("`{at}.va_bits` is {}: x86-64 has 48 or 57", self.va_bits));
+            wrong.push(Invalid::new(format!("{at}.va_bits"), format!("is {}: x86-64 has 48 or 57", self.va_bits)));
             return wrong;
         }
         if self.segments.is_empty() || self.segments.len() > 8 {
-            wrong.push(format!("`{at}.segments` has {} RestSegs; give 1 to 8", self.segments.len()));
+            wrong.push(Invalid::new(
+                format!("{at}.segments"),
+                format!("has {} RestSegs; give 1 to 8", self.segments.len()),
+            ));
         }
         for (number, segment) in self.segments.iter().enumerate() {
-            let key = format!("{at}.segments`, number {}: `", number + 1);
+            let number = number + 1;
+            let wrong_in =
+                |message: String| Invalid::new(format!("{at}.segments"), format!(", number {number}: {message}"));
             let RestSegSpec { bytes, page_bytes, ways } = *segment;
             if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
-                wrong.push(format!(
-                    "`{key}page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
-                ));
+                wrong.push(wrong_in(format!(
+                    "`page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
+                )));
                 continue;
             }
             if !(1..=64).contains(&ways) {
-                wrong.push(format!("`{key}ways` is {ways}; it must be 1 to 64"));
+                wrong.push(wrong_in(format!("`ways` is {ways}; it must be 1 to 64")));
                 continue;
             }
             let set_bytes = page_bytes * u64::from(ways);
             let sets = bytes / set_bytes;
             if sets == 0 || !sets.is_power_of_two() || sets * set_bytes != bytes {
                 let below = 1 << (sets.max(1)).ilog2();
-                wrong.push(format!(
-                    "`{key}bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in number; {} or {} bytes would be",
+                wrong.push(wrong_in(format!(
+                    "`bytes` is {bytes}: sets of {ways} pages of {page_bytes} bytes must be a power of two in \
+                     number; {} or {} bytes would be",
                     below * set_bytes,
                     2 * below * set_bytes
-                ));
+                )));
                 continue;
             }
             // The relation of Sec. 5.2: the tags of a set are fetched by one memory access.
@@ -225,37 +231,43 @@ impl UtopiaSpec {
                     let sets = bytes / (page_bytes * u64::from(*fewer));
                     sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
                 });
-                wrong.push(format!(
-                    "`{key}ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a line has {}; {} ways would fit",
+                wrong.push(wrong_in(format!(
+                    "`ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a \
+                     line has {}; {} ways would fit",
                     row(ways, sets).tag_bits,
                     row(ways, sets).bits(),
                     rows::LINE_BITS,
                     fits.map_or("fewer".to_owned(), |ways| ways.to_string())
-                ));
+                )));
             }
         }
         for (key, value, range) in
             [("frequency_threshold", self.frequency_threshold, 1..=7), ("cost_threshold", self.cost_threshold, 0..=15)]
         {
             if !range.contains(&value) {
-                wrong.push(format!(
-                    "`{at}.{key}` is {value}; the counter goes from {} to {}",
-                    range.start(),
-                    range.end()
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {value}; the counter goes from {} to {}", range.start(), range.end()),
                 ));
             }
         }
         for (key, bytes) in [("sf_cache_bytes", self.sf_cache_bytes), ("tar_cache_bytes", self.tar_cache_bytes)] {
             let most = ambulator_hardware::MAX_WAYS as u64 * LINE_BYTES;
             if bytes > most || !bytes.is_multiple_of(LINE_BYTES) {
-                wrong
-                    .push(format!("`{at}.{key}` is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"));
+                wrong.push(Invalid::new(
+                    format!("{at}.{key}"),
+                    format!("is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"),
+                ));
             }
         }
         if self.restrictive_only && !self.fault_allocation {
-            wrong.push(format!(
-                "`{at}.restrictive_only` needs `{at}.fault_allocation`: there is no other place for pages"
-            ));
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.restrictive_only"),
+                    format!("needs `{at}.fault_allocation`: there is no other place for pages"),
+                )
+                .and(format!("{at}.fault_allocation")),
+            );
         }
         wrong
     }

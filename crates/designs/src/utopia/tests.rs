@@ -3,7 +3,7 @@ use super::*;
 use crate::conformance::{TestBed, TestPort};
 use crate::radix::{RadixFactory, RadixSpec};
 use ambulator_base::{
-    AccessKind, Advice, Counters, Cycle, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr, VmEvent,
+    AccessKind, Advice, Counters, Cycle, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_mmu::{FinishedWalk, Lookaside, TableRegisters, Translation};
@@ -31,7 +31,7 @@ struct Rig {
 
 impl Rig {
     fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
-        assert_eq!(spec.validate("u"), Vec::<String>::new());
+        assert_eq!(spec.validate("u"), vec![]);
         let segments = Arc::new(Mutex::new(Segments::new(spec)));
         let tables = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(&segments));
         let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
@@ -331,7 +331,7 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
 #[test]
 fn what_is_wrong_with_a_spec_is_said_with_what_would_fit() {
     let with = |segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() };
-    let said = |segment| with(segment).validate("u").join("\n");
+    let said = |segment| Invalid::lines(&with(segment).validate("u"));
     let wide = said(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
     assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
     let odd = said(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });

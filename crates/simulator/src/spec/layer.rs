@@ -4,6 +4,7 @@
 use super::problem::{OPTION, Place, Problem, Source, SpecError};
 use super::schema::{Kind, Setting};
 use super::value::{Mistake, convert, found};
+use ambulator_base::Invalid;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -150,7 +151,7 @@ impl<'s> Layers<'s> {
     /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
     pub(crate) fn finish<T: DeserializeOwned>(
         mut self,
-        validate: impl FnOnce(&T) -> Vec<String>,
+        validate: impl FnOnce(&T) -> Vec<Invalid>,
     ) -> Result<(T, Origins), SpecError> {
         if !self.problems.is_empty() {
             return Err(SpecError { problems: self.problems });
@@ -163,9 +164,9 @@ impl<'s> Layers<'s> {
         }
         let spec: T = serde_json::from_value(json)
             .map_err(|error| Problem::new(format!("the settings do not make a spec together: {error}")))?;
-        for sentence in validate(&spec) {
-            let mut problem = Problem::new(sentence);
-            if let Some((key, place)) = self.written_key_in(&problem.title) {
+        for wrong in validate(&spec) {
+            let mut problem = Problem::new(wrong.to_string());
+            if let Some((key, place)) = self.written_last(&wrong) {
                 problem.label = format!("`{key}` is set here");
                 problem.place = Some(place);
             }
@@ -175,35 +176,20 @@ impl<'s> Layers<'s> {
         if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
     }
 
-    /// Of the settings that a sentence speaks of, the one that the highest layer wrote: those that it names by key, those
-    /// below a group that it names, and those beside a named one whose name and value it contains.
-    fn written_key_in(&self, sentence: &str) -> Option<(String, Place)> {
-        let words: Vec<&str> = sentence
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
-            .map(|word| word.trim_matches('.'))
-            .filter(|word| !word.is_empty())
-            .collect();
-        let mut best: Option<(usize, &String, &Place)> = None;
-        for name in words.iter().filter(|word| word.contains('.')) {
-            let Some(setting) = self.schema.find(name) else {
-                continue;
-            };
-            let group =
-                if setting.children().is_empty() { name.rsplit_once('.').map_or("", |(group, _)| group) } else { name };
-            for (key, (value, place, layer)) in &self.values {
-                let Some(rest) = key.strip_prefix(group).and_then(|rest| rest.strip_prefix('.')) else {
-                    continue;
-                };
-                let is_meant = key == name
-                    || group == *name
-                    || (words.contains(&rest) && words.contains(&value.to_string().trim_matches('"')));
-                // Of equals, the one that is named first.
-                if is_meant && best.is_none_or(|(highest, ..)| *layer > highest) {
-                    best = Some((*layer, key, place));
+    /// Of the settings that a problem concerns (a group stands for all that are in it), the one that the highest layer
+    /// wrote; of several in that layer, the one at fault, else the first of those related to it.
+    fn written_last(&self, wrong: &Invalid) -> Option<(String, Place)> {
+        let mut last: Option<(usize, &String, &Place)> = None;
+        for concerned in wrong.keys() {
+            for (key, (_, place, layer)) in &self.values {
+                let rest = key.strip_prefix(concerned);
+                let meant = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+                if meant && last.is_none_or(|(highest, ..)| *layer > highest) {
+                    last = Some((*layer, key, place));
                 }
             }
         }
-        best.map(|(_, key, place)| (key.clone(), place.clone()))
+        last.map(|(_, key, place)| (key.clone(), place.clone()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::schema::Setting;
 use crate::energy::EnergySpec;
+use ambulator_base::Invalid;
 use ambulator_designs::{DesignSpec, FrontSideKind, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
@@ -82,21 +83,23 @@ impl Spec {
         }
     }
 
-    /// What is wrong with it, one sentence a problem, each naming its key; none when a machine can be built from it.
-    pub fn validate(&self) -> Vec<String> {
+    /// What is wrong with it; nothing when a machine can be built from it.
+    pub fn validate(&self) -> Vec<Invalid> {
         let mut wrong = self.machine.validate("machine");
         wrong.extend(self.core.validate("core"));
         let cores = self.machine.cores as usize;
         let hierarchy = self.hierarchy();
-        let mut caches = hierarchy.validate("");
+        let mut caches = hierarchy.validate();
         // Sets and tags can be reasoned about only when the parts are sound.
         if caches.is_empty() && wrong.is_empty() {
-            caches.extend(hierarchy.validate_machine("", cores, self.memory.bytes));
             let of_machine = format!(" (`machine.cores` is {cores}, `memory.bytes` is {})", self.memory.bytes);
-            caches.iter_mut().for_each(|sentence| sentence.push_str(&of_machine));
+            caches = hierarchy.validate_machine(cores, self.memory.bytes);
+            for problem in &mut caches {
+                problem.message.push_str(&of_machine);
+                problem.related.extend(["machine.cores".into(), "memory.bytes".into()]);
+            }
         }
-        // The caches are at the top level of a spec, so their keys have no group before them.
-        wrong.extend(caches.into_iter().map(|sentence| sentence.replace("`.", "`")));
+        wrong.extend(caches);
         wrong.extend(self.mmu.validate("mmu"));
         wrong.extend(self.memory.validate("memory"));
         wrong.extend(self.kernel.validate("kernel"));
@@ -110,45 +113,45 @@ impl Spec {
         }
         let lookaside = self.design.lookaside.kind;
         if self.virtualization.mode == VirtualizationMode::Nested && lookaside.answers_for_the_machine() {
-            wrong.push(format!(
-                "`virtualization.mode`: with \"nested\" the answers of `design.lookaside.kind` \"{}\" would be guest-physical, and \
+            let message = format!(
+                ": with \"nested\" the answers of `design.lookaside.kind` \"{}\" would be guest-physical, and \
                  nothing translates them further; set the mode to \"none\" or \"ideal-shadow\", or the lookaside to \"none\"",
                 lookaside.name()
-            ));
+            );
+            wrong.push(Invalid::new("virtualization.mode", message).and("design.lookaside.kind"));
         }
         wrong
     }
 
     /// What is wrong with having Midgard on this machine.
-    fn validate_midgard(&self) -> Vec<String> {
+    fn validate_midgard(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let most = ambulator_mmu::MIDGARD.start.0;
         if self.memory.bytes > most {
-            wrong.push(format!(
-                "`memory.bytes` is {}; with `design.front_side.kind` \"midgard\" it must be {} at most, for Midgard addresses begin there",
+            let message = format!(
+                "is {}; with `design.front_side.kind` \"midgard\" it must be {} at most, for Midgard addresses \
+                 begin there",
                 super::quantity::show_size(self.memory.bytes),
                 super::quantity::show_size(most)
-            ));
+            );
+            wrong.push(Invalid::new("memory.bytes", message).and("design.front_side.kind"));
         }
         if self.virtualization.mode != VirtualizationMode::None {
-            wrong.push(
-                "`virtualization.mode`: Midgard is modelled for programs that run on the machine itself; set it to \"none\", or \
-                 `design.front_side.kind` to \"none\""
-                    .into(),
-            );
+            let message = ": Midgard is modelled for programs that run on the machine itself; set it to \"none\", or \
+                           `design.front_side.kind` to \"none\"";
+            wrong.push(Invalid::new("virtualization.mode", message).and("design.front_side.kind"));
         }
         if self.mmu.perfect {
-            wrong.push(
-                "`mmu.perfect` leaves no translation for `design.front_side.kind` \"midgard\"; choose one".into(),
-            );
+            let message = "leaves no translation for `design.front_side.kind` \"midgard\"; choose one";
+            wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side.kind"));
         }
         let cores = self.machine.cores as usize;
-        wrong.extend(self.hierarchy().validate_machine("", cores, ambulator_mmu::MIDGARD.end.0));
+        wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::MIDGARD.end.0));
         wrong
     }
 
-    /// What is wrong with running programs of `footprint` bytes altogether on this machine: a sentence, or none.
-    pub fn validate_footprint(&self, footprint: u64) -> Vec<String> {
+    /// What is wrong with running programs of `footprint` bytes altogether on this machine.
+    pub fn validate_footprint(&self, footprint: u64) -> Vec<Invalid> {
         let usable = (self.memory.bytes as f64
             * self.memory.fragmentation.free_share
             * (1.0 - self.memory.pressure.pressure)) as u64;
@@ -158,14 +161,15 @@ impl Spec {
             return Vec::new();
         }
         let size = super::quantity::show_size;
-        vec![format!(
-            "a footprint of {} does not fit: `memory.bytes` is {}, of which about {} are free for programs and their page tables, and \
+        let message = format!(
+            "is {}: a footprint of {} does not fit, for about {} are free for programs and their page tables, and \
              `kernel.swap_bytes` is {}; give a smaller footprint, more memory or more swap",
-            size(footprint),
             size(self.memory.bytes),
+            size(footprint),
             if usable == self.memory.bytes { "all".to_string() } else { format!("{} MiB", usable >> 20) },
             size(self.kernel.swap_bytes)
-        )]
+        );
+        vec![Invalid::new("memory.bytes", message).and("kernel.swap_bytes")]
     }
 }
 
@@ -192,13 +196,19 @@ const MOST_CORES: u32 = 16;
 
 impl MachineSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(100..=10_000).contains(&self.clock_mhz) {
-            wrong.push(format!("`{at}.clock_mhz` is {}; it must be 100 to 10000 MHz", self.clock_mhz));
+            wrong.push(Invalid::new(
+                format!("{at}.clock_mhz"),
+                format!("is {}; it must be 100 to 10000 MHz", self.clock_mhz),
+            ));
         }
         if !(1..=MOST_CORES).contains(&self.cores) {
-            wrong.push(format!("`{at}.cores` is {}; a machine has 1 to {MOST_CORES} cores", self.cores));
+            wrong.push(Invalid::new(
+                format!("{at}.cores"),
+                format!("is {}; a machine has 1 to {MOST_CORES} cores", self.cores),
+            ));
         }
         wrong
     }
@@ -235,19 +245,22 @@ const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
 
 impl MemorySpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !MEMORY_RANGE.contains(&self.bytes) {
-            wrong.push(format!(
-                "`{at}.bytes` is {}; memory can be 16 MiB to 16 TiB",
-                super::quantity::show_size(self.bytes)
+            wrong.push(Invalid::new(
+                format!("{at}.bytes"),
+                format!("is {}; memory can be 16 MiB to 16 TiB", super::quantity::show_size(self.bytes)),
             ));
         } else if !self.bytes.is_multiple_of(2 << 20) {
-            wrong.push(format!(
-                "`{at}.bytes` is {}, which is no multiple of 2 MiB; {} or {} MiB would be",
-                self.bytes,
-                self.bytes >> 21 << 1,
-                (self.bytes >> 21 << 1) + 2
+            wrong.push(Invalid::new(
+                format!("{at}.bytes"),
+                format!(
+                    "is {}, which is no multiple of 2 MiB; {} or {} MiB would be",
+                    self.bytes,
+                    self.bytes >> 21 << 1,
+                    (self.bytes >> 21 << 1) + 2
+                ),
             ));
         }
         wrong.extend(self.buddy.validate(&format!("{at}.buddy")));
@@ -300,14 +313,10 @@ pub struct VirtualizationSpec {
 
 impl VirtualizationSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
-        let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
-        let tlb = tlb.validate(&format!("{at}.nested"));
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = self.host_table.validate(&format!("{at}.host_table"));
-        wrong.extend(
-            tlb.into_iter()
-                .map(|sentence| sentence.replace(".entries`", ".tlb_entries`").replace(".ways`", ".tlb_ways`")),
-        );
+        let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
+        wrong.extend(tlb.validate_keys(&format!("{at}.nested.tlb_entries"), &format!("{at}.nested.tlb_ways")));
         wrong
     }
 }
@@ -382,14 +391,17 @@ impl Default for RunSpec {
 
 impl RunSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         if self.instructions == 0 {
-            return vec![format!("`{at}.instructions` is 0: a run must simulate something; give at least 1")];
+            return vec![Invalid::new(
+                format!("{at}.instructions"),
+                "is 0: a run must simulate something; give at least 1",
+            )];
         }
         if self.time_slice < 1000 {
-            return vec![format!(
-                "`{at}.time_slice` is {}; a program's turn has 1000 instructions at the least",
-                self.time_slice
+            return vec![Invalid::new(
+                format!("{at}.time_slice"),
+                format!("is {}; a program's turn has 1000 instructions at the least", self.time_slice),
             )];
         }
         Vec::new()

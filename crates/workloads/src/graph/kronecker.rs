@@ -5,7 +5,7 @@
 //! once from an alias table of their joint distribution, which gives the same edges some ten times as fast.
 
 use crate::permutation::Permutation;
-use ambulator_base::Random;
+use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,27 +68,34 @@ pub const MAX_VERTICES: u64 = 1 << 31;
 
 impl GraphSpec {
     /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         if !self.input.is_empty()
             && let Err(what) = super::input::load(&self.input)
         {
-            problems.push(format!("{at}.input: {what}"));
+            problems.push(Invalid::new(format!("{at}.input"), format!(": {what}")));
         }
         if self.vertices != 0 && !(16..=MAX_VERTICES).contains(&self.vertices) {
-            problems
-                .push(format!("{at}.vertices is {}; it must be 0 (from the footprint) or 16 to 2^31", self.vertices));
+            problems.push(Invalid::new(
+                format!("{at}.vertices"),
+                format!("is {}; it must be 0 (from the footprint) or 16 to 2^31", self.vertices),
+            ));
         }
         if !(1..=1024).contains(&self.edge_factor) {
-            problems.push(format!("{at}.edge_factor is {}; it must be 1 to 1024 (Graph500 has 16)", self.edge_factor));
+            problems.push(Invalid::new(
+                format!("{at}.edge_factor"),
+                format!("is {}; it must be 1 to 1024 (Graph500 has 16)", self.edge_factor),
+            ));
         }
         let sum = self.a + self.b + self.c;
         let in_range = [self.a, self.b, self.c].iter().all(|p| (0.0..=1.0).contains(p));
         if !in_range || !(0.0..=1.0).contains(&sum) {
-            problems.push(format!(
-                "{at}.a, b and c are {}, {} and {}; each must be 0 to 1 and their sum at most 1 (Graph500 has 0.57, 0.19, 0.19)",
+            let message = format!(
+                "is {}, `{at}.b` {} and `{at}.c` {}; each must be 0 to 1 and their sum at most 1 (Graph500 has 0.57, \
+                 0.19, 0.19)",
                 self.a, self.b, self.c
-            ));
+            );
+            problems.push(Invalid::new(format!("{at}.a"), message).and(format!("{at}.b")).and(format!("{at}.c")));
         }
         problems
     }

@@ -5,7 +5,7 @@ use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
-use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
+use ambulator_base::{FRAME_BYTES, Invalid, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ const LISTED_EDGE_BYTES: u64 = 8;
 
 impl GraphChoice<'_> {
     /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         crate::kernels::check_footprint(at, self.footprint, &mut problems);
         problems.extend(self.graph.validate(&format!("{at}.graph")));
@@ -73,24 +73,35 @@ impl GraphChoice<'_> {
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
         let fits = most.min(self.host_memory / self.host_bytes(1));
         if vertices < 16 {
-            problems.push(format!(
-                "{at}.footprint of {} bytes holds a graph of {vertices} vertices; ask for more, or for a smaller {at}.graph.edge_factor",
-                self.footprint
-            ));
+            problems.push(
+                Invalid::new(
+                    format!("{at}.footprint"),
+                    format!(
+                        "of {} bytes holds a graph of {vertices} vertices; ask for more, or for a smaller \
+                         `{at}.graph.edge_factor`",
+                        self.footprint
+                    ),
+                )
+                .and(format!("{at}.graph.edge_factor")),
+            );
         } else if vertices > most {
-            problems.push(format!(
-                "{at}: a graph of {vertices} vertices with {at}.graph.edge_factor {edge_factor} has more than 2^32 stored edges: ask for at most {most} vertices, a footprint of {}{}",
+            let message = format!(
+                "is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges; ask for at most \
+                 {most} vertices, a footprint of {}{}",
                 size(self.footprint_of(most)),
                 self.other_layout()
-            ));
+            );
+            problems.push(Invalid::new(format!("{at}.graph.edge_factor"), message).and(format!("{at}.footprint")));
         } else if vertices > fits {
-            problems.push(format!(
-                "{at}: a graph of {vertices} vertices takes {} of host memory and {at}.host_memory allows {}: raise it, or ask for at most {fits} vertices, a footprint of {}{}",
-                size(self.host_bytes(vertices)),
+            let message = format!(
+                "is {}, and a graph of {vertices} vertices takes {} of host memory: raise it, or ask for at most \
+                 {fits} vertices, a footprint of {}{}",
                 size(self.host_memory),
+                size(self.host_bytes(vertices)),
                 size(self.footprint_of(fits)),
                 self.other_layout()
-            ));
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

@@ -9,7 +9,7 @@ use super::csr::Graph;
 use super::kronecker::GraphSpec;
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{VirtAddr, VmEvent};
+use ambulator_base::{Invalid, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,16 +54,19 @@ impl Default for PropertySpec {
 
 impl PropertySpec {
     /// What makes no sense, each sentence naming its key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         if !(vertex_field::BYTES..=1 << 16).contains(&self.vertex_bytes) || !self.vertex_bytes.is_multiple_of(8) {
-            problems.push(format!(
-                "{at}.vertex_bytes is {}; it must be a multiple of 8 from 64 to 65536",
-                self.vertex_bytes
+            problems.push(Invalid::new(
+                format!("{at}.vertex_bytes"),
+                format!("is {}; it must be a multiple of 8 from 64 to 65536", self.vertex_bytes),
             ));
         }
         if !(8..=4096).contains(&self.edge_bytes) || !self.edge_bytes.is_multiple_of(8) {
-            problems.push(format!("{at}.edge_bytes is {}; it must be a multiple of 8 from 8 to 4096", self.edge_bytes));
+            problems.push(Invalid::new(
+                format!("{at}.edge_bytes"),
+                format!("is {}; it must be a multiple of 8 from 8 to 4096", self.edge_bytes),
+            ));
         }
         problems
     }

@@ -13,7 +13,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource, mix64};
+use ambulator_base::{Invalid, Random, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,20 +68,24 @@ impl KernelSpec for AstarSpec {
         default_footprint: 350 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(0.0..=0.35).contains(&self.blocked) {
-            problems.push(format!(
-                "{at}.blocked is {}; it must be 0 to 0.35 (with more, the map falls into parts)",
-                self.blocked
+            problems.push(Invalid::new(
+                format!("{at}.blocked"),
+                format!("is {}; it must be 0 to 0.35 (with more, the map falls into parts)", self.blocked),
             ));
         }
         if !(1..=1000).contains(&self.terrains) {
-            problems.push(format!("{at}.terrains is {}; it must be 1 to 1000", self.terrains));
+            problems
+                .push(Invalid::new(format!("{at}.terrains"), format!("is {}; it must be 1 to 1000", self.terrains)));
         }
         if self.edge() > 1 << 16 {
-            problems.push(format!("{at}.footprint makes a map of {0} by {0} cells; the most is 2^16", self.edge()));
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("makes a map of {0} by {0} cells; the most is 2^16", self.edge()),
+            ));
         }
         problems
     }

@@ -25,7 +25,7 @@
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
+use ambulator_base::{Batch, Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -47,7 +47,7 @@ impl KernelSpec for BfsSpec {
         default_footprint: 1 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         self.choice().validate(at)
     }
 

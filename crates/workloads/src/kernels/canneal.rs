@@ -18,7 +18,7 @@ use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource, VirtAddr};
+use ambulator_base::{Invalid, Random, RecordSource, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -87,21 +87,24 @@ impl KernelSpec for CannealSpec {
         default_footprint: 780 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         for (key, value, most) in
             [("fan", self.fan, 64), ("threads", self.threads, 64), ("temperatures", self.temperatures, 1 << 20)]
         {
             if !(1..=most).contains(&value) {
-                problems.push(format!("{at}.{key} is {value}; it must be 1 to {most}"));
+                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
             }
         }
         if self.moves == 0 {
-            problems.push(format!("{at}.moves is 0; it must be 1 or more"));
+            problems.push(Invalid::new(format!("{at}.moves"), "is 0; it must be 1 or more"));
         }
         if self.elements() > u64::from(u32::MAX) / (u64::from(self.fan) + 1) {
-            problems.push(format!("{at}.footprint holds {} elements: more than 2^32 connections", self.elements()));
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("holds {} elements: more than 2^32 connections", self.elements()),
+            ));
         }
         problems
     }

@@ -13,7 +13,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{RecordSource, mix64};
+use ambulator_base::{Invalid, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,26 +67,33 @@ impl KernelSpec for CgSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         for (key, value, most) in
             [("pairs", self.pairs, 4096), ("iterations", self.iterations, 10_000), ("threads", self.threads, 64)]
         {
             if !(1..=most).contains(&value) {
-                problems.push(format!("{at}.{key} is {value}; it must be 1 to {most}"));
+                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
             }
         }
         if problems.is_empty() && self.rows() < 64 {
-            problems.push(format!("{at}.footprint holds {} rows; ask for more, or for fewer {at}.pairs", self.rows()));
+            problems.push(
+                Invalid::new(
+                    format!("{at}.footprint"),
+                    format!("holds {} rows; ask for more, or for fewer `{at}.pairs`", self.rows()),
+                )
+                .and(format!("{at}.pairs")),
+            );
         }
         if self.rows() * HOST_BYTES_A_ROW > self.host_memory {
-            problems.push(format!(
-                "{at}: vectors of {} rows take {} MiB of host memory and {at}.host_memory allows {} MiB: raise it, or ask for more {at}.pairs",
+            let message = format!(
+                "is {} MiB, and vectors of {} rows take {} MiB of host memory: raise it, or ask for more `{at}.pairs`",
+                self.host_memory >> 20,
                 self.rows(),
-                (self.rows() * HOST_BYTES_A_ROW) >> 20,
-                self.host_memory >> 20
-            ));
+                (self.rows() * HOST_BYTES_A_ROW) >> 20
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

@@ -19,7 +19,7 @@ use super::zipf::Zipf;
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::Permutation;
 use crate::layout::{AddressSpace, TEXT};
-use ambulator_base::{Random, RecordSource};
+use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ impl KernelSpec for DlrmSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         for (key, value, most) in [
@@ -96,18 +96,26 @@ impl KernelSpec for DlrmSpec {
             ("threads", self.threads, 64),
         ] {
             if !(1..=most).contains(&value) {
-                problems.push(format!("{at}.{key} is {value}; it must be 1 to {most}"));
+                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
             }
         }
         if !(8..=1024).contains(&self.dimension) || !self.dimension.is_multiple_of(8) {
-            problems.push(format!("{at}.dimension is {}; it must be a multiple of 8 from 8 to 1024", self.dimension));
+            problems.push(Invalid::new(
+                format!("{at}.dimension"),
+                format!("is {}; it must be a multiple of 8 from 8 to 1024", self.dimension),
+            ));
         }
         if !(0.0..=4.0).contains(&self.skew) {
-            problems.push(format!("{at}.skew is {}; it must be 0 (uniform) to 4", self.skew));
+            problems.push(Invalid::new(format!("{at}.skew"), format!("is {}; it must be 0 (uniform) to 4", self.skew)));
         }
         if problems.is_empty() && self.rows() == 0 {
-            problems
-                .push(format!("{at}.footprint holds no row for each table; ask for more, or for fewer {at}.tables"));
+            problems.push(
+                Invalid::new(
+                    format!("{at}.footprint"),
+                    format!("holds no row for each table; ask for more, or for fewer `{at}.tables`"),
+                )
+                .and(format!("{at}.tables")),
+            );
         }
         problems
     }

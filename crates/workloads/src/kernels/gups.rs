@@ -22,7 +22,7 @@
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Batch, Record, RecordSource, mix64};
+use ambulator_base::{Batch, Invalid, Record, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -94,18 +94,20 @@ impl KernelSpec for GupsSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=8192).contains(&self.streams) {
-            problems.push(format!(
-                "{at}.streams is {}; it must be 1 (state in a register) to 8192 (HPCC has 128)",
-                self.streams
+            problems.push(Invalid::new(
+                format!("{at}.streams"),
+                format!("is {}; it must be 1 (state in a register) to 8192 (HPCC has 128)", self.streams),
             ));
         }
         if !(1..=1 << 20).contains(&self.updates_per_word) {
-            problems
-                .push(format!("{at}.updates_per_word is {}; it must be 1 to 2^20 (HPCC has 4)", self.updates_per_word));
+            problems.push(Invalid::new(
+                format!("{at}.updates_per_word"),
+                format!("is {}; it must be 1 to 2^20 (HPCC has 4)", self.updates_per_word),
+            ));
         }
         problems
     }
@@ -329,6 +331,6 @@ mod tests {
         let spec = GupsSpec { footprint: 0, streams: 0, updates_per_word: 0, ..GupsSpec::default() };
         let problems = spec.validate("program");
         assert_eq!(problems.len(), 3);
-        assert!(problems[0].starts_with("program.footprint is 0 bytes; it must be"), "{problems:?}");
+        assert!(problems[0].to_string().starts_with("`program.footprint` is 0 bytes; it must be"), "{problems:?}");
     }
 }

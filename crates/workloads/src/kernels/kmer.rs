@@ -18,7 +18,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, TEXT};
-use ambulator_base::{Random, RecordSource, VirtAddr, mix64, mul_high};
+use ambulator_base::{Invalid, Random, RecordSource, VirtAddr, mix64, mul_high};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,26 +81,40 @@ impl KernelSpec for KmerSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(8..=31).contains(&self.k) {
-            problems.push(format!("{at}.k is {}; it must be 8 to 31 (a k-mer is a word of 8 bytes)", self.k));
-        }
-        if u64::from(self.read_length) < u64::from(self.k) || self.genome < u64::from(self.read_length) {
-            problems.push(format!(
-                "{at}.read_length is {}; it must be at least {at}.k ({}) and at most {at}.genome ({})",
-                self.read_length, self.k, self.genome
+            problems.push(Invalid::new(
+                format!("{at}.k"),
+                format!("is {}; it must be 8 to 31 (a k-mer is a word of 8 bytes)", self.k),
             ));
         }
+        if u64::from(self.read_length) < u64::from(self.k) || self.genome < u64::from(self.read_length) {
+            problems.push(
+                Invalid::new(
+                    format!("{at}.read_length"),
+                    format!(
+                        "is {}; it must be at least `{at}.k` ({}) and at most `{at}.genome` ({})",
+                        self.read_length, self.k, self.genome
+                    ),
+                )
+                .and(format!("{at}.k"))
+                .and(format!("{at}.genome")),
+            );
+        }
         if !(1 << 10..=1 << 34).contains(&self.genome) {
-            problems.push(format!("{at}.genome is {}; it must be 1024 to 2^34 bases", self.genome));
+            problems.push(Invalid::new(
+                format!("{at}.genome"),
+                format!("is {}; it must be 1024 to 2^34 bases", self.genome),
+            ));
         }
         if !(0.0..=1.0).contains(&self.error_rate) {
-            problems.push(format!("{at}.error_rate is {}; it must be 0 to 1", self.error_rate));
+            problems
+                .push(Invalid::new(format!("{at}.error_rate"), format!("is {}; it must be 0 to 1", self.error_rate)));
         }
         if !(1..=64).contains(&self.threads) {
-            problems.push(format!("{at}.threads is {}; it must be 1 to 64", self.threads));
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         problems
     }

@@ -19,7 +19,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource};
+use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,22 +71,24 @@ impl KernelSpec for McfSpec {
         default_footprint: 1700 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=1000).contains(&self.arcs) {
-            problems.push(format!("{at}.arcs is {}; it must be 1 to 1000", self.arcs));
+            problems.push(Invalid::new(format!("{at}.arcs"), format!("is {}; it must be 1 to 1000", self.arcs)));
         }
         if self.block == 0 {
-            problems.push(format!("{at}.block is 0; it must be 1 or more"));
+            problems.push(Invalid::new(format!("{at}.block"), "is 0; it must be 1 or more"));
         }
         let bytes = self.nodes() * (HOST_NODE + HOST_ARC * (u64::from(self.arcs) + 1));
         if bytes > self.host_memory || self.nodes() * (u64::from(self.arcs) + 1) > u64::from(u32::MAX) {
-            problems.push(format!(
-                "{at}: the network takes {} MiB of host memory and {at}.host_memory allows {} MiB: raise it (up to 2^32 arcs), or ask for a smaller footprint",
-                bytes >> 20,
-                self.host_memory >> 20
-            ));
+            let message = format!(
+                "is {} MiB, and the network takes {} MiB of host memory: raise it (up to 2^32 arcs), or ask for a \
+                 smaller footprint",
+                self.host_memory >> 20,
+                bytes >> 20
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

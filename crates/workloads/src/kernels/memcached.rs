@@ -18,7 +18,7 @@ use super::zipf::Zipf;
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::Permutation;
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource, VirtAddr, mix64};
+use ambulator_base::{Invalid, Random, RecordSource, VirtAddr, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,44 +103,58 @@ impl KernelSpec for MemcachedSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=250).contains(&self.key_bytes) {
-            problems.push(format!("{at}.key_bytes is {}; memcached's keys have 1 to 250", self.key_bytes));
-        }
-        if self.value_least == 0 || self.value_least > self.value_most || self.value_most > 1 << 18 {
-            problems.push(format!(
-                "{at}.value_least is {} and {at}.value_most {}; they must ascend from 1 to 262144",
-                self.value_least, self.value_most
+            problems.push(Invalid::new(
+                format!("{at}.key_bytes"),
+                format!("is {}; memcached's keys have 1 to 250", self.key_bytes),
             ));
         }
+        if self.value_least == 0 || self.value_least > self.value_most || self.value_most > 1 << 18 {
+            problems.push(
+                Invalid::new(
+                    format!("{at}.value_least"),
+                    format!(
+                        "is {} and `{at}.value_most` {}; they must ascend from 1 to 262144",
+                        self.value_least, self.value_most
+                    ),
+                )
+                .and(format!("{at}.value_most")),
+            );
+        }
         if !(0.0..=1.0).contains(&self.gets) {
-            problems.push(format!("{at}.gets is {}; it must be 0 to 1", self.gets));
+            problems.push(Invalid::new(format!("{at}.gets"), format!("is {}; it must be 0 to 1", self.gets)));
         }
         if !(0.0..=4.0).contains(&self.skew) {
-            problems.push(format!("{at}.skew is {}; it must be 0 (uniform) to 4", self.skew));
+            problems.push(Invalid::new(format!("{at}.skew"), format!("is {}; it must be 0 (uniform) to 4", self.skew)));
         }
         if !(1..=64).contains(&self.threads) {
-            problems.push(format!("{at}.threads is {}; it must be 1 to 64", self.threads));
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         let sizes = classes();
         let class = |value: u32| sizes.partition_point(|size| *size < HEADER_BYTES + u64::from(self.key_bytes + value));
         let pages = 2 * (class(self.value_most) - class(self.value_least) + 1) as u64;
         if problems.is_empty() && self.footprint < pages * SLAB_BYTES {
-            problems.push(format!(
-                "{at}.footprint is {} bytes; values of so many sizes want {pages} MiB at least, two slab pages for each class",
-                self.footprint
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!(
+                    "is {} bytes; values of so many sizes want {pages} MiB at least, two slab pages for \
+                     each class",
+                    self.footprint
+                ),
             ));
         }
         if problems.is_empty() {
             let items = self.footprint / (HEADER_BYTES + u64::from(self.key_bytes) + u64::from(self.value_least));
             if items * HOST_BYTES > self.host_memory {
-                problems.push(format!(
-                    "{at}: up to {items} items take {} MiB of host memory and {at}.host_memory allows {} MiB: raise it, or ask for larger values",
-                    (items * HOST_BYTES) >> 20,
-                    self.host_memory >> 20
-                ));
+                let message = format!(
+                    "is {} MiB, and up to {items} items take {} MiB of host memory: raise it, or ask for larger values",
+                    self.host_memory >> 20,
+                    (items * HOST_BYTES) >> 20
+                );
+                problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
             }
         }
         problems

@@ -49,7 +49,7 @@ pub use streamcluster::StreamclusterSpec;
 pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, SysbenchMemorySpec};
 pub use xsbench::{XsbenchSize, XsbenchSpec};
 
-use ambulator_base::{Record, RecordKind, RecordSource, VirtAddr};
+use ambulator_base::{Invalid, Record, RecordKind, RecordSource, VirtAddr};
 
 /// What a kernel is, for lists and help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub trait KernelSpec {
     const INFO: KernelInfo;
 
     /// What makes no sense, each sentence naming its key under `at`; empty when all is well.
-    fn validate(&self, at: &str) -> Vec<String>;
+    fn validate(&self, at: &str) -> Vec<Invalid>;
 
     /// The program as a stream. The settings must be valid.
     fn source(&self) -> Box<dyn RecordSource>;
@@ -79,10 +79,14 @@ pub trait KernelSpec {
 /// Least and greatest footprint that a kernel takes, bytes: smaller is all overhead, larger has no address space left.
 pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
 
-pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<String>) {
+pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<Invalid>) {
     if !FOOTPRINTS.contains(&footprint) {
-        problems.push(format!(
-            "{at}.footprint is {footprint} bytes; it must be between 1 MiB and 16 TiB (64 MiB to 128 GiB is what the kernels are made for)"
+        problems.push(Invalid::new(
+            format!("{at}.footprint"),
+            format!(
+                "is {footprint} bytes; it must be between 1 MiB and 16 TiB (64 MiB to 128 GiB is what \
+                 the kernels are made for)"
+            ),
         ));
     }
 }

@@ -17,7 +17,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource};
+use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,22 +67,28 @@ impl KernelSpec for MummerSpec {
         default_footprint: 512 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(4..=1000).contains(&self.least_match) {
-            problems.push(format!("{at}.least_match is {}; it must be 4 to 1000", self.least_match));
+            problems.push(Invalid::new(
+                format!("{at}.least_match"),
+                format!("is {}; it must be 4 to 1000", self.least_match),
+            ));
         }
         if !(0.0..=1.0).contains(&self.divergence) {
-            problems.push(format!("{at}.divergence is {}; it must be 0 to 1", self.divergence));
+            problems
+                .push(Invalid::new(format!("{at}.divergence"), format!("is {}; it must be 0 to 1", self.divergence)));
         }
         if self.bases() > u64::from(u32::MAX) || self.bases() * HOST_BYTES_A_BASE > self.host_memory {
-            problems.push(format!(
-                "{at}: a reference of {} bases takes {} MiB of host memory and {at}.host_memory allows {} MiB: raise it (up to 2^32 bases), or ask for a smaller footprint",
+            let message = format!(
+                "is {} MiB, and a reference of {} bases takes {} MiB of host memory: raise it (up to 2^32 bases), or \
+                 ask for a smaller footprint",
+                self.host_memory >> 20,
                 self.bases(),
-                (self.bases() * HOST_BYTES_A_BASE) >> 20,
-                self.host_memory >> 20
-            ));
+                (self.bases() * HOST_BYTES_A_BASE) >> 20
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

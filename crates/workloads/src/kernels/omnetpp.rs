@@ -18,7 +18,7 @@ use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource, VirtAddr};
+use ambulator_base::{Invalid, Random, RecordSource, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,14 +77,17 @@ impl KernelSpec for OmnetppSpec {
         default_footprint: 165 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(2..=1024).contains(&self.ports) {
-            problems.push(format!("{at}.ports is {}; it must be 2 to 1024", self.ports));
+            problems.push(Invalid::new(format!("{at}.ports"), format!("is {}; it must be 2 to 1024", self.ports)));
         }
         if self.hosts() > 1 << 30 {
-            problems.push(format!("{at}.footprint makes {} hosts; the most is 2^30", self.hosts()));
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("makes {} hosts; the most is 2^30", self.hosts()),
+            ));
         }
         problems
     }

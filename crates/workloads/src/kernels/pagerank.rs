@@ -20,7 +20,7 @@
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, Out, distance, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
+use ambulator_base::{Batch, Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -52,16 +52,22 @@ impl KernelSpec for PageRankSpec {
         default_footprint: 1 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = self.choice().validate(at);
         if !(0.0..1.0).contains(&self.damping) {
-            problems.push(format!("{at}.damping is {}; it must be 0 to below 1 (usually 0.85)", self.damping));
+            problems.push(Invalid::new(
+                format!("{at}.damping"),
+                format!("is {}; it must be 0 to below 1 (usually 0.85)", self.damping),
+            ));
         }
         if !self.tolerance.is_finite() || self.tolerance < 0.0 {
-            problems.push(format!("{at}.tolerance is {}; it must be 0 or more (GAP has 1e-4)", self.tolerance));
+            problems.push(Invalid::new(
+                format!("{at}.tolerance"),
+                format!("is {}; it must be 0 or more (GAP has 1e-4)", self.tolerance),
+            ));
         }
         if self.max_iterations == 0 {
-            problems.push(format!("{at}.max_iterations is 0; it must be at least 1 (GAP has 20)"));
+            problems.push(Invalid::new(format!("{at}.max_iterations"), "is 0; it must be at least 1 (GAP has 20)"));
         }
         problems
     }

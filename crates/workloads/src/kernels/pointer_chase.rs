@@ -13,7 +13,7 @@
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load};
 use crate::layout::{AddressSpace, Array, TEXT};
 use crate::permutation::Permutation;
-use ambulator_base::{Batch, Record, RecordSource};
+use ambulator_base::{Batch, Invalid, Record, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,15 +55,17 @@ impl KernelSpec for PointerChaseSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(8..=1 << 16).contains(&self.node_bytes) || !self.node_bytes.is_multiple_of(8) {
-            problems
-                .push(format!("{at}.node_bytes is {}; it must be a multiple of 8 from 8 to 65536", self.node_bytes));
+            problems.push(Invalid::new(
+                format!("{at}.node_bytes"),
+                format!("is {}; it must be a multiple of 8 from 8 to 65536", self.node_bytes),
+            ));
         }
         if !(1..=12).contains(&self.chains) {
-            problems.push(format!("{at}.chains is {}; it must be 1 to 12", self.chains));
+            problems.push(Invalid::new(format!("{at}.chains"), format!("is {}; it must be 1 to 12", self.chains)));
         }
         problems
     }

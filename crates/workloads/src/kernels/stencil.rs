@@ -16,7 +16,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{RecordSource, mix64};
+use ambulator_base::{Invalid, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,23 +82,30 @@ impl KernelSpec for StencilSpec {
         default_footprint: 860 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(2..=256).contains(&self.functions) || !self.functions.is_multiple_of(2) {
-            problems.push(format!("{at}.functions is {}; it must be an even number from 2 to 256", self.functions));
+            problems.push(Invalid::new(
+                format!("{at}.functions"),
+                format!("is {}; it must be an even number from 2 to 256", self.functions),
+            ));
         } else if self.edge() < 4 {
-            problems.push(format!("{at}.footprint holds grids of {} cells an edge; ask for more", self.edge()));
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("holds grids of {} cells an edge; ask for more", self.edge()),
+            ));
         }
         if self.steps == 0 {
-            problems.push(format!("{at}.steps is 0; it must be 1 or more"));
+            problems.push(Invalid::new(format!("{at}.steps"), "is 0; it must be 1 or more"));
         }
         if self.footprint > self.host_memory {
-            problems.push(format!(
-                "{at}: the grids' values take {} MiB of host memory and {at}.host_memory allows {} MiB: raise it",
-                self.footprint >> 20,
-                self.host_memory >> 20
-            ));
+            let message = format!(
+                "is {} MiB, and the grids' values take {} MiB of host memory: raise it, or ask for a smaller footprint",
+                self.host_memory >> 20,
+                self.footprint >> 20
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

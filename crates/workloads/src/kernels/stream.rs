@@ -12,7 +12,7 @@
 
 use super::{Kernel, KernelInfo, KernelSource, KernelSpec, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Batch, FRAME_BYTES, Record, RecordSource, VirtAddr, VmEvent};
+use ambulator_base::{Batch, FRAME_BYTES, Invalid, Record, RecordSource, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,7 @@ impl KernelSpec for StreamSpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         problems

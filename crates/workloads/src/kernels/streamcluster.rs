@@ -15,7 +15,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Random, RecordSource};
+use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ impl KernelSpec for StreamclusterSpec {
         default_footprint: 120 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         for (key, value, most) in [
@@ -78,11 +78,14 @@ impl KernelSpec for StreamclusterSpec {
             ("threads", self.threads, 64),
         ] {
             if !(1..=most).contains(&value) {
-                problems.push(format!("{at}.{key} is {value}; it must be 1 to {most}"));
+                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
             }
         }
         if self.points() < 16 {
-            problems.push(format!("{at}.footprint holds {} points of a block; ask for more", self.points()));
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("holds {} points of a block; ask for more", self.points()),
+            ));
         }
         problems
     }

@@ -13,7 +13,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{FRAME_BYTES, Random, RecordSource};
+use ambulator_base::{FRAME_BYTES, Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,14 +108,14 @@ impl KernelSpec for SysbenchMemorySpec {
         default_footprint: 8 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=64).contains(&self.threads) {
-            problems.push(format!("{at}.threads is {}; it must be 1 to 64", self.threads));
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         if self.events == 0 {
-            problems.push(format!("{at}.events is 0; it must be 1 or more"));
+            problems.push(Invalid::new(format!("{at}.events"), "is 0; it must be 1 or more"));
         }
         problems
     }

@@ -18,7 +18,7 @@
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{KernelInfo, KernelSpec, check_footprint, identity};
 use crate::layout::{AddressSpace, TEXT};
-use ambulator_base::{Random, RecordSource};
+use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -109,25 +109,33 @@ impl KernelSpec for XsbenchSpec {
         default_footprint: 6 << 30,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         check_footprint(at, self.footprint, &mut problems);
         if !(1..=64).contains(&self.threads) {
-            problems.push(format!("{at}.threads is {}; it must be 1 to 64", self.threads));
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         if self.points() < 2 {
-            problems.push(format!(
-                "{at}.footprint of {} bytes holds {} points for each of {} nuclides; ask for more, or for {at}.size = \"small\"",
-                self.footprint,
-                self.points(),
-                self.size.nuclides()
-            ));
+            problems.push(
+                Invalid::new(
+                    format!("{at}.footprint"),
+                    format!(
+                        "of {} bytes holds {} points for each of {} nuclides; ask for more, or for `{at}.size` \
+                         = \"small\"",
+                        self.footprint,
+                        self.points(),
+                        self.size.nuclides()
+                    ),
+                )
+                .and(format!("{at}.size")),
+            );
         } else if self.host_bytes() > self.host_memory {
-            problems.push(format!(
-                "{at}: the grids' contents take {} MiB of host memory and {at}.host_memory allows {} MiB: raise it, or ask for a smaller footprint",
-                self.host_bytes() >> 20,
-                self.host_memory >> 20
-            ));
+            let message = format!(
+                "is {} MiB, and the grids' contents take {} MiB of host memory: raise it, or ask for a smaller footprint",
+                self.host_memory >> 20,
+                self.host_bytes() >> 20
+            );
+            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
         problems
     }

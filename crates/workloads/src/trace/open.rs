@@ -5,7 +5,7 @@ use super::compressed::{self, Compression, Unpacked};
 use super::implicit_maps::ImplicitMaps;
 use super::lackey::{self, LackeyReader};
 use super::reader::TraceReader;
-use ambulator_base::{ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Invalid, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -61,16 +61,19 @@ impl Default for TraceOptions {
 
 impl TraceOptions {
     /// What is wrong with the settings, as sentences that name the key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !self.map_granularity.is_power_of_two() || !(1 << 12..=1 << 30).contains(&self.map_granularity) {
-            wrong.push(format!(
-                "{at}.map_granularity is {} bytes: it must be a power of two from 4 KiB to 1 GiB",
-                self.map_granularity
+            wrong.push(Invalid::new(
+                format!("{at}.map_granularity"),
+                format!("is {} bytes: it must be a power of two from 4 KiB to 1 GiB", self.map_granularity),
             ));
         }
         if !(32..=57).contains(&self.va_bits) {
-            wrong.push(format!("{at}.va_bits is {}: virtual addresses have 32 to 57 bits", self.va_bits));
+            wrong.push(Invalid::new(
+                format!("{at}.va_bits"),
+                format!("is {}: virtual addresses have 32 to 57 bits", self.va_bits),
+            ));
         }
         wrong
     }
@@ -102,7 +105,7 @@ pub(super) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
     let name = path.display().to_string();
     let fail = |what: String| SourceError::new(format!("{name}: {what}"));
     if let Some(wrong) = options.validate("trace").into_iter().next() {
-        return Err(SourceError::new(wrong));
+        return Err(SourceError::new(wrong.to_string()));
     }
     let kind = std::fs::metadata(path).map_err(|e| fail(format!("the trace cannot be opened: {e}")))?;
     if kind.is_dir() {

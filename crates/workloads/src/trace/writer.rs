@@ -5,7 +5,7 @@ use super::block::{MAX_EVENTS, MAX_RECORDS};
 use super::encode::Encoder;
 use super::event_codec;
 use super::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
-use ambulator_base::{Batch, Record, SourceError, VmEvent};
+use ambulator_base::{Batch, Invalid, Record, SourceError, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -30,13 +30,16 @@ impl Default for TraceWriterSpec {
 
 impl TraceWriterSpec {
     /// What is wrong with the settings, as sentences that name the key under `at`.
-    pub fn validate(&self, at: &str) -> Vec<String> {
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=22).contains(&self.level) {
-            wrong.push(format!("{at}.level is {}: zstd has levels 1 to 22", self.level));
+            wrong.push(Invalid::new(format!("{at}.level"), format!("is {}: zstd has levels 1 to 22", self.level)));
         }
         if !(32..=57).contains(&self.va_bits) {
-            wrong.push(format!("{at}.va_bits is {}: virtual addresses have 32 to 57 bits", self.va_bits));
+            wrong.push(Invalid::new(
+                format!("{at}.va_bits"),
+                format!("is {}: virtual addresses have 32 to 57 bits", self.va_bits),
+            ));
         }
         wrong
     }
@@ -62,7 +65,7 @@ impl<W: Write> TraceWriter<W> {
     /// When the settings are invalid, or the header cannot be written.
     pub fn new(mut out: W, mut header: TraceHeader, spec: &TraceWriterSpec) -> Result<TraceWriter<W>, SourceError> {
         if let Some(wrong) = spec.validate("trace").into_iter().next() {
-            return Err(SourceError::new(wrong));
+            return Err(SourceError::new(wrong.to_string()));
         }
         header.va_bits = spec.va_bits;
         let va_limit = 1 << spec.va_bits;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 #[test]
 fn the_default_spec_is_sound_and_is_lvm_table_1() {
-    assert_eq!(Spec::default().validate(), Vec::<String>::new());
+    assert_eq!(Spec::default().validate(), vec![]);
     let mut table1 = load(&SpecRequest::default()).unwrap().spec;
     // Its cuckoo tables have the table's settings; the built-in ones are those of ME-HPT, which describes them.
     let tables = &mut table1.design.page_table;

@@ -104,6 +104,19 @@ fn absurd_specs_get_a_sentence_each() {
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
     }
+    // The highest layer that wrote a setting which is concerned is at fault; in one layer, the setting that is named first.
+    let marks = "kernel.watermark_min=0.4";
+    for (options, key) in [
+        (vec![marks], "kernel.watermark_min"),
+        (vec![marks, "kernel.watermark_high=0.3"], "kernel.watermark_high"),
+        (vec!["kernel.watermark_high=0.3", marks], "kernel.watermark_min"),
+        (vec!["l1d.bytes=48KiB", "l1d.ways=16"], "l1d.ways"),
+        (vec!["l1d.ways=16", "l1d.bytes=48KiB", "l1d.latency=5"], "l1d.bytes"),
+    ] {
+        assert_says(with_options(&options), &[&format!("^ `{key}` is set here")]);
+    }
+    let both = parse_text("[kernel]\nwatermark_high = 0.3\nwatermark_min = 0.4");
+    assert_says(both, &["^ `kernel.watermark_min` is set here"]);
     let message = with_options(&["l1d.ways=0", "core.rob=0"]).unwrap_err();
     assert!(message.contains("`l1d.ways`") && message.contains("`core.rob`"), "{message}");
 }
@@ -112,7 +125,11 @@ fn absurd_specs_get_a_sentence_each() {
 fn a_footprint_above_memory_is_refused() {
     let spec = Spec::default();
     assert!(spec.validate_footprint(64 << 30).is_empty());
-    assert!(spec.validate_footprint(256 << 30)[0].contains("256GiB does not fit: `memory.bytes` is 128GiB"));
+    assert!(
+        spec.validate_footprint(256 << 30)[0]
+            .to_string()
+            .contains("`memory.bytes` is 128GiB: a footprint of 256GiB does not fit")
+    );
     assert_eq!(spec.validate_footprint(128 << 30).len(), 1, "page tables take memory, too");
     let pressed = with_options(&["memory.pressure.pressure=0.6"]).unwrap();
     assert_eq!(pressed.validate_footprint(64 << 30).len(), 1);

@@ -16,7 +16,7 @@ fn every_workload_makes_a_program_that_is_valid() {
         let request = request(preset.name, &[]).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
         assert_eq!((&request.name, request.label.as_deref()), (&preset.program, Some(preset.name)));
         let program = ProgramSpec::from_request(&request).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
-        assert_eq!(program.validate("program"), Vec::<String>::new(), "{}", preset.name);
+        assert_eq!(program.validate("program"), vec![], "{}", preset.name);
         assert!(!preset.about.is_empty() && !preset.paper.is_empty(), "{}", preset.name);
         seen += 1;
     }

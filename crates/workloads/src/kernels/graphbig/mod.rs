@@ -25,7 +25,7 @@ use super::execution::{Execution, Program, ProgramSource};
 use super::{KernelInfo, KernelSpec, identity};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{RecordSource, mix64};
+use ambulator_base::{Invalid, RecordSource, mix64};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -114,10 +114,10 @@ const WEIGHT_BYTES: u64 = 4;
 impl<A: Algorithm> KernelSpec for GraphBigSpec<A> {
     const INFO: KernelInfo = A::INFO;
 
-    fn validate(&self, at: &str) -> Vec<String> {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = self.choice().validate(at);
         if !(1..=64).contains(&self.threads) {
-            problems.push(format!("{at}.threads is {}; it must be 1 to 64", self.threads));
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         problems
     }
@@ -222,7 +222,7 @@ mod tests {
                 for threads in [1, 3] {
                     let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
                     let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
-                    assert_eq!(spec.validate("program"), Vec::<String>::new());
+                    assert_eq!(spec.validate("program"), vec![]);
                     let mut space = AddressSpace::new();
                     let program = spec.build(&mut space);
                     let graph = Arc::clone(&program.graph);
