@@ -2,6 +2,7 @@
 
 mod around;
 mod assemble;
+mod catalogue;
 mod census;
 mod compare;
 mod core;
@@ -22,6 +23,7 @@ mod spread;
 mod stream;
 mod translate;
 
+pub use catalogue::{RegistrationError, catalogue, register_design};
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};
 pub use fuzz::fuzz_machine;

@@ -1,6 +1,7 @@
 //! Layers of settings: texts are checked key by key against the settings' tree, later ones override earlier ones, and
 //! the sum becomes a spec.
 
+use super::moved::{new_choice, new_key};
 use super::problem::{OPTION, Place, Problem, Source, SpecError};
 use super::schema::{Kind, Setting};
 use super::value::{Mistake, convert, found};
@@ -112,7 +113,10 @@ impl<'s> Layers<'s> {
             start += part.len() + 1;
             match setting.child(&option[span.clone()]) {
                 Some(child) => setting = child,
-                None => return reader.unknown(setting, &option[span.clone()], span),
+                None => {
+                    let whole: Vec<&str> = key.split('.').map(str::trim).collect();
+                    return reader.unknown(setting, &option[span.clone()], &whole.join("."), span);
+                }
             }
         }
         let key_span = trimmed(option, 0..key.len());
@@ -252,12 +256,44 @@ impl<'s> Reader<'_, 's> {
                 let key_place = self.place(key.span());
                 self.value(setting, value.get_ref(), value.span(), key_place);
             }
-            None => self.unknown(parent, key.get_ref(), key.span()),
+            None => {
+                let name: &str = key.get_ref();
+                let whole = if parent.key.is_empty() { name.to_string() } else { format!("{}.{name}", parent.key) };
+                if !self.moved_below(&whole, value.get_ref(), key.span()) {
+                    self.unknown(parent, name, &whole, key.span());
+                }
+            }
         }
     }
 
-    fn unknown(&mut self, parent: &Setting, name: &str, span: Range<usize>) {
-        let whole = if parent.key.is_empty() { name.to_string() } else { format!("{}.{name}", parent.key) };
+    /// Says which keys the settings of a table have now, if it is one from before: `design.page_table.lvm`, which is
+    /// `lvm` now, or `design.page_table` as a table. False if nothing of it has moved.
+    fn moved_below(&mut self, whole: &str, value: &DeValue<'_>, span: Range<usize>) -> bool {
+        if new_key(whole).is_some() {
+            self.moved(whole, span);
+            return true;
+        }
+        let DeValue::Table(table) = value else { return false };
+        let mut any = false;
+        for (key, value) in in_order(table) {
+            any |= self.moved_below(&format!("{whole}.{}", key.get_ref()), value.get_ref(), key.span());
+        }
+        any
+    }
+
+    /// A key from before.
+    fn moved(&mut self, whole: &str, span: Range<usize>) {
+        let Some(now) = new_key(whole) else { return };
+        let title = format!("the setting `{whole}` is called `{now}` now");
+        let help = format!("write `{now}`; `ambulator explain {now}` tells what it takes");
+        self.push(Problem::new(title).label("from before designs had settings of their own").help(help), span);
+    }
+
+    /// There is no setting `name` below `parent`; the whole key as it was written is `whole`.
+    fn unknown(&mut self, parent: &Setting, name: &str, whole: &str, span: Range<usize>) {
+        if new_key(whole).is_some() {
+            return self.moved(whole, span);
+        }
         let title = format!("there is no setting `{whole}`");
         let help = match parent.nearest(name, self.layers.schema) {
             Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
@@ -293,6 +329,14 @@ impl<'s> Reader<'_, 's> {
                 self.layers.values.insert(setting.key.clone(), (value, key, layer));
             }
             Err(Mistake { what, label, help }) => {
+                if self.moved_below(&setting.key, value, span.clone()) {
+                    return;
+                }
+                let now = match value {
+                    DeValue::String(text) => new_choice(&setting.key, text),
+                    _ => None,
+                };
+                let help = now.map(|name| format!("it is called \"{name}\" now")).or(help);
                 let problem = Problem { help, ..Problem::new(format!("`{}` {what}", setting.key)).label(label) };
                 self.push(problem, span);
             }

@@ -14,6 +14,7 @@
 //! - `layer`: one text checked against the tree; the sum of layers.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
+//! - `moved`: keys from before.
 //! - `program`: programs, workloads and their settings.
 //! - `load`: presets, files and options in their order.
 //! - `explain`, `show`: what people read.
@@ -21,6 +22,7 @@
 mod explain;
 mod layer;
 mod load;
+mod moved;
 mod preset;
 mod problem;
 mod program;
@@ -42,6 +44,6 @@ pub use program::{program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
-    HostPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
+    HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
 pub use show::{program_reference_markdown, reference_markdown, show_spec};

@@ -1,20 +1,21 @@
 //! What a spec holds: the machine, its operating system, the design, the run.
 
-use super::schema::Setting;
+use super::schema::{Choice as SettingChoice, Kind, Setting};
+use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
 use ambulator_base::Invalid;
-use ambulator_designs::{DesignSpec, FrontSideKind, TableSpec};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
 use ambulator_os::{CostTable, KernelSpec, PageSizePolicy};
+use ambulator_sockets::{Choice, DesignSettings, DesignSpec, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Everything that a run is made of, beside its program. The defaults are LVM's Table 1 machine with a radix table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Spec {
     /// The machine as a whole.
     pub machine: MachineSpec,
@@ -46,6 +47,10 @@ pub struct Spec {
     pub virtualization: VirtualizationSpec,
     /// The run.
     pub run: RunSpec,
+    /// Each design's own settings: a group for each, at the top of the spec.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: DesignSettings,
 }
 
 impl Default for Spec {
@@ -64,9 +69,10 @@ impl Default for Spec {
             kernel: KernelSpec::default(),
             costs: CostTable::default(),
             energy: EnergySpec::default(),
-            design: DesignSpec::default(),
+            design: catalogue().default_spec(),
             virtualization: VirtualizationSpec::default(),
             run: RunSpec::default(),
+            settings: catalogue().default_settings(),
         }
     }
 }
@@ -105,45 +111,56 @@ impl Spec {
         wrong.extend(self.kernel.validate("kernel"));
         wrong.extend(self.costs.validate("costs"));
         wrong.extend(self.energy.validate("energy"));
-        wrong.extend(self.design.validate("design"));
+        let choice = self.choice();
+        wrong.extend(catalogue().validate("design", &choice));
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));
-        if self.design.front_side.kind == FrontSideKind::Midgard {
-            wrong.extend(self.validate_midgard());
-        }
-        let lookaside = self.design.lookaside.kind;
-        if self.virtualization.mode == VirtualizationMode::Nested && lookaside.answers_for_the_machine() {
-            let message = format!(
-                ": with \"nested\" the answers of `design.lookaside.kind` \"{}\" would be guest-physical, and \
-                 nothing translates them further; set the mode to \"none\" or \"ideal-shadow\", or the lookaside to \"none\"",
-                lookaside.name()
-            );
-            wrong.push(Invalid::new("virtualization.mode", message).and("design.lookaside.kind"));
+        if self.has_front_side() {
+            wrong.extend(self.validate_front_side());
         }
         wrong
     }
 
-    /// What is wrong with having Midgard on this machine.
-    fn validate_midgard(&self) -> Vec<Invalid> {
+    /// The design with everything that its build reads.
+    pub fn choice(&self) -> Choice {
+        let nested = self.virtualization.mode == VirtualizationMode::Nested;
+        Choice {
+            design: self.design.clone(),
+            settings: self.settings.clone(),
+            va_bits: self.mmu.va_bits,
+            pwc: self.mmu.pwc.clone(),
+            hypervisor_table: nested.then(|| self.virtualization.hypervisor_table.clone()),
+        }
+    }
+
+    /// Whether accesses are translated before the caches, into an intermediate address space.
+    pub fn has_front_side(&self) -> bool {
+        Some(self.design.front_side.as_str()) != Socket::FrontSide.empty()
+    }
+
+    /// What is wrong with an intermediate address space on this machine.
+    fn validate_front_side(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
+        let name = &self.design.front_side;
         let most = ambulator_mmu::MIDGARD.start.0;
         if self.memory.bytes > most {
             let message = format!(
-                "is {}; with `design.front_side.kind` \"midgard\" it must be {} at most, for Midgard addresses \
-                 begin there",
+                "is {}; with `design.front_side` \"{name}\" it must be {} at most, for intermediate addresses begin there",
                 super::quantity::show_size(self.memory.bytes),
                 super::quantity::show_size(most)
             );
-            wrong.push(Invalid::new("memory.bytes", message).and("design.front_side.kind"));
+            wrong.push(Invalid::new("memory.bytes", message).and("design.front_side"));
         }
-        if self.virtualization.mode != VirtualizationMode::None {
-            let message = ": Midgard is modelled for programs that run on the machine itself; set it to \"none\", or \
-                           `design.front_side.kind` to \"none\"";
-            wrong.push(Invalid::new("virtualization.mode", message).and("design.front_side.kind"));
+        if self.virtualization.mode == VirtualizationMode::IdealShadow {
+            let message = format!(
+                ": an intermediate address space is modelled for programs that run on the machine itself; set it to \"none\", or \
+                 `design.front_side`, \"{name}\", to \"none\""
+            );
+            wrong.push(Invalid::new("virtualization.mode", message).and("design.front_side"));
         }
         if self.mmu.perfect {
-            let message = "leaves no translation for `design.front_side.kind` \"midgard\"; choose one";
-            wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side.kind"));
+            let message = format!("leaves no translation for `design.front_side`, \"{name}\"; choose one");
+            wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
         wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::MIDGARD.end.0));
@@ -285,7 +302,7 @@ pub enum VirtualizationMode {
 
 /// The size of the pages that the hypervisor backs guest memory with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum HostPageSize {
+pub enum HypervisorPageSize {
     /// 4 KiB.
     #[default]
     #[serde(rename = "4KiB")]
@@ -296,7 +313,7 @@ pub enum HostPageSize {
 }
 
 /// Virtual machines.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VirtualizationSpec {
     /// Whether programs run in a virtual machine, and how its memory is translated.
@@ -304,17 +321,30 @@ pub struct VirtualizationSpec {
     pub mode: VirtualizationMode,
     /// The size of the pages that the hypervisor backs guest memory with, with `mode = "nested"`.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3"))]
-    pub host_page: HostPageSize,
-    /// The host's page table, with `mode = "nested"`; the guest's is `design.page_table`.
-    pub host_table: TableSpec,
+    pub hypervisor_page: HypervisorPageSize,
+    /// The hypervisor's page table, with `mode = "nested"`; the guest's is `design.page_table`. Its settings are the same
+    /// design's.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3 (radix)"))]
+    pub hypervisor_table: String,
     /// The hardware of the second stage, with `mode = "nested"`.
     pub nested: NestedSpec,
+}
+
+impl Default for VirtualizationSpec {
+    fn default() -> Self {
+        VirtualizationSpec {
+            mode: VirtualizationMode::default(),
+            hypervisor_page: HypervisorPageSize::default(),
+            hypervisor_table: catalogue().default_spec().page_table,
+            nested: NestedSpec::default(),
+        }
+    }
 }
 
 impl VirtualizationSpec {
     /// What is wrong with it, one sentence a problem; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = self.host_table.validate(&format!("{at}.host_table"));
+        let mut wrong = Vec::new();
         let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
         wrong.extend(tlb.validate_keys(&format!("{at}.nested.tlb_entries"), &format!("{at}.nested.tlb_ways")));
         wrong
@@ -408,8 +438,44 @@ impl RunSpec {
     }
 }
 
-/// The settings of [`Spec`] as a tree.
+/// The settings of [`Spec`] as a tree, with the choices and the settings of all designs.
 pub fn tree() -> &'static Setting {
     static TREE: OnceLock<Setting> = OnceLock::new();
-    TREE.get_or_init(Setting::tree::<Spec>)
+    TREE.get_or_init(|| {
+        let mut tree = Setting::tree::<Spec>();
+        let Kind::Group(groups) = &mut tree.kind else { return tree };
+        for group in groups.iter_mut() {
+            let Kind::Group(settings) = &mut group.kind else { continue };
+            for setting in settings {
+                if let Some(choices) = choices(&setting.key) {
+                    setting.kind = Kind::Choice(choices);
+                }
+            }
+        }
+        let at = groups.iter().position(|group| group.key == "design").map_or(groups.len(), |at| at + 1);
+        let of_designs = catalogue().designs().iter().filter(|design| design.has_settings()).map(|design| {
+            let (schema, default) = design.settings_schema();
+            let mut group = Setting::below(design.group(), schema, default.clone());
+            group.source = Some(design.paper.into());
+            group
+        });
+        groups.splice(at..at, of_designs);
+        tree
+    })
+}
+
+/// The designs that a setting chooses among, if it chooses among designs.
+fn choices(key: &str) -> Option<Vec<SettingChoice>> {
+    let socket = match key {
+        "virtualization.hypervisor_table" => Socket::PageTable,
+        "design.second_lookaside" => Socket::Lookaside,
+        _ => Socket::ALL.into_iter().find(|socket| key == format!("design.{socket}"))?,
+    };
+    let empty = socket.empty().map(|name| SettingChoice { name: name.into(), meaning: socket.empty_meaning().into() });
+    let designs = catalogue().filling(socket).map(|design| {
+        let fill = design.fills.iter().find(|fill| fill.socket == socket);
+        let meaning = fill.map_or(design.about, |fill| fill.about);
+        SettingChoice { name: design.name.into(), meaning: format!("{meaning} ({})", design.paper) }
+    });
+    Some(empty.into_iter().chain(designs).collect())
 }
