@@ -361,9 +361,15 @@ impl Machine {
     #[inline(always)]
     fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
         if record.kind == RecordKind::Fetch {
+            // The gap's instructions come before the fetch.
+            let window = &mut self.cores[number].window;
+            if self.timing {
+                window.skip_fetch(record);
+            } else {
+                window.count(record);
+            }
             self.fetch(number, record.va)?;
-            self.cores[number].window.skip_record();
-            return Ok(u64::from(record.gap));
+            return Ok(record.instructions());
         }
         let line = record.pc.0 >> 6;
         let held = &mut self.cores[number].front_end[line as usize % FRONT_END_LINES];
