@@ -9,7 +9,7 @@
 //! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
 //! time, but fetches nothing). A dispatch stall within a gap is put at the gap's beginning.
 
-use crate::ledger::divide;
+use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreSpec};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
 

@@ -122,7 +122,7 @@ impl Spec {
     /// What is wrong with having Midgard on this machine.
     fn validate_midgard(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let most = ambulator_mmu::MIDGARD.start.0;
+        let most = ambulator_mmu::INTERMEDIATE.start.0;
         if self.memory.bytes > most {
             wrong.push(format!(
                 "`memory.bytes` is {}; with `design.front_side.kind` \"midgard\" it must be {} at most, for Midgard addresses begin there",
@@ -143,7 +143,7 @@ impl Spec {
             );
         }
         let cores = self.machine.cores as usize;
-        wrong.extend(self.hierarchy().validate_machine("", cores, ambulator_mmu::MIDGARD.end.0));
+        wrong.extend(self.hierarchy().validate_machine("", cores, ambulator_mmu::INTERMEDIATE.end.0));
         wrong
     }
 
