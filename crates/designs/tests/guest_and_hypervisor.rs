@@ -32,7 +32,7 @@ impl Side {
         let mut port = TestPort::new(&mut self.kernel.memory, 50);
         let walk = self.walker.walk(va, AccessKind::Load, Cycle(0), &mut port);
         assert!(matches!(walk.outcome, WalkOutcome::Mapped(_)), "{va:?}");
-        self.walker.neighbours().expect("entries of trees have neighbours")
+        self.walker.leaf_pte_address().expect("entries of trees have neighbours")
     }
 
     fn at(&self, process: ProcessId, va: VirtAddr) -> Option<PhysAddr> {

@@ -103,7 +103,7 @@ impl Machine {
             let walk = self.walk(process, va, access);
             if let (WalkOutcome::Mapped(found), Some(lookaside)) = (&walk.outcome, &mut self.lookaside) {
                 let mut port = TestPort::new(&mut self.kernel.memory, 50);
-                let entry = self.walker.neighbours();
+                let entry = self.walker.leaf_pte_address();
                 let ready = Cycle(self.now);
                 lookaside.refill(va, &FinishedWalk { found: *found, entry, dram_loads: 1, ready }, &mut port);
             }

@@ -1,4 +1,4 @@
-//! Host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p ambulator-hardware --example
+//! Sim-host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p ambulator-hardware --example
 //! hierarchy_bench [filter [accesses]]`.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
@@ -13,7 +13,7 @@ fn hierarchy(timing: bool) -> Hierarchy {
     Hierarchy::new(&HierarchySpec::default(), 1, 2000, MEMORY, timing)
 }
 
-/// Runs `step` with an index and the time, which returns when it is done; prints the mean host time.
+/// Runs `step` with an index and the time, which returns when it is done; prints the mean sim host time.
 fn measure(name: &str, n: u64, mut step: impl FnMut(u64, Cycle) -> Cycle) {
     if std::env::args().nth(1).is_some_and(|filter| !name.contains(&filter)) {
         return;

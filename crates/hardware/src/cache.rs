@@ -1,11 +1,11 @@
 //! One cache: tags, flags, in-flight stamps, MSHRs.
 //!
-//! The arrays are apart from each other, so that a miss reads one host cache line of tags (16 ways) and a hit little more.
+//! The arrays are apart from each other, so that a miss reads one sim host cache line of tags (16 ways) and a hit little more.
 //! Tags are 32 bits. A line's stamp tells when it was asked for and how long it took: whoever finds it in flight waits for
 //! the rest and no longer.
 
-use crate::ledger::{Occupancy, divide};
-use crate::{CacheSpec, ReplacementState, host};
+use crate::reservation_table::{Occupancy, divide};
+use crate::{CacheSpec, ReplacementState, sim_host};
 use ambulator_base::{Counters, counters};
 
 counters! {
@@ -104,12 +104,12 @@ const NO_TAG: u32 = u32::MAX;
 /// Tags are compared sixteen at a time, or eight.
 const BLOCK: usize = 16;
 
-/// One host cache line of tags.
+/// One sim host cache line of tags.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block([u32; BLOCK]);
 
-/// The tags of all sets: a set has a quarter, half, one or two host cache lines; places beyond its ways hold no tag, ever.
+/// The tags of all sets: a set has a quarter, half, one or two sim host cache lines; places beyond its ways hold no tag, ever.
 #[derive(Clone, Debug)]
 struct Tags {
     blocks: Box<[Block]>,
@@ -129,9 +129,9 @@ impl Tags {
         // Two comparisons, not a jump table: these are the sizes that machines have.
         if self.stride == 8 {
             let (low, high) = halves(&self.blocks[set / 2].0);
-            host::matches(if set.is_multiple_of(2) { low } else { high }, tag)
+            sim_host::matches(if set.is_multiple_of(2) { low } else { high }, tag)
         } else if self.stride == 16 {
-            host::matches(&self.blocks[set].0, tag)
+            sim_host::matches(&self.blocks[set].0, tag)
         } else {
             self.matches_other(set, tag)
         }
@@ -140,9 +140,10 @@ impl Tags {
     #[inline(never)]
     fn matches_other(&self, set: usize, tag: u32) -> u32 {
         if self.stride == 4 {
-            host::matches(&self.blocks[set / 4].0, tag) >> (set % 4 * 4) & 15
+            sim_host::matches(&self.blocks[set / 4].0, tag) >> (set % 4 * 4) & 15
         } else {
-            host::matches(&self.blocks[2 * set].0, tag) | host::matches(&self.blocks[2 * set + 1].0, tag) << BLOCK
+            sim_host::matches(&self.blocks[2 * set].0, tag)
+                | sim_host::matches(&self.blocks[2 * set + 1].0, tag) << BLOCK
         }
     }
 
@@ -153,8 +154,8 @@ impl Tags {
     }
 
     #[inline(always)]
-    fn prefetch_host(&self, set: usize) {
-        host::prefetch(&self.blocks, set * self.stride / BLOCK);
+    fn prefetch_sim_host(&self, set: usize) {
+        sim_host::prefetch(&self.blocks, set * self.stride / BLOCK);
     }
 }
 
@@ -417,15 +418,15 @@ impl Cache {
         (self.tables, self.valid)
     }
 
-    /// Asks the host to bring in what a miss in the set of `line` touches.
+    /// Asks the sim host to bring in what a miss in the set of `line` touches.
     #[inline(always)]
-    pub fn prefetch_host(&self, line: u64) {
+    pub fn prefetch_sim_host(&self, line: u64) {
         let (set, _) = self.split(line);
-        self.tags.prefetch_host(set);
-        self.state.prefetch_host(set);
-        host::prefetch(&self.flags, set * self.ways);
-        host::prefetch(&self.stamps, set * self.ways);
-        host::prefetch(&self.stamps, set * self.ways + 8);
+        self.tags.prefetch_sim_host(set);
+        self.state.prefetch_sim_host(set);
+        sim_host::prefetch(&self.flags, set * self.ways);
+        sim_host::prefetch(&self.stamps, set * self.ways);
+        sim_host::prefetch(&self.stamps, set * self.ways + 8);
     }
 
     /// The counters so far.

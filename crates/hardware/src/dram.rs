@@ -3,16 +3,16 @@
 //! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time; a request
 //! finds the access before it, which tells which row is open and from when on the bank can take a command, and is put between
 //! it and the access after it if it is done before that one begins, else behind. Column commands of a bank group, activations of a
-//! rank and data on a channel's bus take slots of time in ledgers. So requests that come out of order
+//! rank and data on a channel's bus take slots of time in reservation tables. So requests that come out of order
 //! of their times meet the contention of their own time.
 //!
 //! Approximations: a request that is put between two others does not change what the later one was told (its row may
 //! have been open before); first come, first served within a bank; reads and writes turn the bus around at no cost; writes
 //! take their turn in the order of time among the reads of their bank (see `write_queue.rs`), and are not gathered in batches; a
 //! refresh does not wait for a request that runs into it; bus and command slots
-//! are aligned (see `ledger.rs`).
+//! are aligned (see `reservation_table.rs`).
 
-use crate::ledger::{SlotLedger, divide};
+use crate::reservation_table::{SlotTable, divide};
 use crate::write_queue::{Write, WriteQueue};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
@@ -77,7 +77,7 @@ struct Past {
     interval: u32,
 }
 
-/// A bank: with its padding, four host cache lines.
+/// A bank: with its padding, four sim host cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bank {
@@ -186,9 +186,9 @@ pub struct Dram {
     banks: Box<[Bank]>,
     /// Of each bank.
     writes: Box<[WriteQueue]>,
-    bus: Box<[SlotLedger]>,
-    columns: Box<[SlotLedger]>,
-    activations: Box<[SlotLedger]>,
+    bus: Box<[SlotTable]>,
+    columns: Box<[SlotTable]>,
+    activations: Box<[SlotTable]>,
     /// Of each rank: by how much its refreshes come before the multiples of tREFI.
     refresh_offset: Box<[u64]>,
     counters: DramCounters,
@@ -243,9 +243,9 @@ impl Dram {
             groups_of_rank,
             banks: vec![Bank { last: [idle; KEPT], busy: (0, 0) }; ranks * banks_of_rank].into(),
             writes: vec![WriteQueue::default(); ranks * banks_of_rank].into(),
-            bus: vec![SlotLedger::new(ticks.burst); channels].into(),
-            columns: vec![SlotLedger::new(ticks.ccd_l); ranks * groups_of_rank].into(),
-            activations: vec![SlotLedger::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
+            bus: vec![SlotTable::new(ticks.burst); channels].into(),
+            columns: vec![SlotTable::new(ticks.ccd_l); ranks * groups_of_rank].into(),
+            activations: vec![SlotTable::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
             refresh_offset: (0..ranks as u64).map(|rank| ticks.rfc + rank * spread).collect(),
             counters: DramCounters::default(),
             busy_ticks: 0,
@@ -270,12 +270,12 @@ impl Dram {
         Place { channel, rank, group, bank: rank * self.banks_of_rank + bank, row: row as u32 }
     }
 
-    /// Asks the host to bring in the bank of `line`.
+    /// Asks the sim host to bring in the bank of `line`.
     #[inline(always)]
-    pub fn prefetch_host(&self, line: u64) {
+    pub fn prefetch_sim_host(&self, line: u64) {
         let place = self.place(line);
-        crate::host::prefetch(&self.banks, place.bank);
-        crate::host::prefetch(&self.writes, place.bank);
+        crate::sim_host::prefetch(&self.banks, place.bank);
+        crate::sim_host::prefetch(&self.writes, place.bank);
     }
 
     /// Reads the 64-byte line number `line`, asked for at cycle `now`; returns the cycle of its arrival.

@@ -7,14 +7,14 @@
 
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
+use crate::intermediate_map::IntermediateMap;
 use crate::prefetch::{Prefetcher, Suggestion};
-use crate::renaming::Renaming;
 use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
 use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a host core's own caches. Measured: prefetching
+/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a sim host core's own caches. Measured: prefetching
 /// takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
 const LARGE_LLC: u64 = 6 << 20;
 
@@ -58,7 +58,7 @@ pub struct HierarchyCounters {
 /// The caches of all cores and main memory.
 ///
 /// Times need not ascend from call to call: an access that depends on an earlier one may be carried out long before, in the
-/// order of calls, a younger one that issues sooner. What follows for contention is told in `ledger.rs` and `dram.rs`; tags
+/// order of calls, a younger one that issues sooner. What follows for contention is told in `reservation_table.rs` and `dram.rs`; tags
 /// and replacement follow the order of calls, which is program order.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
@@ -90,12 +90,12 @@ struct SecondLevel {
 struct Shared {
     llc: Cache,
     dram: Dram,
-    /// The LLC's arrays are larger than the host's private caches: the host fetches them while the levels above are looked up.
+    /// The LLC's arrays are larger than the sim host's private caches: the sim host fetches them while the levels above are looked up.
     large: bool,
     /// Pages that are copied beside the cores.
     copies: Copies,
-    /// Addresses that are not those of main memory, if the caches are asked for such.
-    renaming: Option<Box<Renaming>>,
+    /// Frames of intermediate addresses, if the caches are asked for such.
+    intermediate: Option<Box<IntermediateMap>>,
 }
 
 /// One access on its way down.
@@ -118,10 +118,10 @@ impl Shared {
         let admitted = self.llc.admit(now);
         let mut asked = admitted + self.llc.latency;
         let mut place = line;
-        if let Some(renaming) = &mut self.renaming {
-            place = renaming.line(line).unwrap_or(line);
+        if let Some(map) = &mut self.intermediate {
+            place = map.line(line).unwrap_or(line);
             if flags & TABLE == 0 {
-                asked = asked.max(renaming.take_known());
+                asked = asked.max(map.take_known());
             }
         }
         if !self.copies.idle() {
@@ -139,7 +139,7 @@ impl Shared {
     fn evicted(&mut self, victim: Victim, now: u64) {
         if victim.flags & DIRTY != 0 {
             // A page that is gone has nothing to write.
-            let place = self.renaming.as_ref().map_or(Some(victim.line), |renaming| renaming.line(victim.line));
+            let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
             if let Some(line) = place {
                 self.dram.write(line, victim.flags & TABLE != 0, now);
             }
@@ -227,7 +227,7 @@ impl FirstLevel {
         now: u64,
     ) -> (u64, Served) {
         if shared.large {
-            shared.llc.prefetch_host(request.line);
+            shared.llc.prefetch_sim_host(request.line);
         }
         self.cache.missed(request.class);
         let admitted = self.cache.admit(now);
@@ -319,7 +319,7 @@ impl Hierarchy {
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
                 copies: Copies::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
-                renaming: None,
+                intermediate: None,
             },
         }
     }
@@ -374,18 +374,19 @@ impl Hierarchy {
         }
     }
 
-    /// Asks the host to bring in what an access to `at` reads. Changes nothing but speed.
+    /// Asks the sim host to bring in what an access to `at` reads. Changes nothing but speed.
     #[inline]
-    pub fn prefetch_host(&self, core: usize, at: PhysAddr) {
+    pub fn prefetch_sim_host(&self, core: usize, at: PhysAddr) {
         let line = at.line();
-        self.cores[core].second.cache.prefetch_host(line);
-        self.shared.llc.prefetch_host(line);
-        self.shared.dram.prefetch_host(line);
+        self.cores[core].second.cache.prefetch_sim_host(line);
+        self.shared.llc.prefetch_sim_host(line);
+        self.shared.dram.prefetch_sim_host(line);
     }
 
-    /// From now on addresses from `from` on are names: what no cache holds must be told its frame before it is asked for.
-    pub fn use_names(&mut self, from: PhysAddr) {
-        self.shared.renaming = Some(Box::new(Renaming::new(from)));
+    /// From now on addresses from `from` on are intermediate: [`Hierarchy::map_intermediate`] must give a line's page its
+    /// frame before a line that no cache holds is asked for.
+    pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
+        self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
     }
 
     /// Whether any cache on a core's way to memory holds the line, or is waiting for it.
@@ -396,22 +397,21 @@ impl Hierarchy {
     }
 
     /// When a miss that is sent at `now` is known to be in no cache: the round trip to the last level.
-    pub fn missed_at(&self, now: Cycle) -> Cycle {
+    pub fn miss_known(&self, now: Cycle) -> Cycle {
         now.after(self.shared.llc.latency)
     }
 
-    /// The page of the name `at` is in that frame, which the core's next miss knows at `known`.
-    pub fn name(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
-        if let Some(renaming) = &mut self.shared.renaming {
-            renaming.name(at, frame, known);
+    /// The page of the intermediate address `at` is in that frame, which the core's next miss knows at `known`.
+    pub fn map_intermediate(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
+        if let Some(map) = &mut self.shared.intermediate {
+            map.map(at, frame, known);
         }
     }
 
-    /// The names of `[start, start + bytes)` mean nothing any more, and no cache has lines of theirs.
-    pub fn forget_names(&mut self, start: PhysAddr, bytes: u64) {
-        let Some(renaming) = &mut self.shared.renaming else { return };
-        let known = renaming.forget(start, bytes);
-        for page in known {
+    /// The intermediate addresses `[start, start + bytes)` have no frames any more, and no cache keeps lines of theirs.
+    pub fn unmap_intermediate(&mut self, start: PhysAddr, bytes: u64) {
+        let Some(map) = &mut self.shared.intermediate else { return };
+        for page in map.unmap(start, bytes) {
             self.invalidate(page, FRAME_BYTES);
         }
     }

@@ -9,7 +9,7 @@
 //! An access is carried to completion when it issues, and returns the cycle at which its value is there. Caches keep for each
 //! line when it was asked for and how long it took, so that a second access to a line in flight waits for the rest and no
 //! longer. Accesses do not come in the order of their times (a load that depends on another is carried out long before a younger
-//! one that issues sooner), so bounded resources (MSHRs, banks, buses) are ledgers over time instead of single "free from"
+//! one that issues sooner), so bounded resources (MSHRs, banks, buses) are reservation tables instead of single "free from"
 //! times: what is reserved for later does not hold up what comes now.
 //!
 //! What this gives up against a model that steps through cycles: tags and replacement change in program order, not in order
@@ -43,12 +43,12 @@ mod core_spec;
 mod dram;
 mod dram_spec;
 mod hierarchy;
-mod host;
-mod ledger;
+mod intermediate_map;
 mod prefetch;
-mod renaming;
 mod replacement;
+mod reservation_table;
 mod set_array;
+mod sim_host;
 mod spec;
 mod window;
 mod write_queue;
@@ -60,9 +60,9 @@ pub use core_spec::{CoreSpec, PredictorKind};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
 pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
-pub use host::matches;
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
+pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, PrefetcherKind};
 pub use window::{CoreCounters, CoreWindow};
 

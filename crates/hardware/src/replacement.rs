@@ -1,7 +1,7 @@
 //! Replacement policies of set-associative arrays: which way of a full set gives way.
 //!
 //! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32), so that a
-//! look-up touches one host cache line for it. No policy costs a dynamic call.
+//! look-up touches one sim host cache line for it. No policy costs a dynamic call.
 
 use ambulator_base::Random;
 use schemars::JsonSchema;
@@ -120,7 +120,7 @@ impl ReplacementState {
     #[inline(always)]
     pub fn touch(&mut self, set: usize, way: usize) {
         if self.kind == Kind::PackedLru {
-            // Always written: whether the way was the most recent already is what a host branch cannot predict.
+            // Always written: whether the way was the most recent already is what a sim host branch cannot predict.
             let order = &mut self.words[set];
             *order = to_front(*order, way);
         } else {
@@ -186,13 +186,13 @@ impl ReplacementState {
         }
     }
 
-    /// Asks the host to bring in the state of `set`.
+    /// Asks the sim host to bring in the state of `set`.
     #[inline(always)]
-    pub fn prefetch_host(&self, set: usize) {
+    pub fn prefetch_sim_host(&self, set: usize) {
         if self.stride > 0 {
-            crate::host::prefetch(&self.words, set * self.stride);
+            crate::sim_host::prefetch(&self.words, set * self.stride);
         } else if self.kind == Kind::ByteLru {
-            crate::host::prefetch(&self.ages, set * self.ways);
+            crate::sim_host::prefetch(&self.ages, set * self.ways);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A set-associative array of keys with payloads: what TLBs, page-walk caches and small tables are built of.
 
-use crate::{Replacement, ReplacementState, host};
+use crate::{Replacement, ReplacementState, sim_host};
 
 /// The key that marks a way without content; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
@@ -102,7 +102,7 @@ impl<T: Copy> SetArray<T> {
         for stretch in groups.chunks(STRETCH) {
             let mut mask = 0;
             for (i, four) in stretch.iter().enumerate() {
-                mask |= host::matches_wide(&four.0, key) << (4 * i);
+                mask |= sim_host::matches_wide(&four.0, key) << (4 * i);
             }
             if mask != 0 {
                 return Some(base + mask.trailing_zeros() as usize);
@@ -236,15 +236,15 @@ impl<T: Copy> SetArray<T> {
         })
     }
 
-    /// Asks the host to bring in what a look-up in `set` reads. Changes nothing but speed.
+    /// Asks the sim host to bring in what a look-up in `set` reads. Changes nothing but speed.
     #[inline(always)]
-    pub fn prefetch_host(&self, set: usize) {
-        host::prefetch(&self.keys, set * self.groups);
+    pub fn prefetch_sim_host(&self, set: usize) {
+        sim_host::prefetch(&self.keys, set * self.groups);
         if self.groups > 2 {
-            host::prefetch(&self.keys, set * self.groups + 2);
+            sim_host::prefetch(&self.keys, set * self.groups + 2);
         }
-        host::prefetch(&self.values, set * self.ways);
-        self.state.prefetch_host(set);
+        sim_host::prefetch(&self.values, set * self.ways);
+        self.state.prefetch_sim_host(set);
     }
 }
 

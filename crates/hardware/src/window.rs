@@ -9,7 +9,7 @@
 //! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
 //! time, but fetches nothing). A dispatch stall within a gap is put at the gap's beginning.
 
-use crate::ledger::divide;
+use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreSpec};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
 
@@ -91,8 +91,6 @@ pub struct CoreWindow {
     front: u64,
     front_branch: bool,
     index: u64,
-    /// Instructions of the gaps of skipped records, which dispatch with the next record.
-    carried: u64,
     /// The record that was dispatched last, until it is completed.
     pending: Retirement,
     retirements: Box<[Retirement]>,
@@ -160,7 +158,6 @@ impl CoreWindow {
             front: 0,
             front_branch: false,
             index: 0,
-            carried: 0,
             pending: Retirement::default(),
             retirements: vec![Retirement::default(); places].into_boxed_slice(),
             head: 0,
@@ -183,7 +180,7 @@ impl CoreWindow {
     /// known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
     #[inline]
     pub fn dispatch(&mut self, record: &Record) -> Cycle {
-        let instructions = u64::from(record.gap) + 1 + std::mem::take(&mut self.carried);
+        let instructions = u64::from(record.gap) + 1;
         let before = self.index;
         self.index += instructions;
         let free_running = self.dispatched + instructions;
@@ -326,17 +323,15 @@ impl CoreWindow {
         self.push_value(resolved);
     }
 
-    /// An explicit fetch record: it is no instruction, but its gap's instructions are (they dispatch with the next record),
-    /// and it counts for dependence distances.
+    /// An explicit fetch record: its gap's instructions dispatch and commit as those of any other record do. The record
+    /// itself is no instruction, and only counts for dependence distances.
     #[inline]
     pub fn skip_fetch(&mut self, record: &Record) {
-        self.carried += u64::from(record.gap);
-        self.skip_record();
-    }
-
-    /// A record that is no instruction and has no gap: it counts for dependence distances only.
-    #[inline]
-    pub fn skip_record(&mut self) {
+        if let Some(before_last) = record.gap.checked_sub(1) {
+            // The last instruction of the gap stands where the record stands in other records.
+            let dispatched = self.dispatch(&Record { gap: before_last, kind: RecordKind::Fetch, ..Record::default() });
+            self.retire(dispatched.0);
+        }
         self.push_value(0);
     }
 

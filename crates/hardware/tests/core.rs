@@ -105,7 +105,7 @@ fn dependences_name_the_right_record() {
     let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
     step(&mut core, &load(0), 700);
     step(&mut core, &load(1), 900);
-    core.skip_record();
+    core.skip_fetch(&Record { kind: RecordKind::Fetch, ..Record::default() });
     assert_eq!(step(&mut core, &Record { dep1: 3, ..load(2) }, 1), 700);
     assert_eq!(step(&mut core, &Record { dep1: 3, dep2: 4, ..load(3) }, 1), 900);
     assert_eq!(step(&mut core, &Record { dep1: 2, ..load(3) }, 1), 701);
@@ -188,12 +188,26 @@ fn a_load_takes_its_value_from_the_store_before_it() {
 }
 
 #[test]
-fn the_gap_of_a_skipped_fetch_is_dispatched_with_the_next_record() {
+fn the_gap_of_a_fetch_takes_dispatch_slots_as_that_of_a_load() {
+    let fetch = |gap| Record { gap, kind: RecordKind::Fetch, ..Record::default() };
     let mut core = CoreWindow::new(&spec());
-    core.skip_fetch(&Record { gap: 400, kind: RecordKind::Fetch, ..Record::default() });
+    core.skip_fetch(&fetch(400));
+    assert_eq!(core.instructions(), 400);
+    about(core.now().0, 100);
     step(&mut core, &load(0), 1);
     assert_eq!(core.instructions(), 401);
     about(core.retired_cycle().0, 100);
+    // Behind a load that takes long, no more of them dispatch than the reorder buffer has room for.
+    let mut full = CoreWindow::new(&spec());
+    step(&mut full, &load(0), 500);
+    for _ in 0..10 {
+        full.skip_fetch(&fetch(10));
+    }
+    about(full.now().0, 500 + (100 - u64::from(spec().rob)) / 4);
+    // A fetch record without a gap takes no time.
+    let before = full.retired_cycle();
+    full.skip_fetch(&fetch(0));
+    assert_eq!(full.retired_cycle(), before);
 }
 
 #[test]

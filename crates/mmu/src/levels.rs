@@ -3,7 +3,7 @@
 use crate::{
     Invalidation, L2TlbOrganization, L2TlbSpec, Tlb, TlbSpec, Translation,
     recent::Recent,
-    tlb::{TlbEntry, held_as, piece},
+    tlb::{TlbEntry, fragment, tlb_page_size},
 };
 use ambulator_base::{Asid, Cycle, PageSize, VirtAddr};
 
@@ -52,16 +52,16 @@ impl FirstLevel {
 
     #[inline]
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
-        let size = held_as(found.size);
+        let size = tlb_page_size(found.size);
         if size == PageSize::SIZE_1G && self.has_huge {
             self.huge_held = true;
-            self.huge.fill(asid, va, &piece(found, va, size), ready);
+            self.huge.fill(asid, va, &fragment(found, va, size), ready);
         } else if size >= PageSize::SIZE_2M && self.has_large {
             self.large_held = true;
-            self.large.fill(asid, va, &piece(found, va, PageSize::SIZE_2M), ready);
+            self.large.fill(asid, va, &fragment(found, va, PageSize::SIZE_2M), ready);
         } else {
             self.recent.clear(va);
-            self.small.fill(asid, va, &piece(found, va, PageSize::SIZE_4K), ready);
+            self.small.fill(asid, va, &fragment(found, va, PageSize::SIZE_4K), ready);
         }
     }
 
@@ -127,13 +127,13 @@ impl SecondLevel {
     }
 
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
-        let size = held_as(found.size);
+        let size = tlb_page_size(found.size);
         match size {
             PageSize::SIZE_1G => self.huge_held = true,
             PageSize::SIZE_2M => self.large_held = true,
             _ => {}
         }
-        let kept = piece(found, va, size);
+        let kept = fragment(found, va, size);
         if let Some(tlb) = self.array_for(size) {
             tlb.fill(asid, va, &kept, ready);
         }

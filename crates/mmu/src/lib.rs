@@ -1,8 +1,8 @@
 //! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets' hardware
 //! halves (traits) that designs plug into. It knows no design.
 
-mod back_side;
 mod core_port;
+mod intermediate;
 mod levels;
 mod lookaside_pair;
 mod nested;
@@ -15,10 +15,10 @@ mod tlb;
 mod walk_cache_spec;
 mod walkers;
 
-pub use back_side::{FrontSide, MIDGARD};
 pub use core_port::{CorePort, WalkTraffic};
+pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
-pub use nested::{HostStage, NestedCounters, NestedSpec};
+pub use nested::{HypervisorStage, NestedCounters, NestedSpec};
 pub use pipeline::{FaultCause, Mmu, MmuCounters, Sockets, Translated};
 pub use port::{Loaded, LoadedLine, MemoryPort, Served};
 pub use socket::{

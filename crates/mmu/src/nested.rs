@@ -1,8 +1,8 @@
-//! Nested paging as a port: every guest-physical load is first translated by a host walker, whatever the guest's table is.
+//! Nested paging as a port: every guest-physical load is first translated by the walker of the hypervisor's table, whatever the guest's table is.
 
 use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
-    tlb::{held_as, piece},
+    tlb::{fragment, tlb_page_size},
 };
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
@@ -34,19 +34,19 @@ ambulator_base::counters! {
     pub struct NestedCounters {
         /// Guest-physical addresses found in the nested TLB.
         tlb_hits: Events,
-        /// Guest-physical addresses that needed a host walk.
+        /// Guest-physical addresses that needed a walk of the hypervisor's table.
         tlb_misses: Events,
-        /// Loads that host walks sent into the hierarchy.
-        host_accesses: Events,
-        /// Cycles of host walks.
-        host_walk_cycles: Cycles,
-        /// Host walks that found no page: the hypervisor was called.
-        host_faults: Events,
+        /// Loads that walks of the hypervisor's table sent into the hierarchy.
+        hypervisor_accesses: Events,
+        /// Cycles of these walks.
+        hypervisor_walk_cycles: Cycles,
+        /// Walks of the hypervisor's table that found no page: the hypervisor was called.
+        hypervisor_faults: Events,
     }
 }
 
-/// The second stage: the host's walker and the nested TLB.
-pub struct HostStage {
+/// The second stage: the walker of the hypervisor's table and the nested TLB.
+pub struct HypervisorStage {
     walker: Box<dyn Walker>,
     tlb: Option<Tlb>,
     latency: u64,
@@ -57,10 +57,10 @@ pub struct HostStage {
 
 const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
 
-impl HostStage {
-    /// A stage around the host table's walker.
-    pub fn new(spec: &NestedSpec, walker: Box<dyn Walker>) -> HostStage {
-        HostStage {
+impl HypervisorStage {
+    /// A stage around the walker of the hypervisor's table.
+    pub fn new(spec: &NestedSpec, walker: Box<dyn Walker>) -> HypervisorStage {
+        HypervisorStage {
             walker,
             tlb: (spec.tlb_entries > 0).then(|| Tlb::new(spec.tlb_entries, spec.tlb_ways)),
             latency: spec.tlb_latency,
@@ -69,13 +69,13 @@ impl HostStage {
         }
     }
 
-    /// The registers of the host's table for this virtual machine.
+    /// The registers of the hypervisor's table for this virtual machine.
     pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         self.asid = asid;
         self.walker.load_registers(asid, registers);
     }
 
-    /// Drops host translations.
+    /// Drops translations of the hypervisor's.
     pub fn invalidate(&mut self, what: Invalidation) {
         self.walker.invalidate(what);
         if let Some(tlb) = &mut self.tlb {
@@ -96,7 +96,7 @@ impl HostStage {
     }
 
     /// Guest-physical to host-physical: the translation, when it is there, and the loads that it took. `None` when the
-    /// host has no page there.
+    /// hypervisor has no page there.
     fn translate(
         &mut self,
         guest: PhysAddr,
@@ -104,7 +104,7 @@ impl HostStage {
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> (Option<Translation>, Cycle, u32) {
-        let va = VirtAddr(guest.0); // the host sees guest-physical memory as one address space
+        let va = VirtAddr(guest.0); // the hypervisor sees guest-physical memory as one address space
         let mut now = now;
         if let Some(tlb) = &mut self.tlb {
             now = now.after(self.latency);
@@ -120,24 +120,24 @@ impl HostStage {
         }
         self.counters.tlb_misses += 1;
         let walk = self.walker.walk(va, access, now, port);
-        self.counters.host_accesses += u64::from(walk.accesses);
-        self.counters.host_walk_cycles += walk.ready.since(now);
+        self.counters.hypervisor_accesses += u64::from(walk.accesses);
+        self.counters.hypervisor_walk_cycles += walk.ready.since(now);
         let WalkOutcome::Mapped(found) = walk.outcome else {
-            self.counters.host_faults += 1;
+            self.counters.hypervisor_faults += 1;
             return (None, walk.ready, walk.accesses);
         };
         if access == AccessKind::Store && !found.writable {
-            self.counters.host_faults += 1;
+            self.counters.hypervisor_faults += 1;
             return (None, walk.ready, walk.accesses);
         }
-        let found = piece(&found, va, held_as(found.size));
+        let found = fragment(&found, va, tlb_page_size(found.size));
         if let Some(tlb) = &mut self.tlb {
             tlb.fill(self.asid, va, &found, walk.ready);
         }
         (Some(found), walk.ready, walk.accesses)
     }
 
-    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by the host's,
+    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by the hypervisor's,
     /// and then the page itself is translated. Cold, with four levels each and no caches, that is 24 loads.
     pub fn walk(
         &mut self,
@@ -147,24 +147,24 @@ impl HostStage {
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Walk {
-        let mut nested = NestedPort { stage: self, port, fault: None, host_accesses: 0 };
+        let mut nested = NestedPort { stage: self, port, fault: None, hypervisor_accesses: 0 };
         let walk = guest.walk(va, access, now, &mut nested);
-        let NestedPort { fault, host_accesses, .. } = nested;
-        let mut accesses = walk.accesses + host_accesses;
+        let NestedPort { fault, hypervisor_accesses, .. } = nested;
+        let mut accesses = walk.accesses + hypervisor_accesses;
         if let Some(guest_physical) = fault {
-            return Walk { outcome: WalkOutcome::HostFault(guest_physical), ready: walk.ready, accesses };
+            return Walk { outcome: WalkOutcome::HypervisorFault(guest_physical), ready: walk.ready, accesses };
         }
         let WalkOutcome::Mapped(in_guest) = walk.outcome else { return Walk { accesses, ..walk } };
-        // A store to a page that the guest protects faults in the guest; the host is not asked to make it writable.
+        // A store to a page that the guest protects faults in the guest; the hypervisor is not asked to make it writable.
         let host_access = if access == AccessKind::Store && !in_guest.writable { AccessKind::Load } else { access };
         let host_access = if host_access == AccessKind::Fetch { AccessKind::Load } else { host_access };
         let guest_physical = in_guest.physical(va);
         let (in_host, ready, more) = self.translate(guest_physical, host_access, walk.ready, port);
         accesses += more;
         let Some(in_host) = in_host else {
-            return Walk { outcome: WalkOutcome::HostFault(guest_physical), ready, accesses };
+            return Walk { outcome: WalkOutcome::HypervisorFault(guest_physical), ready, accesses };
         };
-        let size = held_as(in_guest.size).min(in_host.size);
+        let size = tlb_page_size(in_guest.size).min(in_host.size);
         let at = in_host.physical(VirtAddr(guest_physical.0));
         let combined = Translation {
             frame: PhysAddr(at.0 & !(size.bytes() - 1)).pfn(),
@@ -179,21 +179,21 @@ impl HostStage {
     }
 }
 
-/// A guest walker's path to memory: guest-physical addresses in, each translated by the host before it is read.
+/// A guest walker's path to memory: guest-physical addresses in, each translated by the hypervisor before it is read.
 struct NestedPort<'a> {
-    stage: &'a mut HostStage,
+    stage: &'a mut HypervisorStage,
     port: &'a mut dyn MemoryPort,
     fault: Option<PhysAddr>,
-    host_accesses: u32,
+    hypervisor_accesses: u32,
 }
 
 impl NestedPort<'_> {
-    fn host(&mut self, at: PhysAddr, access: AccessKind, now: Cycle) -> (Option<PhysAddr>, Cycle) {
+    fn to_host(&mut self, at: PhysAddr, access: AccessKind, now: Cycle) -> (Option<PhysAddr>, Cycle) {
         if self.fault.is_some() {
             return (None, now);
         }
         let (found, ready, accesses) = self.stage.translate(at, access, now, self.port);
-        self.host_accesses += accesses;
+        self.hypervisor_accesses += accesses;
         if found.is_none() {
             self.fault = Some(at);
         }
@@ -203,7 +203,7 @@ impl NestedPort<'_> {
 
 impl MemoryPort for NestedPort<'_> {
     fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
-        match self.host(at, AccessKind::Load, now) {
+        match self.to_host(at, AccessKind::Load, now) {
             (Some(host), ready) => self.port.load_guest(at, host, ready),
             // Zero is "not present" in every table's entries: the walk ends, and its outcome is void.
             (None, ready) => Loaded { value: 0, ready, served: Served::L1 },
@@ -211,7 +211,7 @@ impl MemoryPort for NestedPort<'_> {
     }
 
     fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
-        match self.host(at, AccessKind::Load, now) {
+        match self.to_host(at, AccessKind::Load, now) {
             (Some(host), ready) => self.port.load_line_guest(at, host, ready),
             (None, ready) => LoadedLine { words: [0; 8], ready, served: Served::L1 },
         }
@@ -225,9 +225,9 @@ impl MemoryPort for NestedPort<'_> {
         if self.fault.is_some() {
             return now;
         }
-        // Hardware drops a prefetch that the host cannot translate.
+        // Hardware drops a prefetch that the hypervisor's table cannot translate.
         let (found, ready, accesses) = self.stage.translate(at, AccessKind::Load, now, self.port);
-        self.host_accesses += accesses;
+        self.hypervisor_accesses += accesses;
         match found {
             Some(host) => self.port.fetch(host.physical(VirtAddr(at.0)), ready),
             None => ready,
@@ -235,7 +235,7 @@ impl MemoryPort for NestedPort<'_> {
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
-        if let (Some(host), ready) = self.host(at, AccessKind::Store, now) {
+        if let (Some(host), ready) = self.to_host(at, AccessKind::Store, now) {
             self.port.update_guest(at, host, bits, ready);
         }
     }

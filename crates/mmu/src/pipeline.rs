@@ -2,9 +2,9 @@
 //! through it and pays the same price for the same event.
 
 use crate::{
-    Bus, CorePort, FinishedWalk, HostStage, Invalidation, Lookaside, MemoryPort, MmuSpec, Speculation, Speculator,
-    TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
-    back_side::{FrontSide, Sides},
+    Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, MemoryPort, MmuSpec, Speculation,
+    Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
 };
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
@@ -61,8 +61,8 @@ pub enum FaultCause {
     NotMapped,
     /// The entry does not allow the access.
     Protection,
-    /// Nested paging: the host has no page at this guest-physical address.
-    Host(PhysAddr),
+    /// Nested paging: the hypervisor has no page at this guest-physical address.
+    Hypervisor(PhysAddr),
 }
 
 /// What a translation came to.
@@ -99,7 +99,7 @@ pub struct Mmu {
     untimed: Cycle,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
-    host: Option<HostStage>,
+    hypervisor: Option<HypervisorStage>,
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
     pub(crate) sides: Option<Sides>,
@@ -120,7 +120,7 @@ pub struct Sockets {
     /// The page table's hardware half.
     pub walker: Box<dyn Walker>,
     /// The second stage, when nested paging is on.
-    pub host: Option<HostStage>,
+    pub hypervisor: Option<HypervisorStage>,
     /// The structure probed beside the L2 TLB.
     pub lookaside: Option<Box<dyn Lookaside>>,
     /// What guesses on an L2 TLB miss.
@@ -154,12 +154,12 @@ impl Mmu {
             untimed: Cycle(0),
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
-            host: sockets.host,
+            hypervisor: sockets.hypervisor,
             lookaside: sockets.lookaside,
             speculator: sockets.speculator,
             sides: sockets
                 .front_side
-                .map(|(front, entries)| Sides { front, mlb: (entries > 0).then(|| Tlb::new(entries, 4)) }),
+                .map(|(front, entries)| Sides { front, back: (entries > 0).then(|| Tlb::new(entries, 4)) }),
             request: None,
             holds: Vec::new(),
             counters: MmuCounters::default(),
@@ -185,10 +185,10 @@ impl Mmu {
         }
     }
 
-    /// The host's registers for the virtual machine that runs on this core (nested paging).
-    pub fn load_host_registers(&mut self, asid: Asid, registers: &TableRegisters) {
-        if let Some(host) = &mut self.host {
-            host.load_registers(asid, registers);
+    /// The hypervisor's registers for the virtual machine that runs on this core (nested paging).
+    pub fn load_hypervisor_registers(&mut self, asid: Asid, registers: &TableRegisters) {
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.load_registers(asid, registers);
         }
     }
 
@@ -347,7 +347,7 @@ impl Mmu {
         let walk = self.timed_walk(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
-                let entry = if self.host.is_some() { None } else { self.walker.neighbours() };
+                let entry = if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() };
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
                     speculator.learn(va, guess, &found, entry);
                     if speculator.perfect() {
@@ -369,7 +369,7 @@ impl Mmu {
                 FaultCause::Protection
             }
             WalkOutcome::NotMapped => FaultCause::NotMapped,
-            WalkOutcome::HostFault(guest) => FaultCause::Host(guest),
+            WalkOutcome::HypervisorFault(guest) => FaultCause::Hypervisor(guest),
         };
         self.counters.faults += 1;
         Translated::Fault { cause, at: walk.ready }
@@ -439,8 +439,8 @@ impl Mmu {
     }
 
     fn page_walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
-        match &mut self.host {
-            Some(host) => host.walk(self.walker.as_mut(), va, access, now, port),
+        match &mut self.hypervisor {
+            Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, access, now, port),
             None => self.walker.walk(va, access, now, port),
         }
     }
@@ -468,8 +468,8 @@ impl Mmu {
 
     /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they are.
     pub fn walk_untimed(&mut self, va: VirtAddr, port: &mut dyn MemoryPort) -> Walk {
-        match &mut self.host {
-            Some(host) => host.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
+        match &mut self.hypervisor {
+            Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
             None => self.walker.walk(va, AccessKind::Load, Cycle(0), port),
         }
     }
@@ -489,10 +489,10 @@ impl Mmu {
         }
     }
 
-    /// The host dropped translations: they go from the second stage, and with them everything that was combined with them.
-    pub fn invalidate_host(&mut self, what: Invalidation) {
-        if let Some(host) = &mut self.host {
-            host.invalidate(what);
+    /// The hypervisor dropped translations: they go from the second stage, and with them everything that was combined with them.
+    pub fn invalidate_hypervisor(&mut self, what: Invalidation) {
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.invalidate(what);
         }
         self.data.invalidate(Invalidation::All);
         self.instructions.invalidate(Invalidation::All);
@@ -503,8 +503,8 @@ impl Mmu {
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
         self.walker.report(&format!("{prefix}.walker"), sink);
-        if let Some(host) = &self.host {
-            host.report(&format!("{prefix}.nested"), sink);
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.report(&format!("{prefix}.nested"), sink);
         }
         if let Some(lookaside) = &self.lookaside {
             lookaside.report(&format!("{prefix}.lookaside"), sink);
@@ -523,8 +523,8 @@ impl Mmu {
         self.walk_latency = Histogram::default();
         self.walk_loads = Histogram::default();
         self.walker.reset_counters();
-        if let Some(host) = &mut self.host {
-            host.reset_counters();
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.reset_counters();
         }
         if let Some(lookaside) = &mut self.lookaside {
             lookaside.reset_counters();

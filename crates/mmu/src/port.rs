@@ -41,7 +41,7 @@ pub trait MemoryPort {
         self.load_line(at, Cycle(0)).words
     }
 
-    /// Whether a load of this walk did not get through, because the host has no page there (nested paging): what it returned is
+    /// Whether a load of this walk did not get through, because the hypervisor has no page there (nested paging): what it returned is
     /// nothing that a walker may remember. The walk ends at its next occasion, and its outcome is void.
     fn faulted(&self) -> bool {
         false
@@ -70,7 +70,7 @@ pub trait MemoryPort {
         self.load_line(at, now)
     }
 
-    /// Sets bits in a word of a guest's memory, as [`MemoryPort::update`] does in the host's.
+    /// Sets bits in a word of a guest's memory, as [`MemoryPort::update`] does in the machine's.
     fn update_guest(&mut self, _guest: PhysAddr, at: PhysAddr, bits: u64, now: Cycle) {
         self.update(at, bits, now);
     }

@@ -1,4 +1,4 @@
-//! The translations that the L1 data TLB gave last, one for each of its sets, for the host's speed alone.
+//! The translations that the L1 data TLB gave last, one for each of its sets, for the sim host's speed alone.
 //!
 //! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and leaves the order of replacement as
 //! it is. So it may be answered from here, with the same time and the same counts. Whatever else a set is asked, or takes in,

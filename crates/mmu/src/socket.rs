@@ -16,7 +16,7 @@ pub struct Translation {
     pub executable: bool,
     /// The entry's dirty bit is set (a store need not set it again).
     pub dirty: bool,
-    /// The entry's range bit is set: a range translation holds the page too (RMM Sec. 4.3).
+    /// The entry's range bit is set: a range translation holds the page too.
     pub ranged: bool,
 }
 
@@ -35,8 +35,8 @@ pub enum WalkOutcome {
     Mapped(Translation),
     /// No present entry: a page fault.
     NotMapped,
-    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no host page.
-    HostFault(PhysAddr),
+    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no page of the hypervisor.
+    HypervisorFault(PhysAddr),
 }
 
 /// A finished walk.
@@ -80,9 +80,9 @@ pub trait Walker: Send {
     /// a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;
 
-    /// Where the entry lies that the latest walk found, if the line around it has the entries of the eight pages around the page, as lines of
-    /// trees have.
-    fn neighbours(&self) -> Option<PhysAddr> {
+    /// Where the leaf entry lies that the latest walk found, if the line around it has the entries of the eight pages around
+    /// the page, as lines of trees have.
+    fn leaf_pte_address(&self) -> Option<PhysAddr> {
         None
     }
 
@@ -101,7 +101,7 @@ pub trait Walker: Send {
 pub struct FinishedWalk {
     /// What it found.
     pub found: Translation,
-    /// Where the entry lies, if its line holds the neighbours' entries (see [`Walker::neighbours`]).
+    /// Where the leaf entry lies, if its line holds the entries of the pages around (see [`Walker::leaf_pte_address`]).
     pub entry: Option<PhysAddr>,
     /// Loads of the walk that DRAM served.
     pub dram_loads: u32,
@@ -116,11 +116,11 @@ pub struct LookasideAnswer {
     pub found: Option<Translation>,
     /// When the answer is there.
     pub ready: Cycle,
-    /// A page walk must not start before the answer (Utopia's FlexSeg walk).
+    /// A page walk must not start before the answer: the lookaside holds the walk back.
     pub holds_walk: bool,
 }
 
-/// A structure probed beside the L2 TLB after an L1 TLB miss: range TLB, RestSeg walker, clustered TLB, direct segment.
+/// A structure probed beside the L2 TLB after an L1 TLB miss: a TLB of ranges or of clusters, a segment, tags in memory.
 pub trait Lookaside: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
@@ -180,7 +180,7 @@ pub struct Bus {
     pub channels: u32,
 }
 
-/// Guesses where data and entries are (Revelator, SpecTLB, perfect speculation). It never supplies a translation.
+/// Guesses where data and page-table entries are. It never supplies a translation.
 pub trait Speculator: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);

@@ -107,7 +107,7 @@ impl Default for L2TlbSpec {
         L2TlbSpec {
             organization: L2TlbOrganization::Split,
             entries: 2048,
-            // LVM's Table 1 says 12 ways, which does not divide 2048; 16 is the nearest that does.
+            // The source's 12 ways do not divide 2048; 16 is the nearest that does.
             ways: 16,
             entries_2m: 2048,
             ways_2m: 16,

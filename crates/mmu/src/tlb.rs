@@ -45,9 +45,9 @@ impl TlbEntry {
 }
 
 /// The x86 page size whose TLB array holds a page of `size`: the largest that is not above it. Pages of sizes in between
-/// are held a piece at a time.
+/// are held a fragment at a time.
 #[inline(always)]
-pub(crate) fn held_as(size: PageSize) -> PageSize {
+pub(crate) fn tlb_page_size(size: PageSize) -> PageSize {
     if size >= PageSize::SIZE_1G {
         PageSize::SIZE_1G
     } else if size >= PageSize::SIZE_2M {
@@ -57,9 +57,9 @@ pub(crate) fn held_as(size: PageSize) -> PageSize {
     }
 }
 
-/// The piece of `translation` (of a page that holds `va`) that an array for pages of `size` keeps.
+/// The fragment of `translation` (of a page that holds `va`) that an array for pages of `size` keeps.
 #[inline(always)]
-pub(crate) fn piece(translation: &Translation, va: VirtAddr, size: PageSize) -> Translation {
+pub(crate) fn fragment(translation: &Translation, va: VirtAddr, size: PageSize) -> Translation {
     let offset = (va.0 & (translation.size.bytes() - 1)) >> size.shift() << size.order();
     Translation { frame: translation.frame.offset(offset), size, ..*translation }
 }
@@ -110,9 +110,9 @@ impl Tlb {
         match what {
             Invalidation::Page { asid, page } => {
                 for &size in sizes {
-                    let pieces = page.size.bytes().max(size.bytes()) / size.bytes();
-                    if pieces <= self.sets * 2 {
-                        for i in 0..pieces {
+                    let fragments = page.size.bytes().max(size.bytes()) / size.bytes();
+                    if fragments <= self.sets * 2 {
+                        for i in 0..fragments {
                             let va = page.start.align_down(size).offset(i * size.bytes());
                             let (set, key) = self.set_and_key(asid, va, size);
                             self.array.remove(set, key);
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_has_the_frames_of_its_offset() {
+    fn a_fragment_has_the_frames_of_its_offset() {
         let big = translation(512, PageSize::SIZE_2M);
         let va = VirtAddr(0x4000_5123);
-        let small = piece(&big, va, PageSize::SIZE_4K);
+        let small = fragment(&big, va, PageSize::SIZE_4K);
         assert_eq!(small.frame, Pfn(512 + 5));
         assert_eq!(small.physical(va), big.physical(va));
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn invalidation_takes_every_piece_and_nothing_else() {
+    fn invalidation_takes_every_fragment_and_nothing_else() {
         let sizes = [PageSize::SIZE_4K, PageSize::SIZE_2M];
         let mut tlb = Tlb::new(1024, 8);
         for i in 0..600 {

@@ -1,4 +1,4 @@
-//! Host speed of one design on one program: `rate PROGRAM FOOTPRINT_MIB INSTRUCTIONS [functional] [DESIGN]`.
+//! Sim-host speed of one design on one program: `rate PROGRAM FOOTPRINT_MIB INSTRUCTIONS [functional] [DESIGN]`.
 
 use ambulator_simulator::{Comparison, Job, Silent, compare, spec};
 use std::sync::Arc;

@@ -1,19 +1,21 @@
 //! Assembles a machine from a spec.
 
+use crate::catalogue::catalogue;
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::SimError;
 use crate::locks::Locks;
 use crate::look_ahead::LookAhead;
 use crate::machine::{CHECK_RECORDS, Epochs, Hypervisor, Machine, Phase};
-use crate::spec::{HostPageSize, RunMode, Spec, VirtualizationMode};
-use crate::spread::Spread;
+use crate::path::TranslationPath;
+use crate::spec::{HypervisorPageSize, RunMode, Spec, VirtualizationMode};
 use crate::stream::SharedStream;
+use crate::thread_placement::ThreadPlacement;
 use ambulator_base::{Batch, ProcessId, Random, VirtAddr, VmEvent};
-use ambulator_designs::{Boot, DesignParts, FrontSideKind};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
 use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
-use ambulator_mmu::{HostStage, MIDGARD, Mmu, Sockets, WalkEntry, WalkTraffic};
+use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
 use ambulator_os::{Kernel, KernelSpec, PageSizePolicy};
+use ambulator_sockets::{Boot, DesignParts};
 use std::sync::Arc;
 
 impl Machine {
@@ -21,21 +23,21 @@ impl Machine {
     /// `run.spread_threads`, each program has an equal share of the cores, one after the other.
     ///
     /// # Errors
-    /// What is wrong with the spec, or a host that cannot give the memory.
+    /// What is wrong with the spec, or a sim host that cannot give the memory.
     pub fn new(spec: &Spec, programs: Vec<(Arc<SharedStream>, usize)>) -> Result<Machine, SimError> {
         let bad = |message: String| SimError::Spec(vec![message]);
         let seed = spec.run.seed;
         let physical_bytes = spec.memory.bytes;
         let nested = spec.virtualization.mode == VirtualizationMode::Nested;
         let timing = spec.run.mode == RunMode::Timing;
-        let (mut parts, host_parts) = if nested {
-            let (guest, host) = ambulator_designs::build_nested(&spec.design, &spec.virtualization.host_table);
-            (guest, Some(host))
+        let (mut parts, hypervisor_parts) = if nested {
+            let (guest, hypervisor) = catalogue().build_nested(&spec.choice());
+            (guest, Some(hypervisor))
         } else {
-            (ambulator_designs::build(&spec.design), None)
+            (catalogue().build(&spec.choice()), None)
         };
         // A guest's segments are in its own memory, which nothing fragments.
-        let boot = if nested { None } else { parts.boot.take() };
+        let boot = if nested { Vec::new() } else { std::mem::take(&mut parts.boot) };
         let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed, boot)?;
         let (kernel_frames, guest_bytes) = if nested {
             let bytes = guest_bytes(physical_bytes);
@@ -59,36 +61,36 @@ impl Machine {
         let core_count = programs.len() * each;
         kernel.cores = core_count as u32;
 
-        let mut host = None;
-        let mut new_host_walker = None;
-        if let Some(host_parts) = host_parts {
-            let host_kernel_spec = KernelSpec {
-                page_size_policy: match spec.virtualization.host_page {
-                    HostPageSize::Base => PageSizePolicy::Never,
-                    HostPageSize::Huge => PageSizePolicy::Always,
+        let mut hypervisor = None;
+        let mut new_hypervisor_walker = None;
+        if let Some(hypervisor_parts) = hypervisor_parts {
+            let hypervisor_spec = KernelSpec {
+                page_size_policy: match spec.virtualization.hypervisor_page {
+                    HypervisorPageSize::Base => PageSizePolicy::Never,
+                    HypervisorPageSize::Huge => PageSizePolicy::Always,
                 },
                 ..KernelSpec::default()
             };
             let memory = PhysicalMemory::new(physical_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
-            let mut host_kernel = Kernel::new(
-                &host_kernel_spec,
+            let mut hypervisor_kernel = Kernel::new(
+                &hypervisor_spec,
                 spec.costs.clone(),
                 memory,
                 frames,
-                host_parts.tables,
-                host_parts.placement,
+                hypervisor_parts.tables,
+                hypervisor_parts.placement,
             );
-            host_kernel.cores = core_count as u32;
-            let machine = host_kernel.spawn().map_err(|e| bad(e.to_string()))?;
+            hypervisor_kernel.cores = core_count as u32;
+            let machine = hypervisor_kernel.spawn().map_err(|e| bad(e.to_string()))?;
             let map = VmEvent::Map {
                 start: VirtAddr(0),
                 len: guest_bytes,
                 protection: ambulator_base::Protection::READ_WRITE,
                 kind: ambulator_base::MapKind::Anonymous,
             };
-            host_kernel.event(machine, &map).map_err(|e| bad(e.to_string()))?;
-            host = Some(Hypervisor { kernel: host_kernel, machine });
-            new_host_walker = Some(host_parts.new_walker);
+            hypervisor_kernel.event(machine, &map).map_err(|e| bad(e.to_string()))?;
+            hypervisor = Some(Hypervisor { kernel: hypervisor_kernel, machine });
+            new_hypervisor_walker = Some(hypervisor_parts.new_walker);
         }
 
         let mut processes = Vec::with_capacity(programs.len());
@@ -101,12 +103,12 @@ impl Machine {
             let (stream, reader) = programs[number / each].clone();
             let sockets = Sockets {
                 walker: new_walker(number),
-                host: new_host_walker
+                hypervisor: new_hypervisor_walker
                     .as_mut()
-                    .map(|new_walker| HostStage::new(&spec.virtualization.nested, new_walker(number))),
-                lookaside: new_lookaside(number),
-                speculator: new_speculator(number),
-                front_side: new_front_side(number),
+                    .map(|new_walker| HypervisorStage::new(&spec.virtualization.nested, new_walker(number))),
+                lookaside: new_lookaside.as_mut().map(|new| new(number)),
+                speculator: new_speculator.as_mut().map(|new| new(number)),
+                front_side: new_front_side.as_mut().map(|new| new(number)),
             };
             cores.push(Core {
                 window: CoreWindow::new(&spec.core),
@@ -115,7 +117,7 @@ impl Machine {
                 process,
                 processes: vec![(ProcessId(0), process)],
                 generation: u64::MAX,
-                host_generation: u64::MAX,
+                hypervisor_generation: u64::MAX,
                 stream,
                 reader,
                 batch: Arc::new(Batch::default()),
@@ -132,22 +134,28 @@ impl Machine {
                 finished_at: 0,
             });
         }
-        let named = spec.design.front_side.kind == FrontSideKind::Midgard;
-        let own = |(program, (stream, reader))| Spread::new(stream, reader, program * each..(program + 1) * each);
-        let spreads = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
+        let path = if spec.mmu.perfect {
+            TranslationPath::Perfect
+        } else if cores.iter().any(|core| core.mmu.has_front_side()) {
+            TranslationPath::Intermediate
+        } else {
+            TranslationPath::Conventional
+        };
+        let own =
+            |(program, (stream, reader))| ThreadPlacement::new(stream, reader, program * each..(program + 1) * each);
+        let placements = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
         let mut machine = Machine {
-            hierarchy: hierarchy(spec, cores.len(), named),
+            hierarchy: hierarchy(spec, cores.len(), path),
             kernel,
-            host,
+            hypervisor,
             cores,
-            spreads,
+            placements,
             phase: Phase::Setup,
             timing,
             populate: spec.run.populate,
             advise_huge: spec.run.advise_huge,
             oracle: spec.run.oracle,
-            perfect: spec.mmu.perfect,
-            named,
+            path,
             entry: match spec.mmu.walk_entry {
                 WalkEntry::L1 => EntryLevel::L1,
                 WalkEntry::L2 => EntryLevel::L2,
@@ -177,18 +185,19 @@ impl Machine {
     }
 }
 
-/// The caches and main memory; `named` if the caches are asked for Midgard addresses.
-fn hierarchy(spec: &Spec, cores: usize, named: bool) -> Hierarchy {
-    let addresses = if named { MIDGARD.end.0 } else { spec.memory.bytes };
+/// The caches and main memory.
+fn hierarchy(spec: &Spec, cores: usize, path: TranslationPath) -> Hierarchy {
+    let intermediate = path == TranslationPath::Intermediate;
+    let addresses = if intermediate { INTERMEDIATE.end.0 } else { spec.memory.bytes };
     let timing = spec.run.mode == RunMode::Timing;
     let mut hierarchy = Hierarchy::new(&spec.hierarchy(), cores, spec.machine.clock_mhz, addresses, timing);
-    if named {
-        hierarchy.use_names(MIDGARD.start);
+    if intermediate {
+        hierarchy.use_intermediate_addresses(INTERMEDIATE.start);
     }
     hierarchy
 }
 
-/// Guest memory of a virtual machine on a host with that much: seven eighths, in whole 2 MiB. The rest is the
+/// Guest memory of a virtual machine on a machine with that much: seven eighths, in whole 2 MiB. The rest is the
 /// hypervisor's own, for its tables.
 fn guest_bytes(physical: u64) -> u64 {
     (physical / 8 * 7) & !((2 << 20) - 1)
@@ -199,10 +208,10 @@ fn prepare_frames(
     spec: &Spec,
     bytes: u64,
     seed: u64,
-    boot: Option<Boot>,
+    boot: Vec<Boot>,
 ) -> Result<(BuddyAllocator, Option<FragmentReport>, Option<PressureReport>), SimError> {
     let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
-    if boot.is_some_and(|boot| !boot(&mut frames)) {
+    if !boot.into_iter().all(|boot| boot(&mut frames)) {
         return Err(SimError::Spec(vec![format!(
             "the design reserves memory at boot, and `memory.bytes`, {}, has not so much in one piece: give it more, or the design smaller segments",
             crate::spec::show_size(bytes)

@@ -8,7 +8,7 @@ use blake2::{Blake2b512, Digest};
 /// A run's census, over all live processes: derived measures by name.
 pub(crate) type Census = Vec<(&'static str, f64)>;
 
-/// Keys of the hash table for each ten slots (LVM Sec. 7.3: load factor 0.6).
+/// Keys of the hash table for each ten slots: a load factor of 0.6.
 const LOAD: (u64, u64) = (6, 10);
 
 impl Machine {

@@ -1,4 +1,4 @@
-//! Several designs over one decoding of the input, in parallel on the host's cores.
+//! Several designs over one decoding of the input, in parallel on the sim host's cores.
 
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Records that a machine runs before another gets its turn on the host's core: long enough that the host's caches are
+/// Records that a machine runs before another gets its turn on the sim host's core: long enough that the sim host's caches are
 /// not refilled for nothing, short enough that the batches between the fastest and the slowest machine stay few.
 const TURN_RECORDS: usize = 1 << 17;
 
@@ -46,7 +46,7 @@ pub struct Comparison {
     pub jobs: Vec<Job>,
     /// One program a core (all jobs have as many cores), or with `run.spread_threads` a divisor of that; already opened.
     pub programs: Vec<Box<dyn RecordSource>>,
-    /// Host threads; 0 takes as many as the host has cores.
+    /// Sim-host threads; 0 takes as many as the sim host has cores.
     pub threads: usize,
     /// Set to end all runs early, keeping what they have.
     pub stop: Arc<AtomicBool>,
@@ -65,7 +65,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-struct Seat {
+/// A job that waits for its turn or has it.
+struct QueuedJob {
     job: usize,
     machine: Option<Machine>,
     turns: u64,
@@ -73,9 +74,10 @@ struct Seat {
     setup: Duration,
 }
 
-struct Table {
+/// Jobs that wait for a turn, and the results of those that have ended.
+struct RunQueue {
     /// Machines that wait for a turn.
-    waiting: Vec<Seat>,
+    waiting: Vec<QueuedJob>,
     /// Machines that have not ended.
     open: usize,
     runs: Vec<Option<RunResult>>,
@@ -111,15 +113,15 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
         }
     }
     let streams: Vec<_> = programs.into_iter().map(|source| SharedStream::new(source, jobs.len())).collect();
-    let seats = (0..jobs.len()).rev().map(|job| Seat {
+    let queued = (0..jobs.len()).rev().map(|job| QueuedJob {
         job,
         machine: None,
         turns: 0,
         busy: Duration::ZERO,
         setup: Duration::ZERO,
     });
-    let table = Mutex::new(Table {
-        waiting: seats.collect(),
+    let queue = Mutex::new(RunQueue {
+        waiting: queued.collect(),
         open: jobs.len(),
         runs: jobs.iter().map(|_| None).collect(),
         schema: BTreeMap::new(),
@@ -131,59 +133,60 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
         for _ in 0..threads.min(jobs.len()) {
             scope.spawn(|| {
                 loop {
-                    let Some(seat) = take_seat(&table, &changed) else { return };
-                    turn(seat, &jobs, &streams, &stop, progress.as_ref(), &table, &changed);
+                    let Some(queued) = take_job(&queue, &changed) else { return };
+                    turn(queued, &jobs, &streams, &stop, progress.as_ref(), &queue, &changed);
                 }
             });
         }
     });
 
-    let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut runs: Vec<RunResult> = table.runs.into_iter().flatten().collect();
+    let queue = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut runs: Vec<RunResult> = queue.runs.into_iter().flatten().collect();
     let base = runs.first().map_or(0.0, |run| run.ipc);
     for run in &mut runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
     }
     let notes = distinct_notes(streams.iter().flat_map(|stream| stream.notes()));
-    Ok(Outcome { runs, schema: table.schema, notes })
+    Ok(Outcome { runs, schema: queue.schema, notes })
 }
 
 /// The waiting machine that is least far, or `None` when all have ended.
-fn take_seat(table: &Mutex<Table>, changed: &Condvar) -> Option<Seat> {
-    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if table.open == 0 {
+        if queue.open == 0 {
             return None;
         }
-        let least = table.waiting.iter().enumerate().min_by_key(|(_, seat)| (seat.turns, seat.job)).map(|(at, _)| at);
+        let least =
+            queue.waiting.iter().enumerate().min_by_key(|(_, queued)| (queued.turns, queued.job)).map(|(at, _)| at);
         match least {
-            Some(at) => return Some(table.waiting.swap_remove(at)),
-            None => table = changed.wait(table).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => return Some(queue.waiting.swap_remove(at)),
+            None => queue = changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
         }
     }
 }
 
 /// Gives a machine its turn, then puts it back or writes its result down.
 fn turn(
-    mut seat: Seat,
+    mut queued: QueuedJob,
     jobs: &[Job],
     streams: &[Arc<SharedStream>],
     stop: &AtomicBool,
     progress: &dyn Progress,
-    table: &Mutex<Table>,
+    queue: &Mutex<RunQueue>,
     changed: &Condvar,
 ) {
-    let job = &jobs[seat.job];
+    let job = &jobs[queued.job];
     let began = Instant::now();
-    let ended = catch_unwind(AssertUnwindSafe(|| run_turn(&mut seat, job, streams, stop)));
+    let ended = catch_unwind(AssertUnwindSafe(|| run_turn(&mut queued, job, streams, stop)));
     let took = began.elapsed();
-    seat.busy += took;
-    if let Some(machine) = &seat.machine
+    queued.busy += took;
+    if let Some(machine) = &queued.machine
         && matches!(machine.phase(), Phase::Setup | Phase::Warmup)
     {
-        seat.setup += took;
+        queued.setup += took;
     }
-    seat.turns += 1;
+    queued.turns += 1;
     let ended = ended.unwrap_or_else(|panic| {
         let what =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
@@ -193,18 +196,18 @@ fn turn(
         ))))
     });
     let Some(ended) = ended else {
-        if let Some(machine) = &seat.machine {
+        if let Some(machine) = &queued.machine {
             let (done, of) = machine.progress();
-            progress.advanced(seat.job, machine.phase(), done, of);
+            progress.advanced(queued.job, machine.phase(), done, of);
         }
-        table.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(seat);
+        queue.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(queued);
         changed.notify_one();
         return;
     };
     for stream in streams {
-        stream.leave(seat.job);
+        stream.leave(queued.job);
     }
-    let (mut result, schema) = match &seat.machine {
+    let (mut result, schema) = match &queued.machine {
         Some(machine) => {
             let (result, gathered) = machine.result(&job.design, &job.spec);
             (result, gathered.meanings)
@@ -217,7 +220,7 @@ fn turn(
         }
         Ok(()) if result.simulated_instructions == 0 => {
             result.status = Status::Failed;
-            result.outcome = Some(why_nothing_counted(seat.machine.as_ref(), job));
+            result.outcome = Some(why_nothing_counted(queued.machine.as_ref(), job));
         }
         Ok(()) => {}
         Err(Stop::Outcome(message)) => {
@@ -229,14 +232,14 @@ fn turn(
             result.outcome = Some(message);
         }
     }
-    result.host_seconds = seat.busy.as_secs_f64();
-    result.host_setup_seconds = seat.setup.as_secs_f64();
-    progress.finished(seat.job, &result);
-    drop(seat.machine.take());
-    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-    table.runs[seat.job] = Some(result);
-    table.schema.extend(schema);
-    table.open -= 1;
+    result.host_seconds = queued.busy.as_secs_f64();
+    result.host_setup_seconds = queued.setup.as_secs_f64();
+    progress.finished(queued.job, &result);
+    drop(queued.machine.take());
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.runs[queued.job] = Some(result);
+    queue.schema.extend(schema);
+    queue.open -= 1;
     changed.notify_all();
 }
 
@@ -258,16 +261,21 @@ fn why_nothing_counted(machine: Option<&Machine>, job: &Job) -> String {
 }
 
 /// `None` while the machine has more to do.
-fn run_turn(seat: &mut Seat, job: &Job, streams: &[Arc<SharedStream>], stop: &AtomicBool) -> Option<Result<(), Stop>> {
+fn run_turn(
+    queued: &mut QueuedJob,
+    job: &Job,
+    streams: &[Arc<SharedStream>],
+    stop: &AtomicBool,
+) -> Option<Result<(), Stop>> {
     if stop.load(Ordering::Relaxed) {
         return Some(Ok(()));
     }
-    let machine = match &mut seat.machine {
+    let machine = match &mut queued.machine {
         Some(machine) => machine,
         None => {
-            let programs = streams.iter().map(|stream| (Arc::clone(stream), seat.job)).collect();
+            let programs = streams.iter().map(|stream| (Arc::clone(stream), queued.job)).collect();
             match Machine::new(&job.spec, programs) {
-                Ok(machine) => seat.machine.insert(machine),
+                Ok(machine) => queued.machine.insert(machine),
                 Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
             }
         }

@@ -72,7 +72,7 @@ pub(crate) struct Core {
     pub processes: Vec<(ProcessId, ProcessId)>,
     /// Generation of the table registers that the MMU has.
     pub generation: u64,
-    pub host_generation: u64,
+    pub hypervisor_generation: u64,
     pub stream: Arc<SharedStream>,
     pub reader: usize,
     pub batch: Arc<Batch>,

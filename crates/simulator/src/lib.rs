@@ -1,6 +1,5 @@
 //! Builds a machine from a spec, runs programs on it, checks every translation, counts.
 
-mod around;
 mod assemble;
 mod catalogue;
 mod census;
@@ -15,13 +14,13 @@ mod machine;
 mod oracle;
 #[cfg(test)]
 mod oracle_tests;
+mod os_events;
+mod path;
 mod report;
 mod result;
-mod serve;
 pub mod spec;
-mod spread;
 mod stream;
-mod translate;
+mod thread_placement;
 
 pub use catalogue::{RegistrationError, catalogue, register_design};
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};

@@ -1,4 +1,4 @@
-//! Looking ahead in the stream, so that the host's own cache misses overlap. Changes nothing but speed.
+//! Looking ahead in the stream, so that the sim host's own cache misses overlap. Changes nothing but speed.
 
 use ambulator_base::{ProcessId, Record};
 use ambulator_hardware::Hierarchy;
@@ -15,7 +15,7 @@ const REMEMBERED: usize = 64;
 pub(crate) struct LookAhead {
     pages: [u64; REMEMBERED],
     lines: [u64; REMEMBERED],
-    /// Whether cache sets are asked for: the model of one core's caches lies in the host's own L2, and asking costs more
+    /// Whether cache sets are asked for: the model of one core's caches lies in the sim host's own L2, and asking costs more
     /// than it brings (BFS at 1 GiB: 4 to 8% slower with it); the shared cache of several cores does not.
     sets: bool,
 }
@@ -26,7 +26,7 @@ impl LookAhead {
         LookAhead { pages: [u64::MAX; REMEMBERED], lines: [u64::MAX; REMEMBERED], sets: cores > 1 }
     }
 
-    /// Asks the host for what records soon after `records[i]` will need.
+    /// Asks the sim host for what records soon after `records[i]` will need.
     #[inline(always)]
     pub fn ask(
         &mut self,
@@ -54,7 +54,7 @@ impl LookAhead {
             if *known != line && near.is_data() {
                 *known = line;
                 let truth = kernel.truth(process, near.va);
-                hierarchy.prefetch_host(core, truth.frame().start().offset(near.va.0 & 0xfff));
+                hierarchy.prefetch_sim_host(core, truth.frame().start().offset(near.va.0 & 0xfff));
             }
         }
     }

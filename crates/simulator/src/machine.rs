@@ -3,14 +3,15 @@
 use crate::core::{Core, CorePhase, FRONT_END_LINES};
 use crate::error::Stop;
 use crate::locks::Locks;
-use crate::spread::Spread;
+use crate::path::TranslationPath;
+use crate::thread_placement::ThreadPlacement;
 use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, ProcessId, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{EntryLevel, Hierarchy, Served};
 use ambulator_memory::{FragmentReport, PressureReport};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock};
 use std::sync::Arc;
 
-/// Instructions of an epoch, at whose end occupancies are sampled (Utopia Fig. 3: epochs of a million).
+/// Instructions of an epoch, at whose end occupancies are sampled.
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 /// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
 pub(crate) const CHECK_RECORDS: u32 = 4096;
@@ -33,10 +34,10 @@ pub struct Machine {
     pub(crate) hierarchy: Hierarchy,
     pub(crate) kernel: Kernel,
     /// The hypervisor, when nested paging is on.
-    pub(crate) host: Option<Hypervisor>,
+    pub(crate) hypervisor: Option<Hypervisor>,
     pub(crate) cores: Vec<Core>,
     /// Programs whose threads run on several cores; all programs are, or none is.
-    pub(crate) spreads: Vec<Spread>,
+    pub(crate) placements: Vec<ThreadPlacement>,
     pub(crate) phase: Phase,
     pub(crate) timing: bool,
     /// Touches of set-up map pages.
@@ -44,9 +45,7 @@ pub struct Machine {
     /// Programs ask for huge pages where they map 2 MiB and more.
     pub(crate) advise_huge: bool,
     pub(crate) oracle: bool,
-    pub(crate) perfect: bool,
-    /// The caches are asked for Midgard addresses.
-    pub(crate) named: bool,
+    pub(crate) path: TranslationPath,
     pub(crate) entry: EntryLevel,
     pub(crate) instructions: u64,
     pub(crate) warmup: u64,
@@ -125,7 +124,7 @@ impl Machine {
         let mut left = records;
         while left > 0 {
             self.change_phase();
-            if !self.spreads.is_empty() {
+            if !self.placements.is_empty() {
                 self.supply()?;
                 self.change_phase();
             }
@@ -138,7 +137,7 @@ impl Machine {
                 self.hierarchy.drain_writes();
                 return Ok(false);
             };
-            let ran = if self.spreads.is_empty() {
+            let ran = if self.placements.is_empty() {
                 self.run_core(core, until, left)?
             } else {
                 let batch = Arc::clone(&self.cores[core].batch);
@@ -153,11 +152,11 @@ impl Machine {
 
     /// The core that is furthest behind in time, and the time at which another takes its turn.
     fn next_core(&self) -> Option<(usize, u64)> {
-        let spread = !self.spreads.is_empty();
+        let placed = !self.placements.is_empty();
         let waits = |core: &Core| {
             core.phase == CorePhase::Finished
                 || (self.phase == Phase::Setup && core.phase != CorePhase::Setup)
-                || (spread && core.at >= core.end)
+                || (placed && core.at >= core.end)
         };
         let local = |core: &Core| if self.timing { core.window.now().0 } else { core.executed };
         let mut best: Option<(usize, u64)> = None;
@@ -187,7 +186,7 @@ impl Machine {
         }
         if self.phase == Phase::Warmup
             && self.cores.iter().all(|core| {
-                let idle = !self.spreads.is_empty() && core.executed == 0;
+                let idle = !self.placements.is_empty() && core.executed == 0;
                 core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup || idle
             })
         {
@@ -210,8 +209,8 @@ impl Machine {
         self.table_cycles = 0;
         self.hierarchy.reset_counters();
         self.kernel.reset_counters();
-        if let Some(host) = &mut self.host {
-            host.kernel.reset_counters();
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.kernel.reset_counters();
         }
         for core in &mut self.cores {
             core.mmu.reset_counters();
@@ -283,10 +282,10 @@ impl Machine {
         let core = &mut self.cores[number];
         core.phase = CorePhase::Finished;
         core.finished_at = core.window.retired_cycle().0;
-        if self.spreads.is_empty() {
+        if self.placements.is_empty() {
             core.stream.leave(core.reader);
         } else {
-            self.leave_spread(number);
+            self.leave_placement(number);
         }
     }
 
@@ -361,9 +360,15 @@ impl Machine {
     #[inline(always)]
     fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
         if record.kind == RecordKind::Fetch {
+            // The gap's instructions come before the fetch.
+            let window = &mut self.cores[number].window;
+            if self.timing {
+                window.skip_fetch(record);
+            } else {
+                window.count(record);
+            }
             self.fetch(number, record.va)?;
-            self.cores[number].window.skip_record();
-            return Ok(u64::from(record.gap));
+            return Ok(record.instructions());
         }
         let line = record.pc.0 >> 6;
         let held = &mut self.cores[number].front_end[line as usize % FRONT_END_LINES];

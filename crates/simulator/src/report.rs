@@ -18,8 +18,8 @@ impl Machine {
         }
         self.hierarchy.report("hierarchy", &mut all);
         self.kernel.report("kernel", &mut all);
-        if let Some(host) = &self.host {
-            host.kernel.report("hypervisor", &mut all);
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.kernel.report("hypervisor", &mut all);
         }
         all
     }
@@ -41,7 +41,7 @@ impl Machine {
         sum
     }
 
-    /// The result so far. `design` and `spec` say what ran; the host's times are the caller's to fill in.
+    /// The result so far. `design` and `spec` say what ran; the sim host's times are the caller's to fill in.
     pub fn result(&self, design: &str, spec: &Spec) -> (RunResult, Gathered) {
         let all = self.gather();
         let identity = self.cores[0].stream.identity().clone();

@@ -89,9 +89,9 @@ pub struct RunResult {
     pub speedup: f64,
     /// Translations compared with the kernel's truth, set-up and warm-up included.
     pub checked_translations: u64,
-    /// Host time of this run: simulating, without decoding the input. Seconds.
+    /// Sim-host time of this run: simulating, without decoding the input. Seconds.
     pub host_seconds: f64,
-    /// Host time of set-up (first touches, warm-up) within `host_seconds`. Seconds.
+    /// Sim-host time of set-up (first touches, warm-up) within `host_seconds`. Seconds.
     pub host_setup_seconds: f64,
     /// Derived measures, by name. Units and meanings are in [`MEASURES`].
     pub measures: BTreeMap<String, f64>,
@@ -183,7 +183,7 @@ measures! {
 }
 
 impl RunResult {
-    /// The run without what depends on the host: the part that equal specs and seeds reproduce to the byte.
+    /// The run without what depends on the sim host: the part that equal specs and seeds reproduce to the byte.
     #[must_use]
     pub fn without_host(mut self) -> RunResult {
         self.host_seconds = 0.0;

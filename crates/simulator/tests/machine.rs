@@ -273,6 +273,27 @@ fn pieces_of_code_are_fetched_through_the_instruction_tlb() {
 }
 
 #[test]
+fn instructions_before_a_fetch_take_as_long_as_those_before_a_load() {
+    let program = |fetches: bool| {
+        let mut program = Scripted::new(4096);
+        program.touch(DATA, 4096, true).begin();
+        for _ in 0..2000 {
+            if fetches {
+                program.access(RecordKind::Fetch, support::CODE, 40, 0);
+            }
+            program.access(RecordKind::Load, DATA, if fetches { 0 } else { 40 }, 0);
+        }
+        program
+    };
+    let (plain, fetched) = (run("radix", &[], &program(false)), run("radix", &[], &program(true)));
+    assert_eq!(fetched.simulated_instructions, plain.simulated_instructions);
+    assert_eq!(counter(&fetched, "core.window.instructions"), fetched.simulated_instructions);
+    assert!(fetched.cycles.abs_diff(plain.cycles) < plain.cycles / 50, "{} and {}", fetched.cycles, plain.cycles);
+    let functional = run("radix", &["run.mode=functional"], &program(true));
+    assert_eq!(counter(&functional, "core.window.instructions"), functional.simulated_instructions);
+}
+
+#[test]
 fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();

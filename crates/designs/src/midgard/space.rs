@@ -1,7 +1,7 @@
 //! The Midgard address space: one for the machine, above all physical addresses.
 
 use ambulator_base::Vpn;
-use ambulator_mmu::MIDGARD;
+use ambulator_mmu::INTERMEDIATE;
 
 /// Pages that an area has for itself at least, to grow: 16 MiB.
 const LEAST_ROOM: u64 = 1 << 12;
@@ -15,7 +15,7 @@ pub struct MidgardSpace {
 
 impl Default for MidgardSpace {
     fn default() -> Self {
-        MidgardSpace { next: MIDGARD.start.0 >> 12 }
+        MidgardSpace { next: INTERMEDIATE.start.0 >> 12 }
     }
 }
 
@@ -27,7 +27,7 @@ impl MidgardSpace {
         let base = (self.next & !(align - 1)) + (start.0 & (align - 1));
         let base = if base < self.next { base + align } else { base };
         let room = (2 * pages).max(LEAST_ROOM);
-        if base + room > MIDGARD.end.0 >> 12 {
+        if base + room > INTERMEDIATE.end.0 >> 12 {
             return None;
         }
         self.next = base + room;

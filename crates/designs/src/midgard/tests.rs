@@ -2,7 +2,7 @@ use super::*;
 use crate::{DesignSpec, FrontSideKind, TableKind, build};
 use ambulator_base::{Counters, Cycle, Page, PageSize, Pfn, PhysAddr, Random, VirtAddr};
 use ambulator_conformance::{TestBed, TestPort};
-use ambulator_mmu::{FrontSide, Invalidation, MIDGARD, TableRegisters};
+use ambulator_mmu::{FrontSide, INTERMEDIATE, Invalidation, TableRegisters};
 use ambulator_os::{Mapping, PteFlags};
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
             let mut port = TestPort::new(&mut bed.memory, 100);
             let named = front.translate(va, Cycle(1000 * step), &mut port).map(|(at, _)| at);
             assert_eq!((named, named.is_some()), (located, areas.contains_key(&(at >> 10 << 10))), "{va}");
-            assert!(named.is_none_or(|at| MIDGARD.contains(&at) && at.0 & 0xfff == 0x123));
+            assert!(named.is_none_or(|at| INTERMEDIATE.contains(&at) && at.0 & 0xfff == 0x123));
         }
         for &at in pages.keys() {
             table.unmap(page(at, PageSize::SIZE_4K), &mut bed.os()).unwrap();

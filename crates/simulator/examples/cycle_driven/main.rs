@@ -1,6 +1,6 @@
 //! Ambulator beside a cycle-driven model of the same machine: `cycle_driven [INSTRUCTIONS [PROGRAM...]]`.
 //!
-//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, what explains distances, and the host's speed.
+//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, what explains distances, and the sim host's speed.
 
 mod model;
 

@@ -142,7 +142,7 @@ impl Spec {
     fn validate_front_side(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let name = &self.design.front_side;
-        let most = ambulator_mmu::MIDGARD.start.0;
+        let most = ambulator_mmu::INTERMEDIATE.start.0;
         if self.memory.bytes > most {
             let message = format!(
                 "is {}; with `design.front_side` \"{name}\" it must be {} at most, for intermediate addresses begin there",
@@ -163,7 +163,7 @@ impl Spec {
             wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
-        wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::MIDGARD.end.0));
+        wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0));
         wrong
     }
 

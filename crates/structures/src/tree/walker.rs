@@ -140,7 +140,7 @@ impl Walker for TreeWalker {
         }
     }
 
-    fn neighbours(&self) -> Option<PhysAddr> {
+    fn leaf_pte_address(&self) -> Option<PhysAddr> {
         Some(self.entry)
     }
 

@@ -57,7 +57,7 @@ pub struct Measured {
     pub walks: u64,
     /// Mean cycles of a page walk, from its start on a walker.
     pub walk_latency: f64,
-    /// Seconds of the host for warm-up and measured region.
+    /// Seconds of the sim host for warm-up and measured region.
     pub host_seconds: f64,
     /// Instructions of warm-up and measured region.
     pub all_instructions: u64,

@@ -1,6 +1,6 @@
-//! What is written for the host machine: prefetch hints, and comparing a set's tags at once.
+//! What is written for the machine that simulates (the sim host): prefetch hints, and comparing a set's tags at once.
 
-/// Asks the host to bring `slice[index]` into its caches. Changes nothing but speed.
+/// Asks the sim host to bring `slice[index]` into its caches. Changes nothing but speed.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     if let Some(element) = slice.get(index) {

@@ -1,4 +1,5 @@
-//! Translation around the caches (Midgard): areas before them, pages behind the last level, both checked against the kernel's truth.
+//! The path through an intermediate address space: areas translated before the caches, pages behind the last level, both
+//! checked against the kernel.
 
 use crate::Stop;
 use crate::machine::{Located, Machine};
@@ -6,10 +7,10 @@ use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
 use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 
 impl Machine {
-    /// The Midgard address of an access. What no cache holds is translated behind the last level, so that main memory is asked when its
-    /// frame is known.
+    /// The intermediate address of an access. What no cache holds is translated behind the last level, so that main memory is
+    /// asked when its frame is known.
     #[cold]
-    pub(crate) fn translate_around(
+    pub(super) fn translate_by_intermediate(
         &mut self,
         number: usize,
         va: VirtAddr,
@@ -23,11 +24,13 @@ impl Machine {
         if self.hierarchy.holds(number, at, access) {
             return Ok(Located { at, ready, issued: now });
         }
-        let missed = self.hierarchy.missed_at(ready);
+        let missed = self.hierarchy.miss_known(ready);
         let behind = self.with_port(number, |mmu, port| mmu.back_side(at, access, missed, port));
         match behind {
-            Translated::Physical { at: physical, ready: known } if self.is_true(number, va, physical, access) => {
-                self.hierarchy.name(at, physical.pfn(), known);
+            Translated::Physical { at: physical, ready: known }
+                if self.matches_kernel(number, va, physical, access) =>
+            {
+                self.hierarchy.map_intermediate(at, physical.pfn(), known);
                 Ok(Located { at, ready, issued: now })
             }
             Translated::Physical { at: physical, .. } => Err(self.mismatch(number, va, Some(physical), access, truth)),
@@ -35,8 +38,8 @@ impl Machine {
         }
     }
 
-    /// A shootdown: the page's Midgard address means nothing any more, on either side of the caches.
-    pub(crate) fn invalidate_around(&mut self, what: Invalidation) {
+    /// A TLB shootdown: the page's intermediate address has no frame any more, on either side of the caches.
+    pub(super) fn invalidate_intermediate(&mut self, what: Invalidation) {
         if let Invalidation::Page { asid, page } = what {
             let process = self.kernel.live_processes().find(|process| self.kernel.asid(*process) == asid);
             let registers = process.map(|process| TableRegisters(self.kernel.lookaside_registers(process)));
@@ -44,7 +47,7 @@ impl Machine {
             if let Some(registers) = registers
                 && let Some(at) = self.cores[0].mmu.locate(&registers, page.start, &self.kernel.memory)
             {
-                self.hierarchy.forget_names(at, page.size.frames() * FRAME_BYTES);
+                self.hierarchy.unmap_intermediate(at, page.size.frames() * FRAME_BYTES);
             }
         }
         for core in &mut self.cores {

@@ -7,7 +7,7 @@ use ambulator_base::{AccessKind, Advice, Cycle, MapKind, PageSize, ProcessId, Vi
 use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
 use ambulator_os::{LedgerCause, Shootdown};
 
-/// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
+/// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
 impl Machine {
@@ -22,14 +22,17 @@ impl Machine {
         times: u32,
     ) -> Result<Cycle, Stop> {
         let process = self.cores[number].process;
-        if let FaultCause::Host(guest) = cause
-            && let Some(host) = &mut self.host
+        if let FaultCause::Hypervisor(guest) = cause
+            && let Some(hypervisor) = &mut self.hypervisor
         {
             // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a whole.
-            host.kernel.fault(host.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
-            let cycles = host.kernel.ledger.take();
+            hypervisor
+                .kernel
+                .fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store)
+                .map_err(|e| stop_of(&e))?;
+            let cycles = hypervisor.kernel.ledger.take();
             self.charge(number, cycles);
-            self.deliver_host_shootdowns();
+            self.deliver_hypervisor_shootdowns();
         } else {
             let truth = self.kernel.truth(process, va);
             let at = truth.frame().start().offset(va.0 & 0xfff);
@@ -51,7 +54,7 @@ impl Machine {
 
     /// Frames that the guest has told it uses no more: the hypervisor takes them back.
     fn take_released(&mut self, number: usize) -> Result<(), Stop> {
-        let Some(host) = &mut self.host else { return Ok(()) };
+        let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
         let mut released = Vec::new();
         self.kernel.take_released(&mut released);
         if released.is_empty() {
@@ -60,11 +63,11 @@ impl Machine {
         for (frame, frames) in released {
             let (start, len) = (VirtAddr(frame.start().0), frames * ambulator_base::FRAME_BYTES);
             let drop = VmEvent::Advise { start, len, advice: Advice::DontNeed };
-            host.kernel.event(host.machine, &drop).map_err(|e| stop_of(&e))?;
+            hypervisor.kernel.event(hypervisor.machine, &drop).map_err(|e| stop_of(&e))?;
         }
-        let cycles = host.kernel.ledger.take();
+        let cycles = hypervisor.kernel.ledger.take();
         self.charge(number, cycles);
-        self.deliver_host_shootdowns();
+        self.deliver_hypervisor_shootdowns();
         Ok(())
     }
 
@@ -80,13 +83,7 @@ impl Machine {
             let shootdowns = std::mem::take(&mut self.shootdowns);
             for shootdown in &shootdowns {
                 let what = invalidation(shootdown);
-                if self.named {
-                    self.invalidate_around(what);
-                    continue;
-                }
-                for core in &mut self.cores {
-                    core.mmu.invalidate(what);
-                }
+                self.invalidate(what);
             }
             self.shootdowns = shootdowns;
             self.shootdowns.clear();
@@ -130,7 +127,7 @@ impl Machine {
     fn wait_for_locks(&mut self, number: usize, upkeep: u64) {
         let mut held = std::mem::take(&mut self.held);
         self.kernel.ledger.take_locks(&mut held);
-        if !held.is_empty() && self.timing && self.phase != Phase::Setup && !self.spreads.is_empty() {
+        if !held.is_empty() && self.timing && self.phase != Phase::Setup && !self.placements.is_empty() {
             let (now, process) = (self.cores[number].window.now(), self.cores[number].process);
             let hold = self.lock_hold + upkeep / held.len() as u64;
             let wait = self.locks.acquire(process, &held, now, hold);
@@ -141,13 +138,13 @@ impl Machine {
         self.held = held;
     }
 
-    pub(crate) fn deliver_host_shootdowns(&mut self) {
-        let Some(host) = &mut self.host else { return };
-        host.kernel.take_shootdowns(&mut self.shootdowns);
+    pub(crate) fn deliver_hypervisor_shootdowns(&mut self) {
+        let Some(hypervisor) = &mut self.hypervisor else { return };
+        hypervisor.kernel.take_shootdowns(&mut self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             let what = invalidation(&shootdown);
             for core in &mut self.cores {
-                core.mmu.invalidate_host(what);
+                core.mmu.invalidate_hypervisor(what);
             }
         }
         for core in 0..self.cores.len() {
@@ -179,12 +176,12 @@ impl Machine {
             let beside = TableRegisters(self.kernel.lookaside_registers(core.process));
             core.mmu.load_registers(self.kernel.asid(core.process), &registers, &beside);
         }
-        if let Some(host) = &self.host {
-            let generation = host.kernel.registers_generation(host.machine);
-            if core.host_generation != generation {
-                core.host_generation = generation;
-                let registers = TableRegisters(host.kernel.registers(host.machine));
-                core.mmu.load_host_registers(host.kernel.asid(host.machine), &registers);
+        if let Some(hypervisor) = &self.hypervisor {
+            let generation = hypervisor.kernel.registers_generation(hypervisor.machine);
+            if core.hypervisor_generation != generation {
+                core.hypervisor_generation = generation;
+                let registers = TableRegisters(hypervisor.kernel.registers(hypervisor.machine));
+                core.mmu.load_hypervisor_registers(hypervisor.kernel.asid(hypervisor.machine), &registers);
             }
         }
     }
@@ -245,7 +242,7 @@ impl Machine {
                     let ask = VmEvent::Advise { start, len, advice: Advice::Huge };
                     self.kernel.event(process, &ask).map_err(|e| stop_of(&e))?;
                 }
-                if self.host.is_some() {
+                if self.hypervisor.is_some() {
                     self.take_released(number)?;
                     self.back_guest(number, other)?;
                 }
@@ -268,20 +265,22 @@ impl Machine {
 
     /// A set-up touch in a guest also makes the hypervisor back the pages, in the same order.
     pub(crate) fn back_guest(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
-        let (VmEvent::Touch { start, len, .. }, Some(host)) = (event, &mut self.host) else { return Ok(()) };
+        let (VmEvent::Touch { start, len, .. }, Some(hypervisor)) = (event, &mut self.hypervisor) else {
+            return Ok(());
+        };
         let process = self.cores[number].process;
         let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
         while va.0 < start.0 + len {
             let truth = self.kernel.truth(process, va);
             let guest = VirtAddr(truth.frame().start().0);
-            if truth.present() && !host.kernel.truth(host.machine, guest).present() {
-                host.kernel.fault(host.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
+            if truth.present() && !hypervisor.kernel.truth(hypervisor.machine, guest).present() {
+                hypervisor.kernel.fault(hypervisor.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
             }
             va = va.offset(ambulator_base::FRAME_BYTES);
         }
-        let cycles = host.kernel.ledger.take();
+        let cycles = hypervisor.kernel.ledger.take();
         self.charge(number, cycles);
-        self.deliver_host_shootdowns();
+        self.deliver_hypervisor_shootdowns();
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! The threads of one program on several cores: thread `t` runs on core `t` modulo the program's cores.
 //!
-//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its stretches are handed to the cores of
+//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its segments are handed to the cores of
 //! their threads, which run them each at its own pace, the one behind in time first. A VM event waits until all that comes
 //! before it in the stream has run, and holds back what comes after: address spaces change in the stream's order. (Threads
-//! that wait for each other otherwise are not held back: their order within a stretch without VM events is what the cores
-//! make of it.) Dependences count within a thread's stretch: they do not reach across a switch.
+//! that wait for each other otherwise are not held back: their order within a segment without VM events is what the cores
+//! make of it.) Dependences count within a thread's segment: they do not reach across a switch.
 
 use crate::Stop;
 use crate::core::{Core, CorePhase};
@@ -19,15 +19,15 @@ use std::sync::Arc;
 const MOST_WAITING: usize = 8 * Batch::TARGET_RECORDS;
 
 /// Records of one thread, one after the other in the stream.
-struct Stretch {
+struct Segment {
     batch: Arc<Batch>,
     records: Range<usize>,
     /// The process that the stream says.
     process: ProcessId,
 }
 
-/// A program whose threads are spread over cores.
-pub(crate) struct Spread {
+/// A program whose threads are placed on cores.
+pub(crate) struct ThreadPlacement {
     stream: Arc<SharedStream>,
     reader: usize,
     cores: Range<usize>,
@@ -37,16 +37,16 @@ pub(crate) struct Spread {
     process: ProcessId,
     thread: u32,
     /// By core of the program.
-    queues: Vec<VecDeque<Stretch>>,
+    queues: Vec<VecDeque<Segment>>,
     /// Records in all queues.
     waiting: usize,
     ended: bool,
 }
 
-impl Spread {
+impl ThreadPlacement {
     /// A program that reads `stream` as `reader` and runs on `cores`.
-    pub fn new(stream: Arc<SharedStream>, reader: usize, cores: Range<usize>) -> Spread {
-        Spread {
+    pub fn new(stream: Arc<SharedStream>, reader: usize, cores: Range<usize>) -> ThreadPlacement {
+        ThreadPlacement {
             stream,
             reader,
             batch: Arc::new(Batch::default()),
@@ -68,9 +68,9 @@ impl Spread {
 }
 
 impl Machine {
-    /// Gives cores without records their next stretch, reading on as far as that takes.
+    /// Gives cores without records their next segment, reading on as far as that takes.
     pub(crate) fn supply(&mut self) -> Result<(), Stop> {
-        for program in 0..self.spreads.len() {
+        for program in 0..self.placements.len() {
             while self.feed(program)? {}
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Machine {
 
     /// One step of reading a program on. False when its cores have what they need or must wait.
     fn feed(&mut self, program: usize) -> Result<bool, Stop> {
-        let cores = self.spreads[program].cores.clone();
+        let cores = self.placements[program].cores.clone();
         if self.phase == Phase::Setup && self.cores[cores.start].phase != CorePhase::Setup {
             return Ok(false); // its region begins when all programs have set up
         }
@@ -93,32 +93,35 @@ impl Machine {
             if self.cores[number].phase == CorePhase::Finished || self.has_records(number) {
                 continue;
             }
-            match self.spreads[program].queues[number - cores.start].pop_front() {
-                Some(stretch) => self.begin_stretch(program, number, stretch)?,
+            match self.placements[program].queues[number - cores.start].pop_front() {
+                Some(segment) => self.begin_segment(program, number, segment)?,
                 None => hungry = true,
             }
         }
-        let spread = &mut self.spreads[program];
-        if !hungry || spread.waiting >= MOST_WAITING {
+        let placement = &mut self.placements[program];
+        if !hungry || placement.waiting >= MOST_WAITING {
             return Ok(false);
         }
-        if spread.at >= spread.batch.records.len() && spread.event_at >= spread.batch.events.len() {
+        if placement.at >= placement.batch.records.len() && placement.event_at >= placement.batch.events.len() {
             return self.next_batch_of(program);
         }
-        match spread.batch.events.get(spread.event_at) {
-            Some((at, event)) if *at as usize <= spread.at => {
+        match placement.batch.events.get(placement.event_at) {
+            Some((at, event)) if *at as usize <= placement.at => {
                 let event = event.clone();
                 self.event_of(program, &event)
             }
             next => {
-                let to = next.map_or(spread.batch.records.len(), |(at, _)| *at as usize);
-                let stretch =
-                    Stretch { batch: Arc::clone(&spread.batch), records: spread.at..to, process: spread.process };
-                spread.at = to;
-                let number = spread.core();
+                let to = next.map_or(placement.batch.records.len(), |(at, _)| *at as usize);
+                let segment = Segment {
+                    batch: Arc::clone(&placement.batch),
+                    records: placement.at..to,
+                    process: placement.process,
+                };
+                placement.at = to;
+                let number = placement.core();
                 if self.cores[number].phase != CorePhase::Finished {
-                    spread.waiting += stretch.records.len();
-                    spread.queues[number - cores.start].push_back(stretch);
+                    placement.waiting += segment.records.len();
+                    placement.queues[number - cores.start].push_back(segment);
                 }
                 for core in cores.filter(|core| self.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
                     // A stream that has records before any region has no set-up: all of it counts.
@@ -137,37 +140,40 @@ impl Machine {
         cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
     }
 
-    /// Whether a core of a spread program has records to run.
+    /// Whether a core of a program with placed threads has records to run.
     #[inline(always)]
     pub(crate) fn has_records(&self, number: usize) -> bool {
         let core = &self.cores[number];
         core.at < core.end
     }
 
-    fn begin_stretch(&mut self, program: usize, number: usize, stretch: Stretch) -> Result<(), Stop> {
-        self.spreads[program].waiting -= stretch.records.len();
-        if self.cores[number].kernel_process(stretch.process) != Some(self.cores[number].process) {
-            self.event(number, &VmEvent::Switch { process: stretch.process, thread: 0 })?;
+    fn begin_segment(&mut self, program: usize, number: usize, segment: Segment) -> Result<(), Stop> {
+        self.placements[program].waiting -= segment.records.len();
+        if self.cores[number].kernel_process(segment.process) != Some(self.cores[number].process) {
+            self.event(number, &VmEvent::Switch { process: segment.process, thread: 0 })?;
         }
         let core = &mut self.cores[number];
-        core.batch = stretch.batch;
-        core.at = stretch.records.start;
-        core.end = stretch.records.end;
+        core.batch = segment.batch;
+        core.at = segment.records.start;
+        core.end = segment.records.end;
         Ok(())
     }
 
     fn next_batch_of(&mut self, program: usize) -> Result<bool, Stop> {
-        let spread = &mut self.spreads[program];
-        let next =
-            if spread.ended { None } else { spread.stream.next(spread.reader).map_err(|e| Stop::Failed(e.message))? };
+        let placement = &mut self.placements[program];
+        let next = if placement.ended {
+            None
+        } else {
+            placement.stream.next(placement.reader).map_err(|e| Stop::Failed(e.message))?
+        };
         if let Some(batch) = next {
-            spread.batch = batch;
-            spread.at = 0;
-            spread.event_at = 0;
+            placement.batch = batch;
+            placement.at = 0;
+            placement.event_at = 0;
             return Ok(true);
         }
-        spread.ended = true;
-        let done: Vec<usize> = spread
+        placement.ended = true;
+        let done: Vec<usize> = placement
             .cores
             .clone()
             .filter(|number| !self.has_records(*number) && self.cores[*number].phase != CorePhase::Finished)
@@ -178,20 +184,20 @@ impl Machine {
         Ok(false)
     }
 
-    /// An event of a spread program. False if it must wait for what comes before it.
+    /// An event of a program with placed threads. False if it must wait for what comes before it.
     fn event_of(&mut self, program: usize, event: &VmEvent) -> Result<bool, Stop> {
-        let spread = &mut self.spreads[program];
+        let placement = &mut self.placements[program];
         if let VmEvent::Switch { process, thread } = event {
-            spread.process = *process;
-            spread.thread = *thread;
-            spread.event_at += 1;
+            placement.process = *process;
+            placement.thread = *thread;
+            placement.event_at += 1;
             return Ok(true);
         }
-        let (cores, number, process) = (spread.cores.clone(), spread.core(), spread.process);
-        if spread.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
+        let (cores, number, process) = (placement.cores.clone(), placement.core(), placement.process);
+        if placement.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
             return Ok(false);
         }
-        self.spreads[program].event_at += 1;
+        self.placements[program].event_at += 1;
         match event {
             VmEvent::RegionBegin | VmEvent::RegionEnd => {
                 for core in cores {
@@ -214,16 +220,18 @@ impl Machine {
         Ok(true)
     }
 
-    /// A core of a spread program is finished: what waits for it will not run. The stream is left with the last of them.
-    pub(crate) fn leave_spread(&mut self, number: usize) {
-        let Some(spread) = self.spreads.iter_mut().find(|spread| spread.cores.contains(&number)) else { return };
-        let queue = &mut spread.queues[number - spread.cores.start];
-        spread.waiting -= queue.iter().map(|stretch| stretch.records.len()).sum::<usize>();
+    /// A core of a program with placed threads is finished: what waits for it will not run. The stream is left with the last of them.
+    pub(crate) fn leave_placement(&mut self, number: usize) {
+        let Some(placement) = self.placements.iter_mut().find(|placement| placement.cores.contains(&number)) else {
+            return;
+        };
+        let queue = &mut placement.queues[number - placement.cores.start];
+        placement.waiting -= queue.iter().map(|segment| segment.records.len()).sum::<usize>();
         queue.clear();
         let core = &mut self.cores[number];
         core.end = core.at;
-        if spread.cores.clone().all(|core| self.cores[core].phase == CorePhase::Finished) {
-            spread.stream.leave(spread.reader);
+        if placement.cores.clone().all(|core| self.cores[core].phase == CorePhase::Finished) {
+            placement.stream.leave(placement.reader);
         }
     }
 }

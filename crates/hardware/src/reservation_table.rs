@@ -1,17 +1,17 @@
-//! Ledgers of bounded resources over time.
+//! Reservation tables of bounded resources over time.
 //!
 //! Accesses are carried to completion when they issue, so they do not reach a resource in the order of their times: a load
 //! that depends on another is served far ahead of a younger, independent one. A single "free from" time per resource would
-//! let the former block the latter. A ledger says instead *when* the resource is taken, for a stretch of time around now,
+//! let the former block the latter. A reservation table says instead *when* the resource is taken, for a stretch of time around now,
 //! and a later reservation leaves the time before it free.
 
 /// Slots of time each of which one user can have: a data bus, the right to send a command.
 ///
 /// A request at time `t` takes the first free slot from that of `t` on. If that is the slot of `t` itself it starts at `t`,
 /// not at the slot's beginning: an idle resource adds no delay, at the price that two neighbours may overlap by less
-/// than a slot. Throughput is exact. A request older than [`SlotLedger::WORDS`] times 64 slots before the latest goes free.
+/// than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`] times 64 slots before the latest goes free.
 #[derive(Clone, Debug)]
-pub(crate) struct SlotLedger {
+pub(crate) struct SlotTable {
     slot: u64,
     /// 2^64 / slot, rounded up: a division by multiplication.
     reciprocal: u64,
@@ -19,13 +19,13 @@ pub(crate) struct SlotLedger {
     words: Box<[(u64, u64)]>,
 }
 
-impl SlotLedger {
+impl SlotTable {
     const WORDS: usize = 64;
 
-    /// A ledger of slots of that many ticks.
-    pub(crate) fn new(slot: u64) -> SlotLedger {
+    /// A reservation table of slots of that many ticks.
+    pub(crate) fn new(slot: u64) -> SlotTable {
         let slot = slot.max(2);
-        SlotLedger {
+        SlotTable {
             slot,
             reciprocal: (u64::MAX / slot) + 1,
             words: (0..Self::WORDS as u64).map(|word| (word, 0)).collect(),
@@ -65,7 +65,7 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
 
 const LANES: u64 = 32;
 
-/// One host cache line of grains.
+/// One sim host cache line of grains.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Grains([u16; LANES as usize]);
@@ -97,7 +97,7 @@ impl Occupancy {
         }
     }
 
-    /// Which host line holds a grain.
+    /// Which sim host line holds a grain.
     #[inline(always)]
     fn at(grain: u64) -> usize {
         (grain % Self::GRAINS / LANES) as usize
@@ -164,7 +164,7 @@ impl Occupancy {
         if to <= from {
             return;
         }
-        // Whole host lines, masked: the number of grains differs from time to time, that of lines hardly, and a host branch
+        // Whole sim host lines, masked: the number of grains differs from time to time, that of lines hardly, and a sim host branch
         // mispredicted costs more than the grains that need not be touched.
         for block in from / LANES..=(to - 1) / LANES {
             let low = from.saturating_sub(block * LANES) as i16;
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_slot_has_one_user_and_later_ones_leave_earlier_free() {
-        let mut bus = SlotLedger::new(320);
+        let mut bus = SlotTable::new(320);
         assert_eq!(bus.reserve(1000), 1000);
         assert_eq!(bus.reserve(1000), 1280);
         assert_eq!(bus.reserve(1000), 1600);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn slots_come_at_the_stated_rate_across_words_and_rings() {
-        let mut bus = SlotLedger::new(7);
+        let mut bus = SlotTable::new(7);
         (0..1000).for_each(|i| assert_eq!(bus.reserve(0), 7 * i));
         let late = 7 * 64 * 1000;
         assert_eq!(bus.reserve(late), late);
