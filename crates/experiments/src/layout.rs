@@ -7,8 +7,9 @@
 
 use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
 use ambulator_conformance::TestBed;
-use ambulator_designs::{DesignSpec, LookasideKind, TableKind, build};
 use ambulator_os::{Mapping, PteFlags};
+use ambulator_simulator::catalogue;
+use ambulator_sockets::{Choice, Socket};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -200,31 +201,21 @@ fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
 
 /// Maps the pages into each table and says what that took.
 fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
-    let designs = [
-        ("radix", TableKind::Radix, false),
-        ("flattened", TableKind::Flattened, false),
-        ("hashed", TableKind::Hashed, false),
-        ("ecpt", TableKind::Ecpt, false),
-        ("me-hpt", TableKind::MeHpt, false),
-        ("lvm (index and gapped tables)", TableKind::Lvm, false),
-        ("range table (beside radix)", TableKind::Radix, true),
-    ];
+    let designs = catalogue();
+    let tables = designs.filling(Socket::PageTable).map(|design| (design.name, designs.choice(design.name)));
+    // What stands by a page table is measured by the default one.
+    let base = designs.default_spec().page_table;
+    let lookasides = designs.filling(Socket::Lookaside).filter(|design| !design.together);
+    let lookasides = lookasides.map(|design| (design.name, designs.choice(&base).with(Socket::Lookaside, design.name)));
     let mut found = Vec::new();
-    for (name, kind, ranged) in designs {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = kind;
-        spec.page_table.radix.levels = 5;
-        spec.page_table.flattened.levels = 5;
-        spec.page_table.hashed.va_bits = 57;
-        spec.page_table.ecpt.va_bits = 57;
-        spec.page_table.me_hpt.cuckoo.va_bits = 57;
-        spec.page_table.lvm.va_bits = 57;
-        spec.lookaside.rmm.va_bits = 57;
-        if ranged {
-            spec.lookaside.kind = LookasideKind::RangeTlb;
-        }
+    let mut base_bytes = 0;
+    for (name, choice) in tables.chain(lookasides) {
+        let ranged = choice.design.lookaside == name;
+        let choice = Choice { va_bits: 57, ..choice };
         let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
-        let Ok(mut table) = build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) else { continue };
+        let Ok(mut table) = designs.build(&choice).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) else {
+            continue;
+        };
         let before = table.footprint().bytes;
         for (at, &(page, frame, rights)) in pages.iter().enumerate() {
             // Frames that are not known are as contiguous as the pages: what the best allocator would give.
@@ -237,12 +228,15 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
             }
         }
         let footprint = table.footprint();
-        // Of the ranged table, the part that stands beside the page table.
-        let bytes = match found.first() {
-            Some((_, radix, _)) if ranged => footprint.bytes.saturating_sub(*radix),
-            _ => footprint.bytes.max(before),
-        };
-        found.push((name.to_owned(), bytes, footprint.largest_contiguous));
+        if name == base {
+            base_bytes = footprint.bytes;
+        }
+        if !ranged {
+            found.push((name.to_owned(), footprint.bytes.max(before), footprint.largest_contiguous));
+        } else if footprint.bytes > base_bytes {
+            let name = format!("{name}, by {base}");
+            found.push((name, footprint.bytes - base_bytes, footprint.largest_contiguous));
+        }
     }
     found
 }
@@ -283,7 +277,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
         let report = report(&areas, Some(pages));
         assert_eq!((report.ranges, report.physical_ranges, report.physical_ranges_for_99_percent), (1, 2, 2));
         assert_eq!(report.pages_in_aligned_2m, 512);
-        let ranges = report.tables.iter().find(|t| t.0.starts_with("range table")).unwrap();
+        let ranges = report.tables.iter().find(|t| t.0.starts_with("rmm")).unwrap();
         assert_eq!(ranges.1, 4096, "two ranges fit one frame of nodes");
     }
 
