@@ -8,19 +8,21 @@ use crate::hashed::{self, HashedFactory, HashedSpec};
 use crate::ideal::{IdealDirectory, IdealFactory, IdealSpec, IdealWalker};
 use crate::lvm::{self, LvmFactory, LvmSpec};
 use crate::me_hpt::{self, MeHptFactory, MeHptSpec};
-use crate::midgard::{AreaLookaside, MidgardFactory, MidgardSpec};
+use crate::midgard::{AreaLookaside, AreaTableFactory, MidgardSpec};
 use crate::perfect_speculation::PerfectSpeculation;
 use crate::pom_tlb::{PomLookaside, PomSpec, PomTlb};
 use crate::radix::{self, RadixFactory, RadixSpec};
 use crate::revelator::{
     Engine, HashPlacement, HashedLeavesFactory, HostPlacement, LeavesOf, RevelatorSpec, Shared as TierShared,
 };
-use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangedFactory, RmmSpec};
+use crate::rmm::{DirectSegment, EagerPlacement, RangeTlb, RangesFactory, RmmSpec};
 use crate::spec_tlb::{SpecTlb, SpecTlbSpec};
-use crate::utopia::{RestSegWalker, Segments, UtopiaFactory, UtopiaPlacement, UtopiaSpec};
+use crate::utopia::{RestSegWalker, Segments, TagArraysFactory, UtopiaPlacement, UtopiaSpec};
 use ambulator_base::lock;
 use ambulator_mmu::Lookaside;
-use ambulator_os::{BuddyPlacement, Placement, TableFactory};
+use ambulator_os::{
+    BuddyPlacement, CompanionFactory, IntermediateMapFactory, Placement, TableFactory, TranslationsFactory,
+};
 use ambulator_sockets::{Boot, DesignParts, NewFrontSide, NewLookaside, NewSpeculator, NewWalker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -351,7 +353,7 @@ pub fn build_nested(spec: &DesignSpec, host_table: &TableSpec) -> (DesignParts, 
         let revelator = &spec.speculation.revelator;
         host.placement = Box::new(HostPlacement::new(revelator, TierShared::clone(&tiers)));
         if revelator.nested && host_table.kind == TableKind::Radix {
-            host.tables = Box::new(HashedLeavesFactory::new(
+            host.translations.tables = Box::new(HashedLeavesFactory::new(
                 LeavesOf::Host,
                 host_table.va_bits(),
                 revelator,
@@ -388,14 +390,16 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
         PlacementKind::RestSegs => Box::new(UtopiaPlacement::new(&utopia, Arc::clone(&segments))),
     };
     let mut boot: Option<Boot> = None;
+    let mut companions: Vec<Box<dyn CompanionFactory>> = Vec::new();
+    let mut intermediate: Option<Box<dyn IntermediateMapFactory>> = None;
     let new_lookaside: NewLookaside = match spec.lookaside.kind {
         LookasideKind::None => Box::new(|_| None),
         LookasideKind::RangeTlb => {
-            tables = Box::new(RangedFactory::new(tables, &rmm));
+            companions.push(Box::new(RangesFactory::new(&rmm)));
             Box::new(move |_| Some(Box::new(RangeTlb::new(&rmm))))
         }
         LookasideKind::DirectSegment => {
-            tables = Box::new(RangedFactory::for_segment(tables, &rmm));
+            companions.push(Box::new(RangesFactory::for_segment(&rmm)));
             Box::new(move |_| Some(Box::new(DirectSegment::new(&rmm))))
         }
         LookasideKind::PomTlb => {
@@ -405,10 +409,10 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
             Box::new(move |_| Some(Box::new(PomLookaside::new(Arc::clone(&shared)))))
         }
         LookasideKind::RestSegs => {
+            companions.push(Box::new(TagArraysFactory::new(Arc::clone(&segments))));
             if utopia.ranges {
-                tables = Box::new(RangedFactory::new(tables, &rmm));
+                companions.push(Box::new(RangesFactory::new(&rmm)));
             }
-            tables = Box::new(UtopiaFactory::new(tables, Arc::clone(&segments)));
             let uses = lock(&segments).uses();
             boot = Some(Box::new(move |frames| lock(&segments).reserve(frames)));
             Box::new(move |_| {
@@ -438,11 +442,12 @@ fn build_for(spec: &DesignSpec, tiers: &TierShared, host: Option<&TableSpec>) ->
     let new_front_side: NewFrontSide = match spec.front_side.kind {
         FrontSideKind::None => Box::new(|_| None),
         FrontSideKind::Midgard => {
-            tables = Box::new(MidgardFactory::new(tables));
+            intermediate = Some(Box::new(AreaTableFactory::default()));
             Box::new(move |_| Some((Box::new(AreaLookaside::new(&midgard)), midgard.mlb_entries)))
         }
     };
-    DesignParts { tables, placement, new_walker, new_lookaside, new_speculator, new_front_side, boot }
+    let translations = TranslationsFactory { tables, companions, intermediate };
+    DesignParts { translations, placement, new_walker, new_lookaside, new_speculator, new_front_side, boot }
 }
 
 #[cfg(test)]

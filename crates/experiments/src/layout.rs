@@ -224,7 +224,9 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
             spec.lookaside.kind = LookasideKind::RangeTlb;
         }
         let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
-        let Ok(mut table) = build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) else { continue };
+        let Ok(mut table) = build(&spec).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()) else {
+            continue;
+        };
         let before = table.footprint().bytes;
         for (at, &(page, frame, rights)) in pages.iter().enumerate() {
             // Frames that are not known are as contiguous as the pages: what the best allocator would give.

@@ -2,7 +2,7 @@
 
 use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FrontSide, Lookaside, Speculator, Walker};
-use ambulator_os::{Placement, TableFactory};
+use ambulator_os::{Placement, TranslationsFactory};
 
 /// Makes a core's walker; its argument is the core's number.
 pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
@@ -17,8 +17,8 @@ pub type NewSpeculator = Box<dyn FnMut(usize) -> Option<Box<dyn Speculator>> + S
 
 /// What a design puts into a machine: one factory and one placement for the kernel, the others once for each core.
 pub struct DesignParts {
-    /// Makes the processes' page tables.
-    pub tables: Box<dyn TableFactory>,
+    /// Makes the processes' page tables, and what stands beside and in front of them.
+    pub translations: TranslationsFactory,
     /// Where the kernel places pages.
     pub placement: Box<dyn Placement>,
     /// Makes a core's walker.

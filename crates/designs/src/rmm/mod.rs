@@ -5,7 +5,7 @@
 //!
 //! - A node of the range table in bytes: `node.rs` (Sec. 4.2, Fig. 4).
 //! - The range table, a B-tree of them: `range_table.rs` (Sec. 4.2).
-//! - OS half: [`RangedTable`] in `table.rs` keeps ranges beside any page table (Sec. 5.1).
+//! - OS half: [`RangesBeside`] in `table.rs` keeps ranges beside any page table (Sec. 5.1).
 //! - OS half: [`EagerPlacement`] in `eager.rs` (Sec. 5.2, Fig. 5).
 //! - Direct segments, one range in registers: [`DirectSegment`] in `segment.rs` (Sec. 3, 8.1).
 //! - The sensitivity to the number of entries in one pass: `curve.rs` (Fig. 7).
@@ -31,10 +31,10 @@ pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
 pub use segment::{DirectSegment, SegmentCounters};
-pub use table::{RangeTableCounters, RangedTable, RangesNow};
+pub use table::{RangeTableCounters, RangesBeside, RangesNow};
 
-use ambulator_base::{Asid, ProcessId};
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::{Asid, FRAME_BYTES, ProcessId};
+use ambulator_os::{Companion, CompanionFactory, MapError, TableContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -127,41 +127,34 @@ impl RmmSpec {
     }
 }
 
-/// Makes page tables with ranges beside them.
-pub struct RangedFactory {
-    tables: Box<dyn TableFactory>,
+/// Makes ranges beside page tables.
+pub struct RangesFactory {
     spec: RmmSpec,
     in_registers: bool,
 }
 
-impl RangedFactory {
-    /// Ranges beside the tables that `tables` makes. `spec` has been validated.
-    pub fn new(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
-        RangedFactory { tables, spec: spec.clone(), in_registers: false }
+impl RangesFactory {
+    /// `spec` has been validated.
+    pub fn new(spec: &RmmSpec) -> RangesFactory {
+        RangesFactory { spec: spec.clone(), in_registers: false }
     }
 
     /// The same for a direct segment: the largest range is in registers.
-    pub fn for_segment(tables: Box<dyn TableFactory>, spec: &RmmSpec) -> RangedFactory {
-        RangedFactory { in_registers: true, ..RangedFactory::new(tables, spec) }
+    pub fn for_segment(spec: &RmmSpec) -> RangesFactory {
+        RangesFactory { in_registers: true, ..RangesFactory::new(spec) }
     }
 }
 
-impl TableFactory for RangedFactory {
-    fn new_table(
+impl CompanionFactory for RangesFactory {
+    fn new_companion(
         &mut self,
-        process: ProcessId,
-        asid: Asid,
+        _process: ProcessId,
+        _asid: Asid,
         os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let mut table = self.tables.new_table(process, asid, os)?;
-        // The root is one frame: it is taken first, so that the table can go back if there is none.
-        if os.frames.free_frames() == 0 {
-            table.destroy(os);
-            return Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES });
-        }
-        match RangedTable::new(table, &self.spec, self.in_registers, os) {
-            Some(table) => Ok(Box::new(table)),
-            None => Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES }),
+    ) -> Result<Box<dyn Companion>, MapError> {
+        match RangesBeside::new(&self.spec, self.in_registers, os) {
+            Some(ranges) => Ok(Box::new(ranges)),
+            None => Err(MapError::NoMemory { bytes: FRAME_BYTES }),
         }
     }
 }
