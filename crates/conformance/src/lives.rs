@@ -11,11 +11,11 @@ impl Script<'_> {
         let number = self.processes.len();
         let asid = Asid(number as u16 + 1);
         self.tell(format!("spawn {asid:?}"));
-        let table = self
-            .tables
-            .new_table(ProcessId(number as u32), asid, &mut self.bed.os())
+        let translations = self
+            .translations
+            .new_process(ProcessId(number as u32), asid, &mut self.bed.os())
             .map_err(|error| format!("no table for a new process: {error:?}"))?;
-        let mut process = Process::new(table, asid);
+        let mut process = Process::new(translations, asid);
         let (mib, gib) = (1u64 << 20, 1u64 << 30);
         process.areas = vec![
             (4 * mib, 10 * mib + 12288),
@@ -25,7 +25,7 @@ impl Script<'_> {
         ];
         for &(start, end) in &process.areas {
             let os = &mut self.bed.os();
-            process.table.vma_added(VirtAddr(start), end - start, os);
+            process.translations.vma_added(VirtAddr(start), end - start, os);
         }
         self.processes.push(Some(process));
         Ok(number)
@@ -53,12 +53,12 @@ impl Script<'_> {
         }
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
-        process.table.vma_removed(VirtAddr(from), to - from, os);
+        process.translations.vma_removed(VirtAddr(from), to - from, os);
         process.check_registers()?;
         self.probe(number, VirtAddr(from))?;
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
-        process.table.vma_added(VirtAddr(from), to - from, os);
+        process.translations.vma_added(VirtAddr(from), to - from, os);
         Ok(())
     }
 
@@ -92,10 +92,10 @@ impl Script<'_> {
         let os = &mut self.bed.os();
         let announced = self.random.chance(0.5);
         for &(start, end) in process.areas.iter().filter(|_| announced) {
-            process.table.vma_removed(VirtAddr(start), end - start, os);
+            process.translations.vma_removed(VirtAddr(start), end - start, os);
         }
-        process.table.destroy(os);
-        let left = process.table.footprint();
+        process.translations.destroy(os);
+        let left = process.translations.footprint();
         if self.options.exact_footprint && (left.bytes, left.entries) != (0, 0) {
             return Err(format!("a destroyed table still says {left:?}"));
         }
@@ -121,7 +121,7 @@ impl Script<'_> {
                     self.probe_around(number, *page)?;
                 }
             }
-            let footprint = self.process(number)?.table.footprint();
+            let footprint = self.process(number)?.translations.footprint();
             bytes += footprint.bytes;
             let plausible = footprint.entries == pages.len() as u64
                 && footprint.peak_bytes >= footprint.bytes

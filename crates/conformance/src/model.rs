@@ -3,28 +3,34 @@
 use super::{Options, Summary, TestBed, TestPort};
 use ambulator_base::{AccessKind, Asid, Cycle, Page, VirtAddr};
 use ambulator_mmu::{TableRegisters, WalkOutcome, Walker};
-use ambulator_os::{Mapping, PageTable};
+use ambulator_os::{Mapping, Translations};
 use std::collections::BTreeMap;
 
 /// Cycles of a load in the checks.
 const LATENCY: u64 = 100;
 
-/// A process: its table, and what the table must say.
+/// The registers of all parts, and their generation.
+fn registers_of(translations: &Translations) -> (Vec<u64>, u64) {
+    let words = [translations.registers(), translations.companion_registers(), translations.intermediate_registers()];
+    (words.concat(), translations.registers_generation())
+}
+
+/// A process: its translations, and what they must say.
 pub struct Process {
-    pub table: Box<dyn PageTable>,
+    pub translations: Translations,
     pub asid: Asid,
     /// By first address.
     pub pages: BTreeMap<u64, Mapping>,
     /// VMAs, as first address and first address behind.
     pub areas: Vec<(u64, u64)>,
-    /// The registers, and the generation that they had, at the latest look.
+    /// The registers of all parts, and the generation that they had, at the latest look.
     pub registers: (Vec<u64>, u64),
 }
 
 impl Process {
-    pub fn new(table: Box<dyn PageTable>, asid: Asid) -> Process {
-        let registers = (table.registers(), table.registers_generation());
-        Process { table, asid, pages: BTreeMap::new(), areas: Vec::new(), registers }
+    pub fn new(translations: Translations, asid: Asid) -> Process {
+        let registers = registers_of(&translations);
+        Process { translations, asid, pages: BTreeMap::new(), areas: Vec::new(), registers }
     }
 
     /// The page that holds `va`.
@@ -40,8 +46,8 @@ impl Process {
 
     /// A software look-up against the map.
     pub fn check_lookup(&self, va: VirtAddr, bed: &TestBed) -> Result<(), String> {
-        self.table.prefetch_host(va, &bed.memory);
-        let (said, truth) = (self.table.lookup(va, &bed.memory), self.find(va));
+        self.translations.prefetch_host(va, &bed.memory);
+        let (said, truth) = (self.translations.lookup(va, &bed.memory), self.find(va));
         if said != truth {
             return Err(format!("look-up of {va:?} in {:?} says {said:?}, and it must be {truth:?}", self.asid));
         }
@@ -50,7 +56,7 @@ impl Process {
 
     /// Registers that change must say so by their generation.
     pub fn check_registers(&mut self) -> Result<(), String> {
-        let now = (self.table.registers(), self.table.registers_generation());
+        let now = registers_of(&self.translations);
         if now.0 != self.registers.0 && now.1 == self.registers.1 {
             return Err(format!(
                 "the registers of {:?} changed from {:x?} to {:x?} under the same generation {}",
@@ -76,9 +82,9 @@ impl Core {
 
     /// A context switch to process `number`, or what it needs of one.
     pub fn run(&mut self, number: usize, process: &Process) {
-        let generation = process.table.registers_generation();
+        let generation = process.translations.registers_generation();
         if self.loaded != Some((number, generation)) {
-            let registers = TableRegisters(process.table.registers());
+            let registers = TableRegisters(process.translations.registers());
             self.walker.load_registers(process.asid, &registers);
             self.loaded = Some((number, generation));
         }

@@ -23,8 +23,8 @@ pub fn run(make: &mut dyn FnMut() -> DesignParts, options: &Options, summary: &m
         let mut bed = TestBed::new(bytes)?;
         let mut parts = make();
         let free = bed.frames.free_frames();
-        match parts.tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) {
-            Ok(table) => return exhaust(Process::new(table, Asid(1)), bed, free, options, summary),
+        match parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()) {
+            Ok(translations) => return exhaust(Process::new(translations, Asid(1)), bed, free, options, summary),
             Err(MapError::NoMemory { .. }) if bytes < MOST => {
                 if bed.frames.free_frames() != free {
                     return Err(format!(
@@ -68,8 +68,8 @@ fn exhaust(
         }
         let mapping =
             Mapping { page, frame: Pfn(random.below(1 << 32)), flags: PteFlags::user(Protection::READ_WRITE) };
-        let before = (bed.frames.free_frames(), process.table.footprint());
-        match process.table.map(mapping, &mut bed.os()) {
+        let before = (bed.frames.free_frames(), process.translations.footprint());
+        match process.translations.map(mapping, &mut bed.os()) {
             Ok(()) => {
                 process.pages.insert(start.0, mapping);
                 summary.maps += 1;
@@ -77,7 +77,7 @@ fn exhaust(
             Err(MapError::NoMemory { .. }) => {
                 failures += 1;
                 summary.failures += 1;
-                let after = (bed.frames.free_frames(), process.table.footprint());
+                let after = (bed.frames.free_frames(), process.translations.footprint());
                 let held = |(free, footprint): (u64, Footprint)| free + footprint.bytes / FRAME_BYTES;
                 let same = before.0 == after.0 || (options.resizes_on_failure && options.exact_footprint);
                 if !same || held(before) != held(after) || before.1.entries != after.1.entries {
@@ -96,12 +96,12 @@ fn exhaust(
         }
     }
     for mapping in std::mem::take(&mut process.pages).into_values() {
-        let said = process.table.unmap(mapping.page, &mut bed.os());
+        let said = process.translations.unmap(mapping.page, &mut bed.os());
         if said != Some(mapping) {
             return Err(format!("unmap after memory ran out says {said:?}, and it must be {mapping:?}"));
         }
     }
-    process.table.destroy(&mut bed.os());
+    process.translations.destroy(&mut bed.os());
     if bed.frames.free_frames() != free {
         return Err(format!(
             "after memory ran out and the table went, {} of {free} frames are free",

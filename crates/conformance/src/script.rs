@@ -4,7 +4,7 @@ use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
 use ambulator_base::{AccessKind, Asid, FRAME_BYTES, Page, PageSize, Pfn, Random, VirtAddr};
 use ambulator_mmu::Invalidation;
-use ambulator_os::{MapError, Mapping, PteFlags, TableFactory};
+use ambulator_os::{MapError, Mapping, PteFlags, TranslationsFactory};
 use ambulator_sockets::{DesignParts, NewWalker};
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Resu
         random: Random::for_purpose(options.seed, "conformance"),
         at_first: bed.frames.free_frames(),
         bed,
-        tables: parts.tables,
+        translations: parts.translations,
         processes: Vec::new(),
         cores: (0..CORES).map(|i| Core::new(new_walker(i))).collect(),
         summary,
@@ -48,7 +48,7 @@ pub(super) struct Script<'a> {
     pub(super) bed: TestBed,
     /// Free frames before the first table.
     pub(super) at_first: u64,
-    pub(super) tables: Box<dyn TableFactory>,
+    pub(super) translations: TranslationsFactory,
     /// By number; an exited process leaves a hole, so that numbers and ASIDs are not used again.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) cores: Vec<Core>,
@@ -159,7 +159,7 @@ impl Script<'_> {
     pub(super) fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
         let page = mapping.page;
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        match process.table.map(mapping, &mut self.bed.os()) {
+        match process.translations.map(mapping, &mut self.bed.os()) {
             Ok(()) => {
                 process.pages.insert(page.start.0, mapping);
                 self.summary.maps += 1;
@@ -178,7 +178,7 @@ impl Script<'_> {
     pub(super) fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let truth = process.pages.remove(&page.start.0);
-        let said = process.table.unmap(page, &mut self.bed.os());
+        let said = process.translations.unmap(page, &mut self.bed.os());
         self.summary.unmaps += 1;
         match (said, truth) {
             (Some(said), Some(truth)) if said == truth => Ok(said),
@@ -303,13 +303,12 @@ impl Script<'_> {
     /// A page that is not there cannot be unmapped or changed.
     fn refuse(&mut self, number: usize, page: Page) -> Result<(), String> {
         let flags = self.some_flags();
-        let frame = self.some_frame(page.size);
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
-        if let Some(said) = process.table.unmap(page, os) {
+        if let Some(said) = process.translations.unmap(page, os) {
             return Err(format!("{page:?} is not mapped, and unmap says {said:?}"));
         }
-        if process.table.set_flags(page, flags, os) || process.table.move_frame(page, frame, os) {
+        if process.translations.set_flags(page, flags, os) {
             return Err(format!("{page:?} is not mapped, and could be changed"));
         }
         Ok(())
@@ -323,7 +322,7 @@ impl Script<'_> {
         let page = mapping.page;
         self.tell(format!("{flags:?} for {page:?} in process {number}"));
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        if !process.table.set_flags(page, flags, &mut self.bed.os()) {
+        if !process.translations.set_flags(page, flags, &mut self.bed.os()) {
             return Err(format!("{page:?} is mapped, and set_flags says no"));
         }
         process.pages.insert(page.start.0, Mapping { flags, ..mapping });
@@ -339,12 +338,8 @@ impl Script<'_> {
         let page = mapping.page;
         let frame = self.some_frame(page.size);
         self.tell(format!("move {page:?} to {frame:?} in process {number}"));
-        let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        if !process.table.move_frame(page, frame, &mut self.bed.os()) {
-            return Err(format!("{page:?} is mapped, and move_frame says no"));
-        }
-        process.pages.insert(page.start.0, Mapping { frame, ..mapping });
-        process.check_lookup(page.start, &self.bed)?;
+        let gone = self.unmap(number, page)?;
+        self.map(number, Mapping { frame, ..gone })?;
         self.invalidate(number, page)?;
         self.probe_around(number, page)
     }

@@ -52,7 +52,7 @@ impl Seen {
 fn fill(kind: TableKind, pages: &[u64], bed: &mut TestBed) -> Result<Box<dyn PageTable>, String> {
     let mut spec = DesignSpec::default();
     spec.page_table.kind = kind;
-    let table = build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os());
+    let table = build(&spec).translations.tables.new_table(ProcessId(0), Asid(1), &mut bed.os());
     let mut table = table.map_err(|error| format!("{error:?}"))?;
     for (at, &page) in pages.iter().enumerate() {
         let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };

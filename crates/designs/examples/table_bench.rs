@@ -69,7 +69,7 @@ fn main() {
                 std::process::exit(1);
             }
         };
-        let table = parts.tables.new_table(ProcessId(0), Asid(1), &mut bed.os());
+        let table = parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os());
         let Ok(mut table) = table else {
             eprintln!("{kind:?}: no memory for an empty table");
             std::process::exit(1);

@@ -76,7 +76,7 @@ impl Pair {
         let parts = ambulator_designs::build(&DesignSpec::default());
         let memory = PhysicalMemory::new(MEMORY).unwrap();
         let frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12);
-        let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.tables, parts.placement);
+        let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);
         let first = kernel.spawn().unwrap();
         Pair { kernel, live: vec![(first, Plain::default())], frames: HashMap::new(), stores: 0, rounds: 0 }
     }

@@ -5,7 +5,9 @@ use ambulator_conformance::{Options, check};
 use ambulator_designs::{DesignSpec, build};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
+use ambulator_os::{
+    Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory, TranslationsFactory,
+};
 use ambulator_sockets::DesignParts;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +19,6 @@ enum Fault {
     UnmapSaysNoAccessedBit,
     UnmapLeavesTheEntry,
     LookupForgetsTheLastPage,
-    MoveSaysNo,
     DestroyLeaks,
     FailedMapKeepsAFrame,
     FootprintForgetsTheRoot,
@@ -38,13 +39,12 @@ enum Fault {
     FindsWhatIsNot,
 }
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 22] = [
     Fault::SetFlagsDoesNothing,
     Fault::SetFlagsLosesTheFrame,
     Fault::UnmapSaysNoAccessedBit,
     Fault::UnmapLeavesTheEntry,
     Fault::LookupForgetsTheLastPage,
-    Fault::MoveSaysNo,
     Fault::DestroyLeaks,
     Fault::FailedMapKeepsAFrame,
     Fault::FootprintForgetsTheRoot,
@@ -105,9 +105,10 @@ impl PageTable for Table {
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
         match self.1 {
             Fault::SetFlagsDoesNothing => self.0.lookup(page.start, os.memory).is_some(),
-            Fault::SetFlagsLosesTheFrame => {
-                self.0.set_flags(page, flags, os) && self.0.move_frame(page, Pfn(1 << 30), os)
-            }
+            Fault::SetFlagsLosesTheFrame => self
+                .0
+                .unmap(page, os)
+                .is_some_and(|entry| self.0.map(Mapping { frame: Pfn(1 << 30), flags, ..entry }, os).is_ok()),
             _ => self.0.set_flags(page, flags, os),
         }
     }
@@ -115,10 +116,6 @@ impl PageTable for Table {
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         let last = va.0 & 0x1f_f000 == 0x1f_f000 && self.1 == Fault::LookupForgetsTheLastPage;
         self.0.lookup(va, memory).filter(|_| !last)
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        self.0.move_frame(page, frame, os) && self.1 != Fault::MoveSaysNo
     }
 
     fn registers(&self) -> Vec<u64> {
@@ -238,10 +235,13 @@ impl Walker for Hardware {
 }
 
 fn with(fault: Fault) -> DesignParts {
-    let DesignParts { tables, placement, mut new_walker, new_lookaside, new_speculator, new_front_side, boot } =
+    let DesignParts { translations, placement, mut new_walker, new_lookaside, new_speculator, new_front_side, boot } =
         build(&DesignSpec::default());
     DesignParts {
-        tables: Box::new(Tables(tables, fault, None)),
+        translations: TranslationsFactory {
+            tables: Box::new(Tables(translations.tables, fault, None)),
+            ..translations
+        },
         placement,
         new_walker: Box::new(move |core| Box::new(Hardware(new_walker(core), fault, false))),
         new_lookaside,

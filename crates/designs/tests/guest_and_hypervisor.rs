@@ -61,7 +61,7 @@ fn side(
     let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
     let frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
     let memory = PhysicalMemory::new(bytes).unwrap();
-    let kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.tables, parts.placement);
+    let kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);
     let (mut walker, mut speculator) = (parts.new_walker, parts.new_speculator);
     (Side { kernel, walker: walker(0) }, speculator(0))
 }

@@ -38,7 +38,7 @@ impl Machine {
             CostTable::default(),
             PhysicalMemory::new(MEMORY).unwrap(),
             frames,
-            parts.tables,
+            parts.translations,
             parts.placement,
         );
         let (walker, lookaside) = ((parts.new_walker)(0), (parts.new_lookaside)(0));
@@ -81,7 +81,7 @@ impl Machine {
     /// answers: such a page is in no page table.
     fn look_aside(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Option<Translation> {
         let lookaside = self.lookaside.as_mut()?;
-        let registers = TableRegisters(self.kernel.lookaside_registers(process));
+        let registers = TableRegisters(self.kernel.companion_registers(process));
         lookaside.load_registers(self.kernel.asid(process), &registers);
         self.now += 1000;
         let truth = self.kernel.truth(process, va);

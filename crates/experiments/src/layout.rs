@@ -213,7 +213,8 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
         let ranged = choice.design.lookaside == name;
         let choice = Choice { va_bits: 57, ..choice };
         let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
-        let Ok(mut table) = designs.build(&choice).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()) else {
+        let Ok(mut table) = designs.build(&choice).translations.new_process(ProcessId(0), Asid(1), &mut bed.os())
+        else {
             continue;
         };
         let before = table.footprint().bytes;

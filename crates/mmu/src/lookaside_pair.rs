@@ -8,20 +8,35 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, VirtAddr};
 pub struct LookasidePair {
     first: Box<dyn Lookaside>,
     second: Box<dyn Lookaside>,
+    with_registers: [bool; 2],
 }
 
 impl LookasidePair {
-    /// `first` before `second`.
-    pub fn new(first: Box<dyn Lookaside>, second: Box<dyn Lookaside>) -> LookasidePair {
-        LookasidePair { first, second }
+    /// `first` before `second`; `with_registers` says which of them have registers of their own.
+    pub fn new(first: Box<dyn Lookaside>, second: Box<dyn Lookaside>, with_registers: [bool; 2]) -> LookasidePair {
+        LookasidePair { first, second, with_registers }
+    }
+}
+
+/// The words that follow their number, and the rest.
+fn counted(words: &[u64]) -> (&[u64], &[u64]) {
+    match words.split_first() {
+        Some((&count, rest)) => rest.split_at((count as usize).min(rest.len())),
+        None => (&[], &[]),
     }
 }
 
 impl Lookaside for LookasidePair {
-    /// The registers of the first, how many words these are in front of them, then those of the second.
+    /// Where both have registers, each one's words follow their number.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
-        let Some((&words, rest)) = registers.0.split_first() else { return };
-        let (first, second) = rest.split_at((words as usize).min(rest.len()));
+        let words = registers.0.as_slice();
+        let (first, second) = match self.with_registers {
+            [true, true] => {
+                let (own, rest) = counted(words);
+                (own, counted(rest).0)
+            }
+            [first, second] => (if first { words } else { &[] }, if second { words } else { &[] }),
+        };
         self.first.load_registers(asid, &TableRegisters(first.to_vec()));
         self.second.load_registers(asid, &TableRegisters(second.to_vec()));
     }

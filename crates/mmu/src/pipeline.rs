@@ -168,9 +168,15 @@ impl Mmu {
         }
     }
 
-    /// Context switch, or the OS half changed the registers of the running process: those of the page table, and those of the
-    /// structure beside the L2 TLB.
-    pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters, beside: &TableRegisters) {
+    /// Context switch, or the OS half changed the registers of the running process: those of the page table, those of the
+    /// structure beside the L2 TLB, and those of what translates before the caches.
+    pub fn load_registers(
+        &mut self,
+        asid: Asid,
+        registers: &TableRegisters,
+        beside: &TableRegisters,
+        before: &TableRegisters,
+    ) {
         self.asid = asid;
         self.forget_recent();
         self.walker.load_registers(asid, registers);
@@ -178,7 +184,7 @@ impl Mmu {
             lookaside.load_registers(asid, beside);
         }
         if let Some(sides) = &mut self.sides {
-            sides.front.load_registers(asid, beside);
+            sides.front.load_registers(asid, before);
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.load_registers(asid, registers);

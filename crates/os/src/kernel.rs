@@ -5,8 +5,8 @@ use crate::migrate::Migration;
 use crate::shootdown::Shootdowns;
 use crate::truth::PageMap;
 use crate::{
-    CostTable, Footprint, KernelSpec, Ledger, LedgerCause, OsError, PageTable, PlaceContext, Placement, Shootdown,
-    TableContext, Truth, VmaList,
+    CostTable, Footprint, KernelSpec, Ledger, LedgerCause, OsError, PlaceContext, Placement, Shootdown, Translations,
+    TranslationsFactory, Truth, VmaList,
 };
 use ambulator_base::{Asid, CounterSink, Counters, Page, PageSize, ProcessId, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
@@ -96,7 +96,7 @@ pub(crate) struct Process {
     pub asid: Asid,
     /// Grows when the ASID changes, so that cores load registers anew.
     pub asid_generation: u64,
-    pub table: Box<dyn PageTable>,
+    pub table: Translations,
     pub vmas: VmaList,
     pub pages: PageMap,
     pub reservations: Reservations,
@@ -137,20 +137,6 @@ impl Watermarks {
     }
 }
 
-/// Makes the page tables of new processes.
-pub trait TableFactory: Send {
-    /// An empty table.
-    ///
-    /// # Errors
-    /// [`crate::MapError::NoMemory`] when its first frames cannot be had.
-    fn new_table(
-        &mut self,
-        process: ProcessId,
-        asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, crate::MapError>;
-}
-
 /// The kernel model.
 pub struct Kernel {
     /// Bytes of physical memory.
@@ -184,7 +170,7 @@ pub struct Kernel {
     pub(crate) scan_next: usize,
     /// Frames that were taken before there was a kernel.
     pub(crate) taken_before: u64,
-    tables: Box<dyn TableFactory>,
+    translations: TranslationsFactory,
     next_asid: u16,
     free_asids: Vec<u16>,
     /// By identifier: live processes that have it. More than one only where there are more processes than identifiers.
@@ -223,7 +209,7 @@ impl Kernel {
         costs: CostTable,
         memory: PhysicalMemory,
         frames: BuddyAllocator,
-        tables: Box<dyn TableFactory>,
+        translations: TranslationsFactory,
         placement: Box<dyn Placement>,
     ) -> Kernel {
         Kernel {
@@ -248,7 +234,7 @@ impl Kernel {
             in_background: false,
             next_reclaim: 0,
             scan_next: 0,
-            tables,
+            translations,
             next_asid: 1,
             free_asids: Vec::new(),
             asid_users: vec![0; 1 << spec.asid_bits],
@@ -282,7 +268,7 @@ impl Kernel {
         let asid = self.take_asid();
         let process = ProcessId(self.processes.len() as u32);
         let mut os = table_context!(self);
-        let table = match self.tables.new_table(process, asid, &mut os) {
+        let table = match self.translations.new_process(process, asid, &mut os) {
             Ok(table) => table,
             Err(error) => {
                 self.leave_asid(asid);
@@ -408,9 +394,14 @@ impl Kernel {
         self.process(process).table.registers()
     }
 
-    /// The words of the registers of the structure beside the L2 TLB for a process.
-    pub fn lookaside_registers(&self, process: ProcessId) -> Vec<u64> {
-        self.process(process).table.lookaside_registers()
+    /// The words of the registers of what stands beside the process's page table.
+    pub fn companion_registers(&self, process: ProcessId) -> Vec<u64> {
+        self.process(process).table.companion_registers()
+    }
+
+    /// The words of the registers of what maps the process's areas to an intermediate address space.
+    pub fn intermediate_registers(&self, process: ProcessId) -> Vec<u64> {
+        self.process(process).table.intermediate_registers()
     }
 
     /// Changes whenever the registers or the identifier do.

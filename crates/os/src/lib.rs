@@ -3,11 +3,13 @@
 
 mod calls;
 mod check;
+mod companion;
 mod costs;
 mod error;
 mod fault;
 mod fork;
 mod huge;
+mod intermediate;
 mod kernel;
 mod migrate;
 mod pages;
@@ -16,19 +18,24 @@ mod reclaim;
 mod shootdown;
 mod spec;
 mod table;
+mod translations;
 mod truth;
 mod vma;
 
+pub use companion::{Companion, CompanionFactory};
 pub use costs::CostTable;
 pub use error::OsError;
 pub use fault::FaultKind;
-pub use kernel::{Kernel, KernelCounters, OsCycles, TableFactory};
+pub use intermediate::{IntermediateMap, IntermediateMapFactory};
+pub use kernel::{Kernel, KernelCounters, OsCycles};
 pub use migrate::Migration;
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
 pub use table::{
-    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock,
+    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory,
+    TableLock,
 };
+pub use translations::{Translations, TranslationsFactory};
 pub use truth::{PageMap, Truth};
 pub use vma::{HugeAdvice, Vma, VmaList};

@@ -1,6 +1,6 @@
 //! The software half of a page table: the socket that the kernel calls.
 
-use ambulator_base::{CounterSink, Page, PageSize, Pfn, Protection, VirtAddr};
+use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
 /// Architectural bits of an x86-64 page-table entry, as the kernel states them.
@@ -16,8 +16,8 @@ pub struct PteFlags {
     pub accessed: bool,
     /// Dirty bit.
     pub dirty: bool,
-    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too (RMM Sec. 4.3). The
-    /// kernel leaves it clear; who keeps ranges sets it.
+    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The kernel leaves it clear; a companion that
+    /// keeps ranges sets it.
     pub ranged: bool,
 }
 
@@ -216,15 +216,7 @@ pub trait PageTable: Send {
     /// What the bytes say about `va`: the software walk.
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry>;
 
-    /// Moves a mapped page to another frame, keeping its flags (migration). False if it is not mapped.
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        let Some(entry) = self.unmap(page, os) else {
-            return false;
-        };
-        self.map(Mapping { frame, ..entry }, os).is_ok()
-    }
-
-    /// The kernel announces a VMA before its pages (ASAP reserves contiguous leaf tables; LVM learns the key space).
+    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how its keys will lie.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
     /// The kernel announces that a VMA has gone; its pages are unmapped already.
@@ -240,13 +232,7 @@ pub trait PageTable: Send {
     /// The words that the hardware half's registers hold for this process, in the design's own order.
     fn registers(&self) -> Vec<u64>;
 
-    /// The words that the registers of the structure beside the L2 TLB hold for this process, where the table keeps one up (the
-    /// register of a range table).
-    fn lookaside_registers(&self) -> Vec<u64> {
-        Vec::new()
-    }
-
-    /// Changes whenever [`PageTable::registers`] or [`PageTable::lookaside_registers`] do, so that cores running the process reload them.
+    /// Changes whenever [`PageTable::registers`] do, so that cores running the process reload them.
     fn registers_generation(&self) -> u64 {
         0
     }
@@ -272,4 +258,18 @@ pub trait PageTable: Send {
 
     /// Hands what can be read from the table's bytes as they are now to `sink`: asked once, when a run ends.
     fn inspect(&self, _memory: &PhysicalMemory, _prefix: &str, _sink: &mut dyn CounterSink) {}
+}
+
+/// Makes the page tables of new processes.
+pub trait TableFactory: Send {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// [`MapError::NoMemory`] when its first frames cannot be had.
+    fn new_table(
+        &mut self,
+        process: ProcessId,
+        asid: Asid,
+        os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn PageTable>, MapError>;
 }

@@ -47,7 +47,7 @@ impl Machine {
         };
         let memory = PhysicalMemory::new(guest_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;
         let DesignParts {
-            tables,
+            translations,
             placement,
             mut new_walker,
             mut new_lookaside,
@@ -55,7 +55,7 @@ impl Machine {
             mut new_front_side,
             ..
         } = parts;
-        let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, tables, placement);
+        let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, kernel_frames, translations, placement);
         let spread = spec.run.spread_threads;
         let each = if spread { (spec.machine.cores as usize / programs.len().max(1)).max(1) } else { 1 };
         let core_count = programs.len() * each;
@@ -77,7 +77,7 @@ impl Machine {
                 spec.costs.clone(),
                 memory,
                 frames,
-                hypervisor_parts.tables,
+                hypervisor_parts.translations,
                 hypervisor_parts.placement,
             );
             hypervisor_kernel.cores = core_count as u32;

@@ -173,8 +173,9 @@ impl Machine {
         if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
             let registers = TableRegisters(self.kernel.registers(core.process));
-            let beside = TableRegisters(self.kernel.lookaside_registers(core.process));
-            core.mmu.load_registers(self.kernel.asid(core.process), &registers, &beside);
+            let beside = TableRegisters(self.kernel.companion_registers(core.process));
+            let before = TableRegisters(self.kernel.intermediate_registers(core.process));
+            core.mmu.load_registers(self.kernel.asid(core.process), &registers, &beside, &before);
         }
         if let Some(hypervisor) = &self.hypervisor {
             let generation = hypervisor.kernel.registers_generation(hypervisor.machine);

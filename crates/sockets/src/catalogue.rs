@@ -7,7 +7,7 @@ use crate::{
 };
 use ambulator_base::Invalid;
 use ambulator_mmu::{Lookaside, LookasidePair, PwcSpec};
-use ambulator_os::BuddyPlacement;
+use ambulator_os::{BuddyPlacement, CompanionFactory, TranslationsFactory};
 use serde_json::Map;
 use std::fmt;
 
@@ -274,11 +274,15 @@ impl Catalogue {
         let page_table = of_table.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
         built.push((table.name, of_table));
 
+        let has_registers = |name: &str| built.iter().any(|(own, parts)| *own == name && parts.companion.is_some());
+        let with_registers = [has_registers(&spec.lookaside), has_registers(&spec.second_lookaside)];
         let first = take(&mut built, Socket::Lookaside, &spec.lookaside, |parts| &mut parts.lookaside);
         let second = take(&mut built, Socket::Lookaside, &spec.second_lookaside, |parts| &mut parts.lookaside);
         let new_lookaside = match (first, second) {
             (Some(mut first), Some(mut second)) => {
-                let pair = move |core| Box::new(LookasidePair::new(first(core), second(core))) as Box<dyn Lookaside>;
+                let pair = move |core| {
+                    Box::new(LookasidePair::new(first(core), second(core), with_registers)) as Box<dyn Lookaside>
+                };
                 Some(Box::new(pair) as NewLookaside)
             }
             (first, second) => first.or(second),
@@ -286,16 +290,18 @@ impl Catalogue {
         let new_speculator = take(&mut built, Socket::Speculation, &spec.speculation, |parts| &mut parts.speculator);
         let placement = take(&mut built, Socket::Placement, &spec.placement, |parts| &mut parts.placement);
         let new_front_side = take(&mut built, Socket::FrontSide, &spec.front_side, |parts| &mut parts.front_side);
-        let mut tables = page_table.factory;
-        // The second lookaside's pages are those that the first leaves to the page table.
-        for name in [&spec.second_lookaside, &spec.lookaside, &spec.front_side] {
+        // The first lookaside's companion comes first: it may claim a page, of which the others then do not hear.
+        let mut companions: Vec<Box<dyn CompanionFactory>> = Vec::new();
+        for name in [&spec.lookaside, &spec.second_lookaside] {
             let parts = built.iter_mut().find(|(own, _)| own == name);
-            if let Some(wrap) = parts.and_then(|(_, parts)| parts.wrap.take()) {
-                tables = wrap(tables);
-            }
+            companions.extend(parts.and_then(|(_, parts)| parts.companion.take()));
         }
+        // Then those of designs in other sockets.
+        companions.extend(built.iter_mut().filter_map(|(_, parts)| parts.companion.take()));
+        let intermediate = built.iter_mut().find_map(|(_, parts)| parts.intermediate.take());
+        let translations = TranslationsFactory { tables: page_table.factory, companions, intermediate };
         let parts = DesignParts {
-            tables,
+            translations,
             placement: placement.unwrap_or_else(|| Box::new(BuddyPlacement)),
             new_walker: page_table.new_walker,
             new_lookaside,

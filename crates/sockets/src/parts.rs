@@ -4,7 +4,10 @@ use crate::DesignSpec;
 use ambulator_base::{Asid, ProcessId};
 use ambulator_memory::BuddyAllocator;
 use ambulator_mmu::{FrontSide, Lookaside, PwcSpec, Speculator, Walker};
-use ambulator_os::{MapError, PageTable, Placement, TableContext, TableFactory};
+use ambulator_os::{
+    CompanionFactory, IntermediateMapFactory, MapError, PageTable, Placement, TableContext, TableFactory,
+    TranslationsFactory,
+};
 use ambulator_structures::tree::Layout;
 
 /// Makes a core's walker; its argument is the core's number.
@@ -89,9 +92,6 @@ where
     }
 }
 
-/// Wraps the operating-system half of a structure around a page table's.
-pub type Wrap = Box<dyn FnOnce(Box<dyn TableFactory>) -> Box<dyn TableFactory>>;
-
 /// The parts of one design: those of its sockets that it was put into, and what comes with them.
 #[derive(Default)]
 pub struct Parts {
@@ -105,8 +105,10 @@ pub struct Parts {
     pub placement: Option<Box<dyn Placement>>,
     /// For the socket before the caches.
     pub front_side: Option<NewFrontSide>,
-    /// The operating system's half of what stands beside the page table.
-    pub wrap: Option<Wrap>,
+    /// The operating system's half of what stands by the page table.
+    pub companion: Option<Box<dyn CompanionFactory>>,
+    /// The operating system's half of the intermediate address space.
+    pub intermediate: Option<Box<dyn IntermediateMapFactory>>,
     /// Where the page table's nodes go.
     pub nodes: Option<NewNodes>,
     /// Memory that is taken at boot.
@@ -126,8 +128,8 @@ pub struct HypervisorParts {
 
 /// All designs of a machine together: one factory and one placement for the kernel, the others once for each core.
 pub struct DesignParts {
-    /// Makes the processes' page tables.
-    pub tables: Box<dyn TableFactory>,
+    /// Makes the processes' page tables, and what stands beside and in front of them.
+    pub translations: TranslationsFactory,
     /// Where the kernel places pages.
     pub placement: Box<dyn Placement>,
     /// Makes a core's walker.

@@ -76,13 +76,6 @@ impl Pte {
         PhysAddr(self.0 & Pte::FRAME).pfn()
     }
 
-    /// The same entry with another frame.
-    #[inline(always)]
-    #[must_use]
-    pub fn with_frame(self, frame: Pfn) -> Pte {
-        Pte(self.0 & !Pte::FRAME | (frame.start().0 & Pte::FRAME))
-    }
-
     /// The architectural flags of a leaf.
     #[inline(always)]
     pub fn flags(self) -> PteFlags {
@@ -141,8 +134,6 @@ mod tests {
             let pte = Pte(Pte::leaf(Pfn(frame), flags, large).0 | software);
             prop_assert!(pte.present());
             prop_assert_eq!((pte.frame(), pte.flags(), pte.large()), (Pfn(frame), flags, large));
-            prop_assert_eq!(pte.with_frame(Pfn(frame ^ 0x155)).frame(), Pfn(frame ^ 0x155));
-            prop_assert_eq!(pte.with_frame(Pfn(frame ^ 0x155)).flags(), flags);
             prop_assert_eq!(pte.missing_bits(false), if accessed { 0 } else { Pte::ACCESSED });
             let dirt = if writable && !dirty { Pte::DIRTY } else { 0 };
             prop_assert_eq!(pte.missing_bits(true) & Pte::DIRTY, dirt);

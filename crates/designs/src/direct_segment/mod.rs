@@ -5,11 +5,10 @@
 //! Choices. The kernel keeps ranges as RMM does and hands the largest to the hardware; a page of it is translated by two
 //! comparisons and an addition.
 
-use crate::rmm::RangedFactory;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
-use ambulator_structures::ranges::{Range, RangeRules};
+use ambulator_structures::ranges::{Range, RangeCompanionFactory, RangeRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +64,7 @@ pub fn descriptor() -> Descriptor {
         };
         let spec = spec.clone();
         Parts {
-            wrap: Some(Box::new(move |tables| Box::new(RangedFactory::for_segment(tables, &rules)))),
+            companion: Some(Box::new(RangeCompanionFactory::for_segment(&rules))),
             lookaside: Some(Box::new(move |_| Box::new(DirectSegment::new(&spec)))),
             ..Parts::default()
         }

@@ -4,7 +4,7 @@ use super::slot::{Cluster, Header};
 use super::store::{Backing, Context, CuckooTable};
 use super::walk_tables::{PMD, PUD, WalkTables};
 use super::{EcptSpec, SIZES, key_of};
-use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};
@@ -327,10 +327,6 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
 
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
         self.change(page, os, |pte| Pte::leaf(pte.frame(), flags, pte.large()))
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        self.change(page, os, |pte| pte.with_frame(frame))
     }
 
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {

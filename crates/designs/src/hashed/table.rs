@@ -1,7 +1,7 @@
 //! The OS half: what the kernel calls.
 
 use super::{EMPTY, HashedSpec, LINE_SLOTS, Lines, REMOVED, SIZES, SLOT_BYTES, Seen, search, tag};
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_structures::frames;
@@ -182,13 +182,6 @@ impl PageTable for HashedTable {
         let Some(at) = self.find_page(page, os.memory).map(|slot| slot.offset(8)) else { return false };
         let pte = Pte(os.memory.read(at));
         os.memory.write(at, Pte::leaf(pte.frame(), flags, pte.large()).0);
-        true
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        let Some(at) = self.find_page(page, os.memory).map(|slot| slot.offset(8)) else { return false };
-        let pte = Pte(os.memory.read(at));
-        os.memory.write(at, pte.with_frame(frame).0);
         true
     }
 

@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, Pfn, VirtAddr, lock};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
@@ -110,10 +110,6 @@ impl PageTable for IdealTable {
 
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         self.read().lookup(va, memory)
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        self.write().move_frame(page, frame, os)
     }
 
     fn registers(&self) -> Vec<u64> {

@@ -1,7 +1,7 @@
 //! The kernel's own range: one learned index for the upper half of all address spaces (LVM Sec. 5.2, kernel mappings).
 
 use super::{LvmSpec, LvmTable};
-use ambulator_base::{CounterSink, Page, Pfn, VirtAddr, lock};
+use ambulator_base::{CounterSink, Page, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -65,13 +65,6 @@ impl PageTable for ProcessTable {
         match self.upper(page) {
             None => self.own.set_flags(page, flags, os),
             Some(page) => self.kernel().set_flags(page, flags, os),
-        }
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        match self.upper(page) {
-            None => self.own.move_frame(page, frame, os),
-            Some(page) => self.kernel().move_frame(page, frame, os),
         }
     }
 

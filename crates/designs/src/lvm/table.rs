@@ -5,7 +5,7 @@ use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, si
 use super::store::Store;
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec};
-use ambulator_base::{CounterSink, Counters, Page, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_base::{CounterSink, Counters, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use ambulator_structures::pte::Pte;
@@ -288,13 +288,6 @@ impl PageTable for LvmTable {
         let Some((at, word)) = self.find_page(page, os.memory) else { return false };
         let (number, order) = page_number(page);
         os.memory.write(at, entry(Pte::leaf(pte_of(word).frame(), flags, order > 0), number, order));
-        true
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        let Some((at, word)) = self.find_page(page, os.memory) else { return false };
-        let (number, order) = page_number(page);
-        os.memory.write(at, entry(pte_of(word).with_frame(frame), number, order));
         true
     }
 

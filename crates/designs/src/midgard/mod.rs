@@ -3,7 +3,7 @@
 //! Source: Gupta et al., "Rebooting Virtual Memory with Midgard", ISCA 2021; compared with in LVM Sec. 7.5.2.
 //!
 //! - The Midgard address space, and where areas lie in it: `space.rs`.
-//! - OS half: [`MidgardTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table, which maps Midgard addresses.
+//! - OS half: [`AreaTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table, which maps Midgard addresses.
 //! - Hardware half: [`AreaLookaside`] in `front_side.rs` (the VLBs and their walker). The page walk behind the last-level cache is the MMU's
 //!   (`ambulator_mmu::Mmu::back_side`), with whatever walker the page table has.
 //!
@@ -23,10 +23,10 @@ mod tests;
 
 pub use front_side::{AreaLookaside, FrontSideCounters};
 pub use space::MidgardSpace;
-pub use table::MidgardTable;
+pub use table::AreaTable;
 
 use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_os::{IntermediateMap, IntermediateMapFactory, MapError, TableContext};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,33 +77,21 @@ impl Settings for MidgardSpec {
     }
 }
 
-/// Makes page tables behind a Midgard address space, which all of them share.
-pub struct MidgardFactory {
-    tables: Box<dyn TableFactory>,
+/// Makes tables of areas; the Midgard address space is one for all of them.
+#[derive(Default)]
+pub struct AreaTableFactory {
     space: Arc<Mutex<MidgardSpace>>,
 }
 
-impl MidgardFactory {
-    /// In front of the tables that `tables` makes.
-    pub fn new(tables: Box<dyn TableFactory>) -> MidgardFactory {
-        MidgardFactory { tables, space: Arc::default() }
-    }
-}
-
-impl TableFactory for MidgardFactory {
-    fn new_table(
+impl IntermediateMapFactory for AreaTableFactory {
+    fn new_map(
         &mut self,
-        process: ProcessId,
-        asid: Asid,
+        _process: ProcessId,
+        _asid: Asid,
         os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let mut table = self.tables.new_table(process, asid, os)?;
-        if os.frames.free_frames() == 0 {
-            table.destroy(os);
-            return Err(MapError::NoMemory { bytes: FRAME_BYTES });
-        }
-        match MidgardTable::new(table, Arc::clone(&self.space), os) {
-            Some(table) => Ok(Box::new(table)),
+    ) -> Result<Box<dyn IntermediateMap>, MapError> {
+        match AreaTable::new(Arc::clone(&self.space), os) {
+            Some(areas) => Ok(Box::new(areas)),
             None => Err(MapError::NoMemory { bytes: FRAME_BYTES }),
         }
     }
@@ -123,7 +111,7 @@ pub fn descriptor() -> Descriptor {
     .build(|spec, _| {
         let spec = spec.clone();
         Parts {
-            wrap: Some(Box::new(|tables| Box::new(MidgardFactory::new(tables)))),
+            intermediate: Some(Box::new(AreaTableFactory::default())),
             front_side: Some(Box::new(move |_| (Box::new(AreaLookaside::new(&spec)), spec.mlb_entries))),
             ..Parts::default()
         }

@@ -3,14 +3,14 @@ use crate::{DesignSpec, FrontSideKind, TableKind, build};
 use ambulator_base::{Counters, Cycle, Page, PageSize, Pfn, PhysAddr, Random, VirtAddr};
 use ambulator_conformance::{TestBed, TestPort};
 use ambulator_mmu::{FrontSide, INTERMEDIATE, Invalidation, TableRegisters};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_os::{Mapping, PteFlags, Translations};
 use std::collections::BTreeMap;
 
-fn table(kind: TableKind, bed: &mut TestBed) -> Box<dyn PageTable> {
+fn table(kind: TableKind, bed: &mut TestBed) -> Translations {
     let mut spec = DesignSpec::default();
     spec.page_table.kind = kind;
     spec.front_side.kind = FrontSideKind::Midgard;
-    build(&spec).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+    build(&spec).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
 }
 
 fn page(number: u64, size: PageSize) -> Page {
@@ -61,7 +61,7 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
             let va = VirtAddr(at << 12 | 0x123);
             assert_eq!(table.lookup(va, &bed.memory), pages.get(&at).copied(), "{va}");
             // Hardware names what is in an area, and nothing else; as the bytes say.
-            let registers = TableRegisters(table.lookaside_registers());
+            let registers = TableRegisters(table.intermediate_registers());
             front.load_registers(Asid(1), &registers);
             let located = front.locate(&registers, va, &bed.memory);
             let mut port = TestPort::new(&mut bed.memory, 100);
@@ -95,21 +95,21 @@ fn areas_grow_in_place_and_split() {
     let mut bed = TestBed::new(1 << 30).unwrap();
     let mut table = table(TableKind::Radix, &mut bed);
     let front = AreaLookaside::new(&MidgardSpec::default());
-    let at = |table: &dyn PageTable, bed: &TestBed, number: u64| {
-        front.locate(&TableRegisters(table.lookaside_registers()), VirtAddr(number << 12), &bed.memory)
+    let at = |table: &Translations, bed: &TestBed, number: u64| {
+        front.locate(&TableRegisters(table.intermediate_registers()), VirtAddr(number << 12), &bed.memory)
     };
     table.vma_added(VirtAddr(100 << 12), 10 << 12, &mut bed.os());
-    let first = at(&*table, &bed, 100).unwrap();
+    let first = at(&table, &bed, 100).unwrap();
     for step in 0..50 {
         table.vma_added(VirtAddr((110 + 10 * step) << 12), 10 << 12, &mut bed.os());
     }
-    assert_eq!(at(&*table, &bed, 609), Some(PhysAddr(first.0 + (509 << 12))));
+    assert_eq!(at(&table, &bed, 609), Some(PhysAddr(first.0 + (509 << 12))));
     table.vma_removed(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
-    assert_eq!(at(&*table, &bed, 205), None);
-    assert_eq!(at(&*table, &bed, 210), Some(PhysAddr(first.0 + (110 << 12))));
+    assert_eq!(at(&table, &bed, 205), None);
+    assert_eq!(at(&table, &bed, 210), Some(PhysAddr(first.0 + (110 << 12))));
     // What comes into the hole has a name of its own: the old one may still be in caches.
     table.vma_added(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
-    assert_ne!(at(&*table, &bed, 205), Some(PhysAddr(first.0 + (105 << 12))));
+    assert_ne!(at(&table, &bed, 205), Some(PhysAddr(first.0 + (105 << 12))));
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //!
 //! - A node of the range table in bytes: `node.rs` (Sec. 4.2, Fig. 4).
 //! - The range table, a B-tree of them: `range_table.rs` (Sec. 4.2).
-//! - OS half: [`RangedTable`] in `table.rs` keeps ranges beside any page table (Sec. 5.1).
+//! - OS half: [`ambulator_structures::ranges::RangeCompanion`] keeps ranges by any page table (Sec. 5.1), in the range table, a
+//!   B-tree (Sec. 4.2, Fig. 4).
 //! - OS half: [`EagerPlacement`] in `eager.rs` (Sec. 5.2, Fig. 5).
 //! - The sensitivity to the number of entries in one pass: `curve.rs` (Fig. 7).
 //! - Hardware half: [`RangeTlb`] in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
@@ -21,19 +22,15 @@
 mod curve;
 mod eager;
 mod range_tlb;
-mod table;
 #[cfg(test)]
 mod tests;
 
 pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
-pub use table::{RangeTableCounters, RangedTable, RangesNow};
-
-use ambulator_base::{Asid, Invalid, ProcessId};
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_base::Invalid;
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
-use ambulator_structures::ranges::RangeRules;
+use ambulator_structures::ranges::{RangeCompanionFactory, RangeRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,45 +116,6 @@ impl Settings for RmmSpec {
     }
 }
 
-/// Makes page tables with ranges beside them.
-pub struct RangedFactory {
-    tables: Box<dyn TableFactory>,
-    rules: RangeRules,
-    in_registers: bool,
-}
-
-impl RangedFactory {
-    /// Ranges beside the tables that `tables` makes. `spec` has been validated.
-    pub fn new(tables: Box<dyn TableFactory>, rules: &RangeRules) -> RangedFactory {
-        RangedFactory { tables, rules: rules.clone(), in_registers: false }
-    }
-
-    /// The same for a direct segment: the largest range is in registers.
-    pub fn for_segment(tables: Box<dyn TableFactory>, rules: &RangeRules) -> RangedFactory {
-        RangedFactory { in_registers: true, ..RangedFactory::new(tables, rules) }
-    }
-}
-
-impl TableFactory for RangedFactory {
-    fn new_table(
-        &mut self,
-        process: ProcessId,
-        asid: Asid,
-        os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        let mut table = self.tables.new_table(process, asid, os)?;
-        // The root is one frame: it is taken first, so that the table can go back if there is none.
-        if os.frames.free_frames() == 0 {
-            table.destroy(os);
-            return Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES });
-        }
-        match RangedTable::new(table, &self.rules, self.in_registers, os) {
-            Some(table) => Ok(Box::new(table)),
-            None => Err(MapError::NoMemory { bytes: ambulator_base::FRAME_BYTES }),
-        }
-    }
-}
-
 /// The design.
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
@@ -181,7 +139,7 @@ pub fn descriptor() -> Descriptor {
         };
         let (hardware, key_bits) = (spec.clone(), site.va_bits - 12);
         Parts {
-            wrap: Some(Box::new(move |tables| Box::new(RangedFactory::new(tables, &rules)))),
+            companion: Some(Box::new(RangeCompanionFactory::new(&rules))),
             lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits)))),
             placement: Some(Box::new(EagerPlacement::new(spec))),
             ..Parts::default()

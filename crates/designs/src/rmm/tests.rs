@@ -5,7 +5,7 @@ use crate::{DesignSpec, LookasideKind, TableKind, build};
 use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
-use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags};
+use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags, Translations};
 use ambulator_structures::ranges::Node;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ fn design(kind: TableKind) -> DesignSpec {
     spec
 }
 
-fn new_table(kind: TableKind, bed: &mut TestBed) -> Box<dyn PageTable> {
-    build(&design(kind)).tables.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+fn new_table(kind: TableKind, bed: &mut TestBed) -> Translations {
+    build(&design(kind)).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
 }
 
 /// One page of the plain model: frame, writable, pages of its size.
@@ -53,7 +53,7 @@ fn page(number: u64, pages: u64) -> Page {
 }
 
 /// What the root register says is a tree of exactly these ranges.
-fn ranges_of(table: &dyn PageTable, bed: &TestBed) -> Vec<(u64, u64, u64, bool)> {
+fn ranges_of(table: &Translations, bed: &TestBed) -> Vec<(u64, u64, u64, bool)> {
     fn gather(at: ambulator_base::PhysAddr, bed: &TestBed, all: &mut Vec<(u64, u64, u64, bool)>) {
         let node = Node::read(at, 36, &bed.memory);
         for (i, range) in node.ranges.iter().enumerate() {
@@ -67,7 +67,7 @@ fn ranges_of(table: &dyn PageTable, bed: &TestBed) -> Vec<(u64, u64, u64, bool)>
         }
     }
     let mut all = Vec::new();
-    gather(ambulator_base::PhysAddr(table.lookaside_registers()[0] & !1), bed, &mut all);
+    gather(ambulator_base::PhysAddr(table.companion_registers()[0] & !1), bed, &mut all);
     all
 }
 
@@ -135,9 +135,9 @@ proptest! {
             for page in gone {
                 tlb.invalidate(Invalidation::Page { asid: Asid(1), page });
             }
-            prop_assert_eq!(ranges_of(table.as_ref(), &bed), runs(&plain, 8));
+            prop_assert_eq!(ranges_of(&table, &bed), runs(&plain, 8));
             // The hardware: a range that it returns agrees with the page table at every page, and only pages of ranges have the bit.
-            tlb.load_registers(Asid(1), &TableRegisters(table.lookaside_registers()));
+            tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
             now += 1000;
             for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {
                 for number in [number, number + pages - 1] {
@@ -160,7 +160,7 @@ proptest! {
         for (number, (_, _, pages)) in plain.clone() {
             table.unmap(page(number, pages), &mut bed.os()).unwrap();
         }
-        prop_assert_eq!(ranges_of(table.as_ref(), &bed), vec![]);
+        prop_assert_eq!(ranges_of(&table, &bed), vec![]);
     }
 }
 
@@ -174,7 +174,7 @@ fn the_mru_pointer_spares_the_search() {
     }
     let run = |mru_pointer: bool, bed: &mut TestBed| {
         let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() });
-        tlb.load_registers(Asid(1), &TableRegisters(table.lookaside_registers()));
+        tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
         let mut port = TestPort::new(&mut bed.memory, 10);
         let ranged = ambulator_mmu::Translation {
             ranged: true,

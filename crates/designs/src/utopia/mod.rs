@@ -6,7 +6,7 @@
 //! - Sec. 5.2, 8.4, sets and tags of pages by four hash functions: `hash.rs`.
 //! - Sec. 5.2, rows of tag arrays (TAR) and counters of set filters (SF) as bytes: `rows.rs`.
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
-//! - OS half: [`UtopiaTable`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
+//! - OS half: [`TagArrays`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
 //!   moves pages in and out (`ambulator_os`, `migrate.rs`).
 //! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; what pages that migrated in are worth: `reuse.rs` (Fig. 20).
 //!
@@ -40,12 +40,13 @@ pub use placement::{UtopiaPlacement, UtopiaPlacementCounters, UtopiaUse};
 pub use reuse::{UtopiaReuse, WayUses};
 pub use rows::{Filter, Row};
 pub use segments::{Segments, Shape};
-pub use table::UtopiaTable;
+pub use table::TagArrays;
 pub use walker::{RestSegWalker, UtopiaWalkerCounters};
 
-use ambulator_base::{Asid, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
+use ambulator_base::{Asid, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
-use ambulator_os::{MapError, PageTable, TableContext, TableFactory};
+use ambulator_memory::BuddyAllocator;
+use ambulator_os::{Companion, CompanionFactory, MapError, TableContext};
 use ambulator_sockets::{Descriptor, Parts, Settings, Site, Socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -272,37 +273,33 @@ impl Settings for UtopiaSpec {
     }
 }
 
-/// Makes page tables with RestSegs beside them.
-pub struct UtopiaFactory {
-    tables: Box<dyn TableFactory>,
+/// Makes tag arrays and set filters beside page tables.
+pub struct TagArraysFactory {
     segments: Arc<Mutex<Segments>>,
 }
 
-impl UtopiaFactory {
-    /// Beside the tables that `tables` makes.
-    pub fn new(tables: Box<dyn TableFactory>, segments: Arc<Mutex<Segments>>) -> UtopiaFactory {
-        UtopiaFactory { tables, segments }
+impl TagArraysFactory {
+    /// Of these RestSegs.
+    pub fn new(segments: Arc<Mutex<Segments>>) -> TagArraysFactory {
+        TagArraysFactory { segments }
     }
 }
 
-impl TableFactory for UtopiaFactory {
-    fn new_table(
+impl CompanionFactory for TagArraysFactory {
+    /// Machines reserve at boot; whoever has a kernel alone does with its first process.
+    fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
+        lock(&self.segments).reserve(frames)
+    }
+
+    fn new_companion(
         &mut self,
         process: ProcessId,
-        asid: Asid,
+        _asid: Asid,
         os: &mut TableContext<'_>,
-    ) -> Result<Box<dyn PageTable>, MapError> {
-        // Machines reserve at boot; whoever has a kernel alone does with its first process.
-        if !lock(&self.segments).reserve(os.frames) {
-            return Err(MapError::NoMemory { bytes: FRAME_BYTES });
-        }
-        let inner = self.tables.new_table(process, asid, os)?;
-        match UtopiaTable::new(inner, Arc::clone(&self.segments), process, os) {
-            Ok(table) => Ok(Box::new(table)),
-            Err((mut inner, bytes)) => {
-                inner.destroy(os);
-                Err(MapError::NoMemory { bytes })
-            }
+    ) -> Result<Box<dyn Companion>, MapError> {
+        match TagArrays::new(Arc::clone(&self.segments), process, os) {
+            Ok(arrays) => Ok(Box::new(arrays)),
+            Err(bytes) => Err(MapError::NoMemory { bytes }),
         }
     }
 }
@@ -330,7 +327,7 @@ pub fn descriptor() -> Descriptor {
         let (hardware, va_bits) = (spec.clone(), site.va_bits);
         Parts {
             boot: Some(Box::new(move |frames| lock(&reserved).reserve(frames))),
-            wrap: Some(Box::new(move |tables| Box::new(UtopiaFactory::new(tables, beside)))),
+            companion: Some(Box::new(TagArraysFactory::new(beside))),
             lookaside: Some(Box::new(move |_| Box::new(RestSegWalker::new(&hardware, va_bits, uses.clone())))),
             placement: Some(Box::new(UtopiaPlacement::new(spec, segments))),
             ..Parts::default()

@@ -58,6 +58,11 @@ fn owner_of(word: u64) -> Option<(ProcessId, u64)> {
     (word >> 63 != 0).then_some((ProcessId((word >> 45 & 0x3_ffff) as u32), word & ((1 << 45) - 1)))
 }
 
+/// Frames of a global tag array: a word for each way.
+fn tag_frames(ways: u64) -> u64 {
+    (ways * 8).div_ceil(FRAME_BYTES)
+}
+
 /// A RestSeg.
 pub struct Segment {
     /// How it is configured.
@@ -116,15 +121,22 @@ impl Segments {
         self.uses.clone()
     }
 
-    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False if it is not there.
+    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False, and nothing taken, if it is not there.
     pub fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
         if !self.list.is_empty() {
             return true;
         }
         for shape in self.shapes.clone() {
             let ways = shape.sets * u64::from(shape.ways);
-            let Some(base) = frames.allocate_run(shape.frames(), shape.page.order()) else { return false };
-            let Some(tags) = frames.allocate_run((ways * 8).div_ceil(FRAME_BYTES), 0) else { return false };
+            let base = frames.allocate_run(shape.frames(), shape.page.order());
+            let tags = base.and_then(|_| frames.allocate_run(tag_frames(ways), 0));
+            let (Some(base), Some(tags)) = (base, tags) else {
+                if let Some(base) = base {
+                    frames.free_range(base, shape.frames());
+                }
+                self.give_up(frames);
+                return false;
+            };
             self.list.push(Segment {
                 shape,
                 base,
@@ -135,6 +147,14 @@ impl Segments {
             });
         }
         true
+    }
+
+    fn give_up(&mut self, frames: &mut BuddyAllocator) {
+        for segment in self.list.drain(..) {
+            let shape = segment.shape;
+            frames.free_range(segment.base, shape.frames());
+            frames.free_range(segment.tags.pfn(), tag_frames(shape.sets * u64::from(shape.ways)));
+        }
     }
 
     /// The RestSeg, set and way of a frame, and the frame's place within the way.

@@ -1,10 +1,10 @@
-//! The OS half: a process's tag arrays and set filters beside any page table, which has the FlexSeg's pages (Utopia Sec. 5.2, 5.3).
+//! The OS half: a process's tag arrays and set filters. The page table beside them, any, has the FlexSeg's pages (Utopia Sec. 5.2, 5.3).
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
-use ambulator_base::{CounterSink, FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PhysAddr, ProcessId, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
+use ambulator_os::{Companion, Footprint, Mapping, PteFlags, TableContext};
 use ambulator_structures::frames;
 use std::sync::{Arc, Mutex};
 
@@ -26,9 +26,8 @@ struct Place {
     tag: u64,
 }
 
-/// A process's table.
-pub struct UtopiaTable {
-    inner: Box<dyn PageTable>,
+/// A process's pages in RestSegs.
+pub struct TagArrays {
     shared: Arc<Mutex<Segments>>,
     process: ProcessId,
     own: Vec<Own>,
@@ -39,14 +38,12 @@ pub struct UtopiaTable {
     entries: u64,
 }
 
-impl UtopiaTable {
-    /// Arrays for `process` beside `inner`, an empty table. `None` when there is no memory for them.
-    pub fn new(
-        inner: Box<dyn PageTable>,
-        shared: Arc<Mutex<Segments>>,
-        process: ProcessId,
-        os: &mut TableContext<'_>,
-    ) -> Result<UtopiaTable, (Box<dyn PageTable>, u64)> {
+impl TagArrays {
+    /// Arrays for `process`.
+    ///
+    /// # Errors
+    /// The bytes that were not there; none are kept.
+    pub fn new(shared: Arc<Mutex<Segments>>, process: ProcessId, os: &mut TableContext<'_>) -> Result<TagArrays, u64> {
         let mut arrays = Footprint::default();
         let mut own: Vec<Own> = Vec::new();
         let mut failed = None;
@@ -66,18 +63,17 @@ impl UtopiaTable {
             let at = |at: Option<ambulator_base::Pfn>| at.map_or(PhysAddr(0), ambulator_base::Pfn::start);
             own.push(Own { shape, base, arrays: Arrays { tar: at(tar_at), sf: at(sf_at) } });
         }
-        let mut table =
-            UtopiaTable { inner, shared, process, own, changes: 0, recent: [(0, 0); RECENT], arrays, entries: 0 };
+        let mut table = TagArrays { shared, process, own, changes: 0, recent: [(0, 0); RECENT], arrays, entries: 0 };
         if let Some(bytes) = failed {
-            table.release(os);
-            return Err((table.inner, bytes));
+            table.free_arrays(os);
+            return Err(bytes);
         }
         let all = table.own.iter().map(|own| own.arrays).collect();
         lock(&table.shared).arrays.insert(process, all);
         Ok(table)
     }
 
-    fn release(&mut self, os: &mut TableContext<'_>) {
+    fn free_arrays(&mut self, os: &mut TableContext<'_>) {
         for own in std::mem::take(&mut self.own) {
             let (tar, sf) = own.shape.array_bytes();
             for (at, bytes) in [(own.arrays.tar, tar), (own.arrays.sf, sf)] {
@@ -142,106 +138,56 @@ impl UtopiaTable {
     }
 }
 
-impl PageTable for UtopiaTable {
-    fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
-        // What is in no other place of the page's range is seen by the table that holds it.
-        let Some(place) = self.home(&mapping) else { return self.inner.map(mapping, os) };
-        if self.lookup(mapping.page.start, os.memory).is_some() {
-            return Err(MapError::Occupied);
-        }
-        self.write(&place, metadata(mapping.flags), 1, os);
-        self.entries += 1;
-        Ok(())
+impl Companion for TagArrays {
+    fn claims(&self, mapping: &Mapping) -> bool {
+        self.home(mapping).is_some()
     }
 
-    fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
-        if let Some((place, metadata)) = self.find(page.start, os.memory) {
-            let mapping = self.mapping(page.start, &place, metadata);
-            if mapping.page != page {
-                return None;
-            }
+    fn hold(&mut self, mapping: &Mapping, os: &mut TableContext<'_>) {
+        if let Some(place) = self.home(mapping) {
+            self.write(&place, metadata(mapping.flags), 1, os);
+            self.entries += 1;
+        }
+    }
+
+    fn held(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Mapping> {
+        self.find(va, memory).map(|(place, metadata)| self.mapping(va, &place, metadata))
+    }
+
+    fn release(&mut self, page: Page, os: &mut TableContext<'_>) {
+        if let Some((place, _)) = self.find(page.start, os.memory) {
             self.write(&place, 0, -1, os);
             self.entries -= 1;
-            return Some(mapping);
-        }
-        self.inner.unmap(page, os)
-    }
-
-    fn set_flags(&mut self, page: Page, new: PteFlags, os: &mut TableContext<'_>) -> bool {
-        if let Some((place, old)) = self.find(page.start, os.memory) {
-            if self.mapping(page.start, &place, old).page != page {
-                return false;
-            }
-            self.write(&place, metadata(new), 0, os);
-            return true;
-        }
-        self.inner.set_flags(page, new, os)
-    }
-
-    fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
-        match self.find(va, memory) {
-            Some((place, metadata)) => Some(self.mapping(va, &place, metadata)),
-            None => self.inner.lookup(va, memory),
         }
     }
 
-    fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.inner.vma_added(start, len, os);
+    fn set_held_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) {
+        if let Some((place, _)) = self.find(page.start, os.memory) {
+            self.write(&place, metadata(flags), 0, os);
+        }
     }
 
-    fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.inner.vma_removed(start, len, os);
-    }
-
-    fn lock_of(&self, page: Page) -> TableLock {
-        self.inner.lock_of(page)
-    }
-
+    /// How often lines changed, those that did last, and for each RestSeg its base, tag array and set filter. Both are bases that a context
+    /// switch loads (Sec. 6.2), which costs what any switch does.
     fn registers(&self) -> Vec<u64> {
-        self.inner.registers()
-    }
-
-    /// How often lines changed, those that did last, and for each RestSeg its base, tag array and set filter; then the registers of what the table
-    /// below has beside the L2 TLB.
-    fn lookaside_registers(&self) -> Vec<u64> {
         let mut words = vec![self.changes];
         words.extend(self.recent.iter().flat_map(|(tar, sf)| [*tar, *sf]));
         words.push(self.own.len() as u64);
         words.extend(self.own.iter().flat_map(|own| [own.base.0, own.arrays.tar.0, own.arrays.sf.0]));
-        words.extend(self.inner.lookaside_registers());
         words
     }
 
     fn registers_generation(&self) -> u64 {
-        self.inner.registers_generation() + self.changes
-    }
-
-    /// Both are bases for the tag array and the set filter of each RestSeg (Sec. 6.2).
-    fn switch_cycles(&self) -> u64 {
-        self.inner.switch_cycles()
+        self.changes
     }
 
     fn footprint(&self) -> Footprint {
-        let both = self.inner.footprint().beside(self.arrays);
-        Footprint { entries: both.entries + self.entries, ..both }
+        Footprint { entries: self.entries, ..self.arrays }
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
         lock(&self.shared).arrays.remove(&self.process);
-        self.release(os);
+        self.free_arrays(os);
         self.changes += 1;
-        self.inner.destroy(os);
-    }
-
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        self.inner.prefetch_host(va, memory);
-    }
-
-    fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
-        self.inner.report(prefix, sink);
-    }
-
-    fn inspect(&self, memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
-        self.inner.inspect(memory, prefix, sink);
     }
 }

@@ -2,12 +2,15 @@ use super::rows::VALID;
 use super::*;
 use crate::radix::{RadixFactory, RadixSpec};
 use ambulator_base::{
-    AccessKind, Advice, Counters, Cycle, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr, VmEvent,
+    AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr,
+    VmEvent,
 };
 use ambulator_conformance::{TestBed, TestPort};
-use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
+use ambulator_memory::{BuddySpec, PhysicalMemory};
 use ambulator_mmu::{FinishedWalk, Lookaside, TableRegisters, Translation};
-use ambulator_os::{CostTable, Kernel, KernelSpec, Mapping, OsError, PageSizePolicy, PteFlags};
+use ambulator_os::{
+    CostTable, Kernel, KernelSpec, Mapping, OsError, PageSizePolicy, PteFlags, Translations, TranslationsFactory,
+};
 use std::collections::BTreeMap;
 
 const MEMORY: u64 = 128 << 20;
@@ -23,6 +26,13 @@ fn small() -> UtopiaSpec {
     UtopiaSpec { segments, ..UtopiaSpec::default() }
 }
 
+/// Radix tables with tag arrays beside them.
+fn radix_beside(segments: &Arc<Mutex<Segments>>) -> TranslationsFactory {
+    let companions: Vec<Box<dyn CompanionFactory>> = vec![Box::new(TagArraysFactory::new(Arc::clone(segments)))];
+    let tables = Box::new(RadixFactory::new(&RadixSpec::default()));
+    TranslationsFactory { companions, ..TranslationsFactory::plain(tables) }
+}
+
 struct Rig {
     kernel: Kernel,
     segments: Arc<Mutex<Segments>>,
@@ -33,14 +43,13 @@ impl Rig {
     fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
         assert_eq!(spec.validate("u"), vec![]);
         let segments = Arc::new(Mutex::new(Segments::new(spec)));
-        let tables = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(&segments));
+        let translations = radix_beside(&segments);
         let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
         assert!(segments.lock().unwrap().reserve(&mut frames));
         let kernel_spec = KernelSpec { page_size_policy: policy, swap_bytes: swap, ..KernelSpec::default() };
         let memory = PhysicalMemory::new(MEMORY).unwrap();
-        let kernel =
-            Kernel::new(&kernel_spec, CostTable::default(), memory, frames, Box::new(tables), Box::new(placement));
+        let kernel = Kernel::new(&kernel_spec, CostTable::default(), memory, frames, translations, Box::new(placement));
         Rig { kernel, segments, random: Random::new(seed) }
     }
 
@@ -199,12 +208,12 @@ fn a_page_is_in_one_segment_whatever_happens() {
     }
 }
 
-fn registers(table: &dyn PageTable) -> TableRegisters {
-    TableRegisters(table.lookaside_registers())
+fn registers(table: &Translations) -> TableRegisters {
+    TableRegisters(table.companion_registers())
 }
 
 /// A table with one page in a RestSeg at `page`, and the walker that sees it.
-fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Box<dyn PageTable>, RestSegWalker, Mapping) {
+fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Translations, RestSegWalker, Mapping) {
     one_page_in(spec, page, &Arc::new(Mutex::new(Segments::new(spec))))
 }
 
@@ -213,17 +222,16 @@ fn one_page_in(
     spec: &UtopiaSpec,
     page: u64,
     segments: &Arc<Mutex<Segments>>,
-) -> (TestBed, Box<dyn PageTable>, RestSegWalker, Mapping) {
+) -> (TestBed, Translations, RestSegWalker, Mapping) {
     let mut bed = TestBed::new(MEMORY).unwrap();
-    let mut factory = UtopiaFactory::new(Box::new(RadixFactory::new(&RadixSpec::default())), Arc::clone(segments));
-    let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+    let mut table = radix_beside(segments).new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
     let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
     let frame = segments.lock().unwrap().take(ProcessId(0), page, true, &mut bed.memory).unwrap();
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
     let mapping = Mapping { page, frame, flags };
     table.map(mapping, &mut bed.os()).unwrap();
     let mut walker = RestSegWalker::new(spec, segments.lock().unwrap().uses(), None);
-    walker.load_registers(Asid(1), &registers(&*table));
+    walker.load_registers(Asid(1), &registers(&table));
     (bed, table, walker, mapping)
 }
 
@@ -290,19 +298,19 @@ fn lines_that_the_kernel_changes_leave_the_caches() {
     };
     assert!(found(&mut walker, &mut bed, 0).unwrap().writable);
     table.set_flags(mapping.page, PteFlags { writable: false, ..mapping.flags }, &mut bed.os());
-    walker.load_registers(Asid(1), &registers(&*table));
+    walker.load_registers(Asid(1), &registers(&table));
     assert!(!found(&mut walker, &mut bed, 1000).unwrap().writable);
     // Another process runs meanwhile; the page goes; then many change at once.
     walker.load_registers(Asid(2), &TableRegisters(vec![0; 1 + 2 * super::table::RECENT + 1]));
     table.unmap(mapping.page, &mut bed.os()).unwrap();
-    walker.load_registers(Asid(1), &registers(&*table));
+    walker.load_registers(Asid(1), &registers(&table));
     assert_eq!(found(&mut walker, &mut bed, 2000), None);
     for _ in 0..3 {
         table.map(mapping, &mut bed.os()).unwrap();
         table.unmap(mapping.page, &mut bed.os()).unwrap();
     }
     table.map(mapping, &mut bed.os()).unwrap();
-    walker.load_registers(Asid(1), &registers(&*table));
+    walker.load_registers(Asid(1), &registers(&table));
     assert!(found(&mut walker, &mut bed, 3000).is_some());
 }
 

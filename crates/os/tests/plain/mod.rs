@@ -4,7 +4,7 @@
 use crate::double::Factory;
 use ambulator_base::{AccessKind, Advice, Asid, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
-use ambulator_os::{BuddyPlacement, CostTable, Kernel, KernelSpec, OsError, Shootdown};
+use ambulator_os::{BuddyPlacement, CostTable, Kernel, KernelSpec, OsError, Shootdown, TranslationsFactory};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -109,8 +109,8 @@ impl Machine {
         let frames = BuddyAllocator::new(&BuddySpec::default(), memory >> 12);
         let at_start = frames.free_frames();
         let bytes = PhysicalMemory::new(memory).expect("a small memory");
-        let (tables, placement) = (Box::new(factory.clone()), Box::new(BuddyPlacement));
-        let mut kernel = Kernel::new(spec, CostTable::default(), bytes, frames, tables, placement);
+        let translations = TranslationsFactory::plain(Box::new(factory.clone()));
+        let mut kernel = Kernel::new(spec, CostTable::default(), bytes, frames, translations, Box::new(BuddyPlacement));
         let first = kernel.spawn().expect("room for a table");
         let live = vec![(first, Pages::new(), None)];
         let tlb = HashMap::new();

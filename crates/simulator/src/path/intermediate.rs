@@ -42,7 +42,7 @@ impl Machine {
     pub(super) fn invalidate_intermediate(&mut self, what: Invalidation) {
         if let Invalidation::Page { asid, page } = what {
             let process = self.kernel.live_processes().find(|process| self.kernel.asid(*process) == asid);
-            let registers = process.map(|process| TableRegisters(self.kernel.lookaside_registers(process)));
+            let registers = process.map(|process| TableRegisters(self.kernel.intermediate_registers(process)));
             // Addresses of an area that is gone are never used again.
             if let Some(registers) = registers
                 && let Some(at) = self.cores[0].mmu.locate(&registers, page.start, &self.kernel.memory)

@@ -2,9 +2,11 @@
 //!
 //! Source: Karakostas et al., "Redundant Memory Mappings for Fast Access to Large Memories", ISCA 2015, Sec. 4.2.
 
+mod companion;
 mod node;
 mod range_table;
 
+pub use companion::{RangeCompanion, RangeCompanionFactory, RangeTableCounters, RangesNow};
 pub use node::{Node, NodeWords, Range};
 pub use range_table::RangeTable;
 

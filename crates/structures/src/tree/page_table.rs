@@ -1,7 +1,7 @@
 //! Any tree is a page table.
 
 use super::{Layout, Tree};
-use ambulator_base::{CounterSink, Page, Pfn, VirtAddr};
+use ambulator_base::{CounterSink, Page, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 
@@ -20,10 +20,6 @@ impl<L: Layout> PageTable for Tree<L> {
 
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         Tree::lookup(self, va, memory)
-    }
-
-    fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        Tree::move_frame(self, page, frame, os)
     }
 
     fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {

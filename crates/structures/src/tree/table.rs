@@ -352,11 +352,6 @@ impl<L: Layout> Tree<L> {
         self.rewrite(page, os, |pte| Pte::leaf(pte.frame(), flags, pte.large()))
     }
 
-    /// Moves a mapped page to another frame. False if it is not mapped.
-    pub fn move_frame(&mut self, page: Page, frame: Pfn, os: &mut TableContext<'_>) -> bool {
-        self.rewrite(page, os, |pte| pte.with_frame(frame))
-    }
-
     fn rewrite(&mut self, page: Page, os: &mut TableContext<'_>, change: impl Fn(Pte) -> Pte) -> bool {
         let Some(run) = self.run(page, os.memory) else {
             return false;

@@ -136,7 +136,8 @@ impl Reference {
         let parts = ambulator_designs::build(&spec.design);
         let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
-        let mut kernel = Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.tables, parts.placement);
+        let mut kernel =
+            Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.translations, parts.placement);
         let process = kernel.spawn().unwrap_or_else(|e| panic!("{e}"));
         let mut feed = Feed { source, batch: Batch::default(), at: 0, event: 0, ended: false };
         // Set-up is what comes before the first record.

@@ -1,4 +1,4 @@
-//! The operating system's half: any page table, and beside it a range table that says the same where it can.
+//! The operating system's half: beside any page table a range table that says the same where it can.
 //!
 //! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the contiguity
 //! threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or changes its rights leaves
@@ -6,10 +6,12 @@
 //! except where memory for a node was lacking. Pages of ranges have the range bit in their entries and, if asked for,
 //! the accessed and dirty bits from the start (Sec. 6, "Accessed & Dirty bits"): hardware that hits a range sets none.
 
-use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, VirtAddr, Vpn};
+use super::{Range, RangeRules, RangeTable, segment_registers};
+use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
-use ambulator_structures::ranges::{Range, RangeRules, RangeTable, segment_registers};
+use ambulator_os::{
+    Companion, CompanionFactory, Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext,
+};
 
 ambulator_base::counters! {
     /// What the software half of ranges counts.
@@ -51,10 +53,11 @@ ambulator_base::counters! {
     }
 }
 
-/// A page table with ranges beside it.
-pub struct RangedTable {
-    inner: Box<dyn PageTable>,
+/// The ranges beside a page table.
+pub struct RangeCompanion {
     ranges: RangeTable,
+    /// The root of the range table as the registers were last said to have changed.
+    root: PhysAddr,
     rules: RangeRules,
     /// The range that was changed last: where the next page is likely to join.
     last: Option<Range>,
@@ -77,17 +80,13 @@ fn pages_of(page: Page) -> (Vpn, Vpn) {
     (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()))
 }
 
-impl RangedTable {
-    /// Ranges beside `inner`, an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
-    pub fn new(
-        inner: Box<dyn PageTable>,
-        rules: &RangeRules,
-        in_registers: bool,
-        os: &mut TableContext<'_>,
-    ) -> Option<RangedTable> {
-        Some(RangedTable {
-            ranges: RangeTable::new(rules.va_bits - 12, os)?,
-            inner,
+impl RangeCompanion {
+    /// Ranges beside an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
+    pub fn new(rules: &RangeRules, in_registers: bool, os: &mut TableContext<'_>) -> Option<RangeCompanion> {
+        let ranges = RangeTable::new(rules.va_bits - 12, os)?;
+        Some(RangeCompanion {
+            root: ranges.root(),
+            ranges,
             rules: rules.clone(),
             last: None,
             generation: 0,
@@ -99,11 +98,6 @@ impl RangedTable {
         })
     }
 
-    /// The ranges, ascending.
-    pub fn ranges(&self, memory: &PhysicalMemory) -> Vec<Range> {
-        self.ranges.all(memory)
-    }
-
     fn find(&self, page: Vpn, os: &TableContext<'_>) -> Option<Range> {
         match self.last {
             Some(last) if last.contains(page) => Some(last),
@@ -112,16 +106,16 @@ impl RangedTable {
     }
 
     /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its frame.
-    fn neighbour(&self, va: u64, frame: u64, flags: PteFlags, os: &TableContext<'_>) -> Option<Entry> {
+    fn neighbour(table: &dyn PageTable, va: u64, frame: u64, flags: PteFlags, os: &TableContext<'_>) -> Option<Entry> {
         let va = VirtAddr(va);
-        let entry = self.inner.lookup(va, os.memory)?;
+        let entry = table.lookup(va, os.memory)?;
         let within = (va.0 - entry.page.start.0) >> 12;
         let same = entry.flags.writable == flags.writable && entry.flags.executable == flags.executable;
         (same && entry.frame.0 + within == frame).then_some(entry)
     }
 
     /// A page that is mapped, its range bit clear, joins its neighbours.
-    fn join(&mut self, mapping: Mapping, os: &mut TableContext<'_>) {
+    fn join(&mut self, mapping: Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let (first, end) = pages_of(mapping.page);
         let flags = mapping.flags;
         let mut run = Range {
@@ -137,7 +131,7 @@ impl RangedTable {
         for _ in 0..self.rules.threshold {
             let Some(below) = run.base.0.checked_sub(1) else { break };
             let Some(frame) = run.frame.0.checked_sub(1) else { break };
-            let Some(entry) = self.neighbour(below << 12, frame, flags, os) else { break };
+            let Some(entry) = RangeCompanion::neighbour(table, below << 12, frame, flags, os) else { break };
             if entry.flags.ranged
                 && let Some(range) = self.find(Vpn(below), os)
             {
@@ -152,7 +146,7 @@ impl RangedTable {
         }
         for _ in 0..self.rules.threshold {
             let frame = run.frame_of(run.limit).0;
-            let Some(entry) = self.neighbour(run.limit.0 << 12, frame, flags, os) else { break };
+            let Some(entry) = RangeCompanion::neighbour(table, run.limit.0 << 12, frame, flags, os) else { break };
             if entry.flags.ranged
                 && let Some(range) = self.find(run.limit, os)
             {
@@ -188,32 +182,27 @@ impl RangedTable {
         self.last = Some(run);
         self.grown(run);
         for page in loose {
-            self.mark(page, true, os);
+            self.mark(page, true, table, os);
         }
     }
 
-    /// The common case of [`RangedTable::join`], with the range bit in the entry from the start: a page behind the last range
-    /// that changed, with nothing behind itself. False, and nothing done, if it is another case.
-    fn append(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<bool, MapError> {
+    /// The last range that changed, where the page goes on behind it with nothing behind itself: the common case of
+    /// [`RangeCompanion::join`], with the range bit in the entry from the start.
+    fn appended_to(&self, mapping: &Mapping, table: &dyn PageTable, memory: &PhysicalMemory) -> Option<Range> {
         let (first, end) = pages_of(mapping.page);
-        let Some(last) = self.last else { return Ok(false) };
-        let follows = last.limit == first && last.frame_of(first) == mapping.frame;
-        if !follows
-            || !same_rights(&last, mapping.flags)
-            || self.inner.lookup(VirtAddr(end.0 << 12), os.memory).is_some()
-        {
-            return Ok(false);
-        }
-        let flags = self.in_range(mapping.flags);
-        self.inner.map(Mapping { flags, ..mapping }, os)?;
-        self.mapped += mapping.page.size.frames();
-        let run = Range { limit: end, ..last };
+        let last = self.last.filter(|last| last.limit == first && last.frame_of(first) == mapping.frame)?;
+        let alone = || table.lookup(VirtAddr(end.0 << 12), memory).is_none();
+        (same_rights(&last, mapping.flags) && alone()).then_some(last)
+    }
+
+    /// The page behind the last range that changed has been mapped.
+    fn append(&mut self, page: Page, os: &mut TableContext<'_>) {
+        let Some(last) = self.last else { return };
+        let run = Range { limit: pages_of(page).1, ..last };
         self.ranges.update(last.base, run, os);
         self.counters.extended += 1;
         self.last = Some(run);
         self.grown(run);
-        self.monitor();
-        Ok(true)
     }
 
     /// A range has grown: it may be the largest now.
@@ -231,15 +220,15 @@ impl RangedTable {
     }
 
     /// Sets or clears the range bit of a page's entry.
-    fn mark(&mut self, page: Page, ranged: bool, os: &mut TableContext<'_>) {
-        let Some(entry) = self.inner.lookup(page.start, os.memory) else { return };
+    fn mark(&mut self, page: Page, ranged: bool, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
+        let Some(entry) = table.lookup(page.start, os.memory) else { return };
         self.counters.bits_written += 1;
         let flags = if ranged { self.in_range(entry.flags) } else { PteFlags { ranged, ..entry.flags } };
-        self.inner.set_flags(page, flags, os);
+        table.set_flags(page, flags, os);
     }
 
     /// A page leaves its range: what is on its two sides stays a range if it is enough.
-    fn leave(&mut self, page: Page, os: &mut TableContext<'_>) {
+    fn leave(&mut self, page: Page, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let (first, end) = pages_of(page);
         let Some(range) = self.find(first, os) else { return };
         self.last = None;
@@ -277,18 +266,18 @@ impl RangedTable {
         for (part, kept) in [(left, keep_left), (right, keep_right)] {
             if !kept && part.pages() > 0 {
                 self.counters.dissolved += 1;
-                self.dissolve(part, os);
+                self.dissolve(part, table, os);
             }
         }
     }
 
     /// The pages of what was part of a range are pages alone.
-    fn dissolve(&mut self, part: Range, os: &mut TableContext<'_>) {
+    fn dissolve(&mut self, part: Range, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let mut at = part.base;
         while at < part.limit {
-            match self.inner.lookup(VirtAddr(at.0 << 12), os.memory) {
+            match table.lookup(VirtAddr(at.0 << 12), os.memory) {
                 Some(entry) => {
-                    self.mark(entry.page, false, os);
+                    self.mark(entry.page, false, table, os);
                     at = pages_of(entry.page).1;
                 }
                 None => at = Vpn(at.0 + 1),
@@ -305,118 +294,111 @@ impl RangedTable {
         }
     }
 
-    fn after_change(&mut self, root: PhysAddr) {
-        if self.ranges.root() != root {
+    fn after_change(&mut self) {
+        if self.ranges.root() != self.root {
+            self.root = self.ranges.root();
             self.generation += 1;
         }
         self.monitor();
     }
-}
 
-/// The kernel does not know of ranges.
-fn plain(entry: Entry) -> Entry {
-    Entry { flags: PteFlags { ranged: false, ..entry.flags }, ..entry }
-}
-
-impl PageTable for RangedTable {
-    fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
-        let mapping = plain(mapping);
-        let root = self.ranges.root();
-        if self.append(mapping, os)? {
-            return Ok(());
-        }
-        self.inner.map(mapping, os)?;
-        self.mapped += mapping.page.size.frames();
-        self.join(mapping, os);
-        self.after_change(root);
-        Ok(())
-    }
-
-    fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
-        let entry = self.inner.lookup(page.start, os.memory).filter(|entry| entry.page == page)?;
-        let root = self.ranges.root();
-        if entry.flags.ranged {
-            self.leave(page, os);
-        }
-        let gone = self.inner.unmap(page, os)?;
-        self.mapped -= page.size.frames();
-        self.after_change(root);
-        Some(plain(gone))
-    }
-
-    fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
-        let Some(entry) = self.inner.lookup(page.start, os.memory).filter(|entry| entry.page == page) else {
-            return false;
-        };
+    /// Whether a page may stay in its range, or out of one, when its flags change.
+    fn stays(&self, entry: &Mapping, flags: PteFlags) -> bool {
         let same_rights = entry.flags.writable == flags.writable && entry.flags.executable == flags.executable;
-        // Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no range.
-        let cleaned = self.rules.eager_bits && entry.flags.dirty && !flags.dirty;
-        if same_rights && !(cleaned && entry.flags.ranged) {
-            return self.inner.set_flags(page, PteFlags { ranged: entry.flags.ranged, ..flags }, os);
+        same_rights && !(self.cleans(entry, flags) && entry.flags.ranged)
+    }
+
+    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no range.
+    fn cleans(&self, entry: &Mapping, flags: PteFlags) -> bool {
+        self.rules.eager_bits && entry.flags.dirty && !flags.dirty
+    }
+}
+
+impl Companion for RangeCompanion {
+    fn new_entry_flags(&self, mapping: &Mapping, table: &dyn PageTable, memory: &PhysicalMemory) -> PteFlags {
+        match self.appended_to(mapping, table, memory) {
+            Some(_) => self.in_range(mapping.flags),
+            None => mapping.flags,
         }
-        let root = self.ranges.root();
+    }
+
+    fn mapped(&mut self, entry: &Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
+        self.mapped += entry.page.size.frames();
+        // The range bit is in the entry already where it was decided before the entry was written.
         if entry.flags.ranged {
-            self.leave(page, os);
+            self.append(entry.page, os);
+        } else {
+            self.join(*entry, table, os);
         }
-        let flags = PteFlags { ranged: false, ..flags };
-        let done = self.inner.set_flags(page, flags, os);
-        if !cleaned {
-            self.join(Mapping { flags, ..entry }, os);
+        self.after_change();
+    }
+
+    fn unmapping(&mut self, entry: &Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
+        if entry.flags.ranged {
+            self.leave(entry.page, table, os);
         }
-        self.after_change(root);
-        done
+        self.mapped -= entry.page.size.frames();
+        self.after_change();
     }
 
-    fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
-        self.inner.lookup(va, memory).map(plain)
+    fn changing_flags(
+        &mut self,
+        entry: &Mapping,
+        flags: PteFlags,
+        table: &mut dyn PageTable,
+        os: &mut TableContext<'_>,
+    ) -> PteFlags {
+        if self.stays(entry, flags) {
+            return PteFlags { ranged: entry.flags.ranged, ..flags };
+        }
+        if entry.flags.ranged {
+            self.leave(entry.page, table, os);
+        }
+        flags
     }
 
-    fn lock_of(&self, page: Page) -> TableLock {
-        self.inner.lock_of(page)
+    fn changed_flags(
+        &mut self,
+        entry: &Mapping,
+        flags: PteFlags,
+        table: &mut dyn PageTable,
+        os: &mut TableContext<'_>,
+    ) {
+        if self.stays(entry, flags) {
+            return;
+        }
+        if !self.cleans(entry, flags) {
+            self.join(Mapping { flags, ..*entry }, table, os);
+        }
+        self.after_change();
     }
 
-    fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.inner.vma_added(start, len, os);
-    }
-
-    fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.inner.vma_removed(start, len, os);
-    }
-
+    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct segment the largest range behind it.
     fn registers(&self) -> Vec<u64> {
-        self.inner.registers()
-    }
-
-    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; then the largest range, for a direct segment.
-    fn lookaside_registers(&self) -> Vec<u64> {
-        let root = self.ranges.root().0 | u64::from(self.enabled);
-        std::iter::once(root).chain(segment_registers(self.largest)).collect()
+        let mut words = vec![self.ranges.root().0 | u64::from(self.enabled)];
+        if self.in_registers {
+            words.extend(segment_registers(self.largest));
+        }
+        words
     }
 
     fn registers_generation(&self) -> u64 {
-        self.inner.registers_generation() + self.generation
+        self.generation
     }
 
     fn footprint(&self) -> Footprint {
-        self.inner.footprint().beside(self.ranges.footprint)
+        Footprint { entries: 0, ..self.ranges.footprint }
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
         self.ranges.destroy(os);
-        self.inner.destroy(os);
-    }
-
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        self.inner.prefetch_host(va, memory);
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
-        self.inner.report(prefix, sink);
         self.counters.report(&format!("{prefix}.ranges"), sink);
     }
 
     fn inspect(&self, memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
-        self.inner.inspect(memory, prefix, sink);
         let mut sizes: Vec<u64> = self.ranges.all(memory).iter().map(Range::pages).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         RangesNow {
@@ -443,4 +425,36 @@ fn ranges_for(largest_first: &[u64], mapped: u64, share: f64) -> u64 {
         }
     }
     0
+}
+
+/// Makes ranges by page tables.
+pub struct RangeCompanionFactory {
+    rules: RangeRules,
+    in_registers: bool,
+}
+
+impl RangeCompanionFactory {
+    /// Ranges by these rules.
+    pub fn new(rules: &RangeRules) -> RangeCompanionFactory {
+        RangeCompanionFactory { rules: rules.clone(), in_registers: false }
+    }
+
+    /// The same for a direct segment: the largest range is in registers.
+    pub fn for_segment(rules: &RangeRules) -> RangeCompanionFactory {
+        RangeCompanionFactory { in_registers: true, ..RangeCompanionFactory::new(rules) }
+    }
+}
+
+impl CompanionFactory for RangeCompanionFactory {
+    fn new_companion(
+        &mut self,
+        _process: ProcessId,
+        _asid: Asid,
+        os: &mut TableContext<'_>,
+    ) -> Result<Box<dyn Companion>, MapError> {
+        match RangeCompanion::new(&self.rules, self.in_registers, os) {
+            Some(ranges) => Ok(Box::new(ranges)),
+            None => Err(MapError::NoMemory { bytes: FRAME_BYTES }),
+        }
+    }
 }
