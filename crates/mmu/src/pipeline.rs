@@ -2,8 +2,8 @@
 //! through it and pays the same price for the same event.
 
 use crate::{
-    Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, MemoryPort, MmuSpec, Speculation,
-    Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
+    Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
+    Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
 };
@@ -27,6 +27,8 @@ ambulator_base::counters! {
         l2_tlb_hits: Events,
         /// L1 TLB misses that the L2 TLB did not hold.
         l2_tlb_misses: Events,
+        /// Look-ups of the lookaside: after every L1 TLB miss, or after L2 TLB misses, as the design has it, and to set dirty bits.
+        lookaside_probes: Events,
         /// L1 TLB misses that the lookaside answered.
         lookaside_hits: Events,
         /// Page walks started for TLB misses.
@@ -268,7 +270,7 @@ impl Mmu {
         }
         // A store through a clean entry: hardware walks again to set the dirty bit; or what is beside the L2 TLB does it.
         self.counters.dirty_assists += 1;
-        let aside = self.lookaside.as_mut().map(|l| l.probe(va, access, now, port));
+        let aside = self.probe_lookaside(va, access, now, port);
         if let Some(aside) = aside
             && let Some(found) = aside.found.filter(|found| found.dirty && allowed(found, access))
         {
@@ -287,8 +289,8 @@ impl Mmu {
         }
         let now = began.after(self.l1_latency);
         let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
-        let beside = self.lookaside.as_mut().filter(|l| !l.after_l2());
-        let mut aside = beside.map(|l| l.probe(va, access, now, port));
+        let beside = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
+        let mut aside = if beside { self.probe_lookaside(va, access, now, port) } else { None };
         let answered = now.after(self.second.latency);
         if let Some(entry) = self.second.lookup(self.asid, va) {
             self.counters.l2_tlb_hits += 1;
@@ -311,7 +313,7 @@ impl Mmu {
         self.counters.l2_tlb_misses += 1;
         let mut start = answered;
         if aside.is_none() {
-            aside = self.lookaside.as_mut().map(|l| l.probe(va, access, answered, port));
+            aside = self.probe_lookaside(va, access, answered, port);
         }
         if let Some(aside) = aside {
             if let Some(found) = aside.found {
@@ -333,6 +335,18 @@ impl Mmu {
         self.counters.walks += 1;
         self.counters.mmu_cycles += start.since(began);
         self.walk_and_fill(va, access, start, start, port)
+    }
+
+    fn probe_lookaside(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Option<LookasideAnswer> {
+        let lookaside = self.lookaside.as_mut()?;
+        self.counters.lookaside_probes += 1;
+        Some(lookaside.probe(va, access, now, port))
     }
 
     fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {

@@ -3,8 +3,9 @@
 //! Source: Revelator Sec. 7.1 (Fig. 17) compares energies by McPAT, whose inputs it does not give. Ours is a table of energies of accesses, every one of them a setting with its
 //! source, and powers that time multiplies. It tells designs apart by what they do more or less of; it is no model of a chip.
 
-use crate::result::Gathered;
+use crate::report::Totals;
 use ambulator_base::Invalid;
+use ambulator_hardware::CacheCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ pub struct EnergySpec {
     /// A look-up of the L1 TLBs.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: a small array of 64 entries"))]
     pub l1_tlb: f64,
-    /// A look-up of the L2 TLB, and of what is probed beside it.
+    /// A look-up of the L2 TLB, or of the lookaside.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: 16 KB, between the L1 cache and the L1 TLB"))]
     pub l2_tlb: f64,
     /// A look-up of a walker's caches.
@@ -93,29 +94,23 @@ impl EnergySpec {
     }
 
     /// Energies of a run in nanojoules, by the name of their measure; `seconds` of the simulated machine passed.
-    pub(crate) fn of(&self, all: &Gathered, seconds: f64, cores: usize, ranks: u32) -> [(&'static str, f64); 6] {
-        let count = |names: &[&str]| names.iter().map(|name| all.get(name)).sum::<u64>() as f64;
-        let cache = |level: &str| {
-            let kinds = ["demand", "table", "speculative", "prefetch"];
-            let each = |kind: &&str| {
-                all.get(&format!("hierarchy.{level}.{kind}_hits"))
-                    + all.get(&format!("hierarchy.{level}.{kind}_misses"))
-            };
-            kinds.iter().map(each).sum::<u64>() as f64
-        };
-        let caches = (cache("l1d") + cache("l1i")) * self.l1 + cache("l2") * self.l2 + cache("llc") * self.llc;
-        let first = count(&["mmu.l1d_tlb_hits", "mmu.l1d_tlb_misses", "mmu.l1i_tlb_hits", "mmu.l1i_tlb_misses"]);
-        let second = count(&["mmu.l2_tlb_hits", "mmu.l2_tlb_misses"]);
-        let beside = all.values.keys().any(|name| name.starts_with("mmu.lookaside."));
-        let second = second * self.l2_tlb * if beside { 2.0 } else { 1.0 };
-        let walks = count(&["mmu.walks", "mmu.dirty_assists"]) * self.walk_cache;
-        let dram = count(&["hierarchy.dram.activates"]) * self.dram_activate
-            + count(&["hierarchy.dram.data_reads", "hierarchy.dram.table_reads"]) * self.dram_read
-            + count(&["hierarchy.dram.data_writes", "hierarchy.dram.table_writes"]) * self.dram_write;
+    pub(crate) fn of(&self, counted: &Totals, seconds: f64, cores: usize, ranks: u32) -> [(&'static str, f64); 6] {
+        let Totals { run, mmu, hierarchy, .. } = counted;
+        let cache = |cache: &CacheCounters, each: f64| accesses(cache) as f64 * each;
+        let caches = cache(&hierarchy.l1d, self.l1)
+            + cache(&hierarchy.l1i, self.l1)
+            + cache(&hierarchy.l2, self.l2)
+            + cache(&hierarchy.llc, self.llc);
+        let first = mmu.l1d_tlb_hits + mmu.l1d_tlb_misses + mmu.l1i_tlb_hits + mmu.l1i_tlb_misses;
+        let second = mmu.l2_tlb_hits + mmu.l2_tlb_misses + mmu.lookaside_probes;
+        let walks = mmu.walks + mmu.dirty_assists;
+        let dram = hierarchy.dram.activates as f64 * self.dram_activate
+            + (hierarchy.dram.data_reads + hierarchy.dram.table_reads) as f64 * self.dram_read
+            + (hierarchy.dram.data_writes + hierarchy.dram.table_writes) as f64 * self.dram_write;
         // A milliwatt for a second is a million nanojoules.
         let idle = seconds * 1e6 * (self.core_static * cores as f64 + self.rank_static * f64::from(ranks));
-        let instructions = count(&["core.instructions"]) * self.instruction;
-        let translation = first * self.l1_tlb + second + walks;
+        let instructions = run.instructions as f64 * self.instruction;
+        let translation = first as f64 * self.l1_tlb + second as f64 * self.l2_tlb + walks as f64 * self.walk_cache;
         let all = [instructions / 1e3, caches / 1e3, translation / 1e3, dram / 1e3, idle];
         let [instructions, caches, translation, dram, idle] = all;
         [
@@ -129,28 +124,32 @@ impl EnergySpec {
     }
 }
 
+/// Look-ups of a cache, by whomever.
+fn accesses(cache: &CacheCounters) -> u64 {
+    let hits = cache.demand_hits + cache.table_hits + cache.speculative_hits + cache.prefetch_hits;
+    let misses = cache.demand_misses + cache.table_misses + cache.speculative_misses + cache.prefetch_misses;
+    hits + misses
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn energy_is_what_was_done_times_what_it_takes() {
-        let mut all = Gathered::default();
-        let counts = [
-            ("core.instructions", 1000),
-            ("hierarchy.l1d.demand_hits", 300),
-            ("hierarchy.l2.table_misses", 10),
-            ("hierarchy.llc.speculative_hits", 5),
-            ("hierarchy.dram.activates", 2),
-            ("hierarchy.dram.table_reads", 3),
-            ("hierarchy.dram.data_writes", 1),
-            ("mmu.l1d_tlb_hits", 100),
-            ("mmu.l2_tlb_misses", 20),
-            ("mmu.walks", 20),
-        ];
-        all.values.extend(counts.map(|(name, n)| (name.to_owned(), n)));
+        let mut counted = Totals::default();
+        counted.run.instructions = 1000;
+        counted.hierarchy.l1d.demand_hits = 300;
+        counted.hierarchy.l2.table_misses = 10;
+        counted.hierarchy.llc.speculative_hits = 5;
+        counted.hierarchy.dram.activates = 2;
+        counted.hierarchy.dram.table_reads = 3;
+        counted.hierarchy.dram.data_writes = 1;
+        counted.mmu.l1d_tlb_hits = 100;
+        counted.mmu.l2_tlb_misses = 20;
+        counted.mmu.walks = 20;
         let spec = EnergySpec::default();
-        let found = spec.of(&all, 1e-6, 1, 4);
+        let found = spec.of(&counted, 1e-6, 1, 4);
         let expected = [
             ("energy_instructions", 900.0),
             ("energy_caches", 0.3 * 20.0 + 2.0 + 2.0),
@@ -163,9 +162,8 @@ mod tests {
             assert!((value - expected).abs() < 1e-9, "{name}: {value}, not {expected}");
         }
         assert!((found[0].1 - expected.iter().map(|(_, value)| value).sum::<f64>()).abs() < 1e-9);
-        // A structure beside the L2 TLB is looked up whenever it is.
-        all.values.insert("mmu.lookaside.probes".into(), 20);
-        assert!((spec.of(&all, 1e-6, 1, 4)[3].1 - found[3].1 - 0.3).abs() < 1e-9);
+        counted.mmu.lookaside_probes = 7;
+        assert!((spec.of(&counted, 1e-6, 1, 4)[3].1 - found[3].1 - 7.0 * 0.015).abs() < 1e-9);
         assert_eq!(EnergySpec { l2: -1.0, llc: f64::NAN, ..spec }.validate("energy").len(), 2);
     }
 }

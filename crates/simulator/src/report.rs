@@ -1,12 +1,34 @@
 //! From a machine that has run to its result.
 
+use crate::core::CoreRunCounters;
 use crate::machine::{Machine, Phase};
 use crate::result::{Gathered, HistogramResult, RunResult, Status};
 use crate::spec::Spec;
 use ambulator_base::{Counters, Histogram};
+use ambulator_hardware::HierarchyCounters;
+use ambulator_mmu::{MmuCounters, WalkTraffic};
 use std::collections::BTreeMap;
 
+/// The counters that measures are derived from, cores added up.
+#[derive(Default)]
+pub(crate) struct Totals {
+    pub(crate) run: CoreRunCounters,
+    pub(crate) mmu: MmuCounters,
+    pub(crate) walk_served: WalkTraffic,
+    pub(crate) hierarchy: HierarchyCounters,
+}
+
 impl Machine {
+    fn totals(&self) -> Totals {
+        let mut sum = Totals { hierarchy: self.hierarchy.counters(), ..Totals::default() };
+        for core in &self.cores {
+            sum.run.add(&core.counters);
+            sum.mmu.add(&core.mmu.counters);
+            sum.walk_served.add(&core.traffic);
+        }
+        sum
+    }
+
     /// Every counter of the machine, cores added up.
     pub fn gather(&self) -> Gathered {
         let mut all = Gathered::default();
@@ -45,8 +67,10 @@ impl Machine {
     pub fn result(&self, design: &str, spec: &Spec) -> (RunResult, Gathered) {
         let all = self.gather();
         let identity = self.cores[0].stream.identity().clone();
-        let instructions = all.get("core.instructions");
-        let accesses = all.get("core.loads") + all.get("core.stores");
+        let totals = self.totals();
+        let Totals { run, mmu, walk_served, hierarchy } = &totals;
+        let instructions = run.instructions;
+        let accesses = run.loads + run.stores;
         let cycles = if self.timing {
             let end = |core: &crate::core::Core| {
                 if core.finished_at > 0 { core.finished_at } else { core.window.retired_cycle().0 }
@@ -60,13 +84,26 @@ impl Machine {
         let mpki = |n: u64| 1000.0 * share(n, instructions);
         let walk_latency = self.histogram(|core| &core.mmu.walk_latency);
         let walk_loads = self.histogram(|core| &core.mmu.walk_loads);
-        let served: [u64; 4] = ["l1", "l2", "llc", "dram"].map(|level| all.get(&format!("mmu.walk_served.{level}")));
-        let served_sum: u64 = served.iter().sum();
-        let walked: u64 = JOINT.iter().map(|name| all.get(&format!("core.{name}"))).sum();
+        let served = [
+            ("walk_served_l1", walk_served.l1),
+            ("walk_served_l2", walk_served.l2),
+            ("walk_served_llc", walk_served.llc),
+            ("walk_served_dram", walk_served.dram),
+        ];
+        let served_sum: u64 = served.iter().map(|(_, n)| n).sum();
+        // Where an access that walked got its translation and its data.
+        let joint = [
+            ("dram_translation_dram_data", run.dram_translation_dram_data),
+            ("dram_translation_cached_data", run.dram_translation_cached_data),
+            ("cached_translation_dram_data", run.cached_translation_dram_data),
+            ("cached_translation_cached_data", run.cached_translation_cached_data),
+        ];
+        let walked: u64 = joint.iter().map(|(_, n)| n).sum();
         let footprint = self.kernel.total_table_footprint();
-        let rows: [u64; 3] = ["row_hits", "row_misses", "row_conflicts"].map(|kind| {
-            all.get(&format!("hierarchy.dram.data_{kind}")) + all.get(&format!("hierarchy.dram.table_{kind}"))
-        });
+        let dram = &hierarchy.dram;
+        let row_hits = dram.data_row_hits + dram.table_row_hits;
+        let row_conflicts = dram.data_row_conflicts + dram.table_row_conflicts;
+        let row_accesses = row_hits + row_conflicts + dram.data_row_misses + dram.table_row_misses;
         // Of a run shorter than an epoch, what is there at its end.
         let epochs = if self.epochs.samples > 0 { self.epochs.clone() } else { self.one_epoch() };
 
@@ -76,43 +113,41 @@ impl Machine {
         };
         put("walk_latency_mean", walk_latency.mean());
         put("walk_accesses_mean", walk_loads.mean());
-        for (level, n) in ["l1", "l2", "llc", "dram"].iter().zip(served) {
-            put(&format!("walk_served_{level}"), share(n, served_sum));
+        for (name, n) in served {
+            put(name, share(n, served_sum));
         }
-        let translated = accesses + all.get("core.fetches");
-        put("mmu_cycles_per_access", share(all.get("mmu.mmu_cycles"), translated));
-        put("access_latency_mean", share(all.get("core.access_cycles"), accesses));
-        put("l1_tlb_mpki", mpki(all.get("mmu.l1d_tlb_misses")));
-        put("l2_tlb_mpki", mpki(all.get("mmu.l2_tlb_misses")));
-        let l2_lookups = all.get("mmu.l2_tlb_hits") + all.get("mmu.l2_tlb_misses");
-        put("l2_tlb_miss_ratio", share(all.get("mmu.l2_tlb_misses"), l2_lookups));
-        put("l2_cache_mpki", mpki(all.get("hierarchy.l2.demand_misses") + all.get("hierarchy.l2.table_misses")));
-        put("llc_mpki", mpki(all.get("hierarchy.llc.demand_misses") + all.get("hierarchy.llc.table_misses")));
+        put("mmu_cycles_per_access", share(mmu.mmu_cycles, accesses + run.fetches));
+        put("access_latency_mean", share(run.access_cycles, accesses));
+        put("l1_tlb_mpki", mpki(mmu.l1d_tlb_misses));
+        put("l2_tlb_mpki", mpki(mmu.l2_tlb_misses));
+        put("l2_tlb_miss_ratio", share(mmu.l2_tlb_misses, mmu.l2_tlb_hits + mmu.l2_tlb_misses));
+        put("l2_cache_mpki", mpki(hierarchy.l2.demand_misses + hierarchy.l2.table_misses));
+        put("llc_mpki", mpki(hierarchy.llc.demand_misses + hierarchy.llc.table_misses));
         put("l2_translation_share", ratio(epochs.l2, epochs.samples as f64));
         put("llc_translation_share", ratio(epochs.llc, epochs.samples as f64));
         put("table_bytes", footprint.bytes as f64);
         put("table_peak_bytes", footprint.peak_bytes as f64);
         put("table_largest_contiguous", footprint.largest_contiguous as f64);
         put("pages_mapped", footprint.entries as f64);
-        put("page_faults", all.get("core.page_faults") as f64);
+        put("page_faults", run.page_faults as f64);
         put("setup_page_faults", self.setup_faults as f64);
-        put("page_faults_all", (self.setup_faults + all.get("core.page_faults")) as f64);
+        put("page_faults_all", (self.setup_faults + run.page_faults) as f64);
         put("setup_table_cycles", self.setup_table_cycles as f64);
         put("setup_os_cycles", self.setup_os_cycles as f64);
         put("table_bytes_per_page", share(footprint.bytes, footprint.entries));
-        put("os_cycles_share", share(all.get("core.os_cycles"), cycles * self.cores.len() as u64));
-        for name in JOINT {
-            put(name, share(all.get(&format!("core.{name}")), walked));
+        put("os_cycles_share", share(run.os_cycles, cycles * self.cores.len() as u64));
+        for (name, n) in joint {
+            put(name, share(n, walked));
         }
-        put("dram_row_hit_ratio", share(rows[0], rows.iter().sum()));
-        put("dram_row_conflicts", rows[2] as f64);
-        put("dram_row_conflicts_per_kilo_instruction", mpki(rows[2]));
+        put("dram_row_hit_ratio", share(row_hits, row_accesses));
+        put("dram_row_conflicts", row_conflicts as f64);
+        put("dram_row_conflicts_per_kilo_instruction", mpki(row_conflicts));
 
         if self.timing {
             let (seconds, ranks) =
                 (cycles as f64 / (1e6 * spec.machine.clock_mhz as f64), spec.dram.channels * spec.dram.ranks);
 
-            let energy = spec.energy.of(&all, seconds, self.cores.len(), ranks);
+            let energy = spec.energy.of(&totals, seconds, self.cores.len(), ranks);
             energy.into_iter().for_each(|(name, value)| put(name, value));
             put("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64));
         }
@@ -155,11 +190,3 @@ impl Machine {
         (result, all)
     }
 }
-
-/// Counters and measures that tell where an access that walked got its translation and its data.
-const JOINT: [&str; 4] = [
-    "dram_translation_dram_data",
-    "dram_translation_cached_data",
-    "cached_translation_dram_data",
-    "cached_translation_cached_data",
-];

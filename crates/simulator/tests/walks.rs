@@ -184,3 +184,29 @@ fn a_perfect_tlb_walks_never_and_is_not_slower() {
     assert!(perfect.ipc > radix.ipc);
     assert!(perfect.checked_translations > 0);
 }
+
+#[test]
+fn the_energy_of_a_lookaside_is_that_of_its_own_look_ups() {
+    let mut program = Scripted::new(1 << 20);
+    program.touch(DATA, 1 << 20, true).begin();
+    for i in 0..600 {
+        program.load(DATA + i % 200 * 4096);
+    }
+    // A nanojoule for each look-up of the L2 TLB or of a lookaside, and nothing else.
+    let settings = ["kernel.page_size_policy=never", "energy.l1_tlb=0", "energy.walk_cache=0", "energy.l2_tlb=1000"];
+    for (design, after_l2) in [("radix", None), ("pom-tlb", Some(true)), ("rmm-demand", Some(false))] {
+        let run = run(design, &settings, &program);
+        let (hits, misses) = (counter(&run, "mmu.l2_tlb_hits"), counter(&run, "mmu.l2_tlb_misses"));
+        assert!(hits > 300 && misses >= 200, "{design}: {hits} hits, {misses} misses");
+        let probes = match after_l2 {
+            None => 0,
+            Some(true) => misses,
+            Some(false) => hits + misses,
+        };
+        if after_l2.is_some() {
+            assert_eq!(counter(&run, "mmu.lookaside.probes"), probes, "{design}");
+        }
+        assert_eq!(counter(&run, "mmu.lookaside_probes"), probes, "{design}");
+        assert_eq!(run.measure("energy_tlbs"), (hits + misses + probes) as f64, "{design}");
+    }
+}
