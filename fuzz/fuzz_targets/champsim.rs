@@ -1,4 +1,4 @@
 //! ChampSim's format.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_workloads::trace::fuzz_champsim(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_trace::fuzz_champsim(bytes));

@@ -1,4 +1,4 @@
 //! Valgrind lackey's format.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_workloads::trace::fuzz_lackey(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_trace::fuzz_lackey(bytes));

@@ -1,7 +1,7 @@
 //! Writes inputs to begin with, one folder a target: `seeds FOLDER`.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
-use ambulator_workloads::trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
+use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
 use std::fs;
 use std::path::Path;
 

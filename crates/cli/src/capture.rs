@@ -6,7 +6,7 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
-use ambulator_workloads::trace::{self, Compression, Conversion, TraceFormat, TraceStream};
+use ambulator_trace::{self as trace, Compression, Conversion, TraceFormat, TraceStream};
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use crate::output::{print, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
-use ambulator_workloads::trace::{self, Compression, Conversion, TraceFormat, TraceOptions};
+use ambulator_trace::{self as trace, Compression, Conversion, TraceFormat, TraceOptions};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 

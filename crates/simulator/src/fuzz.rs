@@ -2,7 +2,7 @@
 
 use crate::spec::{SpecRequest, load};
 use crate::{Machine, SharedStream, Stop};
-use ambulator_workloads::trace::{TraceReader, sealed_block};
+use ambulator_trace::{TraceReader, sealed_block};
 use std::io::Cursor;
 
 /// The designs that take turns, by the first byte.

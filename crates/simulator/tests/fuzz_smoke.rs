@@ -2,7 +2,7 @@
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Random, Record, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::{fuzz_machine, spec};
-use ambulator_workloads::trace::{
+use ambulator_trace::{
     TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open,
     fuzz_trace,
 };

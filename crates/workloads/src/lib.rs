@@ -11,9 +11,7 @@ pub mod kernels;
 pub mod layout;
 mod permutation;
 mod registry;
-pub mod regularity;
 mod time_shared;
-pub mod trace;
 
 pub use error::OpenError;
 pub use heap::HeapModel;

@@ -7,8 +7,8 @@ use crate::kernels::{
     MemcachedSpec, MummerSpec, OmnetppSpec, PageRankSpec, PointerChaseSpec, StencilSpec, StreamSpec, StreamclusterSpec,
     SysbenchMemorySpec, XsbenchSpec,
 };
-use crate::trace::{TraceOptions, open_trace};
 use ambulator_base::{Batch, Invalid, ProgramIdentity, RecordSource, SourceError};
+use ambulator_trace::{TraceOptions, open_trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -5,7 +5,7 @@
 
 use crate::system_calls;
 use ambulator_base::{Batch, FRAME_SHIFT, ProcessId, ProgramIdentity, Record, VirtAddr, VmEvent};
-use ambulator_workloads::trace::{FirstTouches, TraceHeader, TraceWriter, TraceWriterSpec};
+use ambulator_trace::{FirstTouches, TraceHeader, TraceWriter, TraceWriterSpec};
 use std::fs::File;
 use std::io::BufWriter;
 use std::sync::mpsc::{SyncSender, sync_channel};

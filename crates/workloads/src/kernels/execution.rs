@@ -11,10 +11,10 @@
 
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
-use crate::trace::FirstTouches;
 use ambulator_base::{
     Batch, FRAME_BYTES, ProcessId, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
 };
+use ambulator_trace::FirstTouches;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 

@@ -1,11 +1,11 @@
 //! Round trips of our format, and what its reader says about damage.
 
-use super::*;
+use crate::*;
 use ambulator_base::*;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-pub(super) fn any_event() -> impl Strategy<Value = VmEvent> {
+pub(crate) fn any_event() -> impl Strategy<Value = VmEvent> {
     let range = || (0u64..1 << 46, 0u64..1 << 40);
     let rights = (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(read, write, execute)| Protection {
         read,
@@ -40,7 +40,7 @@ pub(super) fn any_event() -> impl Strategy<Value = VmEvent> {
     ]
 }
 
-pub(super) fn any_record() -> impl Strategy<Value = Record> {
+pub(crate) fn any_record() -> impl Strategy<Value = Record> {
     let kind = prop_oneof![
         Just(RecordKind::Load),
         Just(RecordKind::Store),
@@ -70,7 +70,7 @@ fn header(name: &str) -> TraceHeader {
 }
 
 /// A stream with loops, strides, random addresses and events, longer than `blocks` blocks.
-pub(super) fn generated(blocks: usize) -> Batch {
+pub(crate) fn generated(blocks: usize) -> Batch {
     let mut random = Random::new(7);
     let mut batch = Batch::default();
     for i in 0..(blocks * Batch::TARGET_RECORDS + 100) as u64 {
@@ -91,7 +91,7 @@ pub(super) fn generated(blocks: usize) -> Batch {
     batch
 }
 
-pub(super) fn written(batch: &Batch, start: &[VmEvent]) -> Vec<u8> {
+pub(crate) fn written(batch: &Batch, start: &[VmEvent]) -> Vec<u8> {
     let mut head = header("generated");
     head.start = start.to_vec();
     let mut writer = TraceWriter::new(Vec::new(), head, &TraceWriterSpec { level: 1, va_bits: 57 }).unwrap();
@@ -108,7 +108,7 @@ pub(super) fn written(batch: &Batch, start: &[VmEvent]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-pub(super) fn drained(source: &mut dyn RecordSource) -> Result<Batch, SourceError> {
+pub(crate) fn drained(source: &mut dyn RecordSource) -> Result<Batch, SourceError> {
     let (mut all, mut batch) = (Batch::default(), Batch::default());
     while source.fill(&mut batch)? {
         let before = all.records.len() as u32;

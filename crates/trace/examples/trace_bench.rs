@@ -1,7 +1,7 @@
 //! How fast traces are written and read, and how small they are.
 //!
 //! ```sh
-//! cargo run --release -p ambulator-workloads --example trace_bench [TRACE]
+//! cargo run --release -p ambulator-trace --example trace_bench [TRACE]
 //! ```
 //!
 //! Without a trace it takes a made-up stream: a loop over an array, with a random access every third record.
@@ -9,9 +9,7 @@
 //! 4 KiB, which is what the second level of a desktop core would hold at best.
 
 use ambulator_base::{Batch, ProgramIdentity, Random, Record, RecordKind, RecordSource, VirtAddr};
-use ambulator_workloads::trace::{
-    TraceHeader, TraceOptions, TraceReader, TraceWriter, TraceWriterSpec, info, open_trace,
-};
+use ambulator_trace::{TraceHeader, TraceOptions, TraceReader, TraceWriter, TraceWriterSpec, info, open_trace};
 use std::error::Error;
 use std::io::Cursor;
 use std::path::Path;

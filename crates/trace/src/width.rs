@@ -5,7 +5,7 @@ const MOST_BITS: u8 = 57;
 
 /// Keeps the lower bits of addresses and counts what is lost by that.
 #[derive(Debug)]
-pub(super) struct Width {
+pub(crate) struct Width {
     bits: u8,
     mask: u64,
     /// Addresses that had bits beyond the width.
@@ -15,14 +15,14 @@ pub(super) struct Width {
 }
 
 impl Width {
-    pub(super) fn new(bits: u8) -> Width {
+    pub(crate) fn new(bits: u8) -> Width {
         Width { bits, mask: (1 << bits) - 1, cut: 0, clipped: 0 }
     }
 
     /// The address within the width. An address of the kernel's half has all bits above the width equal to the highest one
     /// below, and loses nothing.
     #[inline]
-    pub(super) fn fit(&mut self, address: u64) -> u64 {
+    pub(crate) fn fit(&mut self, address: u64) -> u64 {
         let above = address >> self.bits;
         if above != 0 {
             let sign_extended = (address as i64) >> (self.bits - 1) == -1;
@@ -33,14 +33,14 @@ impl Width {
 
     /// How many of the bytes from `address`, which is within the width, are within it too.
     #[inline]
-    pub(super) fn clip(&mut self, address: u64, bytes: u64) -> u64 {
+    pub(crate) fn clip(&mut self, address: u64, bytes: u64) -> u64 {
         let room = self.mask - address + 1;
         self.clipped += u64::from(bytes > room);
         bytes.min(room)
     }
 
     /// What was lost so far, a sentence each.
-    pub(super) fn notes(&self, name: &str) -> Vec<String> {
+    pub(crate) fn notes(&self, name: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if self.cut > 0 {
             let more = match self.bits {

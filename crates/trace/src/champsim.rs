@@ -22,11 +22,11 @@
 //! explicit fetches and VM events are left out (the format has none). Each load writes the next of a ring of
 //! registers, so a dependence survives if fewer than [`RING`] loads lie between.
 
-use super::RecordSink;
-use super::compressed::{Compression, Finish, Unpacked, packing};
-use super::implicit_maps::ImplicitMaps;
-use super::width::Width;
-use super::writer::cannot_write;
+use crate::RecordSink;
+use crate::compressed::{Compression, Finish, Unpacked, packing};
+use crate::implicit_maps::ImplicitMaps;
+use crate::width::Width;
+use crate::writer::cannot_write;
 use ambulator_base::{
     Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
 };
@@ -50,7 +50,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Whether 64 bytes may be an instruction: flags are 0 or 1, only branches are taken, there is an ip.
-pub(super) fn plausible(bytes: &[u8]) -> bool {
+pub(crate) fn plausible(bytes: &[u8]) -> bool {
     let canonical = |address: u64| matches!(address >> 56, 0 | 1 | 0xff);
     bytes.len() >= INSTRUCTION_BYTES
         && bytes[8] <= 1
@@ -60,7 +60,7 @@ pub(super) fn plausible(bytes: &[u8]) -> bool {
 }
 
 /// A ChampSim trace as a stream.
-pub(super) struct ChampSimReader {
+pub(crate) struct ChampSimReader {
     input: Unpacked,
     identity: ProgramIdentity,
     maps: Option<ImplicitMaps>,
@@ -81,7 +81,7 @@ fn merge(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 }
 
 impl ChampSimReader {
-    pub(super) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
+    pub(crate) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
         ChampSimReader {
             input,
             identity,

@@ -16,20 +16,20 @@ const RECENT: usize = 64;
 /// a file mapping, others are anonymous; all rights are given, because the trace does not tell text from data
 /// in one neighbourhood.
 #[derive(Debug)]
-pub(super) struct ImplicitMaps {
+pub(crate) struct ImplicitMaps {
     shift: u32,
     mapped: FxHashSet<u64>,
     recent: [u64; RECENT],
 }
 
 impl ImplicitMaps {
-    pub(super) fn new(granularity: u64) -> ImplicitMaps {
+    pub(crate) fn new(granularity: u64) -> ImplicitMaps {
         ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
     }
 
     /// Emits what `record` needs into `batch`, and then the record.
     #[inline]
-    pub(super) fn push(&mut self, record: Record, batch: &mut Batch) {
+    pub(crate) fn push(&mut self, record: Record, batch: &mut Batch) {
         self.touch(record.pc.0, MapKind::File, batch);
         if record.is_data() {
             self.touch(record.va.0, MapKind::Anonymous, batch);

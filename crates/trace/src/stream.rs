@@ -1,8 +1,8 @@
 //! Reading our format as it is written: from a pipe, with no way back.
 
-use super::decode::Decoder;
-use super::format::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, FOOTER_MAGIC, TraceHeader, checksum};
-use super::reader::read_header;
+use crate::decode::Decoder;
+use crate::format::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, FOOTER_MAGIC, TraceHeader, checksum};
+use crate::reader::read_header;
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::io::Read;
 

@@ -9,26 +9,26 @@
 use ambulator_base::Batch;
 
 /// Records that a block holds at most.
-pub(super) const MAX_RECORDS: usize = Batch::TARGET_RECORDS;
+pub(crate) const MAX_RECORDS: usize = Batch::TARGET_RECORDS;
 /// Events that a block holds at most.
-pub(super) const MAX_EVENTS: usize = 1 << 16;
+pub(crate) const MAX_EVENTS: usize = 1 << 16;
 /// Bytes that one event takes at most: a tag and four varints.
-pub(super) const EVENT_BYTES: usize = 41 + 5;
+pub(crate) const EVENT_BYTES: usize = 41 + 5;
 /// Largest reference distance of a site.
-pub(super) const MAX_REFERENCE: usize = 15;
+pub(crate) const MAX_REFERENCE: usize = 15;
 
 /// Columns of a block, in file order.
-pub(super) const COLUMNS: [&str; 7] = ["sites", "order", "address", "gap", "dependence 1", "dependence 2", "event"];
-pub(super) const SITES: usize = 0;
-pub(super) const ORDER: usize = 1;
-pub(super) const ADDRESS: usize = 2;
-pub(super) const GAP: usize = 3;
-pub(super) const DEP1: usize = 4;
-pub(super) const DEP2: usize = 5;
-pub(super) const EVENTS: usize = 6;
+pub(crate) const COLUMNS: [&str; 7] = ["sites", "order", "address", "gap", "dependence 1", "dependence 2", "event"];
+pub(crate) const SITES: usize = 0;
+pub(crate) const ORDER: usize = 1;
+pub(crate) const ADDRESS: usize = 2;
+pub(crate) const GAP: usize = 3;
+pub(crate) const DEP1: usize = 4;
+pub(crate) const DEP2: usize = 5;
+pub(crate) const EVENTS: usize = 6;
 
 /// Bytes that a column of a block with that many records and events can have at most.
-pub(super) fn column_limit(column: usize, records: usize, events: usize) -> usize {
+pub(crate) fn column_limit(column: usize, records: usize, events: usize) -> usize {
     match column {
         SITES => 3 + records * 16,
         ORDER => 3 + records * 6,

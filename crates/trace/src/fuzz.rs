@@ -1,10 +1,10 @@
 //! Entry points for fuzzing: any bytes must give records or an error, never a panic or a hang.
 
-use super::TraceOptions;
-use super::block::{MAX_EVENTS, MAX_RECORDS};
-use super::format::{BlockHeader, HEADER_PREFIX_BYTES, MAGIC, TraceHeader, VERSION};
-use super::open::{Opened, foreign};
-use super::reader::TraceReader;
+use crate::TraceOptions;
+use crate::block::{MAX_EVENTS, MAX_RECORDS};
+use crate::format::{BlockHeader, HEADER_PREFIX_BYTES, MAGIC, TraceHeader, VERSION};
+use crate::open::{Opened, foreign};
+use crate::reader::TraceReader;
 use ambulator_base::{Batch, RecordSource};
 use std::io::Cursor;
 use std::path::Path;

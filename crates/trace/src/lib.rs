@@ -1,7 +1,21 @@
 //! Trace files: our own format, ChampSim's and Valgrind lackey's, as streams of records.
 //!
-//! [`open_trace`] tells the formats apart by their contents, never by the file's name. Errors are sentences
-//! with the file, the byte or line, what was wrong and what would be right.
+//! [`open_trace`] recognises a format by its contents, never by the file's name. Errors are sentences: the file, the byte
+//! or line, what was wrong and what would be right.
+//!
+//! ```text
+//!  file ─ open ─┬─ reader ── decode ── block        .amb, laid out as `format` says
+//!               └─ compressed ─┬─ champsim          others, perhaps in gzip, xz or zstd
+//!                              └─ lackey
+//!                      │ Record, VmEvent             (a RecordSource)
+//!                      ├─ summary, regularity        what is in a trace
+//!                      └─ convert ── RecordSink ─┬─ writer ── encode
+//!                                                └─ champsim
+//! ```
+//!
+//! Start reading at [`mod@format`], the layout of a trace of ours; then [`TraceWriter`] and [`TraceReader`]. Programs that run
+//! natively are not here: `ambulator-workloads` has them, and opens either by one request. What writes traces and runs
+//! no programs (the capture plugin) needs this crate alone.
 
 mod block;
 mod champsim;
@@ -18,6 +32,7 @@ mod lackey;
 mod mappings;
 mod open;
 mod reader;
+pub mod regularity;
 mod stream;
 mod summary;
 mod varint;

@@ -1,8 +1,8 @@
 //! What is in a trace: the numbers behind `trace info`, and the lines of `trace head`.
 
-use super::compressed::Compression;
-use super::mappings::Mappings;
-use super::open::{Opened, TraceFormat, TraceOptions, open};
+use crate::compressed::Compression;
+use crate::mappings::Mappings;
+use crate::open::{Opened, TraceFormat, TraceOptions, open};
 use crate::regularity::{Regularity, RegularityReport};
 use ambulator_base::{
     AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,

@@ -1,8 +1,8 @@
 //! From records to the columns of a block.
 
-use super::block::{ADDRESS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES};
-use super::event_codec;
-use super::varint;
+use crate::block::{ADDRESS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES};
+use crate::event_codec;
+use crate::varint;
 use ambulator_base::{Batch, Record, RecordKind, VmEvent};
 use rustc_hash::FxHashMap;
 
@@ -15,14 +15,14 @@ struct Site {
 }
 
 /// Turns batches into payloads; keeps its buffers from block to block.
-pub(super) struct Encoder {
+pub(crate) struct Encoder {
     compressor: zstd::bulk::Compressor<'static>,
     numbers: FxHashMap<(u64, u8, u8), u32>,
     columns: [Vec<u8>; 7],
 }
 
 impl Encoder {
-    pub(super) fn new(level: i32) -> std::io::Result<Encoder> {
+    pub(crate) fn new(level: i32) -> std::io::Result<Encoder> {
         Ok(Encoder {
             compressor: zstd::bulk::Compressor::new(level)?,
             numbers: FxHashMap::default(),
@@ -31,7 +31,7 @@ impl Encoder {
     }
 
     /// The payload of a block with what is in `batch`.
-    pub(super) fn encode(&mut self, batch: &Batch) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn encode(&mut self, batch: &Batch) -> std::io::Result<Vec<u8>> {
         self.columns.iter_mut().for_each(Vec::clear);
         self.fill_columns(&batch.records);
         put_events(&mut self.columns[EVENTS], &batch.events);

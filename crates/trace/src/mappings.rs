@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The mapped ranges of a stream with one process. (After a fork nothing is told any more.)
 #[derive(Debug, Default)]
-pub(super) struct Mappings {
+pub(crate) struct Mappings {
     /// Start to end and rights; ranges do not overlap.
     ranges: BTreeMap<u64, (u64, Protection)>,
     heap: Option<(u64, u64, Protection)>,
@@ -21,7 +21,7 @@ fn end_of(start: u64, len: u64) -> u64 {
 impl Mappings {
     /// Whether the bytes are mapped and may be accessed so.
     #[inline]
-    pub(super) fn allow(&mut self, va: VirtAddr, bytes: u64, kind: AccessKind) -> bool {
+    pub(crate) fn allow(&mut self, va: VirtAddr, bytes: u64, kind: AccessKind) -> bool {
         let end = va.0.saturating_add(bytes);
         let (from, to, protection) = self.last[usize::from(kind == AccessKind::Fetch)];
         (from <= va.0 && end <= to && protection.allows(kind)) || self.forked || self.find(va.0, end, kind)
@@ -43,7 +43,7 @@ impl Mappings {
     }
 
     /// Follows an event; false when it touches what is not mapped or not to be touched so.
-    pub(super) fn event(&mut self, event: &VmEvent) -> bool {
+    pub(crate) fn event(&mut self, event: &VmEvent) -> bool {
         match *event {
             VmEvent::Map { start, len, kind, protection } => {
                 self.add(start.0, len, protection);

@@ -1,6 +1,6 @@
 //! Compressed files, told by their first bytes, never by their names.
 
-use super::format;
+use crate::format;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// How a file is compressed.
@@ -32,20 +32,20 @@ impl Compression {
 }
 
 /// A window of a file's unpacked contents, with their offset for error messages.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     name: String,
     inner: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
     /// Unpacked bytes consumed so far.
-    pub(super) offset: u64,
-    pub(super) compression: Compression,
+    pub(crate) offset: u64,
+    pub(crate) compression: Compression,
 }
 
 impl Unpacked {
     /// Unpacks `source`; `name` is how errors call it.
-    pub(super) fn new(source: impl Read + Send + 'static, name: &str) -> Result<Unpacked, String> {
+    pub(crate) fn new(source: impl Read + Send + 'static, name: &str) -> Result<Unpacked, String> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let head = source.fill_buf().map_err(|e| format!("{name}: cannot be read: {e}"))?;
         let compression = Compression::of(head);
@@ -68,13 +68,13 @@ impl Unpacked {
         })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// What is at hand, without consuming it; at least `wanted` bytes (at most 64 KiB) unless the contents
     /// end before.
-    pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8], String> {
+    pub(crate) fn peek(&mut self, wanted: usize) -> Result<&[u8], String> {
         while self.end - self.begin < wanted {
             if self.buffer.len() - self.begin < wanted {
                 self.buffer.copy_within(self.begin..self.end, 0);
@@ -99,14 +99,14 @@ impl Unpacked {
     }
 
     /// Consumes `count` bytes of what [`Unpacked::peek`] showed.
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.begin += count;
         self.offset += count as u64;
     }
 }
 
 /// Compresses what is written, by the compression's default level.
-pub(super) fn packing<W: io::Write + 'static>(out: W, compression: Compression) -> io::Result<Box<dyn Finish>> {
+pub(crate) fn packing<W: io::Write + 'static>(out: W, compression: Compression) -> io::Result<Box<dyn Finish>> {
     Ok(match compression {
         Compression::None => Box::new(io::BufWriter::new(out)),
         Compression::Gzip => Box::new(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
@@ -116,7 +116,7 @@ pub(super) fn packing<W: io::Write + 'static>(out: W, compression: Compression) 
 }
 
 /// A writer whose end must be written.
-pub(super) trait Finish: io::Write {
+pub(crate) trait Finish: io::Write {
     /// Writes what is left.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
@@ -146,6 +146,6 @@ impl<W: io::Write> Finish for zstd::stream::Encoder<'static, W> {
 }
 
 /// Whether a file beginning with `bytes` is of our own format.
-pub(super) fn is_ours(bytes: &[u8]) -> bool {
+pub(crate) fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(&format::MAGIC) || (bytes.len() >= 4 && format::MAGIC.starts_with(bytes))
 }

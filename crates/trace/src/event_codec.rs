@@ -1,6 +1,6 @@
 //! VM events as bytes: a tag, then the fields as varints in the order of their declaration.
 
-use super::varint::{self, Cursor};
+use crate::varint::{self, Cursor};
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 
 const MAP: u8 = 0;
@@ -43,7 +43,7 @@ fn advice_number(advice: Advice) -> u64 {
 }
 
 /// Appends one event.
-pub(super) fn put(out: &mut Vec<u8>, event: &VmEvent) {
+pub(crate) fn put(out: &mut Vec<u8>, event: &VmEvent) {
     let mut fields = |tag: u8, values: &[u64]| {
         out.push(tag);
         values.iter().for_each(|&value| varint::put(out, value));
@@ -67,7 +67,7 @@ pub(super) fn put(out: &mut Vec<u8>, event: &VmEvent) {
 }
 
 /// Reads one event; `None` when the bytes are none, or a range runs past the end of the address space.
-pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
+pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
     let tag = cursor.byte()?;
     let mut value = || cursor.value();
     let process = |number: u64| u32::try_from(number).ok().map(ProcessId);
@@ -121,7 +121,7 @@ pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
 }
 
 /// The address ranges that an event names, as `(first address, bytes)`; unused places are `(0, 0)`.
-pub(super) fn ranges_of(event: &VmEvent) -> [(u64, u64); 2] {
+pub(crate) fn ranges_of(event: &VmEvent) -> [(u64, u64); 2] {
     match *event {
         VmEvent::Map { start, len, .. }
         | VmEvent::Unmap { start, len }

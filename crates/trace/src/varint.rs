@@ -3,7 +3,7 @@
 
 /// Appends `value`: 1 to 10 bytes.
 #[inline(always)]
-pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -13,52 +13,52 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
 
 /// Bytes that [`put`] would append.
 #[inline(always)]
-pub(super) fn len(value: u64) -> u32 {
+pub(crate) fn len(value: u64) -> u32 {
     (70 - (value | 1).leading_zeros()) / 7
 }
 
 /// Maps small magnitudes of either sign to small values.
 #[inline(always)]
-pub(super) fn zigzag(value: i64) -> u64 {
+pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
 /// The inverse of [`zigzag`].
 #[inline(always)]
-pub(super) fn unzigzag(value: u64) -> i64 {
+pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Reads what [`put`] wrote, and single bytes, from a slice; `None` when the slice ends early or a value has
 /// more than 64 bits.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes }
     }
 
-    pub(super) fn remaining(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
     #[inline(always)]
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         Some(first)
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
         Some(taken)
     }
 
     #[inline(always)]
-    pub(super) fn value(&mut self) -> Option<u64> {
+    pub(crate) fn value(&mut self) -> Option<u64> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         if first < 0x80 {

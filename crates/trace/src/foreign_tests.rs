@@ -1,8 +1,8 @@
 //! ChampSim and lackey from hand-made bytes and real samples; bad input of every kind; conversion and
 //! summaries.
 
-use super::tests::{drained, generated, written};
-use super::*;
+use crate::tests::{drained, generated, written};
+use crate::*;
 use ambulator_base::*;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};

@@ -10,9 +10,9 @@
 //! rather than cycles. What goes on beyond the end of the address space is clipped there. An instruction with several accesses gives several records; gaps after it are shorter
 //! by the surplus.
 
-use super::compressed::Unpacked;
-use super::implicit_maps::ImplicitMaps;
-use super::width::Width;
+use crate::compressed::Unpacked;
+use crate::implicit_maps::ImplicitMaps;
+use crate::width::Width;
 use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
 /// Longest line that is looked at.
@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 4096;
 const LARGEST_ACCESS: u64 = 1 << 16;
 
 /// Whether text may be lackey's.
-pub(super) fn plausible(head: &[u8]) -> bool {
+pub(crate) fn plausible(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
     line.starts_with(b"==") || line.starts_with(b"--") || matches!(parse(line), Some(Line::Access(..)))
 }
@@ -48,7 +48,7 @@ fn parse(line: &[u8]) -> Option<Line> {
 }
 
 /// A lackey trace as a stream.
-pub(super) struct LackeyReader {
+pub(crate) struct LackeyReader {
     input: Unpacked,
     identity: ProgramIdentity,
     maps: Option<ImplicitMaps>,
@@ -62,7 +62,7 @@ pub(super) struct LackeyReader {
 }
 
 impl LackeyReader {
-    pub(super) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
+    pub(crate) fn new(input: Unpacked, identity: ProgramIdentity, maps: Option<ImplicitMaps>, va_bits: u8) -> Self {
         let width = Width::new(va_bits);
         LackeyReader { input, identity, maps, width, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
     }

@@ -1,10 +1,10 @@
 //! Opening a trace file of any known format.
 
-use super::champsim::{self, ChampSimReader};
-use super::compressed::{self, Compression, Unpacked};
-use super::implicit_maps::ImplicitMaps;
-use super::lackey::{self, LackeyReader};
-use super::reader::TraceReader;
+use crate::champsim::{self, ChampSimReader};
+use crate::compressed::{self, Compression, Unpacked};
+use crate::implicit_maps::ImplicitMaps;
+use crate::lackey::{self, LackeyReader};
+use crate::reader::TraceReader;
 use ambulator_base::{Invalid, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ impl TraceOptions {
 }
 
 /// A trace of a known format, still as what it is.
-pub(super) enum Opened {
+pub(crate) enum Opened {
     Ours(Box<TraceReader<File>>),
     Foreign { format: TraceFormat, compression: Compression, source: Box<dyn RecordSource> },
 }
@@ -101,7 +101,7 @@ pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordS
     })
 }
 
-pub(super) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, SourceError> {
+pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, SourceError> {
     let name = path.display().to_string();
     let fail = |what: String| SourceError::new(format!("{name}: {what}"));
     if let Some(wrong) = options.validate("trace").into_iter().next() {
@@ -144,7 +144,7 @@ fn digest(file: &mut File) -> std::io::Result<u64> {
 }
 
 /// A trace of somebody else's format from any stream of bytes.
-pub(super) fn foreign(
+pub(crate) fn foreign(
     bytes: impl Read + Send + 'static,
     path: &Path,
     name: &str,

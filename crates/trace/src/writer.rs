@@ -1,10 +1,10 @@
 //! Writing our format.
 
-use super::RecordSink;
-use super::block::{MAX_EVENTS, MAX_RECORDS};
-use super::encode::Encoder;
-use super::event_codec;
-use super::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
+use crate::RecordSink;
+use crate::block::{MAX_EVENTS, MAX_RECORDS};
+use crate::encode::Encoder;
+use crate::event_codec;
+use crate::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
 use ambulator_base::{Batch, Invalid, Record, SourceError, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -210,6 +210,6 @@ fn check_event(event: &VmEvent, va_limit: u64) -> Result<(), SourceError> {
     Ok(())
 }
 
-pub(super) fn cannot_write(error: std::io::Error) -> SourceError {
+pub(crate) fn cannot_write(error: std::io::Error) -> SourceError {
     SourceError::new(format!("the trace cannot be written: {error}"))
 }

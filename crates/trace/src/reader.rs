@@ -1,7 +1,7 @@
 //! Reading our format.
 
-use super::decode::Decoder;
-use super::format::{
+use crate::decode::Decoder;
+use crate::format::{
     BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, TRAILER_BYTES,
     TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,
 };
@@ -159,7 +159,7 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 }
 
-pub(super) fn read_header<R: Read>(
+pub(crate) fn read_header<R: Read>(
     source: &mut R,
     name: &str,
     bytes: u64,

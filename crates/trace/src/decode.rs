@@ -1,8 +1,8 @@
 //! From the columns of a block to records.
 
-use super::block::{ADDRESS, COLUMNS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES, column_limit};
-use super::event_codec;
-use super::varint::{self, Cursor};
+use crate::block::{ADDRESS, COLUMNS, DEP1, DEP2, EVENTS, GAP, MAX_REFERENCE, ORDER, SITES, column_limit};
+use crate::event_codec;
+use crate::varint::{self, Cursor};
 use ambulator_base::{Batch, Record, RecordKind, VirtAddr, VmEvent};
 
 fn kind_of(number: u8) -> Option<RecordKind> {
@@ -40,7 +40,7 @@ struct Running {
 }
 
 /// Turns payloads back into batches; keeps its buffers from block to block.
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     decompressor: zstd::bulk::Decompressor<'static>,
     columns: [Vec<u8>; 7],
     sites: Vec<Running>,
@@ -50,7 +50,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new() -> std::io::Result<Decoder> {
+    pub(crate) fn new() -> std::io::Result<Decoder> {
         Ok(Decoder {
             decompressor: zstd::bulk::Decompressor::new()?,
             columns: Default::default(),
@@ -62,7 +62,7 @@ impl Decoder {
     }
 
     /// Appends the block's records and events to `batch`. The error says what is wrong inside the block.
-    pub(super) fn decode(
+    pub(crate) fn decode(
         &mut self,
         payload: &[u8],
         records: usize,
@@ -80,7 +80,7 @@ impl Decoder {
     }
 
     /// Only the block's events, as if all of them happened at once after the records in `batch`.
-    pub(super) fn decode_events(
+    pub(crate) fn decode_events(
         &mut self,
         payload: &[u8],
         records: usize,

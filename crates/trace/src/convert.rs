@@ -1,12 +1,12 @@
 //! From one trace file to another: format, compression, range.
 
-use super::RecordSink;
-use super::champsim::ChampSimWriter;
-use super::compressed::Compression;
-use super::first_touch::FirstTouches;
-use super::format::TraceHeader;
-use super::open::{TraceFormat, TraceOptions, open_trace};
-use super::writer::{TraceWriter, TraceWriterSpec};
+use crate::RecordSink;
+use crate::champsim::ChampSimWriter;
+use crate::compressed::Compression;
+use crate::first_touch::FirstTouches;
+use crate::format::TraceHeader;
+use crate::open::{TraceFormat, TraceOptions, open_trace};
+use crate::writer::{TraceWriter, TraceWriterSpec};
 use ambulator_base::{Batch, OutputFile, Record, SourceError, VmEvent};
 use std::cell::Cell;
 use std::io::{BufWriter, Write};

@@ -57,8 +57,8 @@
 //! it is read up to its last whole block, which the blocks' own headers tell. Readers refuse versions that
 //! they do not know.
 
-use super::event_codec;
-use super::varint::{self, Cursor};
+use crate::event_codec;
+use crate::varint::{self, Cursor};
 use ambulator_base::{ProgramIdentity, VmEvent};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -69,19 +69,19 @@ pub const VERSION: u16 = 1;
 /// The file name extension.
 pub const EXTENSION: &str = "amb";
 
-pub(super) const BLOCK_MAGIC: [u8; 4] = *b"ABLK";
-pub(super) const BLOCK_HEADER_BYTES: usize = 40;
-pub(super) const FOOTER_MAGIC: [u8; 4] = *b"AIDX";
-pub(super) const TRAILER_MAGIC: [u8; 8] = *b"AMBINDEX";
+pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"ABLK";
+pub(crate) const BLOCK_HEADER_BYTES: usize = 40;
+pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"AIDX";
+pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"AMBINDEX";
 /// The footer's offset and the trailer's magic.
-pub(super) const TRAILER_BYTES: usize = 16;
-pub(super) const ENTRY_BYTES: usize = 32;
+pub(crate) const TRAILER_BYTES: usize = 16;
+pub(crate) const ENTRY_BYTES: usize = 32;
 /// Bytes of the header before its body.
-pub(super) const HEADER_PREFIX_BYTES: usize = 16;
+pub(crate) const HEADER_PREFIX_BYTES: usize = 16;
 /// A header's body is never larger than this.
-pub(super) const MAX_HEADER_BODY: u32 = 16 << 20;
+pub(crate) const MAX_HEADER_BODY: u32 = 16 << 20;
 /// A block's payload is never larger than this.
-pub(super) const MAX_PAYLOAD: u32 = 16 << 20;
+pub(crate) const MAX_PAYLOAD: u32 = 16 << 20;
 
 /// What a file says about itself at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn take_text(cursor: &mut Cursor<'_>) -> Option<String> {
 
 impl TraceHeader {
     /// The header as bytes, checksum included.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = vec![self.page_shift, self.va_bits];
         put_text(&mut body, &self.identity.name);
         put_text(&mut body, &self.identity.detail);
@@ -146,7 +146,7 @@ impl TraceHeader {
     }
 
     /// Reads a body whose checksum has been verified; `None` when it is malformed all the same.
-    pub(super) fn decode_body(body: &[u8]) -> Option<TraceHeader> {
+    pub(crate) fn decode_body(body: &[u8]) -> Option<TraceHeader> {
         let mut cursor = Cursor::new(body);
         let page_shift = cursor.byte().filter(|&shift| shift == 12)?;
         let va_bits = cursor.byte().filter(|bits| (32..=57).contains(bits))?;
@@ -169,36 +169,36 @@ impl TraceHeader {
 
 /// What the footer and a block's own header say about a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockEntry {
-    pub(super) offset: u64,
-    pub(super) records: u32,
-    pub(super) events: u32,
-    pub(super) instructions: u64,
-    pub(super) checksum: u64,
+pub(crate) struct BlockEntry {
+    pub(crate) offset: u64,
+    pub(crate) records: u32,
+    pub(crate) events: u32,
+    pub(crate) instructions: u64,
+    pub(crate) checksum: u64,
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 /// A block's header as it stands in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BlockHeader {
-    pub(super) payload_bytes: u32,
-    pub(super) records: u32,
-    pub(super) events: u32,
-    pub(super) instructions: u64,
-    pub(super) first_record: u64,
-    pub(super) checksum: u64,
+pub(crate) struct BlockHeader {
+    pub(crate) payload_bytes: u32,
+    pub(crate) records: u32,
+    pub(crate) events: u32,
+    pub(crate) instructions: u64,
+    pub(crate) first_record: u64,
+    pub(crate) checksum: u64,
 }
 
 impl BlockHeader {
     /// The 40 bytes, with the checksum over `payload`.
-    pub(super) fn encode(&self, payload: &[u8]) -> ([u8; BLOCK_HEADER_BYTES], u64) {
+    pub(crate) fn encode(&self, payload: &[u8]) -> ([u8; BLOCK_HEADER_BYTES], u64) {
         let mut out = [0; BLOCK_HEADER_BYTES];
         out[..4].copy_from_slice(&BLOCK_MAGIC);
         out[4..8].copy_from_slice(&self.payload_bytes.to_le_bytes());
@@ -212,7 +212,7 @@ impl BlockHeader {
     }
 
     /// Reads the 40 bytes; the error says what is wrong with them.
-    pub(super) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<BlockHeader, String> {
+    pub(crate) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<BlockHeader, String> {
         if bytes[..4] != BLOCK_MAGIC {
             return Err(format!("there is no block (it begins with {:02x?} instead of \"ABLK\")", &bytes[..4]));
         }
@@ -238,7 +238,7 @@ impl BlockHeader {
 }
 
 /// xxh3-64 over the two parts, one after the other.
-pub(super) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
+pub(crate) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.update(head);
     hasher.update(payload);
@@ -246,7 +246,7 @@ pub(super) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
 }
 
 /// The footer as bytes, trailer included, when it stands at `offset`.
-pub(super) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
+pub(crate) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + entries.len() * ENTRY_BYTES + TRAILER_BYTES);
     out.extend(FOOTER_MAGIC);
     out.extend((entries.len() as u32).to_le_bytes());
@@ -264,7 +264,7 @@ pub(super) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
 }
 
 /// Reads a footer without its trailer; `None` when it is damaged.
-pub(super) fn decode_footer(bytes: &[u8], offset: u64, first_block: u64) -> Option<Vec<BlockEntry>> {
+pub(crate) fn decode_footer(bytes: &[u8], offset: u64, first_block: u64) -> Option<Vec<BlockEntry>> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
     if content.len() < 8 || content[..4] != FOOTER_MAGIC || xxh3_64(content) != u64_at(sum, 0) {
         return None;
