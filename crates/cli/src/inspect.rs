@@ -5,7 +5,7 @@ use crate::output::print;
 use crate::{DONE, Failure};
 use ambulator_experiments::{counter_catalogue, figures};
 use ambulator_simulator::spec::{
-    self, PresetKind, SpecRequest, presets, program_reference_markdown, reference_markdown,
+    self, PresetKind, SpecRequest, designs_markdown, presets, program_reference_markdown, reference_markdown,
 };
 
 fn section(title: &str, rows: &[(String, String)]) {
@@ -88,6 +88,7 @@ pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
 
 pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
     match what {
+        ReferenceOf::Designs => print(&designs_markdown()),
         ReferenceOf::Settings => print(&reference_markdown()),
         ReferenceOf::Programs => print(&program_reference_markdown()),
         ReferenceOf::Counters => {

@@ -36,7 +36,7 @@ pub use bed::TestBed;
 pub use port::TestPort;
 
 use ambulator_base::PageSize;
-use ambulator_sockets::DesignParts;
+use ambulator_sockets::{Claims, DesignParts};
 
 /// What to check, and how long.
 #[derive(Clone, Debug)]
@@ -63,6 +63,14 @@ pub struct Options {
     /// A map that fails for lack of memory may have brought a resize to its end, and given back or kept what that takes. No frame may be
     /// lost all the same, and look-ups say what they said.
     pub resizes_on_failure: bool,
+}
+
+impl Options {
+    /// The default, for a table that claims this.
+    pub fn of(claims: Claims) -> Options {
+        let Claims { sizes, max_loads, exact_footprint, copied_entries, resizes_on_failure } = claims;
+        Options { sizes, max_loads, exact_footprint, copied_entries, resizes_on_failure, ..Options::default() }
+    }
 }
 
 impl Default for Options {
