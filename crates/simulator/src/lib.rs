@@ -7,9 +7,11 @@ mod core;
 mod energy;
 mod error;
 mod fuzz;
+mod hardware;
 mod locks;
 mod look_ahead;
 mod machine;
+mod memory_setup;
 mod oracle;
 #[cfg(test)]
 mod oracle_tests;
@@ -17,13 +19,15 @@ mod os_events;
 mod path;
 mod report;
 mod result;
+mod scheduler;
 pub mod spec;
+mod statistics;
 mod stream;
-mod thread_placement;
 
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};
 pub use fuzz::fuzz_machine;
 pub use machine::{Machine, Phase};
 pub use result::{CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Status};
+pub use scheduler::open_mix;
 pub use stream::SharedStream;
