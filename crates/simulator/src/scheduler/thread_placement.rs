@@ -61,6 +61,22 @@ impl ThreadPlacement {
         }
     }
 
+    /// Whether the program runs on this core.
+    pub fn has_core(&self, number: usize) -> bool {
+        self.cores.contains(&number)
+    }
+
+    /// A core is finished: what waits for it will not run. The stream is left with the last of them.
+    pub fn leave(&mut self, number: usize, cores: &mut [Core]) {
+        let queue = &mut self.queues[number - self.cores.start];
+        self.waiting -= queue.iter().map(|segment| segment.records.len()).sum::<usize>();
+        queue.clear();
+        cores[number].end = cores[number].at;
+        if cores[self.cores.clone()].iter().all(|core| core.phase == CorePhase::Finished) {
+            self.stream.leave(self.reader);
+        }
+    }
+
     /// The core of the thread whose records come next.
     fn core(&self) -> usize {
         self.cores.start + self.thread as usize % self.cores.len()
@@ -70,7 +86,7 @@ impl ThreadPlacement {
 impl Machine {
     /// Gives cores without records their next segment, reading on as far as that takes.
     pub(crate) fn supply(&mut self) -> Result<(), Stop> {
-        for program in 0..self.placements.len() {
+        for program in 0..self.scheduler.placements.len() {
             while self.feed(program)? {}
         }
         Ok(())
@@ -78,27 +94,28 @@ impl Machine {
 
     /// One step of reading a program on. False when its cores have what they need or must wait.
     fn feed(&mut self, program: usize) -> Result<bool, Stop> {
-        let cores = self.placements[program].cores.clone();
-        if self.phase == Phase::Setup && self.cores[cores.start].phase != CorePhase::Setup {
+        let cores = self.scheduler.placements[program].cores.clone();
+        if self.scheduler.phase == Phase::Setup && self.hw.cores[cores.start].phase != CorePhase::Setup {
             return Ok(false); // its region begins when all programs have set up
         }
-        if self.phase == Phase::Measure && self.only_idle_are_left(&cores) {
-            for number in cores.filter(|number| self.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>() {
+        if self.scheduler.phase == Phase::Measure && self.only_idle_are_left(&cores) {
+            for number in cores.filter(|number| self.hw.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>()
+            {
                 self.finish(number);
             }
             return Ok(false);
         }
         let mut hungry = false;
         for number in cores.clone() {
-            if self.cores[number].phase == CorePhase::Finished || self.has_records(number) {
+            if self.hw.cores[number].phase == CorePhase::Finished || self.has_records(number) {
                 continue;
             }
-            match self.placements[program].queues[number - cores.start].pop_front() {
+            match self.scheduler.placements[program].queues[number - cores.start].pop_front() {
                 Some(segment) => self.begin_segment(program, number, segment)?,
                 None => hungry = true,
             }
         }
-        let placement = &mut self.placements[program];
+        let placement = &mut self.scheduler.placements[program];
         if !hungry || placement.waiting >= MOST_WAITING {
             return Ok(false);
         }
@@ -119,13 +136,13 @@ impl Machine {
                 };
                 placement.at = to;
                 let number = placement.core();
-                if self.cores[number].phase != CorePhase::Finished {
+                if self.hw.cores[number].phase != CorePhase::Finished {
                     placement.waiting += segment.records.len();
                     placement.queues[number - cores.start].push_back(segment);
                 }
-                for core in cores.filter(|core| self.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
+                for core in cores.filter(|core| self.hw.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
                     // A stream that has records before any region has no set-up: all of it counts.
-                    self.cores[core].phase = CorePhase::Region;
+                    self.hw.cores[core].phase = CorePhase::Region;
                 }
                 Ok(true)
             }
@@ -135,7 +152,7 @@ impl Machine {
     /// Whether all cores that have ever run have finished, and there were some: the others wait for threads that the program
     /// does not have.
     fn only_idle_are_left(&self, cores: &Range<usize>) -> bool {
-        let cores = &self.cores[cores.clone()];
+        let cores = &self.hw.cores[cores.clone()];
         let finished = |core: &Core| core.phase == CorePhase::Finished;
         cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
     }
@@ -143,16 +160,16 @@ impl Machine {
     /// Whether a core of a program with placed threads has records to run.
     #[inline(always)]
     pub(crate) fn has_records(&self, number: usize) -> bool {
-        let core = &self.cores[number];
+        let core = &self.hw.cores[number];
         core.at < core.end
     }
 
     fn begin_segment(&mut self, program: usize, number: usize, segment: Segment) -> Result<(), Stop> {
-        self.placements[program].waiting -= segment.records.len();
-        if self.cores[number].kernel_process(segment.process) != Some(self.cores[number].process) {
+        self.scheduler.placements[program].waiting -= segment.records.len();
+        if self.hw.cores[number].kernel_process(segment.process) != Some(self.hw.cores[number].process) {
             self.event(number, &VmEvent::Switch { process: segment.process, thread: 0 })?;
         }
-        let core = &mut self.cores[number];
+        let core = &mut self.hw.cores[number];
         core.batch = segment.batch;
         core.at = segment.records.start;
         core.end = segment.records.end;
@@ -160,7 +177,7 @@ impl Machine {
     }
 
     fn next_batch_of(&mut self, program: usize) -> Result<bool, Stop> {
-        let placement = &mut self.placements[program];
+        let placement = &mut self.scheduler.placements[program];
         let next = if placement.ended {
             None
         } else {
@@ -176,7 +193,7 @@ impl Machine {
         let done: Vec<usize> = placement
             .cores
             .clone()
-            .filter(|number| !self.has_records(*number) && self.cores[*number].phase != CorePhase::Finished)
+            .filter(|number| !self.has_records(*number) && self.hw.cores[*number].phase != CorePhase::Finished)
             .collect();
         for number in done {
             self.finish(number);
@@ -186,7 +203,7 @@ impl Machine {
 
     /// An event of a program with placed threads. False if it must wait for what comes before it.
     fn event_of(&mut self, program: usize, event: &VmEvent) -> Result<bool, Stop> {
-        let placement = &mut self.placements[program];
+        let placement = &mut self.scheduler.placements[program];
         if let VmEvent::Switch { process, thread } = event {
             placement.process = *process;
             placement.thread = *thread;
@@ -197,7 +214,7 @@ impl Machine {
         if placement.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
             return Ok(false);
         }
-        self.placements[program].event_at += 1;
+        self.scheduler.placements[program].event_at += 1;
         match event {
             VmEvent::RegionBegin | VmEvent::RegionEnd => {
                 for core in cores {
@@ -205,33 +222,18 @@ impl Machine {
                 }
             }
             _ => {
-                if self.cores[number].kernel_process(process) != Some(self.cores[number].process) {
+                if self.hw.cores[number].kernel_process(process) != Some(self.hw.cores[number].process) {
                     self.event(number, &VmEvent::Switch { process, thread: 0 })?;
                 }
                 self.event(number, event)?;
                 if matches!(event, VmEvent::Fork { .. } | VmEvent::Exit { .. }) {
-                    let known = self.cores[number].processes.clone();
+                    let known = self.hw.cores[number].processes.clone();
                     for core in cores {
-                        self.cores[core].processes.clone_from(&known);
+                        self.hw.cores[core].processes.clone_from(&known);
                     }
                 }
             }
         }
         Ok(true)
-    }
-
-    /// A core of a program with placed threads is finished: what waits for it will not run. The stream is left with the last of them.
-    pub(crate) fn leave_placement(&mut self, number: usize) {
-        let Some(placement) = self.placements.iter_mut().find(|placement| placement.cores.contains(&number)) else {
-            return;
-        };
-        let queue = &mut placement.queues[number - placement.cores.start];
-        placement.waiting -= queue.iter().map(|segment| segment.records.len()).sum::<usize>();
-        queue.clear();
-        let core = &mut self.cores[number];
-        core.end = core.at;
-        if placement.cores.clone().all(|core| self.cores[core].phase == CorePhase::Finished) {
-            placement.stream.leave(placement.reader);
-        }
     }
 }
