@@ -5,10 +5,10 @@ use ambulator_base::{
 };
 use ambulator_conformance::TestPort;
 use ambulator_designs::utopia::RestSegSpec;
-use ambulator_designs::{DesignSpec, LookasideKind, PlacementKind, SpeculationKind, TableKind, build};
+use ambulator_designs::{DesignSpec, FrontSideKind, LookasideKind, PlacementKind, SpeculationKind, TableKind, build};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, TableRegisters, Translation, Walk, WalkOutcome, Walker};
-use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
+use ambulator_os::{CostTable, Kernel, KernelSpec, LedgerCause, PageSizePolicy, Shootdown};
 
 const START: u64 = 0x5555_4000_0000;
 const LEN: u64 = 24 << 20;
@@ -327,5 +327,30 @@ fn pages_and_leaves_placed_by_hash_are_what_the_kernel_knows_over_any_table() {
                 life(&design, policy);
             }
         }
+    }
+}
+
+#[test]
+fn what_stands_beside_a_table_adds_to_its_context_switches_and_hides_none() {
+    let cycles = |design: &DesignSpec| {
+        let mut machine = Machine::new(design, PageSizePolicy::Never, 5);
+        let processes = [machine.kernel.spawn().unwrap(), machine.kernel.spawn().unwrap()];
+        machine.kernel.context_switch(processes[0], processes[1]);
+        machine.kernel.ledger.total(LedgerCause::Switch)
+    };
+    let alone = design(TableKind::MeHpt);
+    assert!(cycles(&alone) > CostTable::default().context_switch, "the L2P entries in use are saved");
+    let mut ranged = alone.clone();
+    ranged.lookaside.kind = LookasideKind::RangeTlb;
+    let mut around = alone.clone();
+    around.front_side.kind = FrontSideKind::Midgard;
+    let mut segments = alone.clone();
+    segments.lookaside.kind = LookasideKind::RestSegs;
+    segments.placement.kind = PlacementKind::RestSegs;
+    segments.lookaside.utopia.ranges = true;
+    segments.lookaside.utopia.segments = vec![RestSegSpec { bytes: 4 << 20, page_bytes: 4096, ways: 4 }];
+    // None of them states any cycles of its own.
+    for design in [ranged, around, segments] {
+        assert_eq!(cycles(&design), cycles(&alone), "{:?} {:?}", design.lookaside.kind, design.front_side.kind);
     }
 }

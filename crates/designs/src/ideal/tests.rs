@@ -1,6 +1,6 @@
 use super::*;
 use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{PageSize, Protection};
+use ambulator_base::{PageSize, Pfn, Protection};
 use ambulator_conformance::{Options, TestBed, TestPort};
 use proptest::prelude::*;
 
