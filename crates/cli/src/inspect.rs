@@ -36,9 +36,10 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
         section("machines (--machine)", &preset_rows(PresetKind::Machine));
     }
     if wanted(ListOf::Programs) {
-        let rows: Vec<_> = ambulator_workloads::kernels()
+        let rows: Vec<_> = ambulator_workloads::programs()
             .iter()
-            .map(|kernel| (kernel.name.to_owned(), format!("{}; stands for {}", kernel.about, kernel.stands_for)))
+            .map(|program| &program.info)
+            .map(|info| (info.name.to_owned(), format!("{}; stands for {}", info.about, info.stands_for)))
             .collect();
         section("programs (or a trace file's path)", &rows);
     }
