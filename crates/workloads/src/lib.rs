@@ -1,7 +1,7 @@
 //! Programs as streams of access records and VM events.
 //!
 //! [`open`] turns a [`ProgramRequest`] (a kernel's name or a trace file's path, and settings) into a
-//! [`RecordSource`](ambulator_base::RecordSource). Native [`kernels`] run the real algorithm on real data laid out in a
+//! [`RecordSource`](ambulator_base::RecordSource). Native [`kernels`](mod@kernels) run the real algorithm on real data laid out in a
 //! modelled address space ([`layout`]); what does not depend on data needs no host memory, whatever the footprint.
 
 mod error;
