@@ -262,7 +262,7 @@ fn cell_key(
         text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
         programs.push_str(&format!("|{}|{}|{}", request.name, request.footprint.unwrap_or(0), request.seed));
     }
-    let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
     format!("{}|{}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 

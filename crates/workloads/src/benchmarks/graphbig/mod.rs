@@ -1,6 +1,6 @@
 //! The graph programs of GraphBIG (Nai et al., SC 2015), in its property-graph layout or in compressed sparse rows.
 //!
-//! Each algorithm is a file of its own, written once over [`View`]; BFS and PageRank are benchmarks next to this folder. The
+//! Each algorithm is a file of its own, written once over `View`; BFS and PageRank are benchmarks next to this folder. The
 //! compiled loops are those of gcc 12 -O2 for the property layout (`std::vector` of 24-byte edges, properties in the
 //! vertex object); rows have the same loops with arrays in the place of objects. Programs with several threads share the
 //! vertices out statically, as `#pragma omp parallel for` does.
