@@ -3,12 +3,13 @@
 use ambulator_simulator::spec::{PresetKind, register_preset};
 use ambulator_simulator::{RegistrationError, register_design};
 use ambulator_sockets::Descriptor;
+use ambulator_workloads::{BenchmarkSpec, register_program};
 use std::process::ExitCode;
 
 /// The command, before it runs: Ambulator's own designs, programs and presets, and those that are added.
 #[derive(Default)]
 pub struct App {
-    refused: Vec<RegistrationError>,
+    refused: Vec<String>,
 }
 
 /// The command with Ambulator's own designs, programs and presets.
@@ -21,6 +22,13 @@ impl App {
     #[must_use]
     pub fn design(self, design: Descriptor) -> App {
         self.keep(register_design(design))
+    }
+
+    /// Adds a program, by the settings that make it: it can be named as the built-in ones are.
+    #[must_use]
+    pub fn program<T: BenchmarkSpec>(mut self) -> App {
+        self.refused.extend(register_program::<T>().err().map(|error| error.to_string()));
+        self
     }
 
     /// Adds a preset for `--design` and `--designs`, as TOML: which design is in which socket, and settings.
@@ -42,7 +50,7 @@ impl App {
     }
 
     fn keep(mut self, done: Result<(), RegistrationError>) -> App {
-        self.refused.extend(done.err());
+        self.refused.extend(done.err().map(|error| error.to_string()));
         self
     }
 

@@ -90,10 +90,10 @@ pub trait Walker: Send {
     fn invalidate(&mut self, what: Invalidation);
 
     /// Hands its counters to `sink`, names starting with `prefix`.
-    fn report(&self, prefix: &str, sink: &mut dyn CounterSink);
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero (the end of warm-up).
-    fn reset_counters(&mut self);
+    fn reset_counters(&mut self) {}
 }
 
 /// A page walk that has found a page.
@@ -150,10 +150,10 @@ pub trait Lookaside: Send {
     fn invalidate(&mut self, what: Invalidation);
 
     /// Hands its counters to `sink`.
-    fn report(&self, prefix: &str, sink: &mut dyn CounterSink);
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero.
-    fn reset_counters(&mut self);
+    fn reset_counters(&mut self) {}
 }
 
 /// Physical lines guessed on an L2 TLB miss; the pipeline issues them into the hierarchy beside the walk.
@@ -200,8 +200,8 @@ pub trait Speculator: Send {
     fn invalidate(&mut self, what: Invalidation);
 
     /// Hands its counters to `sink`.
-    fn report(&self, prefix: &str, sink: &mut dyn CounterSink);
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero.
-    fn reset_counters(&mut self);
+    fn reset_counters(&mut self) {}
 }

@@ -1,6 +1,6 @@
 //! The bound of all speculation (Revelator Table 1).
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Asid, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};
 
@@ -34,8 +34,4 @@ impl Speculator for PerfectSpeculation {
     fn learn(&mut self, _va: VirtAddr, _guessed: &Speculation, _found: &Translation, _entry: Option<PhysAddr>) {}
 
     fn invalidate(&mut self, _what: Invalidation) {}
-
-    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
-
-    fn reset_counters(&mut self) {}
 }
