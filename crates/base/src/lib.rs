@@ -1,7 +1,7 @@
 //! The words of the house: addresses, page sizes, cycles, access records, counters.
 //!
-//! Every quantity is a newtype, so that a virtual page number cannot be handed to something that wants a physical
-//! frame, and no arithmetic crosses kinds without naming the conversion.
+//! Every quantity is a newtype, so that a virtual page number cannot be handed to something that wants a
+//! physical frame, and no arithmetic crosses kinds without naming the conversion.
 
 mod address;
 mod counter;

@@ -32,8 +32,8 @@ impl std::error::Error for OutputError {}
 /// Files that are being written beside their names, for [`OutputFile::remove_unfinished`].
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file to be: written beside its name and renamed when it is whole. Where a symbolic link is, the file that it names is
-/// replaced and the link stays. A device or a pipe is written to as it is.
+/// A file to be: written beside its name and renamed when it is whole. Where a symbolic link is, the file
+/// that it names is replaced and the link stays. A device or a pipe is written to as it is.
 #[derive(Debug)]
 pub struct OutputFile {
     /// As it was asked for: what errors name.
@@ -45,8 +45,8 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Tries whether `path` can be written, before any work is done for it. What is no regular file is not opened: a pipe's
-    /// reader would see its end, and a pipe without a reader would block.
+    /// Tries whether `path` can be written, before any work is done for it. What is no regular file is not
+    /// opened: a pipe's reader would see its end, and a pipe without a reader would block.
     ///
     /// # Errors
     /// A folder that is missing or not writable, or a path that is a folder or a socket.
@@ -108,7 +108,8 @@ impl OutputFile {
         self.finish()
     }
 
-    /// Removes what this process is writing and has not finished: for a process that is about to end in the middle.
+    /// Removes what this process is writing and has not finished: for a process that is about to end in the
+    /// middle.
     pub fn remove_unfinished() {
         for part in lock(&UNFINISHED).drain(..) {
             let _ = fs::remove_file(part);

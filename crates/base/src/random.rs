@@ -28,8 +28,8 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A uniform value in `0..bound` (Lemire's multiplication without rejection: bias below 2^-32 for bounds under
-    /// 2^32).
+    /// A uniform value in `0..bound` (Lemire's multiplication without rejection: bias below 2^-32 for bounds
+    /// under 2^32).
     ///
     /// # Panics
     /// In debug builds when `bound` is 0.
@@ -65,7 +65,8 @@ pub fn falls_within(word: u64, share: f64) -> bool {
     share >= 1.0 || (word as f64) < share * 2f64.powi(64)
 }
 
-/// The high half of a product: a word spread over the whole range of 64 bits becomes one of `0..bound`, and a multiplication by a reciprocal a division.
+/// The high half of a product: a word spread over the whole range of 64 bits becomes one of `0..bound`, and a
+/// multiplication by a reciprocal a division.
 #[inline(always)]
 pub fn mul_high(word: u64, bound: u64) -> u64 {
     ((u128::from(word) * u128::from(bound)) >> 64) as u64

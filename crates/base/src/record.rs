@@ -34,8 +34,8 @@ pub enum RecordKind {
 
 /// One step of a program: `gap` instructions that touch no memory, then this one. 32 bytes.
 ///
-/// Dependences are distances in records of the same stream, counted back from this one; 0 is none. They name the
-/// loads whose values this record's address (or a branch's outcome) is computed from.
+/// Dependences are distances in records of the same stream, counted back from this one; 0 is none. They name
+/// the loads whose values this record's address (or a branch's outcome) is computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
@@ -199,8 +199,8 @@ pub enum VmEvent {
         /// Thread within it.
         thread: u32,
     },
-    /// The program touches each page of the range once, in ascending order, outside timed execution: set-up phases in
-    /// the program's own order of first touch, without a record for each page.
+    /// The program touches each page of the range once, in ascending order, outside timed execution: set-up
+    /// phases in the program's own order of first touch, without a record for each page.
     Touch {
         /// First address.
         start: VirtAddr,

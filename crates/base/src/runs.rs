@@ -13,7 +13,8 @@ pub struct PageRuns {
 }
 
 impl PageRuns {
-    /// Adds a page; `joins` says whether it belongs to the run of the page just before it (same rights, next frame), if there is one.
+    /// Adds a page; `joins` says whether it belongs to the run of the page just before it (same rights, next
+    /// frame), if there is one.
     #[inline]
     pub fn add(&mut self, page: u64, joins: bool) {
         let follows = self.last == page.checked_sub(1) && page > 0;

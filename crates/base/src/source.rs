@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Batch {
     /// The records, in program order.
     pub records: Vec<Record>,
-    /// `(i, event)`: the event happens before `records[i]`; `i == records.len()` is after the last. Ascending in `i`.
+    /// `(i, event)`: the event happens before `records[i]`; `i == records.len()` is after the last. Ascending
+    /// in `i`.
     pub events: Vec<(u32, VmEvent)>,
 }
 
@@ -84,8 +85,8 @@ pub trait RecordSource: Send {
     /// Who this is.
     fn identity(&self) -> ProgramIdentity;
 
-    /// Empties `batch`, then puts the next stretch into it, about [`Batch::TARGET_RECORDS`] records. `Ok(false)` when
-    /// the stream has ended and nothing was added.
+    /// Empties `batch`, then puts the next stretch into it, about [`Batch::TARGET_RECORDS`] records.
+    /// `Ok(false)` when the stream has ended and nothing was added.
     ///
     /// # Errors
     /// A damaged or unreadable trace, told by file and place.
@@ -96,8 +97,8 @@ pub trait RecordSource: Send {
         None
     }
 
-    /// What whoever uses the stream should know of it as far as it has been read, a sentence each: a trace that was cut short,
-    /// addresses that lost bits. None for a stream that is what it should be.
+    /// What whoever uses the stream should know of it as far as it has been read, a sentence each: a trace
+    /// that was cut short, addresses that lost bits. None for a stream that is what it should be.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -4,8 +4,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// A laboratory for virtual-memory address translation: runs programs' memory accesses through a modelled machine and
-/// says what each translation design costs and why.
+/// A laboratory for virtual-memory address translation: runs programs' memory accesses through a modelled
+/// machine and says what each translation design costs and why.
 #[derive(Parser)]
 #[command(
     version,
@@ -137,8 +137,9 @@ pub struct MachineArguments {
 /// The program and how long it runs.
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
-    /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a trace file's path; several by
-    /// commas are a mix, one on each core; with --cores fewer than there are programs, those of a core take turns.
+    /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a
+    /// trace file's path; several by commas are a mix, one on each core; with --cores fewer than there are
+    /// programs, those of a core take turns.
     #[arg(required_unless_present = "live")]
     pub program: Option<String>,
     /// Capture a program as it runs and feed the simulation with it: `--live -- program arguments`.
@@ -203,7 +204,8 @@ pub struct RunArguments {
 pub struct CompareArguments {
     #[command(flatten)]
     pub program: ProgramArguments,
-    /// Design presets or TOML files, by commas; the first is what speed-ups are relative to. Presets join with `+`.
+    /// Design presets or TOML files, by commas; the first is what speed-ups are relative to. Presets join
+    /// with `+`.
     #[arg(
         long,
         short,
@@ -235,7 +237,8 @@ pub struct CaptureArguments {
     /// Instructions of each window.
     #[arg(long, value_name = "COUNT", requires = "every")]
     pub window: Option<String>,
-    /// Processes that fork from this one, and programs that they become, go into traces of their own, NAME.PID.amb and NAME.PID.PROGRAM.amb.
+    /// Processes that fork from this one, and programs that they become, go into traces of their own,
+    /// NAME.PID.amb and NAME.PID.PROGRAM.amb.
     #[arg(long)]
     pub follow: bool,
     /// The format to write.
@@ -338,7 +341,8 @@ Examples:
 /// How wide the addresses of a trace are.
 #[derive(Args)]
 pub struct WidthArguments {
-    /// Bits of virtual addresses to keep, 32 to 57, where the format does not state their width (ChampSim's and lackey's).
+    /// Bits of virtual addresses to keep, 32 to 57, where the format does not state their width (ChampSim's
+    /// and lackey's).
     #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(32..=57))]
     pub va_bits: u8,
 }
@@ -370,8 +374,8 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as mmu.walks; all settings
-    /// if left out.
+    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as
+    /// mmu.walks; all settings if left out.
     pub key: Option<String>,
 }
 

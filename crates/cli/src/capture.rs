@@ -23,8 +23,8 @@ const PLUGIN: &str = "libambulator_capture.so";
 const GRACE: Duration = Duration::from_secs(2);
 /// Names the plugin's path, where it is elsewhere.
 const PLUGIN_VARIABLE: &str = "AMBULATOR_CAPTURE_PLUGIN";
-/// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors as it does
-/// natively. What the emulator has not got is switched off, so that it does not say so each time.
+/// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors
+/// as it does natively. What the emulator has not got is switched off, so that it does not say so each time.
 pub const CPU: &str = "Haswell-noTSX,erms=off,pcid=off,x2apic=off,tsc-deadline=off,invpcid=off";
 
 /// The first file of that name on the search path.
@@ -220,7 +220,8 @@ fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std:
     }
 }
 
-/// A program that is captured while it is simulated. It waits when the simulation is behind, and is ended with it.
+/// A program that is captured while it is simulated. It waits when the simulation is behind, and is ended
+/// with it.
 struct Live {
     child: Child,
     stream: TraceStream<File>,

@@ -13,8 +13,8 @@ const INTERRUPTED: i32 = 130;
 /// Bytes of stack for work beside the main thread: as many as that has.
 const STACK: usize = 8 << 20;
 
-/// A flag that the first Ctrl-C (or a termination signal) sets; the second ends the process with status 130 and removes the files
-/// that it had begun.
+/// A flag that the first Ctrl-C (or a termination signal) sets; the second ends the process with status 130
+/// and removes the files that it had begun.
 pub fn stop_flag() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {
@@ -33,7 +33,8 @@ pub fn stop_flag() -> Arc<AtomicBool> {
     Arc::clone(STOP.get_or_init(install))
 }
 
-/// Does work that cannot be stopped on the way, but is given up at the first Ctrl-C: the process is then to end.
+/// Does work that cannot be stopped on the way, but is given up at the first Ctrl-C: the process is then to
+/// end.
 pub fn given_up_when_stopped<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -28,8 +28,8 @@ fn write(pieces: &[&[u8]]) {
     *failed = pieces.iter().try_for_each(|piece| out.write_all(piece)).err();
 }
 
-/// Writes what is left of standard output, and says whether all of it could be written. A reader that has gone away (`| head`)
-/// wants no more and is told nothing.
+/// Writes what is left of standard output, and says whether all of it could be written. A reader that has
+/// gone away (`| head`) wants no more and is told nothing.
 pub fn finish() -> Result<(), Failure> {
     let mut failed = lock(&FAILED);
     let first = failed.take().or_else(|| io::stdout().lock().flush().err());
@@ -62,7 +62,8 @@ pub enum JsonOutput {
 }
 
 impl JsonOutput {
-    /// Tries whether the option's file can be written, so that a run of an hour does not end at a folder that is not there.
+    /// Tries whether the option's file can be written, so that a run of an hour does not end at a folder that
+    /// is not there.
     pub fn prepare(path: Option<&Path>) -> Result<Option<JsonOutput>, Failure> {
         Ok(match path {
             None => None,

@@ -28,7 +28,8 @@ pub struct Document {
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
     pub measures: BTreeMap<String, MeasureMeaning>,
-    /// What should be known of the programs, a sentence each: a trace that is cut short, addresses that lost bits.
+    /// What should be known of the programs, a sentence each: a trace that is cut short, addresses that lost
+    /// bits.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -51,8 +52,8 @@ impl Document {
     }
 }
 
-/// Every counter and measure that a run can have, for `explain` and `list`: found by running a small machine of each
-/// design for a moment, so that the catalogue cannot differ from the results.
+/// Every counter and measure that a run can have, for `explain` and `list`: found by running a small machine
+/// of each design for a moment, so that the catalogue cannot differ from the results.
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};
     use ambulator_simulator::{Comparison, Job, Silent, compare};

@@ -57,10 +57,12 @@ pub enum MetricKind {
     GeomeanRatio,
     /// Least and greatest over programs.
     Range,
-    /// Arithmetic mean over programs of the time beyond the base design's, as a share of that: what translation costs by timing.
+    /// Arithmetic mean over programs of the time beyond the base design's, as a share of that: what
+    /// translation costs by timing.
     Overhead,
-    /// Arithmetic mean over programs of a page-walk overhead by the model of RMM's Table 6: page walks of the design, at the mean cost of those of
-    /// `base` (4 KiB pages), over the ideal time, which is that of `huge` (2 MiB pages) without its walks.
+    /// Arithmetic mean over programs of a page-walk overhead by the model of RMM's Table 6: page walks of the
+    /// design, at the mean cost of those of `base` (4 KiB pages), over the ideal time, which is that of
+    /// `huge` (2 MiB pages) without its walks.
     WalkModel,
 }
 

@@ -1,9 +1,9 @@
 //! The address space of a real Linux process: how regular it is, and what page tables would need for it.
 //!
-//! From `/proc/PID/maps` alone comes the virtual half: areas, gap-1 coverage (LVM Sec. 3.1), ranges and ranges for 99% (RMM
-//! Table 2). `/proc/PID/pagemap` says which pages are resident and, with the right to read frame numbers (`CAP_SYS_ADMIN`), where; from
-//! that come the ranges that are contiguous in both address spaces. What tables need is measured: the resident pages are mapped
-//! into each of them.
+//! From `/proc/PID/maps` alone comes the virtual half: areas, gap-1 coverage (LVM Sec. 3.1), ranges and
+//! ranges for 99% (RMM Table 2). `/proc/PID/pagemap` says which pages are resident and, with the right to
+//! read frame numbers (`CAP_SYS_ADMIN`), where; from that come the ranges that are contiguous in both address
+//! spaces. What tables need is measured: the resident pages are mapped into each of them.
 
 use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
 use ambulator_conformance::TestBed;
@@ -93,7 +93,8 @@ pub struct LayoutReport {
     pub physical_ranges_for_99_percent: u64,
     /// Resident pages in aligned and contiguous 2 MiB: huge pages, or what could be some.
     pub pages_in_aligned_2m: u64,
-    /// Bytes that page tables need for the resident pages at 4 KiB: name, bytes, largest contiguous allocation.
+    /// Bytes that page tables need for the resident pages at 4 KiB: name, bytes, largest contiguous
+    /// allocation.
     pub tables: Vec<(String, u64, u64)>,
 }
 

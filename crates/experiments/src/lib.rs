@@ -1,4 +1,5 @@
-//! Comparisons as people and scripts read them, and the papers' figures with the published numbers beside ours.
+//! Comparisons as people and scripts read them, and the papers' figures with the published numbers beside
+//! ours.
 
 mod document;
 mod figure;

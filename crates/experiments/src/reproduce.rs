@@ -157,7 +157,8 @@ fn find_trace(name: &str) -> Cow<'_, str> {
 /// Runs what is not yet in the store, and puts published numbers beside ours.
 ///
 /// # Errors
-/// A figure's file that does not hold together, or a store that cannot be written. Runs that fail are told in the result.
+/// A figure's file that does not hold together, or a store that cannot be written. Runs that fail are told in
+/// the result.
 pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
     let mut store = Store::open(&how.folder)?;
     let full = how.size == Size::Full;
@@ -241,7 +242,8 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     })
 }
 
-/// Tells this build from others of the same version: results of an older model must not pass for the newer one's.
+/// Tells this build from others of the same version: results of an older model must not pass for the newer
+/// one's.
 fn build() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata);
     let written = file.as_ref().ok().and_then(|file| file.modified().ok());
@@ -281,8 +283,9 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
     raw * metric.scale
 }
 
-/// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K / T_ideal`; for the designs that were
-/// measured themselves, `C / T_ideal`. `None` where the ideal time would be nothing.
+/// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K
+/// / T_ideal`; for the designs that were measured themselves, `C / T_ideal`. `None` where the ideal time
+/// would be nothing.
 fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64> {
     let of = |run: &RunResult, name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
     let (cycles, walks) = ("mmu.walk_cycles", "mmu.walks");

@@ -51,7 +51,8 @@ const ROWS: [(&str, Value); 14] = [
     }),
 ];
 
-/// The table: a row a quantity, a column a design. Its quantities are simulated; the host's are told elsewhere.
+/// The table: a row a quantity, a column a design. Its quantities are simulated; the host's are told
+/// elsewhere.
 pub fn comparison_table(runs: &[RunResult]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);

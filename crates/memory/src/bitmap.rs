@@ -2,9 +2,9 @@
 
 /// A bitmap with summary levels, each bit of which tells that a word of the level below *may* be non-zero.
 ///
-/// Summaries are cleared lazily, when a search meets a zero word: allocating and splitting in address order sets and
-/// clears the same bit over and over, and then neither pays for the levels above. Each lazy clear is paid by the set
-/// before it.
+/// Summaries are cleared lazily, when a search meets a zero word: allocating and splitting in address order
+/// sets and clears the same bit over and over, and then neither pays for the levels above. Each lazy clear is
+/// paid by the set before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitmap {
     /// `levels[0]` is the set; the last level is one word.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BuddySpec {
-    /// How many orders there are, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB (order 10),
-    /// 20 has blocks up to 2 GiB (order 19).
+    /// How many orders there are, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB
+    /// (order 10), 20 has blocks up to 2 GiB (order 19).
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux include/linux/mmzone.h"))]
     pub max_order: u32,
     /// Lowest frames that are never given to anyone (firmware, the kernel's image): 256 is the first MiB.
@@ -51,14 +51,15 @@ const IN_WORD: u32 = GROUP_SHIFT;
 
 /// A buddy allocator over the frames `[0, total)`.
 ///
-/// **State.** One bit a frame tells whether it is free; the free blocks of up to 32 frames are read off that word. For
-/// each order a bitmap finds the lowest free block: of orders 0 to 5 it names words that have such a block, of the
-/// others the blocks themselves. That is under 1.2 bits a frame, and one host cache line for most questions.
+/// **State.** One bit a frame tells whether it is free; the free blocks of up to 32 frames are read off that
+/// word. For each order a bitmap finds the lowest free block: of orders 0 to 5 it names words that have such
+/// a block, of the others the blocks themselves. That is under 1.2 bits a frame, and one host cache line for
+/// most questions.
 ///
-/// **Policy.** The smallest order that serves, and in it the lowest address. Linux keeps each order's list last in,
-/// first out behind per-core caches of single frames; that order depends on who freed what when, and a list costs 16
-/// bytes a frame here. Address order gives the same splits and the same indices, and more contiguity to a program
-/// that faults its pages one after another in memory that has been used.
+/// **Policy.** The smallest order that serves, and in it the lowest address. Linux keeps each order's list
+/// last in, first out behind per-core caches of single frames; that order depends on who freed what when, and
+/// a list costs 16 bytes a frame here. Address order gives the same splits and the same indices, and more
+/// contiguity to a program that faults its pages one after another in memory that has been used.
 ///
 /// **Invariant.** A block whose buddy is free too has been merged with it, up to the greatest order.
 #[derive(Clone, Debug)]
@@ -122,8 +123,8 @@ impl BuddyAllocator {
         frames
     }
 
-    /// The lowest block of the smallest order that serves, split down to `order`; `None` when no block is that large.
-    /// The block is aligned to its size.
+    /// The lowest block of the smallest order that serves, split down to `order`; `None` when no block is
+    /// that large. The block is aligned to its size.
     #[inline]
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         let serving = self.orders & (!0u32).checked_shl(order)?;
@@ -141,7 +142,8 @@ impl BuddyAllocator {
         Some(Pfn(at))
     }
 
-    /// Takes exactly the block of `order` at `at`, splitting what contains it, and tells whether it was wholly free.
+    /// Takes exactly the block of `order` at `at`, splitting what contains it, and tells whether it was
+    /// wholly free.
     ///
     /// # Panics
     /// When `at` is not aligned to the block's size.
@@ -156,8 +158,8 @@ impl BuddyAllocator {
         }
     }
 
-    /// Contiguous frames for `bytes`, rounded up to a power of two of frames; `None` when no free block is that large,
-    /// and so always when it would exceed the greatest block.
+    /// Contiguous frames for `bytes`, rounded up to a power of two of frames; `None` when no free block is
+    /// that large, and so always when it would exceed the greatest block.
     pub fn allocate_bytes(&mut self, bytes: u64) -> Option<Pfn> {
         self.allocate(Self::order_of_bytes(bytes))
     }
@@ -171,7 +173,8 @@ impl BuddyAllocator {
     /// Gives back the block of `order` at `at`: all or an aligned part of what was allocated, in any order.
     ///
     /// # Panics
-    /// When `at` is not aligned to the block's size, or a frame of it is free already, reserved or beyond the end.
+    /// When `at` is not aligned to the block's size, or a frame of it is free already, reserved or beyond the
+    /// end.
     #[inline]
     pub fn free(&mut self, at: Pfn, order: u32) {
         let at = at.0;
@@ -287,8 +290,8 @@ impl BuddyAllocator {
         &self.words
     }
 
-    /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then makes everything
-    /// else anew: for changes to much of memory at once.
+    /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then makes
+    /// everything else anew: for changes to much of memory at once.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut [u64])) {
         change(&mut self.words);
         self.rebuild();

@@ -30,8 +30,8 @@ impl Contiguity {
 }
 
 impl BuddyAllocator {
-    /// The first run of free frames that ends above `from`, without its part below `from`: its first frame and the
-    /// one behind its last.
+    /// The first run of free frames that ends above `from`, without its part below `from`: its first frame
+    /// and the one behind its last.
     fn run_from(&self, from: u64) -> Option<(u64, u64)> {
         let words = self.words();
         let next = |from: u64, flip: u64| {
@@ -79,9 +79,9 @@ impl BuddyAllocator {
         true
     }
 
-    /// Takes the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames, also where
-    /// that is more than the greatest block: a segment reserved when the machine starts, or what Linux's
-    /// `alloc_contig_range` finds without migration. A scan of all frames in the worst case.
+    /// Takes the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames,
+    /// also where that is more than the greatest block: a segment reserved when the machine starts, or what
+    /// Linux's `alloc_contig_range` finds without migration. A scan of all frames in the worst case.
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
         let align = 1u64.checked_shl(align_order)?;
         let mut from = 0;

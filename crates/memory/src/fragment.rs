@@ -13,7 +13,8 @@ const GREATEST_ORDER: u32 = 29;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FragmentSpec {
-    /// The free memory fragmentation index to reach at `order`, 0 (all free memory serves a request) to 1 (none).
+    /// The free memory fragmentation index to reach at `order`, 0 (all free memory serves a request) to 1
+    /// (none).
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III has 0.7; LVM section 7.3 has 0.8 to 0.9"))]
     pub fmfi: f64,
     /// The buddy order at which `fmfi` is meant: 9 is 2 MiB.
@@ -22,8 +23,8 @@ pub struct FragmentSpec {
     /// Share of all frames that is free afterwards, 0 to 1.
     #[schemars(extend("x-unit" = "ratio"))]
     pub free_share: f64,
-    /// The order of the aligned pieces in which broken blocks are taken, below `order`: 0 takes single frames at random
-    /// and leaves hardly any run behind, 6 leaves runs of 256 KiB.
+    /// The order of the aligned pieces in which broken blocks are taken, below `order`: 0 takes single frames
+    /// at random and leaves hardly any run behind, 6 leaves runs of 256 KiB.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Figure 3: 256 KiB runs are 30% of free memory in fragmented data centres"))]
     pub grain: u32,
 }
@@ -109,7 +110,8 @@ struct Stock {
 }
 
 impl Stock {
-    /// The frames that can be free outside of whole blocks when `whole` of them stay: a broken block lacks a grain.
+    /// The frames that can be free outside of whole blocks when `whole` of them stay: a broken block lacks a
+    /// grain.
     fn room(&self, whole: u64) -> u64 {
         self.scattered + (self.whole - whole) * (self.block - self.grain)
     }
@@ -130,7 +132,8 @@ impl Stock {
         if scattered <= self.room(whole) {
             return Plan { whole, scattered };
         }
-        // Too much free memory for so little usable: whole * block = (1 - fmfi) * (whole * block + room(whole)).
+        // Too much free memory for so little usable: whole * block = (1 - fmfi) * (whole * block +
+        // room(whole)).
         let most = (self.scattered + self.whole * (self.block - self.grain)) as f64;
         let whole = (1.0 - fmfi) * most / (self.block as f64 - (1.0 - fmfi) * self.grain as f64);
         let whole = (whole.round() as u64).min(self.whole);
@@ -138,16 +141,16 @@ impl Stock {
     }
 }
 
-/// Takes frames until free memory has `spec.fmfi` at `spec.order` and `spec.free_share` of all frames, as near as can be
-/// with the memory that is free; the report tells what was reached. Where not both can be had (0.99 of memory free,
-/// and 0.999 of that in broken blocks), the index is kept and less stays free.
+/// Takes frames until free memory has `spec.fmfi` at `spec.order` and `spec.free_share` of all frames, as
+/// near as can be with the memory that is free; the report tells what was reached. Where not both can be had
+/// (0.99 of memory free, and 0.999 of that in broken blocks), the index is kept and less stays free.
 ///
-/// Whole blocks that stay free are chosen at random, every set of them equally likely. Each other block loses a grain
-/// at random, and what else must go is taken from all broken blocks alike, grain by grain. The frames are gone for
-/// good: they stand for pages of others that do not move.
+/// Whole blocks that stay free are chosen at random, every set of them equally likely. Each other block loses
+/// a grain at random, and what else must go is taken from all broken blocks alike, grain by grain. The frames
+/// are gone for good: they stand for pages of others that do not move.
 ///
-/// `spec` has been validated. Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
-/// order is fragmented instead.
+/// `spec` has been validated. Above the allocator's greatest order the index is 1 whatever is taken, so the
+/// greatest order is fragmented instead.
 pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut Random) -> FragmentReport {
     let before = frames.free_frames();
     let total = frames.total_frames();

@@ -8,8 +8,8 @@ const HUGE: usize = 2 << 20;
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// `bytes` bytes of host memory, all zero, of which only what is written costs anything; on the host's huge pages where it
-/// has them.
+/// `bytes` bytes of host memory, all zero, of which only what is written costs anything; on the host's huge
+/// pages where it has them.
 pub(crate) fn reserve(bytes: usize) -> std::io::Result<MmapMut> {
     let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
     // Only a hint: a host without huge pages is slower, not wrong.
@@ -20,8 +20,8 @@ pub(crate) fn reserve(bytes: usize) -> std::io::Result<MmapMut> {
 
 /// 64-bit words that begin as zero, aligned to the host's huge pages.
 ///
-/// What is read at random from hundreds of megabytes costs the host a TLB miss each time on pages of 4 KiB, and a prefetch
-/// waits for it: with 128 GiB simulated, a ninth of all time.
+/// What is read at random from hundreds of megabytes costs the host a TLB miss each time on pages of 4 KiB,
+/// and a prefetch waits for it: with 128 GiB simulated, a ninth of all time.
 #[derive(Debug)]
 pub struct HostWords {
     bytes: MmapMut,

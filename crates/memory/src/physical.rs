@@ -42,17 +42,18 @@ pub enum MemoryError {
     },
 }
 
-/// Simulated physical memory: `bytes` bytes that begin as zero, of which only frames that were written cost the host
-/// memory: 4 KiB each, and 4 bytes in an index (both grow by what the host hands out at once, 2 MiB where it has huge
-/// pages).
+/// Simulated physical memory: `bytes` bytes that begin as zero, of which only frames that were written cost
+/// the host memory: 4 KiB each, and 4 bytes in an index (both grow by what the host hands out at once, 2 MiB
+/// where it has huge pages).
 ///
 /// Only translation structures live here; the data of the simulated program has addresses but no bytes.
 ///
-/// Written frames lie densely in slots, in the order of their first write, and an index by frame tells each one's slot.
-/// Table frames lie scattered among data frames, typically one in 512, so that bytes at their own offset in one sparse
-/// map cost the host a TLB miss, a page-table page and a line of it for each; slots pack into the host's huge pages.
-/// Measured on 32,768 written frames spread over 64 GiB (`examples/frames_bench.rs`): a dependent random read takes
-/// 150 ns in slots, 240 to 270 ns in a sparse map.
+/// Written frames lie densely in slots, in the order of their first write, and an index by frame tells each
+/// one's slot. Table frames lie scattered among data frames, typically one in 512, so that bytes at their own
+/// offset in one sparse map cost the host a TLB miss, a page-table page and a line of it for each; slots pack
+/// into the host's huge pages. Measured on 32,768 written frames spread over 64 GiB
+/// (`examples/frames_bench.rs`): a dependent random read takes 150 ns in slots, 240 to 270 ns in a sparse
+/// map.
 ///
 /// Addresses beyond the end are a broken invariant of the caller and panic.
 #[derive(Debug)]
@@ -76,7 +77,8 @@ impl PhysicalMemory {
     /// A memory of `bytes` bytes, all zero.
     ///
     /// # Errors
-    /// When `bytes` is 0, not a multiple of 4 KiB or above [`MAX_BYTES`], or when the host has no address space.
+    /// When `bytes` is 0, not a multiple of 4 KiB or above [`MAX_BYTES`], or when the host has no address
+    /// space.
     pub fn new(bytes: u64) -> Result<Self, MemoryError> {
         if bytes == 0 || !bytes.is_multiple_of(FRAME_BYTES) || bytes > MAX_BYTES {
             return Err(MemoryError::Size { bytes });
@@ -91,7 +93,8 @@ impl PhysicalMemory {
         (self.index.len() / ENTRY) as u64 * FRAME_BYTES
     }
 
-    /// Bytes of host memory that hold frames now: 4 KiB for each frame that was written and not zeroed whole since.
+    /// Bytes of host memory that hold frames now: 4 KiB for each frame that was written and not zeroed whole
+    /// since.
     pub fn touched_bytes(&self) -> u64 {
         u64::from(self.fresh - 1 - self.spare.len() as u32) * FRAME_BYTES
     }
@@ -196,7 +199,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never written.
+    /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never
+    /// written.
     pub fn zero(&mut self, from: PhysAddr, bytes: u64) {
         let (mut at, end) = (from.0, from.0 + bytes);
         assert!(end <= self.bytes(), "zeroing {from:?} to {end:#x} goes beyond the memory's {:#x} bytes", self.bytes());
@@ -217,14 +221,16 @@ impl PhysicalMemory {
         }
     }
 
-    /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap: what arrives is what was there before.
+    /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap: what arrives is what was there
+    /// before.
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64) {
         let ends = from.0.max(to.0) + bytes;
         assert!(ends <= self.bytes(), "copying {bytes} bytes from {from:?} to {to:?} goes beyond the memory");
         let mut done = 0;
         while done < bytes {
             let left = bytes - done;
-            // Pieces within one frame on either side; from the end backwards where the ranges may overlap upwards.
+            // Pieces within one frame on either side; from the end backwards where the ranges may overlap
+            // upwards.
             let (offset, part) = if to <= from {
                 let room = |at: u64| FRAME_BYTES - at % FRAME_BYTES;
                 (done, left.min(room(from.0 + done)).min(room(to.0 + done)))
@@ -254,13 +260,14 @@ impl PhysicalMemory {
         prefetch_host(word);
     }
 
-    /// Gives the frame of `at` its place on the host, as its first write would. It has it until it is zeroed whole.
+    /// Gives the frame of `at` its place on the host, as its first write would. It has it until it is zeroed
+    /// whole.
     pub fn settle(&mut self, at: PhysAddr) -> HostPlace {
         HostPlace((self.place_to_write(at) / FRAME) as u32)
     }
 
-    /// As [`PhysicalMemory::prefetch`] for whoever remembers the frame's place: it waits for nothing. A place that is no
-    /// longer the frame's costs speed and nothing else.
+    /// As [`PhysicalMemory::prefetch`] for whoever remembers the frame's place: it waits for nothing. A place
+    /// that is no longer the frame's costs speed and nothing else.
     #[inline(always)]
     pub fn prefetch_placed(&self, at: PhysAddr, place: HostPlace) {
         prefetch_host(&self.index[at.pfn().0 as usize * ENTRY]);

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PressureSpec {
-    /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free when it begins.
+    /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free when it
+    /// begins.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator section 5.1: p = M / P"))]
     pub pressure: f64,
 }
@@ -31,7 +32,8 @@ pub struct PressureReport {
     pub free_share: f64,
 }
 
-/// Takes `spec.pressure` of all frames at random (all that is free, if that is less) and never gives them back.
+/// Takes `spec.pressure` of all frames at random (all that is free, if that is less) and never gives them
+/// back.
 pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Random) -> PressureReport {
     let (free, total) = (frames.free_frames(), frames.total_frames());
     let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;

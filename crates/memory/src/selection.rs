@@ -2,8 +2,8 @@
 
 use ambulator_base::Random;
 
-/// Draws from a known number of candidates so that exactly a known number is kept and every set is equally likely
-/// (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
+/// Draws from a known number of candidates so that exactly a known number is kept and every set is equally
+/// likely (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
 pub(crate) struct Selection {
     candidates: u64,
     keep: u64,
@@ -15,7 +15,8 @@ impl Selection {
         Selection { candidates, keep }
     }
 
-    /// How many of the next `n` candidates are kept: all or none, but for the last ones that make the number exact.
+    /// How many of the next `n` candidates are kept: all or none, but for the last ones that make the number
+    /// exact.
     #[inline(always)]
     pub(crate) fn next(&mut self, n: u64, random: &mut Random) -> u64 {
         let kept = if random.below(self.candidates) < self.keep {

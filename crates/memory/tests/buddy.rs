@@ -1,4 +1,5 @@
-//! The buddy allocator against a plain model: one flag a frame, and everything else computed from the definition.
+//! The buddy allocator against a plain model: one flag a frame, and everything else computed from the
+//! definition.
 
 use ambulator_base::{Pfn, Random};
 use ambulator_memory::{BuddyAllocator, BuddySpec, FragmentSpec, PressureSpec, fragment, press};
