@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use ambulator_conformance as conformance;
-//! use ambulator_designs::{DesignSpec, build};
-//! let spec = DesignSpec::default();
-//! let options = conformance::Options { ops: 200, ..conformance::Options::default() };
-//! let summary = conformance::check(|| build(&spec), &options).unwrap();
+//! let designs = ambulator_designs::catalogue();
+//! let radix = designs.find("radix").unwrap();
+//! let options = conformance::Options { ops: 200, ..conformance::Options::of(&radix.claims) };
+//! let summary = conformance::check(|| designs.build(&designs.choice("radix")), &options).unwrap();
 //! assert!(summary.maps > 0 && summary.walks > 0);
 //! ```
 //!
@@ -36,7 +36,7 @@ pub use bed::TestBed;
 pub use port::TestPort;
 
 use ambulator_base::PageSize;
-use ambulator_sockets::DesignParts;
+use ambulator_sockets::{Claims, DesignParts};
 
 /// What to check, and how long.
 #[derive(Clone, Debug)]
@@ -78,6 +78,20 @@ impl Default for Options {
             exact_footprint: true,
             copied_entries: false,
             resizes_on_failure: false,
+        }
+    }
+}
+
+impl Options {
+    /// What a page table claims, and the default length.
+    pub fn of(claims: &Claims) -> Options {
+        Options {
+            sizes: claims.sizes.clone(),
+            max_loads: claims.max_loads,
+            exact_footprint: claims.exact_footprint,
+            copied_entries: claims.copied_entries,
+            resizes_on_failure: claims.resizes_on_failure,
+            ..Options::default()
         }
     }
 }
