@@ -29,6 +29,7 @@ pub use curve::CurveCounters;
 pub use eager::{EagerCounters, EagerPlacement};
 pub use range_tlb::{RangeTlb, RangeTlbCounters};
 use ambulator_base::Invalid;
+use ambulator_os::CompanionFactory;
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::ranges::{RangeCompanionFactory, RangeRules};
 use schemars::JsonSchema;
@@ -138,8 +139,11 @@ pub fn descriptor() -> Descriptor {
             va_bits: site.va_bits,
         };
         let (hardware, key_bits) = (spec.clone(), site.va_bits - 12);
+        // Eager paging alone keeps no ranges.
+        let is_probed = site.design.holds(Socket::Lookaside, "rmm");
+        let ranges = is_probed.then(|| Box::new(RangeCompanionFactory::new(&rules)) as Box<dyn CompanionFactory>);
         Parts {
-            companion: Some(Box::new(RangeCompanionFactory::new(&rules))),
+            companion: ranges,
             lookaside: Some(Box::new(move |_| Box::new(RangeTlb::new(&hardware, key_bits)))),
             placement: Some(Box::new(EagerPlacement::new(spec))),
             ..Parts::default()
