@@ -159,13 +159,6 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A folder of one test's own.
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("ambulator-output-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     #[test]
     fn a_missing_folder_is_refused_before_any_work() {
         let error = OutputFile::prepare(Path::new("/nowhere/at/all.json")).unwrap_err();
@@ -181,20 +174,21 @@ mod tests {
 
     #[test]
     fn what_is_not_written_leaves_nothing_behind_and_what_was_there_stays() {
-        let folder = folder("unwritten");
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         let path = folder.join("out.json");
         OutputFile::prepare(&path).unwrap().write(b"first").unwrap();
         drop(OutputFile::prepare(&path).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"first");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
     }
 
     #[cfg(unix)]
     #[test]
     fn links_stay_and_what_they_name_is_replaced() {
         use std::os::unix::fs::symlink;
-        let folder = folder("links");
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         fs::create_dir_all(folder.join("below")).unwrap();
         let (real, link, second) = (folder.join("below/real"), folder.join("link"), folder.join("second"));
         // The file that a link names need not be there yet.
@@ -209,20 +203,19 @@ mod tests {
         );
         symlink("circle", folder.join("circle")).unwrap();
         assert!(OutputFile::prepare(&folder.join("circle")).unwrap_err().to_string().contains("circle"));
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "nothing else is left");
-        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 4, "nothing else is left");
     }
 
     #[cfg(unix)]
     #[test]
     fn a_device_is_written_to_and_stays() {
         use std::os::unix::fs::FileTypeExt;
-        let folder = folder("device");
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         let link = folder.join("null");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         OutputFile::prepare(&link).unwrap().write(b"gone").unwrap();
         assert!(fs::metadata(&link).unwrap().file_type().is_char_device());
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -3,7 +3,8 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A reproducible generator (xoshiro256++). Streams that must not disturb each other are [`Random::split`] by name.
+/// A reproducible generator (xoshiro256++). Streams that must not disturb each other are made by
+/// name: [`Random::for_purpose`].
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
 

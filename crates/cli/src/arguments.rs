@@ -78,6 +78,11 @@ Examples:
   ambulator reproduce utopia            # one paper
   ambulator reproduce utopia/fig2 --quick")]
     Reproduce(ReproduceArguments),
+    /// Hold page tables to the conformance suite: random operations against a plain map.
+    #[command(
+        after_help = "Examples:\n  ambulator conformance\n  ambulator conformance lvm --operations 5000 --seed 7"
+    )]
+    Conformance(ConformanceArguments),
     /// Print completions for a shell.
     #[command(
         after_help = "Example:\n  ambulator completions bash > ~/.local/share/bash-completion/completions/ambulator"
@@ -94,8 +99,22 @@ Examples:
     },
 }
 
+/// What to hold to the suite.
+#[derive(Args)]
+pub struct ConformanceArguments {
+    /// Page tables by name; all if left out.
+    pub designs: Vec<String>,
+    /// Operations of the random script.
+    #[arg(long, value_name = "COUNT", default_value_t = 1500)]
+    pub operations: u32,
+    /// Seed of the script.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ReferenceOf {
+    Designs,
     Settings,
     Programs,
     Counters,

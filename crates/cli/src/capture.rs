@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The emulator, as Debian's package `qemu-user` installs it.
 const EMULATOR: &str = "qemu-x86_64";
@@ -223,7 +224,8 @@ fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std:
 struct Live {
     child: Child,
     stream: TraceStream<File>,
-    folder: PathBuf,
+    /// Holds the pipe; removed when it is dropped.
+    _folder: TempDir,
 }
 
 impl RecordSource for Live {
@@ -244,7 +246,6 @@ impl Drop for Live {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -254,9 +255,9 @@ pub fn live(line: &[String], skip: u64) -> Result<Box<dyn RecordSource>, Failure
     let program = check_program(program)?;
     let name = name_of(&program);
     no_comma("the program's name", &name)?;
-    let folder = std::env::temp_dir().join(format!("ambulator-live-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
-    let pipe = folder.join("pipe");
+    let folder = tempfile::Builder::new().prefix("ambulator-live-").tempdir();
+    let folder = folder.map_err(|e| Failure::failed(format!("no folder for the program's pipe: {e}")))?;
+    let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     if !made.is_ok_and(|status| status.success()) {
         return Err(Failure::failed(format!("the pipe {} cannot be made (mkfifo)", pipe.display())));
@@ -277,19 +278,17 @@ pub fn live(line: &[String], skip: u64) -> Result<Box<dyn RecordSource>, Failure
     let file = loop {
         if stop.load(Ordering::Relaxed) {
             let _ = child.kill().and_then(|()| child.wait());
-            let _ = std::fs::remove_dir_all(&folder);
             return Err(Failure::failed("interrupted before anything ran: there is no result"));
         }
         match receiver.recv_timeout(Duration::from_millis(50)) {
             Ok(file) => break file.map_err(Failure::failed)?,
             Err(_) => {
                 if let Ok(Some(ended)) = child.try_wait() {
-                    let _ = std::fs::remove_dir_all(&folder);
                     return Err(Failure::failed(format!("{name} ended before it was captured: {ended}")));
                 }
             }
         }
     };
     let stream = TraceStream::new(file, &name).map_err(Failure::failed)?;
-    Ok(Box::new(Live { child, stream, folder }))
+    Ok(Box::new(Live { child, stream, _folder: folder }))
 }

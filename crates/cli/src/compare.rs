@@ -6,8 +6,7 @@ use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status};
-use ambulator_workloads::TimeShared;
+use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status, open_mix};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -180,32 +179,11 @@ fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dy
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,
     };
-    let (cores, seed) = (spec.machine.cores, spec.run.seed);
     let names = names(arguments);
-    let request = |name: &str, number: usize| {
-        let seed = seed.wrapping_add(number as u64);
-        let request = program_request(name, &arguments.program_set, footprint, seed).map_err(Failure::bad)?;
-        ambulator_workloads::open(&request).map_err(Failure::bad)
+    let open = |name: &str, number: usize| {
+        let seed = spec.run.seed.wrapping_add(number as u64);
+        let request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;
+        ambulator_workloads::open(&request).map_err(|e| e.to_string())
     };
-    let cores = cores as usize;
-    if names.len() > cores && names.len().is_multiple_of(cores) && !spec.run.spread_threads {
-        // Several for each core: they take turns.
-        let each = names.len() / cores;
-        return (0..cores)
-            .map(|core| {
-                let own = (core * each..(core + 1) * each).map(|number| request(names[number], number));
-                let shared = TimeShared::new(own.collect::<Result<_, _>>()?, spec.run.time_slice);
-                Ok(Box::new(shared) as Box<dyn RecordSource>)
-            })
-            .collect();
-    }
-    if names.is_empty() || !cores.is_multiple_of(names.len()) {
-        return Err(Failure::bad(format!(
-            "{} programs for {cores} cores: give one, as many as there are cores (or a divisor of that, and they repeat), or a \
-             multiple of the cores, and those of a core take turns (`run.time_slice`; not with --spread-threads)",
-            names.len()
-        )));
-    }
-    let programs = if spec.run.spread_threads { names.len() } else { cores };
-    (0..programs).map(|core| request(names[core % names.len()], core)).collect()
+    open_mix(&names, spec, open).map_err(Failure::bad)
 }

@@ -5,7 +5,7 @@ use crate::output::print;
 use crate::{DONE, Failure};
 use ambulator_experiments::{counter_catalogue, figures};
 use ambulator_simulator::spec::{
-    self, PresetKind, SpecRequest, presets, program_reference_markdown, reference_markdown,
+    self, PresetKind, SpecRequest, designs_markdown, presets, program_reference_markdown, reference_markdown,
 };
 
 fn section(title: &str, rows: &[(String, String)]) {
@@ -36,9 +36,10 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
         section("machines (--machine)", &preset_rows(PresetKind::Machine));
     }
     if wanted(ListOf::Programs) {
-        let rows: Vec<_> = ambulator_workloads::kernels()
+        let rows: Vec<_> = ambulator_workloads::programs()
             .iter()
-            .map(|kernel| (kernel.name.to_owned(), format!("{}; stands for {}", kernel.about, kernel.stands_for)))
+            .map(|program| &program.info)
+            .map(|info| (info.name.to_owned(), format!("{}; stands for {}", info.about, info.stands_for)))
             .collect();
         section("programs (or a trace file's path)", &rows);
     }
@@ -88,6 +89,7 @@ pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
 
 pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
     match what {
+        ReferenceOf::Designs => print(&designs_markdown()),
         ReferenceOf::Settings => print(&reference_markdown()),
         ReferenceOf::Programs => print(&program_reference_markdown()),
         ReferenceOf::Counters => {

@@ -90,10 +90,12 @@ impl JsonOutput {
 }
 
 fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
-    let place = std::env::temp_dir().join(format!("ambulator-{}.json", std::process::id()));
-    let kept = OutputFile::prepare(&place).and_then(|file| file.write(text));
+    let kept = tempfile::Builder::new().prefix("ambulator-").suffix(".json").tempfile().and_then(|mut file| {
+        file.write_all(text)?;
+        Ok(file.into_temp_path().keep()?)
+    });
     Failure::failed(match kept {
-        Ok(()) => format!("{error}. The results are in {} instead", place.display()),
+        Ok(place) => format!("{error}. The results are in {} instead", place.display()),
         Err(second) => format!("{error}. They could not be kept elsewhere either: {second}"),
     })
 }

@@ -4,7 +4,7 @@
 //! use ambulator_conformance as conformance;
 //! let designs = ambulator_designs::catalogue();
 //! let radix = designs.find("radix").unwrap();
-//! let options = conformance::Options { ops: 200, ..conformance::Options::of(&radix.claims) };
+//! let options = conformance::Options { ops: 200, ..conformance::Options::of(radix.claims.clone()) };
 //! let summary = conformance::check(|| designs.build(&designs.choice("radix")), &options).unwrap();
 //! assert!(summary.maps > 0 && summary.walks > 0);
 //! ```
@@ -65,6 +65,14 @@ pub struct Options {
     pub resizes_on_failure: bool,
 }
 
+impl Options {
+    /// The default, for a table that claims this.
+    pub fn of(claims: Claims) -> Options {
+        let Claims { sizes, max_loads, exact_footprint, copied_entries, resizes_on_failure } = claims;
+        Options { sizes, max_loads, exact_footprint, copied_entries, resizes_on_failure, ..Options::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -78,20 +86,6 @@ impl Default for Options {
             exact_footprint: true,
             copied_entries: false,
             resizes_on_failure: false,
-        }
-    }
-}
-
-impl Options {
-    /// What a page table claims, and the default length.
-    pub fn of(claims: &Claims) -> Options {
-        Options {
-            sizes: claims.sizes.clone(),
-            max_loads: claims.max_loads,
-            exact_footprint: claims.exact_footprint,
-            copied_entries: claims.copied_entries,
-            resizes_on_failure: claims.resizes_on_failure,
-            ..Options::default()
         }
     }
 }

@@ -12,7 +12,7 @@ use ambulator_mmu::{
     Bus, FinishedWalk, FrontSide, Invalidation, Lookaside, Speculator, TableRegisters, Translation, Walk, WalkOutcome,
     Walker,
 };
-use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy, Shootdown};
+use ambulator_os::{CostTable, Kernel, KernelSpec, LedgerCause, PageSizePolicy, Shootdown};
 use ambulator_sockets::{Choice, Socket};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -438,4 +438,24 @@ fn what_is_translated_before_the_caches_is_what_the_kernel_knows_over_any_table(
         }
     }
     lives(all);
+}
+
+#[test]
+fn what_stands_beside_a_table_adds_to_its_context_switches_and_hides_none() {
+    let cycles = |choice: &Choice| {
+        let mut machine = Machine::new(choice, PageSizePolicy::Never, 5);
+        let processes = [machine.kernel.spawn().unwrap(), machine.kernel.spawn().unwrap()];
+        machine.kernel.context_switch(processes[0], processes[1]);
+        machine.kernel.ledger.total(LedgerCause::Switch)
+    };
+    let alone = choice("me-hpt");
+    assert!(cycles(&alone) > CostTable::default().context_switch, "the L2P entries in use are saved");
+    let ranged = alone.clone().with(Socket::Lookaside, "rmm");
+    let around = alone.clone().with(Socket::FrontSide, "midgard");
+    let mut segments = alone.clone().with(Socket::Lookaside, "utopia").with(Socket::Placement, "utopia");
+    segments.design.second_lookaside = "rmm".into();
+    // None of them states any cycles of its own.
+    for choice in [ranged, around, segments] {
+        assert_eq!(cycles(&choice), cycles(&alone), "{:?}", choice.design);
+    }
 }

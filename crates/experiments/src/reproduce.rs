@@ -4,7 +4,7 @@ use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
 use crate::number::short;
 use crate::store::Store;
 use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare};
+use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare, open_mix};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -195,8 +195,14 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             continue;
         }
         let keys: Vec<(String, String)> = jobs.iter().map(|(key, job)| (job.design.clone(), key.clone())).collect();
-        let sources: Result<Vec<_>, _> = requests.iter().map(ambulator_workloads::open).collect();
-        let programs = match sources {
+        let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+        let open = |_: &str, number: usize| {
+            // A program that runs on several cores has a seed of its own on each.
+            let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
+            let seed = request.seed.wrapping_add(copy as u64);
+            ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())
+        };
+        let programs = match open_mix(&names, &jobs[0].1.spec, open) {
             Ok(programs) => programs,
             Err(error) => {
                 missing.push(format!("{}: {error}", program.label()));
@@ -256,7 +262,7 @@ fn cell_key(
         text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
         programs.push_str(&format!("|{}|{}|{}", request.name, request.footprint.unwrap_or(0), request.seed));
     }
-    let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
     format!("{}|{}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 

@@ -384,6 +384,17 @@ impl Cache {
         }
     }
 
+    /// Whether a prefetch of `line` is sent at `now`: it is not here, and an MSHR is free. Counts what it decides.
+    pub fn begins_prefetch(&mut self, line: u64, now: u64) -> bool {
+        if self.find(line).is_some() {
+            return false;
+        }
+        let room = self.mshrs.has_room(now);
+        self.counters.prefetches += u64::from(room);
+        self.counters.prefetches_dropped += u64::from(!room);
+        room
+    }
+
     /// Takes a line out; returns its flags if it was there.
     pub fn remove(&mut self, line: u64) -> Option<u8> {
         let place = self.find(line)?;
@@ -393,24 +404,6 @@ impl Cache {
         self.valid -= 1;
         self.tables -= usize::from(flags & TABLE != 0);
         Some(flags)
-    }
-
-    /// Empties the cache; returns the dirty lines.
-    pub fn drain(&mut self) -> Vec<Victim> {
-        let mut dirty = Vec::new();
-        for set in 0..self.sets as usize {
-            for way in 0..self.ways {
-                let tag = std::mem::replace(self.tags.way(set, way), NO_TAG);
-                let flags = std::mem::take(&mut self.flags[set * self.ways + way]);
-                if tag != NO_TAG && flags & DIRTY != 0 {
-                    dirty.push(Victim { line: self.join(set, tag), flags });
-                }
-            }
-        }
-        self.counters.writebacks += dirty.len() as u64;
-        self.valid = 0;
-        self.tables = 0;
-        dirty
     }
 
     /// Lines that hold translations, and lines in use.

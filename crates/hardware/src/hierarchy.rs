@@ -202,16 +202,10 @@ impl SecondLevel {
     #[cold]
     fn prefetch(&mut self, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
-            if self.cache.find(line).is_some() {
-                continue;
+            if self.cache.begins_prefetch(line, now) {
+                let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
+                self.fetch(shared, request, PREFETCHED, now, now);
             }
-            if !self.cache.mshrs.has_room(now) {
-                self.cache.counters.prefetches_dropped += 1;
-                continue;
-            }
-            self.cache.counters.prefetches += 1;
-            let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-            self.fetch(shared, request, PREFETCHED, now, now);
         }
     }
 }
@@ -279,16 +273,10 @@ impl FirstLevel {
     #[cold]
     fn prefetch(&mut self, second: &mut SecondLevel, shared: &mut Shared, suggestion: Suggestion, now: u64) {
         for line in suggestion.lines() {
-            if self.cache.find(line).is_some() {
-                continue;
+            if self.cache.begins_prefetch(line, now) {
+                let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
+                self.fetch(second, shared, request, PREFETCHED, now, now);
             }
-            if !self.cache.mshrs.has_room(now) {
-                self.cache.counters.prefetches_dropped += 1;
-                continue;
-            }
-            self.cache.counters.prefetches += 1;
-            let request = Request { line, class: Class::Prefetch, flags: 0, pc: 0 };
-            self.fetch(second, shared, request, PREFETCHED, now, now);
         }
     }
 }
@@ -427,17 +415,6 @@ impl Hierarchy {
         let share = |(tables, valid): (usize, usize)| if valid == 0 { 0.0 } else { tables as f64 / valid as f64 };
         let seconds = self.cores.iter().map(|core| core.second.cache.table_lines());
         (share(seconds.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1))), share(self.shared.llc.table_lines()))
-    }
-
-    /// Empties the private caches of a core; what is dirty is written back.
-    pub fn flush_core(&mut self, core: usize, now: Cycle) {
-        let Private { l1i, l1d, second } = &mut self.cores[core];
-        for victim in l1i.cache.drain().into_iter().chain(l1d.cache.drain()) {
-            second.write_back(&mut self.shared, victim, now.0);
-        }
-        for victim in second.cache.drain() {
-            self.shared.write_back(victim, now.0);
-        }
     }
 
     /// Copies `bytes` from one place of main memory to another, both multiples of a line, beside what cores do, after copies that were asked for before:

@@ -192,20 +192,18 @@ impl<T: Copy> SetArray<T> {
 
     /// Keeps the entries for which `keep` holds; returns how many went.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut T) -> bool) -> usize {
-        (0..self.sets).map(|set| self.retain_in_set(set, &mut keep)).sum()
-    }
-
-    fn retain_in_set(&mut self, set: usize, keep: &mut impl FnMut(u64, &mut T) -> bool) -> usize {
         if self.len == 0 {
             return 0;
         }
         let before = self.len;
-        let values = &mut self.values[set * self.ways..][..self.ways];
-        let keys = self.keys[set * self.groups..][..self.groups].iter_mut().flat_map(|four| &mut four.0);
-        for (key, value) in keys.zip(values) {
-            if *key != NO_KEY && !keep(*key, value) {
-                *key = NO_KEY;
-                self.len -= 1;
+        for set in 0..self.sets {
+            let values = &mut self.values[set * self.ways..][..self.ways];
+            let keys = self.keys[set * self.groups..][..self.groups].iter_mut().flat_map(|four| &mut four.0);
+            for (key, value) in keys.zip(values) {
+                if *key != NO_KEY && !keep(*key, value) {
+                    *key = NO_KEY;
+                    self.len -= 1;
+                }
             }
         }
         before - self.len
@@ -214,11 +212,6 @@ impl<T: Copy> SetArray<T> {
     /// Takes out the entries for which `gone` holds; returns how many went.
     pub fn invalidate(&mut self, mut gone: impl FnMut(u64, &T) -> bool) -> usize {
         self.retain(|key, value| !gone(key, value))
-    }
-
-    /// Takes out the entries of one set for which `gone` holds; returns how many went.
-    pub fn invalidate_in_set(&mut self, set: usize, mut gone: impl FnMut(u64, &T) -> bool) -> usize {
-        self.retain_in_set(set, &mut |key, value| !gone(key, value))
     }
 
     /// Takes out everything.
@@ -276,7 +269,7 @@ mod tests {
         assert_eq!(array.retain(|key, _| key % 3 == 0), 21);
         assert_eq!((array.len(), array.iter().count()), (11, 11));
         assert_eq!(array.remove(1, 3), Some(3));
-        assert_eq!(array.invalidate_in_set(0, |_, _| true), 6);
+        assert_eq!(array.invalidate(|key, _| key % 2 == 0), 6);
         assert_eq!(array.len(), 4);
         array.clear();
         assert!(array.is_empty() && array.iter().next().is_none());

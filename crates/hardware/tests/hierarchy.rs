@@ -1,6 +1,6 @@
 //! The hierarchy: micro-programs with a known answer, and a naive model beside it.
 
-use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_hardware::{
     Access, CacheSpec, DramModel, DramSpec, EntryLevel, Hierarchy, HierarchySpec, PrefetcherKind, Replacement, Served,
 };
@@ -399,19 +399,6 @@ fn the_report_names_every_level_and_two_runs_are_the_same() {
             .sum::<u64>()
     );
     assert_eq!(run(), (now, sink));
-}
-
-#[test]
-fn flushing_a_core_writes_back_what_is_dirty() {
-    let mut h = build(&spec());
-    (0..10).for_each(|i| {
-        h.access(0, PhysAddr(i * 64), if i < 4 { AccessKind::Store } else { AccessKind::Load }, PC, Cycle(1000 * i));
-    });
-    h.flush_core(0, Cycle(20_000));
-    assert_eq!(timed(&mut h, 0, 30_000), (56, Served::Llc));
-    assert_eq!((h.counters().l1d.writebacks, h.counters().l2.writebacks), (4, 4));
-    h.reset_counters();
-    assert_eq!(h.counters().l1d.values().iter().sum::<u64>(), 0);
 }
 
 /// The obvious model of one level: sets of lines, most recent first, with a dirty mark.

@@ -27,13 +27,6 @@ impl Contiguity {
         self.frames[class] += frames;
         self.largest = self.largest.max(frames);
     }
-
-    /// The share of free frames in runs of at least `2^order` frames, aligned or not; 0 when nothing is free.
-    pub fn share_from(&self, order: u32) -> f64 {
-        let all: u64 = self.frames.iter().sum();
-        let long: u64 = self.frames.iter().skip(order as usize).sum();
-        if all == 0 { 0.0 } else { long as f64 / all as f64 }
-    }
 }
 
 impl BuddyAllocator {

@@ -1,7 +1,7 @@
 //! The fragmenter: brings free memory to a stated fragmentation and a stated share.
 
+use crate::BuddyAllocator;
 use crate::selection::Selection;
-use crate::{BuddyAllocator, BuddySpec};
 use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,25 +67,6 @@ impl FragmentSpec {
                 )
                 .and(format!("{at}.order")),
             );
-        }
-        wrong
-    }
-}
-
-impl FragmentSpec {
-    /// As [`FragmentSpec::validate`], and what is wrong with the order for an allocator of `buddy`.
-    pub fn validate_for(&self, buddy: &BuddySpec, at: &str) -> Vec<Invalid> {
-        let mut wrong = self.validate(at);
-        if self.order >= buddy.max_order {
-            wrong.push(Invalid::new(
-                format!("{at}.order"),
-                format!(
-                    "is {}: the allocator has orders 0 to {}; name one of those, or raise its max_order to {}",
-                    self.order,
-                    buddy.max_order.saturating_sub(1),
-                    self.order.saturating_add(1)
-                ),
-            ));
         }
         wrong
     }
@@ -165,7 +146,7 @@ impl Stock {
 /// at random, and what else must go is taken from all broken blocks alike, grain by grain. The frames are gone for
 /// good: they stand for pages of others that do not move.
 ///
-/// `spec` has been validated ([`FragmentSpec::validate_for`]). Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
+/// `spec` has been validated. Above the allocator's greatest order the index is 1 whatever is taken, so the greatest
 /// order is fragmented instead.
 pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut Random) -> FragmentReport {
     let before = frames.free_frames();
@@ -291,6 +272,7 @@ fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BuddySpec;
 
     fn memory(frames: u64, max_order: u32) -> BuddyAllocator {
         BuddyAllocator::new(&BuddySpec { max_order, reserve_low: 256 }, frames)
@@ -379,9 +361,5 @@ mod tests {
             assert!(wrong.iter().any(|w| w.key == key), "{key} is not told in {wrong:?}");
         }
         assert!(FragmentSpec::default().validate("x").is_empty());
-        let chunk = FragmentSpec { order: 14, ..FragmentSpec::default() };
-        assert!(chunk.validate_for(&BuddySpec { max_order: 20, ..BuddySpec::default() }, "x").is_empty());
-        let wrong = chunk.validate_for(&BuddySpec::default(), "x");
-        assert!(wrong[0].message.contains("raise its max_order to 15"), "{wrong:?}");
     }
 }

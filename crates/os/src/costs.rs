@@ -48,8 +48,8 @@ pub struct CostTable {
     /// Reading a page from swap.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 us, an NVMe read"))]
     pub swap_in: u64,
-    /// Allocating 4 KiB contiguous bytes in memory fragmented to 0.7 FMFI. The row 4 KiB to 64 MiB is measured in
-    /// ME-HPT; sizes in between lie on straight lines between logarithms.
+    /// Allocating 4 KiB contiguous bytes in memory fragmented to 0.7 FMFI. Measured are the sizes from here to 64 MiB;
+    /// those in between lie on straight lines between logarithms.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_4k: u64,
     /// Allocating 8 KiB contiguous bytes at 0.7 FMFI.

@@ -42,7 +42,7 @@ pub struct EagerRange {
     pub pages: u64,
 }
 
-/// Where pages go (Utopia's RestSegs, Revelator's tiers, RMM's eager ranges, plain buddy).
+/// Where pages go: to the frames that a hash or a set allows, to blocks taken eagerly, or wherever the buddy allocator has room.
 pub trait Placement: Send {
     /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks again, or takes a
     /// smaller page.

@@ -3,19 +3,23 @@
 use crate::catalogue::catalogue;
 use crate::core::{Core, CorePhase, CoreRunCounters, FRONT_END_LINES};
 use crate::error::SimError;
-use crate::locks::Locks;
+use crate::hardware::Hardware;
 use crate::look_ahead::LookAhead;
-use crate::machine::{CHECK_RECORDS, Epochs, Hypervisor, Machine, Phase};
+use crate::machine::Machine;
+use crate::memory_setup::MemorySetUp;
+use crate::oracle::Checker;
+use crate::os_events::{Hypervisor, OperatingSystem, OsSettings};
 use crate::path::TranslationPath;
+use crate::scheduler::{Scheduler, ThreadPlacement};
 use crate::spec::{HypervisorPageSize, RunMode, Spec, VirtualizationMode};
+use crate::statistics::Statistics;
 use crate::stream::SharedStream;
-use crate::thread_placement::ThreadPlacement;
-use ambulator_base::{Batch, ProcessId, Random, VirtAddr, VmEvent};
+use ambulator_base::{Batch, ProcessId, VirtAddr, VmEvent};
 use ambulator_hardware::{CoreWindow, EntryLevel, Hierarchy};
-use ambulator_memory::{BuddyAllocator, FragmentReport, PhysicalMemory, PressureReport};
+use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_mmu::{HypervisorStage, INTERMEDIATE, Mmu, Sockets, WalkEntry, WalkTraffic};
 use ambulator_os::{Kernel, KernelSpec, PageSizePolicy};
-use ambulator_sockets::{Boot, DesignParts};
+use ambulator_sockets::DesignParts;
 use std::sync::Arc;
 
 impl Machine {
@@ -38,7 +42,7 @@ impl Machine {
         };
         // A guest's segments are in its own memory, which nothing fragments.
         let boot = if nested { Vec::new() } else { std::mem::take(&mut parts.boot) };
-        let (frames, fragmentation, pressure) = prepare_frames(spec, physical_bytes, seed, boot)?;
+        let (frames, memory_setup) = MemorySetUp::prepare(spec, physical_bytes, seed, boot)?;
         let (kernel_frames, guest_bytes) = if nested {
             let bytes = guest_bytes(physical_bytes);
             (BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES), bytes)
@@ -144,44 +148,28 @@ impl Machine {
         let own =
             |(program, (stream, reader))| ThreadPlacement::new(stream, reader, program * each..(program + 1) * each);
         let placements = if spread { programs.into_iter().enumerate().map(own).collect() } else { Vec::new() };
-        let mut machine = Machine {
-            hierarchy: hierarchy(spec, cores.len(), path),
-            kernel,
-            hypervisor,
-            cores,
-            placements,
-            phase: Phase::Setup,
-            timing,
+        let entry = match spec.mmu.walk_entry {
+            WalkEntry::L1 => EntryLevel::L1,
+            WalkEntry::L2 => EntryLevel::L2,
+            WalkEntry::Llc => EntryLevel::Llc,
+        };
+        let settings = OsSettings {
             populate: spec.run.populate,
             advise_huge: spec.run.advise_huge,
-            oracle: spec.run.oracle,
-            path,
-            entry: match spec.mmu.walk_entry {
-                WalkEntry::L1 => EntryLevel::L1,
-                WalkEntry::L2 => EntryLevel::L2,
-                WalkEntry::Llc => EntryLevel::Llc,
-            },
-            instructions: spec.run.instructions,
-            warmup: spec.run.warmup,
-            checked: 0,
-            epochs: Epochs::default(),
-            setup_faults: 0,
-            setup_table_cycles: 0,
-            setup_os_cycles: 0,
-            fragmentation,
-            pressure,
-            shootdowns: Vec::new(),
-            locks: Locks::default(),
-            migrations: Vec::new(),
-            held: Vec::new(),
+            shared_tables: spread,
             lock_hold: spec.costs.lock_hold,
-            table_cycles: 0,
-            until_check: CHECK_RECORDS,
         };
-        for core in 0..machine.cores.len() {
-            machine.sync_registers(core);
-        }
-        Ok(machine)
+        let os = OperatingSystem::new(kernel, hypervisor, settings);
+        cores.iter_mut().for_each(|core| os.load_registers(core));
+        let hierarchy = hierarchy(spec, cores.len(), path);
+        Ok(Machine {
+            hw: Hardware::new(cores, hierarchy, path, entry, timing),
+            os,
+            checker: Checker::new(spec.run.oracle),
+            scheduler: Scheduler::new(spec.run.warmup, spec.run.instructions, placements),
+            statistics: Statistics::default(),
+            memory: memory_setup,
+        })
     }
 }
 
@@ -201,32 +189,4 @@ fn hierarchy(spec: &Spec, cores: usize, path: TranslationPath) -> Hierarchy {
 /// hypervisor's own, for its tables.
 fn guest_bytes(physical: u64) -> u64 {
     (physical / 8 * 7) & !((2 << 20) - 1)
-}
-
-/// The frame allocator in the state that the spec asks for: fragmented, and under pressure.
-fn prepare_frames(
-    spec: &Spec,
-    bytes: u64,
-    seed: u64,
-    boot: Vec<Boot>,
-) -> Result<(BuddyAllocator, Option<FragmentReport>, Option<PressureReport>), SimError> {
-    let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
-    if !boot.into_iter().all(|boot| boot(&mut frames)) {
-        return Err(SimError::Spec(vec![format!(
-            "the design reserves memory at boot, and `memory.bytes`, {}, has not so much in one piece: give it more, or the design smaller segments",
-            crate::spec::show_size(bytes)
-        )]));
-    }
-    let wanted = &spec.memory.fragmentation;
-    let fragmentation = (wanted.fmfi > 0.0 || wanted.free_share < 1.0).then(|| {
-        ambulator_memory::fragment(
-            &mut frames,
-            &spec.memory.fragmentation,
-            &mut Random::for_purpose(seed, "fragmentation"),
-        )
-    });
-    let pressure = (spec.memory.pressure.pressure > 0.0).then(|| {
-        ambulator_memory::press(&mut frames, &spec.memory.pressure, &mut Random::for_purpose(seed, "pressure"))
-    });
-    Ok((frames, fragmentation, pressure))
 }

@@ -16,11 +16,11 @@ impl Machine {
     pub(crate) fn census(&self) -> Census {
         let (mut pages, mut gaps, mut keys, mut collided) = (0, 0.0, 0, 0);
         let (mut runs, mut runs_99, mut ranges, mut ranges_99, mut large, mut longest) = (0, 0, 0, 0, 0, 0);
-        for process in self.kernel.live_processes() {
+        for process in self.os.kernel().live_processes() {
             let (mut virtually, mut physically) = (PageRuns::default(), PageRuns::default());
             let mut own = Vec::new();
             let mut last = None;
-            self.kernel.for_each_page(process, |page, truth| {
+            self.os.kernel().for_each_page(process, |page, truth| {
                 own.push(page.start.0 >> 12 >> page.size.order());
                 large += if page.size > PageSize::SIZE_4K { page.size.frames() } else { 0 };
                 for i in 0..page.size.frames() {

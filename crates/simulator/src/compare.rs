@@ -245,7 +245,7 @@ fn turn(
 
 /// Why a run that went to its end has measured no instruction.
 fn why_nothing_counted(machine: Option<&Machine>, job: &Job) -> String {
-    let executed = machine.map_or(0, |machine| machine.cores.iter().map(|core| core.executed).max().unwrap_or(0));
+    let executed = machine.map_or(0, |machine| machine.hw.cores.iter().map(|core| core.executed).max().unwrap_or(0));
     let (warmup, wanted) = (job.spec.run.warmup, job.spec.run.instructions);
     if executed == 0 || warmup == 0 {
         return "the program has no instructions in its region of interest: nothing was simulated".into();

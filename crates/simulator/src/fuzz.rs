@@ -51,7 +51,7 @@ pub fn fuzz_machine(bytes: &[u8]) {
             }
         }
     }
-    if let Err(wrong) = machine.kernel.check() {
+    if let Err(wrong) = machine.os.kernel().check() {
         panic!("the kernel's books do not balance: {wrong}");
     }
 }

@@ -1,6 +1,9 @@
 //! The oracle: each translation that hardware produces is compared with the kernel's truth.
 
-use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
+use crate::Stop;
+use crate::hardware::Hardware;
+use crate::os_events::OperatingSystem;
+use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, Walk};
 use ambulator_os::Truth;
@@ -18,8 +21,92 @@ pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKin
         }
 }
 
+/// Asks whether translations are the kernel's, and counts them. It asks about all of them: there is no sampling.
+pub(crate) struct Checker {
+    on: bool,
+    checked: u64,
+}
+
+impl Checker {
+    /// A checker; one that is not `on` finds nothing wrong and counts nothing.
+    pub fn new(on: bool) -> Checker {
+        Checker { on, checked: 0 }
+    }
+
+    /// Translations checked so far.
+    pub fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// A translation that is the kernel's own.
+    pub fn count_kernels_own(&mut self) {
+        self.checked += 1;
+    }
+
+    /// Whether hardware may use a translation: it is the kernel's, or nobody checks.
+    #[inline(always)]
+    pub fn accepts(
+        &mut self,
+        os: &OperatingSystem,
+        process: ProcessId,
+        va: VirtAddr,
+        at: PhysAddr,
+        access: AccessKind,
+    ) -> bool {
+        !self.on || self.matches_kernel(os, process, va, at, access)
+    }
+
+    /// Whether a translation is the kernel's.
+    #[inline(always)]
+    pub fn matches_kernel(
+        &mut self,
+        os: &OperatingSystem,
+        process: ProcessId,
+        va: VirtAddr,
+        at: PhysAddr,
+        access: AccessKind,
+    ) -> bool {
+        self.checked += 1;
+        let truth = os.kernel().truth(process, va);
+        if !os.is_nested() {
+            return agrees(truth, va, at, access);
+        }
+        let guest = truth.frame().start().offset(va.0 & 0xfff);
+        agrees(truth, va, guest, access) && os.host_physical(guest, access) == Some(at)
+    }
+}
+
+/// The report of a translation that is not the kernel's (`at`; `None` where hardware found no page): the address, the
+/// kernel's page state, the steps of the walk.
+#[cold]
+pub(crate) fn mismatch(
+    hw: &mut Hardware,
+    os: &OperatingSystem,
+    number: usize,
+    va: VirtAddr,
+    at: Option<PhysAddr>,
+    access: AccessKind,
+) -> Stop {
+    let core = &mut hw.cores[number];
+    let truth = os.kernel().truth(core.process, va);
+    let (memory, guest) = os.memories();
+    let mut recorder = Recorder { memory, guest, steps: Vec::new() };
+    let walk = core.mmu.walk_untimed(va, &mut recorder);
+    let steps = tell_steps(&walk, &recorder.steps);
+    let hardware = match at {
+        Some(at) => format!("hardware translated it to {at}"),
+        None => "hardware found no page there".into(),
+    };
+    Stop::Failed(format!(
+        "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. A walk \
+         now\n{steps}",
+        core.executed,
+        describe(truth),
+    ))
+}
+
 /// What a walk read.
-pub(crate) struct Step {
+struct Step {
     /// Where: in the machine's memory.
     at: PhysAddr,
     /// Where the guest has it, in a virtual machine's own table.
@@ -28,11 +115,11 @@ pub(crate) struct Step {
 }
 
 /// A port that notes what a walk read and changes nothing: for telling the steps of a walk that went wrong.
-pub(crate) struct Recorder<'a> {
-    pub memory: &'a PhysicalMemory,
+struct Recorder<'a> {
+    memory: &'a PhysicalMemory,
     /// The guest's bytes, when nested paging is on.
-    pub guest: Option<&'a PhysicalMemory>,
-    pub steps: Vec<Step>,
+    guest: Option<&'a PhysicalMemory>,
+    steps: Vec<Step>,
 }
 
 impl Recorder<'_> {
@@ -72,7 +159,7 @@ impl MemoryPort for Recorder<'_> {
 }
 
 /// What the kernel's truth says, for a person.
-pub(crate) fn describe(truth: Truth) -> String {
+fn describe(truth: Truth) -> String {
     if !truth.present() {
         return "the kernel has no page there".into();
     }
@@ -86,7 +173,7 @@ pub(crate) fn describe(truth: Truth) -> String {
 }
 
 /// The steps of a walk, one a line.
-pub(crate) fn tell_steps(walk: &Walk, steps: &[Step]) -> String {
+fn tell_steps(walk: &Walk, steps: &[Step]) -> String {
     let mut text = String::new();
     for Step { at, guest, value } in steps {
         let guest = guest.map_or(String::new(), |guest| format!("guest-physical {guest}, "));

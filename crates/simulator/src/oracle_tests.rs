@@ -47,7 +47,7 @@ fn harmed(design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<b
     let spec = load(&request).expect("a spec").spec;
     let stream = SharedStream::new(Box::new(TwoPages { then, done: 0 }), 1);
     let mut machine = Machine::new(&spec, vec![(stream, 0)]).expect("a machine");
-    while machine.cores[0].executed == 0 {
+    while machine.hw.cores[0].executed == 0 {
         machine.advance(1)?;
     }
     harm(&mut machine);
@@ -56,19 +56,19 @@ fn harmed(design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<b
 
 /// Points the leaf entry of the second data page at another frame.
 fn redirect_second_page(machine: &mut Machine) {
-    let process = machine.cores[0].process;
+    let process = machine.hw.cores[0].process;
     let second = DATA.offset(4096);
-    let frame = machine.kernel.truth(process, second).frame().0;
+    let frame = machine.os.kernel().truth(process, second).frame().0;
     // The table's bytes lie somewhere in the first megabytes: the entry is the one word that names the frame.
     let entry = (0..(64 << 20) / 8)
         .map(|word| ambulator_base::PhysAddr(word * 8))
         .find(|at| {
-            let value = machine.kernel.memory.read(*at);
+            let value = machine.os.kernel().memory.read(*at);
             value & 1 == 1 && (value >> 12) & 0xff_ffff_ffff == frame
         })
         .expect("the entry is in memory");
-    let value = machine.kernel.memory.read(entry);
-    machine.kernel.memory.write(entry, value ^ (1 << 14));
+    let value = machine.os.kernel().memory.read(entry);
+    machine.os.kernel_mut().memory.write(entry, value ^ (1 << 14));
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn a_guests_broken_entry_stops_the_run_and_tells_the_steps() {
 #[test]
 fn a_forgotten_shootdown_is_found_at_the_next_use() {
     let failed = harmed("radix", DATA, |machine| {
-        let process = machine.cores[0].process;
+        let process = machine.hw.cores[0].process;
         let gone = VmEvent::Unmap { start: DATA, len: 4096 };
-        machine.kernel.event(process, &gone).expect("an unmap");
+        machine.os.kernel_mut().event(process, &gone).expect("an unmap");
         // The kernel asked for a shootdown; it is lost on its way.
-        machine.kernel.take_shootdowns(&mut Vec::new());
+        machine.os.kernel_mut().take_shootdowns(&mut Vec::new());
     });
     let Err(Stop::Failed(message)) = failed else { panic!("the stale entry was used") };
     assert!(message.contains("the kernel has no page there"), "{message}");

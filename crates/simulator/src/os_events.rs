@@ -1,59 +1,180 @@
-//! The operating system's side of the run loop: faults, VM events, shootdowns, and what they cost a core.
+//! The operating system's side of the run loop: faults, VM events, TLB shootdowns, and what they cost a core.
 
-use crate::core::{CorePhase, FRONT_END_LINES};
-use crate::machine::{Machine, Phase, stop_of};
-use crate::{Stop, oracle};
-use ambulator_base::{AccessKind, Advice, Cycle, MapKind, PageSize, ProcessId, VirtAddr, VmEvent};
-use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
-use ambulator_os::{LedgerCause, Shootdown};
+use crate::Stop;
+use crate::core::{Core, FRONT_END_LINES};
+use crate::hardware::{Hardware, Memories};
+use crate::locks::Locks;
+use crate::machine::Phase;
+use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
+use ambulator_memory::PhysicalMemory;
+use ambulator_mmu::{Invalidation, TableRegisters};
+use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock};
 
-/// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
-const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
+/// The hypervisor's side of nested paging: a kernel whose one process is the virtual machine.
+pub(crate) struct Hypervisor {
+    pub kernel: Kernel,
+    pub machine: ProcessId,
+}
 
-impl Machine {
-    /// The operating system serves a fault; returns when the access may be tried again.
-    #[cold]
-    pub(crate) fn fault(
+/// What the operating system does beside what programs ask for.
+pub(crate) struct OsSettings {
+    /// Touches of set-up map pages.
+    pub populate: bool,
+    /// Programs ask for huge pages where they map 2 MiB and more.
+    pub advise_huge: bool,
+    /// Threads of one process run on several cores, and wait for each other's locks on its page table.
+    pub shared_tables: bool,
+    /// Cycles that an action holds a lock.
+    pub lock_hold: u64,
+}
+
+/// The kernel, the hypervisor under it with nested paging, and what they have to tell the hardware.
+pub(crate) struct OperatingSystem {
+    kernel: Kernel,
+    hypervisor: Option<Hypervisor>,
+    settings: OsSettings,
+    locks: Locks,
+    /// Cycles of page tables' upkeep so far.
+    table_cycles: u64,
+    /// Room for what the kernel hands over after an action: shootdowns, pages that it has moved, locks that it held.
+    shootdowns: Vec<Shootdown>,
+    migrations: Vec<Migration>,
+    held: Vec<TableLock>,
+}
+
+/// How an error of the kernel ends a run.
+fn stop_of(error: &OsError) -> Stop {
+    if error.is_outcome() { Stop::Outcome(error.to_string()) } else { Stop::Failed(error.to_string()) }
+}
+
+impl OperatingSystem {
+    /// An operating system that has booted.
+    pub fn new(kernel: Kernel, hypervisor: Option<Hypervisor>, settings: OsSettings) -> OperatingSystem {
+        OperatingSystem {
+            kernel,
+            hypervisor,
+            settings,
+            locks: Locks::default(),
+            table_cycles: 0,
+            shootdowns: Vec::new(),
+            migrations: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// The kernel that programs run on.
+    #[inline(always)]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The kernel, for tests that harm it.
+    #[cfg(test)]
+    pub fn kernel_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    /// Whether a hypervisor runs under the kernel.
+    #[inline(always)]
+    pub fn is_nested(&self) -> bool {
+        self.hypervisor.is_some()
+    }
+
+    /// The machine's bytes, and the guest's with nested paging.
+    pub fn memories(&self) -> (&PhysicalMemory, Option<&PhysicalMemory>) {
+        match &self.hypervisor {
+            Some(hypervisor) => (&hypervisor.kernel.memory, Some(&self.kernel.memory)),
+            None => (&self.kernel.memory, None),
+        }
+    }
+
+    /// The machine's bytes, and the guest's with nested paging, to be read and written by walkers.
+    #[inline(always)]
+    pub fn memories_mut(&mut self) -> Memories<'_> {
+        match &mut self.hypervisor {
+            Some(hypervisor) => (&mut hypervisor.kernel.memory, Some(&mut self.kernel.memory)),
+            None => (&mut self.kernel.memory, None),
+        }
+    }
+
+    /// Host-physical for guest-physical by the hypervisor's page state; the address itself without a hypervisor.
+    pub fn host_physical(&self, at: PhysAddr, access: AccessKind) -> Option<PhysAddr> {
+        match &self.hypervisor {
+            None => Some(at),
+            Some(hypervisor) => {
+                let va = VirtAddr(at.0);
+                let truth = hypervisor.kernel.truth(hypervisor.machine, va);
+                let there = truth.present() && (access != AccessKind::Store || truth.writable());
+                there.then(|| truth.frame().start().offset(at.0 & 0xfff))
+            }
+        }
+    }
+
+    /// Cycles since counting last began: those of page tables (their memory and their upkeep), and all.
+    pub fn cycles_so_far(&self) -> (u64, u64) {
+        let ledger = &self.kernel.ledger;
+        let tables = ledger.total(LedgerCause::Allocate) + ledger.total(LedgerCause::Table);
+        (tables, LedgerCause::ALL.iter().map(|cause| ledger.total(*cause)).sum())
+    }
+
+    /// Sets every counter to zero.
+    pub fn reset_counters(&mut self) {
+        self.table_cycles = 0;
+        self.kernel.reset_counters();
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.kernel.reset_counters();
+        }
+    }
+
+    /// Hands the counters of the kernel and of the hypervisor to `sink`.
+    pub fn report(&self, sink: &mut dyn CounterSink) {
+        self.kernel.report("kernel", sink);
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.kernel.report("hypervisor", sink);
+        }
+    }
+
+    /// The hypervisor gives the guest a page.
+    pub fn hypervisor_fault(
         &mut self,
+        hw: &mut Hardware,
+        phase: Phase,
+        number: usize,
+        guest: PhysAddr,
+    ) -> Result<(), Stop> {
+        let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
+        // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a whole.
+        hypervisor.kernel.fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
+        self.settle_hypervisor(hw, phase, number);
+        Ok(())
+    }
+
+    /// The kernel serves a page fault of a core's process.
+    pub fn fault(
+        &mut self,
+        hw: &mut Hardware,
+        phase: Phase,
         number: usize,
         va: VirtAddr,
         access: AccessKind,
-        cause: FaultCause,
-        times: u32,
-    ) -> Result<Cycle, Stop> {
-        let process = self.cores[number].process;
-        if let FaultCause::Hypervisor(guest) = cause
-            && let Some(hypervisor) = &mut self.hypervisor
-        {
-            // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a whole.
-            hypervisor
-                .kernel
-                .fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store)
-                .map_err(|e| stop_of(&e))?;
-            let cycles = hypervisor.kernel.ledger.take();
-            self.charge(number, cycles);
-            self.deliver_hypervisor_shootdowns();
-        } else {
-            let truth = self.kernel.truth(process, va);
-            let at = truth.frame().start().offset(va.0 & 0xfff);
-            if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
-                return Err(self.mismatch(number, va, None, access, truth));
-            }
-            self.cores[number].counters.page_faults += 1;
-            self.kernel.fault(process, va, access).map_err(|e| stop_of(&e))?;
-            self.take_released(number)?;
-            self.settle(number);
-        }
-        if times > MAX_FAULTS_FOR_ONE_ACCESS {
-            return Err(Stop::Failed(format!(
-                "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never gave it its page"
-            )));
-        }
-        Ok(if self.timing { self.cores[number].window.now() } else { Cycle(0) })
+    ) -> Result<(), Stop> {
+        let core = &mut hw.cores[number];
+        core.counters.page_faults += 1;
+        self.kernel.fault(core.process, va, access).map_err(|e| stop_of(&e))?;
+        self.take_released(hw, phase, number)?;
+        self.settle(hw, phase, number);
+        Ok(())
+    }
+
+    /// Gives the kernel's background daemons their share of the time that has passed.
+    pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
+        self.kernel.tick(hw.cores[number].process, hw.local_time(number)).map_err(|e| stop_of(&e))?;
+        self.settle(hw, phase, number);
+        Ok(())
     }
 
     /// Frames that the guest has told it uses no more: the hypervisor takes them back.
-    fn take_released(&mut self, number: usize) -> Result<(), Stop> {
+    fn take_released(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
         let mut released = Vec::new();
         self.kernel.take_released(&mut released);
@@ -65,109 +186,80 @@ impl Machine {
             let drop = VmEvent::Advise { start, len, advice: Advice::DontNeed };
             hypervisor.kernel.event(hypervisor.machine, &drop).map_err(|e| stop_of(&e))?;
         }
-        let cycles = hypervisor.kernel.ledger.take();
-        self.charge(number, cycles);
-        self.deliver_hypervisor_shootdowns();
+        self.settle_hypervisor(hw, phase, number);
         Ok(())
     }
 
     /// After any action of the kernel for `number`: its cycles, its shootdowns, registers that it changed.
-    pub(crate) fn settle(&mut self, number: usize) {
+    pub fn settle(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let upkeep = self.kernel.ledger.total(LedgerCause::Table) - self.table_cycles;
         self.table_cycles += upkeep;
-        self.wait_for_locks(number, upkeep);
+        self.wait_for_locks(hw, phase, number, upkeep);
         let cycles = self.kernel.ledger.take();
-        self.charge(number, cycles);
+        hw.charge(phase, number, cycles);
         self.kernel.take_shootdowns(&mut self.shootdowns);
-        if !self.shootdowns.is_empty() {
-            let shootdowns = std::mem::take(&mut self.shootdowns);
-            for shootdown in &shootdowns {
-                let what = invalidation(shootdown);
-                self.invalidate(what);
-            }
-            self.shootdowns = shootdowns;
-            self.shootdowns.clear();
+        for shootdown in self.shootdowns.drain(..) {
+            hw.invalidate(invalidation(&shootdown), &self.kernel);
         }
-        self.copy_migrated(number);
-        for core in 0..self.cores.len() {
-            self.cores[core].mmu.forget_recent();
-            self.sync_registers(core);
+        self.copy_migrated(hw, phase, number);
+        for core in &mut hw.cores {
+            core.mmu.forget_recent();
+            self.load_registers(core);
         }
     }
 
     /// Hardware has found a page worth moving: the kernel does that beside the program.
     #[cold]
-    pub(crate) fn migrate(&mut self, number: usize, va: VirtAddr) -> Result<(), Stop> {
-        let process = self.cores[number].process;
-        self.kernel.propose(process, va).map_err(|e| stop_of(&e))?;
+    pub fn migrate(&mut self, hw: &mut Hardware, phase: Phase, number: usize, va: VirtAddr) -> Result<(), Stop> {
+        self.kernel.propose(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
         // Nobody waits for the kernel's part, either.
         self.kernel.ledger.take();
-        self.settle(number);
+        self.settle(hw, phase, number);
         Ok(())
     }
 
     /// Pages that the kernel has moved are copied beside the program; whoever wants one waits for its copy.
-    fn copy_migrated(&mut self, number: usize) {
-        let mut migrations = std::mem::take(&mut self.migrations);
-        self.kernel.take_migrations(&mut migrations);
-        if self.phase != Phase::Setup && self.timing {
-            for moved in &migrations {
-                let now = self.cores[number].window.now();
-                let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
-                for core in &mut self.cores {
-                    core.mmu.hold(moved.asid, moved.page, copy);
-                }
+    fn copy_migrated(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
+        self.kernel.take_migrations(&mut self.migrations);
+        for moved in self.migrations.drain(..) {
+            if phase != Phase::Setup && hw.timing() {
+                hw.copy_page(number, &moved);
             }
         }
-        migrations.clear();
-        self.migrations = migrations;
     }
 
     /// The action that the kernel has just done for a core held locks, which threads of the process on other cores may have had.
-    fn wait_for_locks(&mut self, number: usize, upkeep: u64) {
-        let mut held = std::mem::take(&mut self.held);
-        self.kernel.ledger.take_locks(&mut held);
-        if !held.is_empty() && self.timing && self.phase != Phase::Setup && !self.placements.is_empty() {
-            let (now, process) = (self.cores[number].window.now(), self.cores[number].process);
-            let hold = self.lock_hold + upkeep / held.len() as u64;
-            let wait = self.locks.acquire(process, &held, now, hold);
-            self.cores[number].counters.lock_cycles += wait;
-            self.charge(number, wait);
+    fn wait_for_locks(&mut self, hw: &mut Hardware, phase: Phase, number: usize, upkeep: u64) {
+        self.kernel.ledger.take_locks(&mut self.held);
+        if !self.held.is_empty() && hw.timing() && phase != Phase::Setup && self.settings.shared_tables {
+            let core = &mut hw.cores[number];
+            let hold = self.settings.lock_hold + upkeep / self.held.len() as u64;
+            let wait = self.locks.acquire(core.process, &self.held, core.window.now(), hold);
+            core.counters.lock_cycles += wait;
+            hw.charge(phase, number, wait);
         }
-        held.clear();
-        self.held = held;
+        self.held.clear();
     }
 
-    pub(crate) fn deliver_hypervisor_shootdowns(&mut self) {
+    /// After any action of the hypervisor for `number`: its cycles, its shootdowns, registers that it changed.
+    fn settle_hypervisor(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let Some(hypervisor) = &mut self.hypervisor else { return };
+        hw.charge(phase, number, hypervisor.kernel.ledger.take());
         hypervisor.kernel.take_shootdowns(&mut self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             let what = invalidation(&shootdown);
-            for core in &mut self.cores {
+            for core in &mut hw.cores {
                 core.mmu.invalidate_hypervisor(what);
             }
         }
-        for core in 0..self.cores.len() {
-            self.cores[core].mmu.forget_recent();
-            self.sync_registers(core);
-        }
-    }
-
-    /// Operating-system work in the region of interest stops the core for that long; in set-up it has no time.
-    pub(crate) fn charge(&mut self, number: usize, cycles: u64) {
-        if self.phase == Phase::Setup || cycles == 0 {
-            return;
-        }
-        let core = &mut self.cores[number];
-        core.counters.os_cycles += cycles;
-        if self.timing {
-            core.window.serialize(cycles);
+        for core in &mut hw.cores {
+            core.mmu.forget_recent();
+            self.load_registers(core);
         }
     }
 
     /// Gives the core's MMU the registers of its process, if they are others than it has.
-    pub(crate) fn sync_registers(&mut self, number: usize) {
-        let core = &mut self.cores[number];
+    pub fn load_registers(&self, core: &mut Core) {
         let generation = self.kernel.registers_generation(core.process);
         // A process that has just exited has no table any more; the program switches to another before it goes on.
         if core.generation != generation && self.kernel.is_alive(core.process) {
@@ -187,75 +279,58 @@ impl Machine {
         }
     }
 
-    /// A VM event of a core's program.
-    pub(crate) fn event(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
+    /// A VM event of a core's program, other than the marks of its region.
+    pub fn event(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
         let unknown = |process: ProcessId| {
             Stop::Failed(format!("the program's stream names process {process}, which it has not forked before"))
         };
+        let core = &mut hw.cores[number];
         match event {
-            VmEvent::RegionBegin => {
-                if self.cores[number].phase == CorePhase::Region && self.cores[number].executed > 0 {
-                    // Records before the region were its warm-up: counting begins here.
-                    self.phase = Phase::Setup;
-                }
-                self.cores[number].phase = CorePhase::Region;
-            }
-            VmEvent::RegionEnd => {
-                if self.cores[number].phase == CorePhase::Region {
-                    self.finish(number);
-                }
-            }
             VmEvent::Fork { child } => {
-                self.alive(number)?;
-                let parent = self.cores[number].process;
-                let process = self.kernel.fork(parent).map_err(|e| stop_of(&e))?;
-                self.cores[number].processes.push((*child, process));
-                self.settle(number);
+                self.alive(core.process)?;
+                let process = self.kernel.fork(core.process).map_err(|e| stop_of(&e))?;
+                core.processes.push((*child, process));
             }
             VmEvent::Exit { process } => {
-                let in_kernel = self.cores[number].kernel_process(*process).ok_or_else(|| unknown(*process))?;
+                let in_kernel = core.kernel_process(*process).ok_or_else(|| unknown(*process))?;
                 self.kernel.event(in_kernel, &VmEvent::Exit { process: in_kernel }).map_err(|e| stop_of(&e))?;
-                self.cores[number].processes.retain(|(stream, _)| stream != process);
-                self.settle(number);
+                core.processes.retain(|(stream, _)| stream != process);
             }
             VmEvent::Switch { process, .. } => {
-                let to = self.cores[number].kernel_process(*process).ok_or_else(|| unknown(*process))?;
-                let from = self.cores[number].process;
-                if from != to {
-                    self.kernel.context_switch(from, to);
-                    let core = &mut self.cores[number];
-                    core.process = to;
-                    core.counters.context_switches += 1;
-                    core.generation = u64::MAX;
-                    core.front_end = [u64::MAX; FRONT_END_LINES];
-                    self.settle(number);
+                let to = core.kernel_process(*process).ok_or_else(|| unknown(*process))?;
+                if core.process == to {
+                    return Ok(());
                 }
+                self.kernel.context_switch(core.process, to);
+                core.process = to;
+                core.counters.context_switches += 1;
+                core.generation = u64::MAX;
+                core.front_end = [u64::MAX; FRONT_END_LINES];
             }
-            VmEvent::Touch { .. } if !self.populate && self.phase == Phase::Setup => {}
+            VmEvent::Touch { .. } if !self.settings.populate && phase == Phase::Setup => return Ok(()),
             other => {
-                self.alive(number)?;
-                let process = self.cores[number].process;
+                let process = core.process;
+                self.alive(process)?;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
-                if self.advise_huge
+                if self.settings.advise_huge
                     && let VmEvent::Map { start, len, kind: MapKind::Anonymous, .. } = *other
                     && len >= PageSize::SIZE_2M.bytes()
                 {
                     let ask = VmEvent::Advise { start, len, advice: Advice::Huge };
                     self.kernel.event(process, &ask).map_err(|e| stop_of(&e))?;
                 }
-                if self.hypervisor.is_some() {
-                    self.take_released(number)?;
-                    self.back_guest(number, other)?;
+                if self.is_nested() {
+                    self.take_released(hw, phase, number)?;
+                    self.back_guest(hw, phase, number, other)?;
                 }
-                self.settle(number);
             }
         }
+        self.settle(hw, phase, number);
         Ok(())
     }
 
     /// A program that goes on in a process that has exited is damaged.
-    pub(crate) fn alive(&self, number: usize) -> Result<(), Stop> {
-        let process = self.cores[number].process;
+    pub fn alive(&self, process: ProcessId) -> Result<(), Stop> {
         if self.kernel.is_alive(process) {
             return Ok(());
         }
@@ -265,11 +340,11 @@ impl Machine {
     }
 
     /// A set-up touch in a guest also makes the hypervisor back the pages, in the same order.
-    pub(crate) fn back_guest(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
+    fn back_guest(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
         let (VmEvent::Touch { start, len, .. }, Some(hypervisor)) = (event, &mut self.hypervisor) else {
             return Ok(());
         };
-        let process = self.cores[number].process;
+        let process = hw.cores[number].process;
         let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
         while va.0 < start.0 + len {
             let truth = self.kernel.truth(process, va);
@@ -279,9 +354,7 @@ impl Machine {
             }
             va = va.offset(ambulator_base::FRAME_BYTES);
         }
-        let cycles = hypervisor.kernel.ledger.take();
-        self.charge(number, cycles);
-        self.deliver_hypervisor_shootdowns();
+        self.settle_hypervisor(hw, phase, number);
         Ok(())
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct Totals {
 
 impl Machine {
     fn totals(&self) -> Totals {
-        let mut sum = Totals { hierarchy: self.hierarchy.counters(), ..Totals::default() };
-        for core in &self.cores {
+        let mut sum = Totals { hierarchy: self.hw.hierarchy.counters(), ..Totals::default() };
+        for core in &self.hw.cores {
             sum.run.add(&core.counters);
             sum.mmu.add(&core.mmu.counters);
             sum.walk_served.add(&core.traffic);
@@ -32,23 +32,20 @@ impl Machine {
     /// Every counter of the machine, cores added up.
     pub fn gather(&self) -> Gathered {
         let mut all = Gathered::default();
-        for core in &self.cores {
+        for core in &self.hw.cores {
             core.counters.report("core", &mut all);
             core.window.report("core.window", &mut all);
             core.mmu.report("mmu", &mut all);
             core.traffic.report("mmu.walk_served", &mut all);
         }
-        self.hierarchy.report("hierarchy", &mut all);
-        self.kernel.report("kernel", &mut all);
-        if let Some(hypervisor) = &self.hypervisor {
-            hypervisor.kernel.report("hypervisor", &mut all);
-        }
+        self.hw.hierarchy.report("hierarchy", &mut all);
+        self.os.report(&mut all);
         all
     }
 
     /// The program's name, or those of a mix, joined in the order of the cores.
     fn program_name(&self) -> String {
-        let mut names: Vec<&str> = self.cores.iter().map(|core| core.stream.identity().name.as_str()).collect();
+        let mut names: Vec<&str> = self.hw.cores.iter().map(|core| core.stream.identity().name.as_str()).collect();
         if names.iter().all(|name| *name == names[0]) {
             names.truncate(1);
         }
@@ -57,7 +54,7 @@ impl Machine {
 
     fn histogram(&self, of: impl Fn(&crate::core::Core) -> &Histogram) -> Histogram {
         let mut sum = Histogram::default();
-        for core in &self.cores {
+        for core in &self.hw.cores {
             sum.merge(of(core));
         }
         sum
@@ -66,16 +63,16 @@ impl Machine {
     /// The result so far. `design` and `spec` say what ran; the sim host's times are the caller's to fill in.
     pub fn result(&self, design: &str, spec: &Spec) -> (RunResult, Gathered) {
         let all = self.gather();
-        let identity = self.cores[0].stream.identity().clone();
+        let identity = self.hw.cores[0].stream.identity().clone();
         let totals = self.totals();
         let Totals { run, mmu, walk_served, hierarchy } = &totals;
         let instructions = run.instructions;
         let accesses = run.loads + run.stores;
-        let cycles = if self.timing {
+        let cycles = if self.hw.timing() {
             let end = |core: &crate::core::Core| {
                 if core.finished_at > 0 { core.finished_at } else { core.window.retired_cycle().0 }
             };
-            self.cores.iter().map(|core| end(core).saturating_sub(core.measured_from)).max().unwrap_or(0)
+            self.hw.cores.iter().map(|core| end(core).saturating_sub(core.measured_from)).max().unwrap_or(0)
         } else {
             0
         };
@@ -99,13 +96,13 @@ impl Machine {
             ("cached_translation_cached_data", run.cached_translation_cached_data),
         ];
         let walked: u64 = joint.iter().map(|(_, n)| n).sum();
-        let footprint = self.kernel.total_table_footprint();
+        let footprint = self.os.kernel().total_table_footprint();
         let dram = &hierarchy.dram;
         let row_hits = dram.data_row_hits + dram.table_row_hits;
         let row_conflicts = dram.data_row_conflicts + dram.table_row_conflicts;
         let row_accesses = row_hits + row_conflicts + dram.data_row_misses + dram.table_row_misses;
-        // Of a run shorter than an epoch, what is there at its end.
-        let epochs = if self.epochs.samples > 0 { self.epochs.clone() } else { self.one_epoch() };
+        let epochs = self.statistics.occupancies(&self.hw);
+        let (setup_table_cycles, setup_os_cycles) = self.statistics.setup_cycles();
 
         let mut measures: BTreeMap<String, f64> = BTreeMap::new();
         let mut put = |name: &str, value: f64| {
@@ -130,12 +127,12 @@ impl Machine {
         put("table_largest_contiguous", footprint.largest_contiguous as f64);
         put("pages_mapped", footprint.entries as f64);
         put("page_faults", run.page_faults as f64);
-        put("setup_page_faults", self.setup_faults as f64);
-        put("page_faults_all", (self.setup_faults + run.page_faults) as f64);
-        put("setup_table_cycles", self.setup_table_cycles as f64);
-        put("setup_os_cycles", self.setup_os_cycles as f64);
+        put("setup_page_faults", self.statistics.setup_faults() as f64);
+        put("page_faults_all", (self.statistics.setup_faults() + run.page_faults) as f64);
+        put("setup_table_cycles", setup_table_cycles as f64);
+        put("setup_os_cycles", setup_os_cycles as f64);
         put("table_bytes_per_page", share(footprint.bytes, footprint.entries));
-        put("os_cycles_share", share(run.os_cycles, cycles * self.cores.len() as u64));
+        put("os_cycles_share", share(run.os_cycles, cycles * self.hw.cores.len() as u64));
         for (name, n) in joint {
             put(name, share(n, walked));
         }
@@ -143,36 +140,30 @@ impl Machine {
         put("dram_row_conflicts", row_conflicts as f64);
         put("dram_row_conflicts_per_kilo_instruction", mpki(row_conflicts));
 
-        if self.timing {
+        if self.hw.timing() {
             let (seconds, ranks) =
                 (cycles as f64 / (1e6 * spec.machine.clock_mhz as f64), spec.dram.channels * spec.dram.ranks);
 
-            let energy = spec.energy.of(&totals, seconds, self.cores.len(), ranks);
+            let energy = spec.energy.of(&totals, seconds, self.hw.cores.len(), ranks);
             energy.into_iter().for_each(|(name, value)| put(name, value));
             put("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64));
         }
         if spec.run.census {
             self.census().into_iter().for_each(|(name, value)| put(name, value));
         }
-        if let Some(report) = &self.fragmentation {
-            put("fragmentation_reached", report.fmfi.get(report.order as usize).copied().unwrap_or(0.0));
-            put("fragmentation_free_share", report.free_share);
-        }
-        if let Some(report) = &self.pressure {
-            put("pressure_free_share", report.free_share);
-        }
+        self.memory.measures().into_iter().for_each(|(name, value)| put(name, value));
 
         let result = RunResult {
             design: design.to_owned(),
             program: self.program_name(),
-            status: if self.phase == Phase::Done { Status::Done } else { Status::Interrupted },
+            status: if self.phase() == Phase::Done { Status::Done } else { Status::Interrupted },
             outcome: None,
             simulated_instructions: instructions,
             simulated_accesses: accesses,
             cycles,
             ipc: share(instructions, cycles),
             speedup: 1.0,
-            checked_translations: self.checked,
+            checked_translations: self.checker.checked(),
             host_seconds: 0.0,
             host_setup_seconds: 0.0,
             measures,

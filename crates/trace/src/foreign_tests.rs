@@ -8,25 +8,17 @@ use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// A directory of this test's own, removed at its end.
-struct Scratch(PathBuf);
+struct Scratch(tempfile::TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let dir = std::env::temp_dir().join(format!("ambulator-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Scratch(dir)
+    fn new() -> Scratch {
+        Scratch(tempfile::tempdir().unwrap())
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.0.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -92,7 +84,7 @@ fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
 
 #[test]
 fn champsim_instructions_become_records() {
-    let scratch = Scratch::new("champsim");
+    let scratch = Scratch::new();
     let (bytes, records) = champsim_sample();
     let path = scratch.file("sample.trace", &bytes);
     assert_eq!(read(&path, &plain()).unwrap().records, records);
@@ -108,7 +100,7 @@ fn champsim_instructions_become_records() {
 
 #[test]
 fn compression_is_told_by_contents() {
-    let scratch = Scratch::new("compression");
+    let scratch = Scratch::new();
     let (bytes, records) = champsim_sample();
     let raw = scratch.file("raw", &bytes);
     for (compression, packed) in [
@@ -117,7 +109,7 @@ fn compression_is_told_by_contents() {
         (Compression::Zstd, Some("zstd")),
         (Compression::None, None),
     ] {
-        let to = scratch.0.join("misleading.amb");
+        let to = scratch.0.path().join("misleading.amb");
         let conversion = Conversion { format: TraceFormat::ChampSim, compression, ..Conversion::default() };
         convert(&raw, &to, &conversion).unwrap();
         let summary = info(&to, &plain()).unwrap();
@@ -134,7 +126,7 @@ fn compression_is_told_by_contents() {
 
 #[test]
 fn a_written_champsim_trace_reads_back_equal() {
-    let scratch = Scratch::new("champsim-written");
+    let scratch = Scratch::new();
     let mut batch = generated(1);
     for record in &mut batch.records {
         // What ChampSim cannot say: sizes that cross a line, a pc of 0.
@@ -143,7 +135,7 @@ fn a_written_champsim_trace_reads_back_equal() {
     }
     batch.events.clear();
     let ours = scratch.file("ours.amb", &written(&batch, &[]));
-    let theirs = scratch.0.join("theirs.trace");
+    let theirs = scratch.0.path().join("theirs.trace");
     let conversion = Conversion { format: TraceFormat::ChampSim, reader: plain(), ..Conversion::default() };
     let report = convert(&ours, &theirs, &conversion).unwrap();
     assert_eq!((report.records, report.left_out), (batch.records.len() as u64, 0));
@@ -163,7 +155,7 @@ fn a_written_champsim_trace_reads_back_equal() {
 #[test]
 fn lackey_lines_become_records() {
     use RecordKind::*;
-    let scratch = Scratch::new("lackey");
+    let scratch = Scratch::new();
     let text = "==7== Lackey\nI  00001000,3\nI  00001003,4\n L 1ffeffe7e0,8\nI  00001007,2\n M \
     00008000,4\nI  00001009,1\nI  \
                 0000100a,1\n S 0000803c,8\nI  0000100b,9\n S 00009000,100\n==7== done\n";
@@ -212,9 +204,9 @@ fn the_captured_trace_is_whole() {
 
 #[test]
 fn files_that_are_no_traces_are_refused_with_a_reason() {
-    let scratch = Scratch::new("refused");
-    assert!(error(&scratch.0.join("missing.amb")).contains("cannot be opened"));
-    assert!(error(&scratch.0).contains("is a directory"));
+    let scratch = Scratch::new();
+    assert!(error(&scratch.0.path().join("missing.amb")).contains("cannot be opened"));
+    assert!(error(scratch.0.path()).contains("is a directory"));
     assert!(error(&scratch.file("empty", b"")).contains("is empty"));
     assert!(
         error(&scratch.file("elf", b"\x7fELF\x02\x01\x01 and so on")).contains("begins with the bytes 7f 45 4c 46")
@@ -229,17 +221,17 @@ fn files_that_are_no_traces_are_refused_with_a_reason() {
     assert!(message.contains("instruction 3 at byte 192") && message.contains("is_branch is 7"), "{message}");
     let wrong = TraceOptions { map_granularity: 3000, va_bits: 99, implicit_maps: true };
     assert_eq!(wrong.validate("trace").len(), 2);
-    assert!(open_trace(&scratch.0, &wrong).err().unwrap().message.contains("trace.map_granularity"));
+    assert!(open_trace(scratch.0.path(), &wrong).err().unwrap().message.contains("trace.map_granularity"));
     #[cfg(unix)]
     assert!(error(Path::new("/dev/null")).contains("no ordinary file"));
 }
 
 #[test]
 fn a_converted_range_keeps_events_and_first_touches() {
-    let scratch = Scratch::new("range");
+    let scratch = Scratch::new();
     let batch = generated(1);
     let from = scratch.file("from.amb", &written(&batch, &[VmEvent::RegionBegin]));
-    let to = scratch.0.join("to.amb");
+    let to = scratch.0.path().join("to.amb");
     let conversion = Conversion { range: 20_000..20_010, ..Conversion::default() };
     let report = convert(&from, &to, &conversion).unwrap();
     assert_eq!(report.records, 10);
@@ -263,13 +255,13 @@ fn a_converted_range_keeps_events_and_first_touches() {
 
 #[test]
 fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
-    let scratch = Scratch::new("conversion");
+    let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
     assert!(message(&from, &Conversion::default()).contains("onto itself"));
-    let nowhere = scratch.0.join("no/such/directory.amb");
+    let nowhere = scratch.0.path().join("no/such/directory.amb");
     assert!(message(&nowhere, &Conversion::default()).contains("cannot be written"));
-    let to = scratch.0.join("to");
+    let to = scratch.0.path().join("to");
     let lackey = Conversion { format: TraceFormat::Lackey, ..Conversion::default() };
     assert!(message(&to, &lackey).contains("only read"));
     let mut damaged = std::fs::read(&from).unwrap();
@@ -283,10 +275,10 @@ fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
 
 #[test]
 fn a_stopped_conversion_says_so_and_leaves_nothing() {
-    let scratch = Scratch::new("stopped");
+    let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let conversion = Conversion { stop: std::sync::Arc::new(true.into()), ..Conversion::default() };
-    let message = convert(&from, &scratch.0.join("to.amb"), &conversion).unwrap_err().message;
+    let message = convert(&from, &scratch.0.path().join("to.amb"), &conversion).unwrap_err().message;
     assert!(message.contains("interrupted"), "{message}");
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
 }
@@ -295,10 +287,10 @@ fn a_stopped_conversion_says_so_and_leaves_nothing() {
 #[test]
 fn a_conversion_follows_links_and_keeps_devices() {
     use std::os::unix::fs::symlink;
-    let scratch = Scratch::new("special");
+    let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let real = scratch.file("real.amb", b"what was there before");
-    let (link, null) = (scratch.0.join("link.amb"), scratch.0.join("null.amb"));
+    let (link, null) = (scratch.0.path().join("link.amb"), scratch.0.path().join("null.amb"));
     symlink("real.amb", &link).unwrap();
     symlink("/dev/null", &null).unwrap();
     let report = convert(&from, &link, &Conversion::default()).unwrap();
@@ -315,7 +307,7 @@ fn a_conversion_follows_links_and_keeps_devices() {
 
 #[test]
 fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
-    let scratch = Scratch::new("wide");
+    let scratch = Scratch::new();
     let (wide, only_wide) = (0x12_3400_0000_8000u64, 1u64 << 52);
     let bytes =
         [instruction(0x1000, None, &[], &[], &[], &[wide]), instruction(0x1004, None, &[], &[], &[only_wide], &[])]
@@ -324,7 +316,7 @@ fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
     let lackey = scratch.file("wide.lackey", b"I  1000,4\n L 12340000008000,8\nI  1004,4\n S 10000000000000,8\n");
     for path in [&champsim, &lackey] {
         let addresses = |va_bits, to: &str| {
-            let to = scratch.0.join(to);
+            let to = scratch.0.path().join(to);
             let reader = TraceOptions { va_bits, ..TraceOptions::default() };
             let report = convert(path, &to, &Conversion { reader: reader.clone(), ..Conversion::default() }).unwrap();
             assert_eq!(info(path, &reader).unwrap().warnings, report.notes);
@@ -342,7 +334,7 @@ fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
 
 #[test]
 fn accesses_end_where_the_address_space_does() {
-    let scratch = Scratch::new("end");
+    let scratch = Scratch::new();
     let path = scratch.file("end.lackey", b"I  1000,4\n L ffffffffffffffff,8\n M ffffffffffc0,100\n");
     let all = read(&path, &TraceOptions::default()).unwrap();
     let accesses: Vec<_> = all.records.iter().map(|record| (record.va.0, record.size)).collect();

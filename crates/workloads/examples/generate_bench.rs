@@ -1,8 +1,8 @@
-//! Records a second that each kernel generates, and how long its graph takes:
+//! Records a second that each program generates, and how long its graph takes:
 //! `cargo run --release -p ambulator-workloads --example generate_bench [footprint in MiB [program ...]]`.
 
 use ambulator_base::{Batch, Record};
-use ambulator_workloads::{ProgramRequest, kernels, open};
+use ambulator_workloads::{ProgramRequest, open, programs};
 use serde_json::json;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ const GRAPHS: [&str; 9] = ["bc", "bfs", "cc", "dc", "dfs", "gc", "pagerank", "ss
 fn main() {
     let mebibytes = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1024u64);
     println!("{:<44} {:>9} {:>12} {:>16} {:>14}", "program", "open s", "set-up s", "M records/s", "instr/record");
-    let mut programs: Vec<_> = kernels().iter().map(|kernel| (kernel.name, json!({}))).collect();
+    let mut programs: Vec<_> = programs().iter().map(|program| (program.info.name, json!({}))).collect();
     programs.extend([("gups", json!({ "streams": 1 })), ("gups", json!({ "index": "multiply-shift" }))]);
     programs.extend(GRAPHS.map(|name| (name, json!({ "layout": "csr" }))));
     let only: Vec<String> = std::env::args().skip(2).collect();

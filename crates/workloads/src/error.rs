@@ -5,14 +5,14 @@ use ambulator_base::Invalid;
 /// Why a program could not be opened. Each message says what was wrong and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Neither a kernel nor a file has that name.
-    #[error("no program or trace file is called `{name}`{hint}; the kernels are {known}")]
+    /// Neither a program nor a file has that name.
+    #[error("no program or trace file is called `{name}`{hint}; the programs are {known}")]
     UnknownProgram {
         /// What was asked for.
         name: String,
         /// `: did you mean ...?`, or empty.
         hint: String,
-        /// The kernels' names.
+        /// The programs' names.
         known: String,
     },
     /// The settings are not ones of that program: an unknown key, a value of the wrong type.

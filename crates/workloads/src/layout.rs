@@ -8,7 +8,7 @@
 use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
-/// First address of the program's instructions. The compiled kernels' code lies from here on.
+/// First address of the program's instructions. The compiled program's code lies from here on.
 pub const TEXT: u64 = 0x5555_5555_5000;
 /// Bytes that glibc keeps in front of a block that it maps by itself.
 pub const MMAP_HEADER: u64 = 16;
@@ -118,7 +118,7 @@ impl AddressSpace {
         });
         let touched = STACK_TOUCHED * FRAME_BYTES;
         events.push(VmEvent::Touch { start: VirtAddr(STACK_END - touched), len: touched, write: true });
-        // The loader relocates what is writable; libc's own text is paged in as it is called, beside the measured kernel.
+        // The loader relocates what is writable; libc's own text is paged in as it is called, next to what is measured.
         for &(start, pages, protection, _) in IMAGE.iter().rev().filter(|(_, _, p, _)| p.write || p.execute) {
             let pages = if protection.execute { 1 } else { pages };
             events.push(VmEvent::Touch { start: VirtAddr(start), len: pages * FRAME_BYTES, write: protection.write });

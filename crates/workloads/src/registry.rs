@@ -1,273 +1,83 @@
-//! A program by name: the kernels that there are, and how a request becomes a stream.
+//! Every program there is: the built-in ones, and those that were registered before anything was asked for.
 
-use crate::OpenError;
-use crate::kernels::graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
-use crate::kernels::{
-    AstarSpec, BfsSpec, CannealSpec, CgSpec, DlrmSpec, GupsSpec, KernelInfo, KernelSpec, KmerSpec, McfSpec,
-    MemcachedSpec, MummerSpec, OmnetppSpec, PageRankSpec, PointerChaseSpec, StencilSpec, StreamSpec, StreamclusterSpec,
-    SysbenchMemorySpec, XsbenchSpec,
-};
-use ambulator_base::{Batch, Invalid, ProgramIdentity, RecordSource, SourceError};
-use ambulator_trace::{TraceOptions, open_trace};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::path::Path;
+use crate::benchmarks::BUILT_IN;
+use crate::program::{BenchmarkSpec, ProgramDescriptor};
+use ambulator_base::lock;
+use std::sync::{Mutex, OnceLock};
 
-/// Lists the kernels once: everything that knows all of them follows from it.
-macro_rules! programs {
-    ($($(#[$doc:meta])* $variant:ident($spec:ty),)*) => {
-        /// A program with all of its settings: `program = "gups"` and the keys of that program's own spec.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(tag = "program", rename_all = "kebab-case")]
-        pub enum ProgramSpec {
-            $($(#[$doc])* $variant($spec),)*
-        }
-
-        const KERNELS: &[KernelInfo] = &[$(<$spec as KernelSpec>::INFO),*];
-
-        /// Every kernel's settings, in the order of [`kernels`].
-        pub fn kernel_settings() -> Vec<KernelSettings> {
-            vec![$(KernelSettings::of::<$spec>()),*]
-        }
-
-        impl ProgramSpec {
-            /// The kernel's name.
-            pub fn name(&self) -> &'static str {
-                match self {
-                    $(ProgramSpec::$variant(_) => <$spec as KernelSpec>::INFO.name,)*
-                }
-            }
-
-            /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
-            pub fn validate(&self, at: &str) -> Vec<Invalid> {
-                match self {
-                    $(ProgramSpec::$variant(spec) => spec.validate(at),)*
-                }
-            }
-
-            fn source(&self) -> Box<dyn RecordSource> {
-                match self {
-                    $(ProgramSpec::$variant(spec) => spec.source(),)*
-                }
-            }
-        }
-    };
+/// Why a program could not be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The name would not work on a command line or as a key of settings.
+    #[error(
+        "`{0}` cannot be a program's name: write lower-case letters, digits and hyphens, a letter first (`trace` is \
+         reserved for trace files)"
+    )]
+    Name(String),
+    /// Another program has the name.
+    #[error("there is already a program called `{0}`: register each program once, under a name of its own")]
+    Taken(String),
+    /// Programs have been listed or opened already, and some of their users would never see this one.
+    #[error("`{0}` is registered too late: register programs before any program is listed, explained or opened")]
+    TooLate(String),
 }
 
-programs! {
-    /// A* searches.
-    Astar(AstarSpec),
-    /// Betweenness centrality.
-    Bc(GraphBigSpec<Bc>),
-    /// Breadth-first search.
-    Bfs(BfsSpec),
-    /// PARSEC canneal.
-    Canneal(CannealSpec),
-    /// Connected components.
-    Cc(GraphBigSpec<Cc>),
-    /// NPB CG.
-    Cg(CgSpec),
-    /// Degree centrality.
-    Dc(GraphBigSpec<Dc>),
-    /// Depth-first search.
-    Dfs(GraphBigSpec<Dfs>),
-    /// DLRM's sparse-length sums.
-    Dlrm(DlrmSpec),
-    /// Graph colouring.
-    Gc(GraphBigSpec<Gc>),
-    /// HPC Challenge RandomAccess.
-    Gups(GupsSpec),
-    /// k-mer counting.
-    Kmer(KmerSpec),
-    /// Minimum-cost flow.
-    Mcf(McfSpec),
-    /// Memcached and its client.
-    Memcached(MemcachedSpec),
-    /// Suffix matching.
-    Mummer(MummerSpec),
-    /// Discrete-event simulation.
-    Omnetpp(OmnetppSpec),
-    /// PageRank's power iterations.
-    Pagerank(PageRankSpec),
-    /// `p = *p` along a random cycle.
-    PointerChase(PointerChaseSpec),
-    /// Shortest paths.
-    Sssp(GraphBigSpec<Sssp>),
-    /// Stencils over grids.
-    Stencil(StencilSpec),
-    /// STREAM's four loops.
-    Stream(StreamSpec),
-    /// PARSEC streamcluster.
-    Streamcluster(StreamclusterSpec),
-    /// SysBench's memory test.
-    SysbenchMemory(SysbenchMemorySpec),
-    /// Triangle count.
-    Tc(GraphBigSpec<Tc>),
-    /// XSBench's cross-section look-ups.
-    Xsbench(XsbenchSpec),
-}
+/// What was registered so far; `None` as soon as the list is in use.
+static REGISTERED: Mutex<Option<Vec<ProgramDescriptor>>> = Mutex::new(Some(Vec::new()));
 
-/// A kernel's settings as data: what explains and checks them reads this.
-#[derive(Clone, Debug)]
-pub struct KernelSettings {
-    /// The kernel's name.
-    pub name: &'static str,
-    /// JSON schema of its settings; units are `x-unit`, sources `x-source`.
-    pub schema: Value,
-    /// Its settings with their defaults.
-    pub default: Value,
-}
-
-impl KernelSettings {
-    fn of<T: KernelSpec + JsonSchema + Serialize + Default>() -> KernelSettings {
-        KernelSettings {
-            name: T::INFO.name,
-            schema: serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default(),
-            default: serde_json::to_value(T::default()).unwrap_or_default(),
-        }
-    }
-}
-
-/// What is asked of [`open`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ProgramRequest {
-    /// A kernel's name (see [`kernels`]) or the path of a trace file.
-    #[schemars(extend("x-unit" = "name"))]
-    pub name: String,
-    /// Settings that differ from the program's defaults, by key. Sizes are plain numbers of bytes.
-    #[schemars(extend("x-unit" = "map"))]
-    pub settings: Map<String, Value>,
-    /// Bytes of data that the program works on; wins over `settings`. `None` leaves it to them, or to the default.
-    #[schemars(extend("x-unit" = "bytes"))]
-    pub footprint: Option<u64>,
-    /// Seed of everything random in the program, unless `settings` has one of its own.
-    #[schemars(extend("x-unit" = "seed"))]
-    pub seed: u64,
-    /// Name that results show instead of the kernel's own.
-    #[schemars(extend("x-unit" = "name"))]
-    pub label: Option<String>,
-}
-
-/// Every native kernel, in the order of their names.
-pub fn kernels() -> &'static [KernelInfo] {
-    KERNELS
-}
-
-impl ProgramSpec {
-    /// The spec of a kernel with its defaults, overridden by what the request says.
-    ///
-    /// # Errors
-    /// [`OpenError::UnknownProgram`] when no kernel has that name, [`OpenError::Settings`] for an unknown key or a value
-    /// of the wrong type.
-    pub fn from_request(request: &ProgramRequest) -> Result<ProgramSpec, OpenError> {
-        if !kernels().iter().any(|k| k.name == request.name) {
-            return Err(unknown(&request.name));
-        }
-        let mut settings = request.settings.clone();
-        settings.insert("program".into(), Value::from(request.name.clone()));
-        if let Some(footprint) = request.footprint {
-            settings.insert("footprint".into(), Value::from(footprint));
-        }
-        settings.entry("seed").or_insert(Value::from(request.seed));
-        serde_json::from_value(Value::Object(settings)).map_err(|e| OpenError::Settings {
-            program: request.name.clone(),
-            message: with_nearest_key(&e.to_string()),
-        })
-    }
-
-    /// The program as a stream.
-    ///
-    /// # Errors
-    /// [`OpenError::Invalid`] with what [`ProgramSpec::validate`] says.
-    pub fn open(&self) -> Result<Box<dyn RecordSource>, OpenError> {
-        let problems = self.validate(self.name());
-        if !problems.is_empty() {
-            return Err(OpenError::Invalid(problems));
-        }
-        Ok(self.source())
-    }
-}
-
-/// Opens a kernel by name, or a trace file by path (its settings are those of [`TraceOptions`]). A name that is both is the
-/// kernel; `./gups` is the file.
+/// Makes a program of another crate one that can be asked for by name, like the built-in ones, in this process: it is
+/// listed, explained, suggested and opened as they are. To be called first thing in `main`.
 ///
 /// # Errors
-/// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
-pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
-    if kernels().iter().any(|k| k.name == request.name) {
-        let source = ProgramSpec::from_request(request)?.open()?;
-        return Ok(match &request.label {
-            Some(label) => Box::new(Labelled { source, label: label.clone() }),
-            None => source,
-        });
-    }
-    let path = Path::new(&request.name);
-    // What looks like a path is told what is wrong with the file, anything else which kernels there are.
-    let looks_like_a_path = path.components().count() > 1 || path.extension().is_some();
-    if !looks_like_a_path && !path.exists() {
-        return Err(unknown(&request.name));
-    }
-    let settings_error = |message| OpenError::Settings { program: request.name.clone(), message };
-    if request.footprint.is_some() {
-        return Err(settings_error("a trace has the footprint that it was taken with: leave `footprint` out".into()));
-    }
-    let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
-        .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;
-    open_trace(path, &options).map_err(|e| OpenError::Trace(e.message))
+/// A name that is malformed or taken; a call after the programs were first asked for.
+pub fn register_program<T: BenchmarkSpec>() -> Result<(), RegisterError> {
+    register_descriptor(ProgramDescriptor::of::<T>())
 }
 
-/// A program under another name.
-struct Labelled {
-    source: Box<dyn RecordSource>,
-    label: String,
+/// [`register_program`] for a descriptor that somebody else made.
+///
+/// # Errors
+/// As for [`register_program`].
+pub fn register_descriptor(program: ProgramDescriptor) -> Result<(), RegisterError> {
+    let name = program.info.name;
+    let well_formed = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if !well_formed || name == "trace" {
+        return Err(RegisterError::Name(name.into()));
+    }
+    let mut registered = lock(&REGISTERED);
+    let Some(registered) = registered.as_mut() else {
+        return Err(RegisterError::TooLate(name.into()));
+    };
+    if BUILT_IN.iter().chain(registered.iter()).any(|known| known.info.name == name) {
+        return Err(RegisterError::Taken(name.into()));
+    }
+    registered.push(program);
+    Ok(())
 }
 
-impl RecordSource for Labelled {
-    fn identity(&self) -> ProgramIdentity {
-        ProgramIdentity { name: self.label.clone(), ..self.source.identity() }
-    }
-
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        self.source.fill(batch)
-    }
-
-    fn progress(&self) -> Option<f64> {
-        self.source.progress()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.source.notes()
-    }
+/// Every program, built in or registered, in the order of their names. From the first call on no more can be registered.
+pub fn programs() -> &'static [ProgramDescriptor] {
+    static PROGRAMS: OnceLock<Vec<ProgramDescriptor>> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let mut all = BUILT_IN.to_vec();
+        all.extend(lock(&REGISTERED).take().into_iter().flatten());
+        all.sort_by_key(|program| program.info.name);
+        all
+    })
 }
 
-fn unknown(name: &str) -> OpenError {
-    let known: Vec<&str> = kernels().iter().map(|k| k.name).collect();
-    OpenError::UnknownProgram {
-        name: name.into(),
-        hint: nearest(name, known.iter().copied()).map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
-        known: known.join(", "),
-    }
+/// The program of that name.
+pub fn program(name: &str) -> Option<&'static ProgramDescriptor> {
+    programs().iter().find(|program| program.info.name == name)
 }
 
-/// The candidate most like `name`, if any is like it at all.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|c| (strsim::jaro_winkler(name, c), c))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, c)| c)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Adds the nearest right key to serde's "unknown field `x`, expected one of `a`, `b`".
-fn with_nearest_key(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    if message.starts_with("unknown field")
-        && let Some(wrong) = quoted.next()
-        && let Some(right) = nearest(wrong, quoted)
-    {
-        return format!("{message}; did you mean `{right}`?");
+    #[test]
+    fn built_in_programs_are_listed_once_each_in_the_order_of_their_names() {
+        assert!(BUILT_IN.windows(2).all(|pair| pair[0].info.name < pair[1].info.name));
     }
-    message.to_string()
 }

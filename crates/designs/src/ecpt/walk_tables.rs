@@ -15,7 +15,7 @@ pub const PUD: usize = 1;
 
 /// A process's two walk tables. Each is an elastic cuckoo table of contiguous ways.
 pub struct WalkTables {
-    /// By number: [`PMD`], [`PUD`].
+    /// That of PMDs, and that of PUDs.
     pub tables: [CuckooTable<Headers>; 2],
     /// Times that a slot changed that walkers may have cached.
     changes: u64,

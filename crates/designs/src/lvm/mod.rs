@@ -17,7 +17,7 @@
 //!   model tries those within two powers of what the spline points suggest.
 //! - A leaf's table has room for what its model predicts for any page that it is responsible for, and for a search beside it: hardware needs no bounds.
 //! - A search reads the predicted line, then the next, the one before, the one after the next: three lines more at most.
-//! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search ([`least_slope`](train::least_slope)).
+//! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search (`least_slope` in `train.rs`).
 //! - A leaf whose table would be more than 16 times what its pages need is divided; so is what lies beyond the error bound, down to eight pages a child.
 
 mod areas;

@@ -110,6 +110,40 @@ fn areas_grow_in_place_and_split() {
 }
 
 #[test]
+fn a_page_that_finds_no_memory_leaves_no_area() {
+    let mut bed = TestBed::new(8 << 20).unwrap();
+    let free = bed.frames.free_frames();
+    let mut table = table("radix", &mut bed);
+    let (mut mapped, mut refused, mut others) = (Vec::new(), 0, Vec::new());
+    let front = AreaLookaside::new(&MidgardSpec::default());
+    // No VMA is announced: each page is an area of its own, and needs nodes of its own.
+    for number in (0..1 << 35).step_by((1 << 27) + (1 << 18) + 512) {
+        let page = page(number, PageSize::SIZE_4K);
+        let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
+        match table.map(Mapping { page, frame: Pfn(9), flags }, &mut bed.os()) {
+            Ok(()) => mapped.push(page),
+            Err(error) => {
+                assert!(matches!(error, ambulator_os::MapError::NoMemory { .. }), "{error:?}");
+                let registers = TableRegisters(table.intermediate_registers());
+                assert_eq!(front.locate(&registers, page.start, &bed.memory), None);
+                refused += 1;
+            }
+        }
+        assert_eq!(table.footprint().entries, mapped.len() as u64);
+        let taken = free - bed.frames.free_frames() - 8 * others.len() as u64;
+        assert_eq!(table.footprint().bytes, taken * FRAME_BYTES);
+        // Memory runs out by and by.
+        others.extend(bed.frames.allocate(3));
+    }
+    assert!(mapped.len() > 50 && refused > 20, "{} mapped, {refused} refused", mapped.len());
+    for page in mapped {
+        table.unmap(page, &mut bed.os()).unwrap();
+    }
+    table.destroy(&mut bed.os());
+    assert_eq!(bed.frames.free_frames(), free - 8 * others.len() as u64);
+}
+
+#[test]
 fn what_is_wrong_with_a_spec_is_said_and_counters_have_meanings() {
     assert_eq!(MidgardSpec::default().validate("m"), vec![]);
     let wrong = MidgardSpec { l1_entries: 0, l2_entries: 5000, mlb_entries: 7, ..MidgardSpec::default() };

@@ -247,7 +247,7 @@ fn any_table_with_ranges_beside_it_is_still_a_table() {
         for eager_bits in [false, true] {
             let mut choice = beside(design.name);
             choice.settings.put("rmm", &RmmSpec { eager_bits, ..RmmSpec::default() });
-            let options = Options { ops: 600, ..Options::of(&design.claims) };
+            let options = Options { ops: 600, ..Options::of(design.claims.clone()) };
             // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
             let done = ambulator_conformance::check(|| catalogue().build(&choice), &options);
             assert_eq!(done.is_ok(), !eager_bits, "{}: {done:?}", design.name);

@@ -7,6 +7,9 @@ use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, Tab
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// What a table here states for a context switch.
+pub const SWITCH: u64 = 60;
+
 /// What the tables of all processes have in common, so that a test can play the hardware.
 #[derive(Default)]
 pub struct Tables {
@@ -152,6 +155,10 @@ impl PageTable for MapTable {
         vec![self.root.0]
     }
 
+    fn switch_cycles(&self) -> u64 {
+        SWITCH
+    }
+
     fn footprint(&self) -> Footprint {
         self.footprint
     }
@@ -159,5 +166,6 @@ impl PageTable for MapTable {
     fn destroy(&mut self, os: &mut TableContext<'_>) {
         assert!(self.nodes.is_empty(), "a table is destroyed with pages in it");
         os.frames.free(self.root, 0);
+        self.footprint.bytes = 0;
     }
 }

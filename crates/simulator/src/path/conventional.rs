@@ -16,17 +16,18 @@ impl Machine {
         now: Cycle,
     ) -> Result<Located, Stop> {
         if access != AccessKind::Fetch
-            && let Some((at, ready)) = self.cores[number].mmu.recall(va, access, now)
+            && let Some((at, ready)) = self.hw.cores[number].mmu.recall(va, access, now)
         {
-            // The oracle heard this very translation, and the kernel has not acted since.
-            self.checked += u64::from(self.oracle);
-            return Ok(Located { at, ready, issued: now });
+            if self.accepts(number, va, at, access) {
+                return Ok(Located { at, ready, issued: now });
+            }
+            return self.translate_further(number, va, access, now, Translated::Physical { at, ready });
         }
-        // The way without a fault must not pass through a `Result` of several words: stores of the sim host of single words that are
-        // loaded again as one wide word stall, and cost a tenth of all time here.
+        // A translation without a fault must not pass through a `Result` of several words: on the sim host, single words
+        // that are stored and loaded again as one wide word stall, and that costs a tenth of all time here.
         let answer = self.ask_mmu(number, va, access, now);
         if let Translated::Physical { at, ready } = answer
-            && (!self.oracle || self.matches_kernel(number, va, at, access))
+            && self.accepts(number, va, at, access)
         {
             return Ok(Located { at, ready, issued: now });
         }
@@ -36,7 +37,7 @@ impl Machine {
     /// The MMU's answer.
     #[inline(always)]
     fn ask_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
-        self.with_port(number, |mmu, port| mmu.translate(va, access, now, port))
+        self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate(va, access, now, port))
     }
 
     /// What [`Machine::translate_conventionally`] does when the first answer was a fault, or was wrong.
@@ -55,9 +56,8 @@ impl Machine {
         loop {
             match answer {
                 Translated::Physical { at, ready } => {
-                    if self.oracle && !self.matches_kernel(number, va, at, access) {
-                        let truth = self.kernel.truth(self.cores[number].process, va);
-                        return Err(self.mismatch(number, va, Some(at), access, truth));
+                    if !self.accepts(number, va, at, access) {
+                        return Err(self.mismatch(number, va, Some(at), access));
                     }
                     return Ok(Located { at, ready, issued: now });
                 }

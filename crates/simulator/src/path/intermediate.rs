@@ -2,9 +2,11 @@
 //! checked against the kernel.
 
 use crate::Stop;
+use crate::hardware::Hardware;
 use crate::machine::{Located, Machine};
 use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
 use ambulator_mmu::{Invalidation, TableRegisters, Translated};
+use ambulator_os::Kernel;
 
 impl Machine {
     /// The intermediate address of an access. What no cache holds is translated behind the last level, so that main memory is
@@ -17,35 +19,41 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        let (truth, now) = self.truth_until_allowed(number, va, access, now, &mut 0)?;
-        let Some((at, ready)) = self.with_port(number, |mmu, port| mmu.front_side(va, now, port)) else {
-            return Err(self.mismatch(number, va, None, access, truth));
+        let (_, now) = self.truth_until_allowed(number, va, access, now, &mut 0)?;
+        let Some((at, ready)) =
+            self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.front_side(va, now, port))
+        else {
+            return Err(self.mismatch(number, va, None, access));
         };
-        if self.hierarchy.holds(number, at, access) {
+        if self.hw.hierarchy.holds(number, at, access) {
             return Ok(Located { at, ready, issued: now });
         }
-        let missed = self.hierarchy.miss_known(ready);
-        let behind = self.with_port(number, |mmu, port| mmu.back_side(at, access, missed, port));
+        let missed = self.hw.hierarchy.miss_known(ready);
+        let behind =
+            self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.back_side(at, access, missed, port));
+        let process = self.hw.cores[number].process;
         match behind {
             Translated::Physical { at: physical, ready: known }
-                if self.matches_kernel(number, va, physical, access) =>
+                if self.checker.matches_kernel(&self.os, process, va, physical, access) =>
             {
-                self.hierarchy.map_intermediate(at, physical.pfn(), known);
+                self.hw.hierarchy.map_intermediate(at, physical.pfn(), known);
                 Ok(Located { at, ready, issued: now })
             }
-            Translated::Physical { at: physical, .. } => Err(self.mismatch(number, va, Some(physical), access, truth)),
-            Translated::Fault { .. } => Err(self.mismatch(number, va, None, access, truth)),
+            Translated::Physical { at: physical, .. } => Err(self.mismatch(number, va, Some(physical), access)),
+            Translated::Fault { .. } => Err(self.mismatch(number, va, None, access)),
         }
     }
+}
 
+impl Hardware {
     /// A TLB shootdown: the page's intermediate address has no frame any more, on either side of the caches.
-    pub(super) fn invalidate_intermediate(&mut self, what: Invalidation) {
+    pub(super) fn invalidate_intermediate(&mut self, what: Invalidation, kernel: &Kernel) {
         if let Invalidation::Page { asid, page } = what {
-            let process = self.kernel.live_processes().find(|process| self.kernel.asid(*process) == asid);
-            let registers = process.map(|process| TableRegisters(self.kernel.intermediate_registers(process)));
+            let process = kernel.live_processes().find(|process| kernel.asid(*process) == asid);
+            let registers = process.map(|process| TableRegisters(kernel.intermediate_registers(process)));
             // Addresses of an area that is gone are never used again.
             if let Some(registers) = registers
-                && let Some(at) = self.cores[0].mmu.locate(&registers, page.start, &self.kernel.memory)
+                && let Some(at) = self.cores[0].mmu.locate(&registers, page.start, &kernel.memory)
             {
                 self.hierarchy.unmap_intermediate(at, page.size.frames() * FRAME_BYTES);
             }

@@ -5,11 +5,15 @@ mod conventional;
 mod intermediate;
 mod perfect;
 
+use crate::hardware::Hardware;
 use crate::machine::{Located, Machine};
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
-use ambulator_mmu::{CorePort, FaultCause, Invalidation, Mmu};
-use ambulator_os::Truth;
+use ambulator_mmu::{FaultCause, Invalidation};
+use ambulator_os::{Kernel, Truth};
+
+/// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
+const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
 /// How a machine translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,44 +36,15 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        match self.path {
+        match self.hw.path() {
             TranslationPath::Conventional => self.translate_conventionally(number, va, access, now),
             TranslationPath::Intermediate => self.translate_by_intermediate(number, va, access, now),
             TranslationPath::Perfect => self.translate_perfectly(number, va, access, now),
         }
     }
 
-    /// A TLB shootdown, on all cores.
-    pub(crate) fn invalidate(&mut self, what: Invalidation) {
-        if self.path == TranslationPath::Intermediate {
-            return self.invalidate_intermediate(what);
-        }
-        for core in &mut self.cores {
-            core.mmu.invalidate(what);
-        }
-    }
-
-    /// A core's MMU with its port into the machine.
-    #[inline(always)]
-    pub(crate) fn with_port<T>(&mut self, number: usize, act: impl FnOnce(&mut Mmu, &mut CorePort<'_>) -> T) -> T {
-        let core = &mut self.cores[number];
-        let (memory, guest) = match &mut self.hypervisor {
-            Some(hypervisor) => (&mut hypervisor.kernel.memory, Some(&mut self.kernel.memory)),
-            None => (&mut self.kernel.memory, None),
-        };
-        let mut port = CorePort {
-            hierarchy: &mut self.hierarchy,
-            memory,
-            guest,
-            core: number,
-            entry: self.entry,
-            traffic: &mut core.traffic,
-        };
-        act(&mut core.mmu, &mut port)
-    }
-
     /// The kernel's truth about an access that it allows, after the faults that this takes, and when that is.
-    pub(crate) fn truth_until_allowed(
+    fn truth_until_allowed(
         &mut self,
         number: usize,
         va: VirtAddr,
@@ -79,7 +54,7 @@ impl Machine {
     ) -> Result<(Truth, Cycle), Stop> {
         let mut now = now;
         loop {
-            let truth = self.kernel.truth(self.cores[number].process, va);
+            let truth = self.os.kernel().truth(self.hw.cores[number].process, va);
             if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
                 return Ok((truth, now));
             }
@@ -89,57 +64,58 @@ impl Machine {
         }
     }
 
-    /// Host-physical for guest-physical by the hypervisor's truth; the address itself without a hypervisor.
-    pub(crate) fn host_physical(&self, at: PhysAddr, access: AccessKind) -> Option<PhysAddr> {
-        match &self.hypervisor {
-            None => Some(at),
-            Some(hypervisor) => {
-                let va = VirtAddr(at.0);
-                let truth = hypervisor.kernel.truth(hypervisor.machine, va);
-                let there = truth.present() && (access != AccessKind::Store || truth.writable());
-                there.then(|| truth.frame().start().offset(at.0 & 0xfff))
-            }
-        }
-    }
-
-    /// The oracle: whether a translation is the kernel's.
-    #[inline(always)]
-    pub(crate) fn matches_kernel(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
-        self.checked += 1;
-        let truth = self.kernel.truth(self.cores[number].process, va);
-        if self.hypervisor.is_none() {
-            return oracle::agrees(truth, va, at, access);
-        }
-        let guest = truth.frame().start().offset(va.0 & 0xfff);
-        oracle::agrees(truth, va, guest, access) && self.host_physical(guest, access) == Some(at)
-    }
-
-    /// The report of a translation that is not the kernel's: the address, the truth, the steps of the walk.
+    /// The operating system serves a fault of an access, the `times`th; returns when the access may be tried again.
     #[cold]
-    pub(crate) fn mismatch(
+    fn fault(
         &mut self,
         number: usize,
         va: VirtAddr,
-        at: Option<PhysAddr>,
         access: AccessKind,
-        truth: Truth,
-    ) -> Stop {
-        let (memory, guest) = match &self.hypervisor {
-            Some(hypervisor) => (&hypervisor.kernel.memory, Some(&self.kernel.memory)),
-            None => (&self.kernel.memory, None),
-        };
-        let mut recorder = oracle::Recorder { memory, guest, steps: Vec::new() };
-        let walk = self.cores[number].mmu.walk_untimed(va, &mut recorder);
-        let steps = oracle::tell_steps(&walk, &recorder.steps);
-        let hardware = match at {
-            Some(at) => format!("hardware translated it to {at}"),
-            None => "hardware found no page there".into(),
-        };
-        Stop::Failed(format!(
-            "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. A \
-             walk now\n{steps}",
-            self.cores[number].executed,
-            oracle::describe(truth),
-        ))
+        cause: FaultCause,
+        times: u32,
+    ) -> Result<Cycle, Stop> {
+        let phase = self.scheduler.phase();
+        match cause {
+            FaultCause::Hypervisor(guest) if self.os.is_nested() => {
+                self.os.hypervisor_fault(&mut self.hw, phase, number, guest)?;
+            }
+            _ => {
+                let truth = self.os.kernel().truth(self.hw.cores[number].process, va);
+                let at = truth.frame().start().offset(va.0 & 0xfff);
+                if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
+                    return Err(self.mismatch(number, va, None, access));
+                }
+                self.os.fault(&mut self.hw, phase, number, va, access)?;
+            }
+        }
+        if times > MAX_FAULTS_FOR_ONE_ACCESS {
+            return Err(Stop::Failed(format!(
+                "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never gave it its page"
+            )));
+        }
+        Ok(if self.hw.timing() { self.hw.cores[number].window.now() } else { Cycle(0) })
+    }
+
+    #[cold]
+    fn mismatch(&mut self, number: usize, va: VirtAddr, at: Option<PhysAddr>, access: AccessKind) -> Stop {
+        oracle::mismatch(&mut self.hw, &self.os, number, va, at, access)
+    }
+
+    /// Whether hardware may use a translation of a core's.
+    #[inline(always)]
+    fn accepts(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
+        self.checker.accepts(&self.os, self.hw.cores[number].process, va, at, access)
+    }
+}
+
+impl Hardware {
+    /// A TLB shootdown that `kernel` asks for, on all cores.
+    pub(crate) fn invalidate(&mut self, what: Invalidation, kernel: &Kernel) {
+        if self.path() == TranslationPath::Intermediate {
+            return self.invalidate_intermediate(what, kernel);
+        }
+        for core in &mut self.cores {
+            core.mmu.invalidate(what);
+        }
     }
 }

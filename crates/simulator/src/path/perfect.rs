@@ -20,8 +20,8 @@ impl Machine {
             let (truth, allowed) = self.truth_until_allowed(number, va, access, now, &mut faults)?;
             now = allowed;
             let at = truth.frame().start().offset(va.0 & 0xfff);
-            self.checked += 1;
-            if let Some(at) = self.host_physical(at, access) {
+            self.checker.count_kernels_own();
+            if let Some(at) = self.os.host_physical(at, access) {
                 return Ok(Located { at, ready: now, issued: now });
             }
             faults += 1;

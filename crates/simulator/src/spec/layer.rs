@@ -70,6 +70,21 @@ impl<'s> Layers<'s> {
         self.values.into_iter().map(|(key, (value, ..))| (key, value))
     }
 
+    /// How many layers there are.
+    pub(crate) fn height(&self) -> usize {
+        self.layers
+    }
+
+    /// Texts that layers above the first `layers` have written to keys that begin with `prefix`: key, value and place.
+    pub(crate) fn written_above<'a>(
+        &'a self,
+        layers: usize,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (String, String, Place)> + 'a {
+        let above = self.values.iter().filter(move |(key, (_, _, layer))| *layer > layers && key.starts_with(prefix));
+        above.filter_map(|(key, (value, place, _))| Some((key.clone(), value.as_str()?.to_owned(), place.clone())))
+    }
+
     /// Puts a TOML text on top.
     pub(crate) fn add_toml(&mut self, source: &Arc<Source>) -> Header {
         self.layers += 1;

@@ -2,8 +2,9 @@
 
 use super::layer::{Layers, Origins};
 use super::preset::{Preset, PresetKind, preset, presets};
-use super::problem::{Problem, Source, SpecError};
+use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -122,8 +123,37 @@ impl Loader {
         if is_path(names) && Path::new(names).exists() {
             return self.preset(kind, names);
         }
-        let shown: Vec<String> = names.split('+').map(|name| self.preset(kind, name.trim())).collect();
+        let mut shown: Vec<String> = Vec::new();
+        let mut filled: BTreeMap<String, (String, String)> = BTreeMap::new();
+        for name in names.split('+').map(str::trim) {
+            let layer = self.layers.height();
+            shown.push(self.preset(kind, name));
+            self.sockets_filled_twice(name, layer, &mut filled);
+        }
         shown.join("+")
+    }
+
+    /// Remembers what the preset `name`, whose layers are those above `layer`, puts into sockets, and says where one
+    /// that it is joined with has put another design there.
+    fn sockets_filled_twice(&mut self, name: &str, layer: usize, filled: &mut BTreeMap<String, (String, String)>) {
+        let written: Vec<(String, String, Place)> = self.layers.written_above(layer, "design.").collect();
+        for (key, value, place) in written {
+            match filled.get(&key) {
+                Some((other, before)) if *before != value => {
+                    let title = format!(
+                        "`{other}` and `{name}` do not go together: `{key}` would be \"{before}\" and \"{value}\", and \
+                         a machine has one"
+                    );
+                    let problem = Problem::new(title)
+                        .label(format!("`{name}` fills the socket"))
+                        .help("leave one of them out, or compare them with `--designs`, which takes several by commas");
+                    self.layers.problem(Problem { place: Some(place), ..problem });
+                }
+                _ => {
+                    filled.insert(key, (name.to_owned(), value));
+                }
+            }
+        }
     }
 
     /// Layers a preset or file of a kind, and returns the name to show for it.

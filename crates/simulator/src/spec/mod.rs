@@ -38,7 +38,7 @@ mod value;
 pub use explain::{CounterInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;
 pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
-pub use preset::{Preset, PresetKind, preset, presets};
+pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
@@ -46,4 +46,4 @@ pub use schema::{Choice, Kind, Setting};
 pub use settings::{
     HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
-pub use show::{program_reference_markdown, reference_markdown, show_spec};
+pub use show::{designs_markdown, program_reference_markdown, reference_markdown, show_spec};

@@ -3,7 +3,8 @@
 use super::layer::{Header, Layers};
 use super::problem::Source;
 use super::settings;
-use std::sync::{Arc, OnceLock};
+use crate::RegistrationError;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What a preset describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +63,27 @@ impl Preset {
     }
 }
 
-/// All presets: machines, then designs, then workloads, each by name.
+static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
+static OWN: Mutex<Vec<Embedded>> = Mutex::new(Vec::new());
+
+/// Registers a preset for this process: its TOML text, as the presets that come with Ambulator are written.
+///
+/// # Errors
+/// A name that another preset has, or presets in use already.
+pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str) -> Result<(), RegistrationError> {
+    if PRESETS.get().is_some() {
+        return Err(RegistrationError::TooLate("presets"));
+    }
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if EMBEDDED.iter().chain(&*own).any(|other| other.name == name) {
+        return Err(RegistrationError::PresetTaken(name.into()));
+    }
+    own.push(Embedded { kind, name, path: name, text });
+    Ok(())
+}
+
+/// All presets: machines, then designs, then workloads, each by name; then those of a user's own.
 pub fn presets() -> &'static [Preset] {
-    static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
     PRESETS.get_or_init(|| {
         let read = |of: &Embedded| {
             let source = Arc::new(Source { name: of.path.into(), text: of.text.into() });
@@ -73,7 +92,8 @@ pub fn presets() -> &'static [Preset] {
             let program = program.map(|(name, _)| name).unwrap_or_default();
             Preset { kind: of.kind, name: of.name, about, paper, base, program, source }
         };
-        EMBEDDED.iter().map(read).collect()
+        let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        EMBEDDED.iter().chain(&*own).map(read).collect()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Programs and their settings: kernels, workloads (presets of kernels' settings) and traces.
+//! Programs and their settings: programs by name, workloads (presets of their settings) and traces.
 
 use super::layer::Layers;
 use super::load::{is_path, read};
@@ -14,13 +14,13 @@ use std::sync::{Arc, OnceLock};
 /// The group of settings that reading a trace has.
 const TRACE: &str = "trace";
 
-/// The settings of all programs: a group for each kernel by its name, and one for traces.
+/// The settings of all programs: a group for each program by its name, and one for traces.
 pub fn program_tree() -> &'static Setting {
     static TREE: OnceLock<Setting> = OnceLock::new();
     TREE.get_or_init(|| {
-        let mut groups: Vec<Setting> = ambulator_workloads::kernel_settings()
-            .into_iter()
-            .map(|kernel| Setting::below(kernel.name.into(), &kernel.schema, kernel.default))
+        let mut groups: Vec<Setting> = ambulator_workloads::programs()
+            .iter()
+            .map(|program| Setting::below(program.info.name.into(), &program.schema(), program.default_settings()))
             .collect();
         let schema = serde_json::to_value(schemars::schema_for!(TraceOptions)).unwrap_or_default();
         let default = serde_json::to_value(TraceOptions::default()).unwrap_or_default();
@@ -37,12 +37,12 @@ pub fn program_tree() -> &'static Setting {
     })
 }
 
-/// The request for a program: `name` is a kernel, a workload (a preset, or a TOML file with a `program` key), or a trace
+/// The request for a program: `name` is a program, a workload (a preset, or a TOML file with a `program` key), or a trace
 /// file's path; `options` are `key=value` texts over its settings.
 ///
 /// # Errors
-/// An unknown key with the nearest right one, a wrong value, a workload of an unknown kernel: each with its place. A name
-/// that is no kernel and no workload is taken for a trace's path, and refused when it is opened.
+/// An unknown key with the nearest right one, a wrong value, a workload of an unknown program: each with its place. A name
+/// that is neither a program nor a workload is taken for a trace's path, and refused when it is opened.
 pub fn program_request(
     name: &str,
     options: &[String],
@@ -63,8 +63,7 @@ pub fn program_request(
         request.name = bases(&source, &mut below)?;
     }
     let programs = program_tree();
-    let kernel = ambulator_workloads::kernels().iter().any(|kernel| kernel.name == request.name);
-    let group = if kernel { request.name.as_str() } else { TRACE };
+    let group = if ambulator_workloads::program(&request.name).is_some() { request.name.as_str() } else { TRACE };
     let Some(settings) = programs.child(group) else {
         return Err(Problem::new(format!("the program `{group}` has no settings")).into());
     };
@@ -92,7 +91,7 @@ fn put<'k>(map: &mut Map<String, Value>, mut parts: impl Iterator<Item = &'k str
     }
 }
 
-/// Collects a workload's text and those of its bases, itself first, and returns the kernel that they are for.
+/// Collects a workload's text and those of its bases, itself first, and returns the program that they are for.
 fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, SpecError> {
     /// More bases than this are a circle.
     const DEEPEST: usize = 16;
@@ -119,9 +118,9 @@ fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, S
             .at(source, 0..0)
             .into());
     };
-    if !ambulator_workloads::kernels().iter().any(|kernel| kernel.name == program) {
-        let known: Vec<&str> = ambulator_workloads::kernels().iter().map(|kernel| kernel.name).collect();
-        let problem = Problem::new(format!("the workload `{}` runs `{program}`, which is no kernel", source.name))
+    if ambulator_workloads::program(&program).is_none() {
+        let known: Vec<&str> = ambulator_workloads::programs().iter().map(|known| known.info.name).collect();
+        let problem = Problem::new(format!("the workload `{}` runs `{program}`, which is not a program", source.name))
             .help(format!("there are: {}", known.join(", ")));
         return Err(Problem { place: Some(place), ..problem }.into());
     }

@@ -4,6 +4,7 @@ use super::explain::show_value;
 use super::program::program_tree;
 use super::schema::{Kind, Setting};
 use super::settings::{Spec, tree};
+use crate::catalogue::catalogue;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -60,6 +61,27 @@ fn comment(text: &mut String, sentence: &str) {
     if line.len() > 1 {
         let _ = writeln!(text, "{line}");
     }
+}
+
+/// Every design as Markdown: what it is, its paper, the sockets that it fills, where its settings are.
+pub fn designs_markdown() -> String {
+    let mut text = String::from("# Designs\n\nEvery design, made from the descriptors that build it.\n");
+    for design in catalogue().designs() {
+        let _ = writeln!(text, "\n## {}\n\n{}. Source: {}.\n", design.name, design.about, design.paper);
+        for fill in &design.fills {
+            let _ = writeln!(text, "- `design.{} = \"{}\"`: {}.", fill.socket, design.name, fill.about);
+        }
+        if design.together {
+            let _ = writeln!(text, "- It is in all of these sockets or in none.");
+        }
+        if let Some(why) = design.native_only {
+            let _ = writeln!(text, "- It cannot run in a virtual machine: {why}.");
+        }
+        if design.has_settings() {
+            let _ = writeln!(text, "- Its settings are `{}` (`ambulator explain {0}`).", design.group());
+        }
+    }
+    text
 }
 
 /// Every setting as Markdown: a section for each group, a table row for each setting.

@@ -40,7 +40,7 @@ pub(crate) struct GraphChoice<'a> {
     pub graph: &'a GraphSpec,
     pub property: &'a PropertySpec,
     pub edge_list: EdgeList,
-    /// Host bytes that graph and kernel may take.
+    /// Host bytes that graph and program may take.
     pub host_memory: u64,
     /// What it takes beside the graph.
     pub needs: GraphNeeds,
@@ -61,7 +61,7 @@ impl GraphChoice<'_> {
     /// What makes no sense, each sentence naming its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        crate::kernels::check_footprint(at, self.footprint, &mut problems);
+        crate::benchmarks::check_footprint(at, self.footprint, &mut problems);
         problems.extend(self.graph.validate(&format!("{at}.graph")));
         problems.extend(self.property.validate(&format!("{at}.property")));
         if !problems.is_empty() {

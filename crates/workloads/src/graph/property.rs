@@ -35,7 +35,7 @@ pub mod vertex_field {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PropertySpec {
-    /// Bytes of a vertex object, 64 to 65536 and a multiple of 8: more is further properties that the kernel leaves alone.
+    /// Bytes of a vertex object, 64 to 65536 and a multiple of 8: more is further properties that the program leaves alone.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "GraphBIG, SC 2015"))]
     pub vertex_bytes: u64,
     /// Bytes of an edge in its vector, 8 to 4096 and a multiple of 8: the target first, then the edge's properties.

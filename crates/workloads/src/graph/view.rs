@@ -6,7 +6,7 @@
 //! code: a step with two loads uses the site and the one four bytes on.
 
 use super::{PropertyGraph, vertex_field};
-use crate::kernels::execution::{Execution, Value};
+use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
 use ambulator_base::prefetch_host;
 

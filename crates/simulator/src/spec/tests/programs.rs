@@ -1,7 +1,6 @@
 //! Programs by name, their settings and workloads.
 
 use super::*;
-use ambulator_workloads::ProgramSpec;
 use serde_json::json;
 
 fn request(name: &str, options: &[&str]) -> Result<ambulator_workloads::ProgramRequest, String> {
@@ -15,7 +14,9 @@ fn every_workload_makes_a_program_that_is_valid() {
     for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
         let request = request(preset.name, &[]).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
         assert_eq!((&request.name, request.label.as_deref()), (&preset.program, Some(preset.name)));
-        let program = ProgramSpec::from_request(&request).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+        let program = ambulator_workloads::program(&request.name).unwrap();
+        let program = program.program(&request.settings, request.footprint, request.seed);
+        let program = program.unwrap_or_else(|e| panic!("{}: {e}", preset.name));
         assert_eq!(program.validate("program"), vec![], "{}", preset.name);
         assert!(!preset.about.is_empty() && !preset.paper.is_empty(), "{}", preset.name);
         seen += 1;
@@ -64,7 +65,7 @@ fn workload_files_are_read_with_their_bases() {
     assert_eq!((read.name.as_str(), read.label.as_deref()), ("gups", Some("mine")));
     assert_eq!(serde_json::Value::Object(read.settings), json!({ "footprint": 64u64 << 30, "streams": 2 }));
     assert_says(request(&path("a.toml", "about = \"x\"\n"), &[]), &["does not say its `program`"]);
-    assert_says(request(&path("b.toml", "program = \"gusp\"\n"), &[]), &["`gusp`, which is no kernel", "gups"]);
+    assert_says(request(&path("b.toml", "program = \"gusp\"\n"), &[]), &["`gusp`, which is not a program", "gups"]);
     assert_says(request(&path("c.toml", "program = \"gups\"\nstraems = 3\n"), &[]), &["c.toml:2", "`gups.streams`"]);
     assert_says(request("nowhere/d.toml", &[]), &["cannot be read"]);
     assert_says(parse_text("program = \"gups\"\n"), &["belongs in a workload"]);

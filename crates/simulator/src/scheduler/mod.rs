@@ -1,0 +1,139 @@
+//! Which core runs next, which program runs on which core, and how far the run has come.
+
+mod mix;
+mod thread_placement;
+
+pub use mix::open_mix;
+pub(crate) use thread_placement::ThreadPlacement;
+
+use crate::core::{Core, CorePhase};
+use crate::hardware::Hardware;
+use crate::machine::Phase;
+
+/// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
+const CHECK_RECORDS: u32 = 4096;
+
+/// The phases of a run, and the programs whose threads are placed on several cores.
+pub(crate) struct Scheduler {
+    phase: Phase,
+    /// Instructions of warm-up and of the measured region, for each core.
+    warmup: u64,
+    instructions: u64,
+    /// Programs whose threads run on several cores; all programs are, or none is.
+    placements: Vec<ThreadPlacement>,
+    /// Records until daemons and epochs are looked at again.
+    until_check: u32,
+}
+
+impl Scheduler {
+    /// At the beginning of a run of so many instructions a core.
+    pub fn new(warmup: u64, instructions: u64, placements: Vec<ThreadPlacement>) -> Scheduler {
+        Scheduler { phase: Phase::Setup, warmup, instructions, placements, until_check: CHECK_RECORDS }
+    }
+
+    /// The phase that the machine is in.
+    #[inline(always)]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether programs' threads are placed on several cores.
+    #[inline(always)]
+    pub fn places_threads(&self) -> bool {
+        !self.placements.is_empty()
+    }
+
+    /// Instructions that each core has in the phase, where that is known.
+    pub fn budget(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Setup => None,
+            Phase::Warmup => Some(self.warmup),
+            Phase::Measure | Phase::Done => Some(self.instructions),
+        }
+    }
+
+    /// Whether a core has warmed up, in the warm-up.
+    pub fn is_warm(&self, core: &Core) -> bool {
+        self.phase == Phase::Warmup && core.counters.instructions >= self.warmup
+    }
+
+    /// Counts a record; true when it is time to look at daemons and epochs again.
+    #[inline(always)]
+    pub fn check_is_due(&mut self) -> bool {
+        self.until_check -= 1;
+        if self.until_check > 0 {
+            return false;
+        }
+        self.until_check = CHECK_RECORDS;
+        true
+    }
+
+    /// A region begins after records that were no set-up: what ran was set-up after all.
+    pub fn set_up_again(&mut self) {
+        self.phase = Phase::Setup;
+    }
+
+    /// All cores have finished.
+    pub fn end(&mut self) {
+        self.phase = Phase::Done;
+    }
+
+    /// Moves on to warm-up when all cores have set up. True if it did.
+    pub fn begin_warmup(&mut self, cores: &[Core]) -> bool {
+        let begins = self.phase == Phase::Setup && cores.iter().all(|core| core.phase != CorePhase::Setup);
+        if begins {
+            self.phase = Phase::Warmup;
+        }
+        begins
+    }
+
+    /// Moves on to the measured region when all cores are warm, and gives them their budgets. True if counting begins anew.
+    pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
+        let ready = |core: &Core| {
+            let idle = self.places_threads() && core.executed == 0;
+            core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup || idle
+        };
+        if self.phase != Phase::Warmup || !cores.iter().all(ready) {
+            return false;
+        }
+        self.phase = Phase::Measure;
+        for core in cores {
+            core.budget_end = core.executed.saturating_add(self.instructions);
+        }
+        self.warmup > 0
+    }
+
+    /// The core that is furthest behind in time, and the time at which another takes its turn.
+    pub fn next_core(&self, hw: &Hardware) -> Option<(usize, u64)> {
+        let waits = |core: &Core| {
+            core.phase == CorePhase::Finished
+                || (self.phase == Phase::Setup && core.phase != CorePhase::Setup)
+                || (self.places_threads() && core.at >= core.end)
+        };
+        let mut best: Option<(usize, u64)> = None;
+        let mut second = u64::MAX;
+        for (number, _) in hw.cores.iter().enumerate().filter(|(_, core)| !waits(core)) {
+            let now = hw.local_time(number).0;
+            match best {
+                Some((_, first)) if now >= first => second = second.min(now),
+                _ => {
+                    if let Some((_, first)) = best {
+                        second = second.min(first);
+                    }
+                    best = Some((number, now));
+                }
+            }
+        }
+        best.map(|(number, _)| (number, second))
+    }
+
+    /// A core has finished: it reads no more of its program.
+    pub fn leave(&mut self, number: usize, cores: &mut [Core]) {
+        if self.placements.is_empty() {
+            let core = &cores[number];
+            core.stream.leave(core.reader);
+        } else if let Some(placement) = self.placements.iter_mut().find(|placement| placement.has_core(number)) {
+            placement.leave(number, cores);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The threads of one program on several cores: thread `t` runs on core `t` modulo the program's cores.
+//!
+//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its segments are handed to the cores of
+//! their threads, which run them each at its own pace, the one behind in time first. A VM event waits until all that comes
+//! before it in the stream has run, and holds back what comes after: address spaces change in the stream's order. (Threads
+//! that wait for each other otherwise are not held back: their order within a segment without VM events is what the cores
+//! make of it.) Dependences count within a thread's segment: they do not reach across a switch.
+
+use crate::Stop;
+use crate::core::{Core, CorePhase};
+use crate::machine::{Machine, Phase};
+use crate::stream::SharedStream;
+use ambulator_base::{Batch, ProcessId, VmEvent};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Records that may wait for the cores of a program together: as far as the fastest thread is ahead of the slowest.
+const MOST_WAITING: usize = 8 * Batch::TARGET_RECORDS;
+
+/// Records of one thread, one after the other in the stream.
+struct Segment {
+    batch: Arc<Batch>,
+    records: Range<usize>,
+    /// The process that the stream says.
+    process: ProcessId,
+}
+
+/// A program whose threads are placed on cores.
+pub(crate) struct ThreadPlacement {
+    stream: Arc<SharedStream>,
+    reader: usize,
+    cores: Range<usize>,
+    batch: Arc<Batch>,
+    at: usize,
+    event_at: usize,
+    process: ProcessId,
+    thread: u32,
+    /// By core of the program.
+    queues: Vec<VecDeque<Segment>>,
+    /// Records in all queues.
+    waiting: usize,
+    ended: bool,
+}
+
+impl ThreadPlacement {
+    /// A program that reads `stream` as `reader` and runs on `cores`.
+    pub fn new(stream: Arc<SharedStream>, reader: usize, cores: Range<usize>) -> ThreadPlacement {
+        ThreadPlacement {
+            stream,
+            reader,
+            batch: Arc::new(Batch::default()),
+            at: 0,
+            event_at: 0,
+            process: ProcessId(0),
+            thread: 0,
+            queues: cores.clone().map(|_| VecDeque::new()).collect(),
+            cores,
+            waiting: 0,
+            ended: false,
+        }
+    }
+
+    /// Whether the program runs on this core.
+    pub fn has_core(&self, number: usize) -> bool {
+        self.cores.contains(&number)
+    }
+
+    /// A core is finished: what waits for it will not run. The stream is left with the last of them.
+    pub fn leave(&mut self, number: usize, cores: &mut [Core]) {
+        let queue = &mut self.queues[number - self.cores.start];
+        self.waiting -= queue.iter().map(|segment| segment.records.len()).sum::<usize>();
+        queue.clear();
+        cores[number].end = cores[number].at;
+        if cores[self.cores.clone()].iter().all(|core| core.phase == CorePhase::Finished) {
+            self.stream.leave(self.reader);
+        }
+    }
+
+    /// The core of the thread whose records come next.
+    fn core(&self) -> usize {
+        self.cores.start + self.thread as usize % self.cores.len()
+    }
+}
+
+impl Machine {
+    /// Gives cores without records their next segment, reading on as far as that takes.
+    pub(crate) fn supply(&mut self) -> Result<(), Stop> {
+        for program in 0..self.scheduler.placements.len() {
+            while self.feed(program)? {}
+        }
+        Ok(())
+    }
+
+    /// One step of reading a program on. False when its cores have what they need or must wait.
+    fn feed(&mut self, program: usize) -> Result<bool, Stop> {
+        let cores = self.scheduler.placements[program].cores.clone();
+        if self.scheduler.phase == Phase::Setup && self.hw.cores[cores.start].phase != CorePhase::Setup {
+            return Ok(false); // its region begins when all programs have set up
+        }
+        if self.scheduler.phase == Phase::Measure && self.only_idle_are_left(&cores) {
+            for number in cores.filter(|number| self.hw.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>()
+            {
+                self.finish(number);
+            }
+            return Ok(false);
+        }
+        let mut hungry = false;
+        for number in cores.clone() {
+            if self.hw.cores[number].phase == CorePhase::Finished || self.has_records(number) {
+                continue;
+            }
+            match self.scheduler.placements[program].queues[number - cores.start].pop_front() {
+                Some(segment) => self.begin_segment(program, number, segment)?,
+                None => hungry = true,
+            }
+        }
+        let placement = &mut self.scheduler.placements[program];
+        if !hungry || placement.waiting >= MOST_WAITING {
+            return Ok(false);
+        }
+        if placement.at >= placement.batch.records.len() && placement.event_at >= placement.batch.events.len() {
+            return self.next_batch_of(program);
+        }
+        match placement.batch.events.get(placement.event_at) {
+            Some((at, event)) if *at as usize <= placement.at => {
+                let event = event.clone();
+                self.event_of(program, &event)
+            }
+            next => {
+                let to = next.map_or(placement.batch.records.len(), |(at, _)| *at as usize);
+                let segment = Segment {
+                    batch: Arc::clone(&placement.batch),
+                    records: placement.at..to,
+                    process: placement.process,
+                };
+                placement.at = to;
+                let number = placement.core();
+                if self.hw.cores[number].phase != CorePhase::Finished {
+                    placement.waiting += segment.records.len();
+                    placement.queues[number - cores.start].push_back(segment);
+                }
+                for core in cores.filter(|core| self.hw.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
+                    // A stream that has records before any region has no set-up: all of it counts.
+                    self.hw.cores[core].phase = CorePhase::Region;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether all cores that have ever run have finished, and there were some: the others wait for threads that the program
+    /// does not have.
+    fn only_idle_are_left(&self, cores: &Range<usize>) -> bool {
+        let cores = &self.hw.cores[cores.clone()];
+        let finished = |core: &Core| core.phase == CorePhase::Finished;
+        cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
+    }
+
+    /// Whether a core of a program with placed threads has records to run.
+    #[inline(always)]
+    pub(crate) fn has_records(&self, number: usize) -> bool {
+        let core = &self.hw.cores[number];
+        core.at < core.end
+    }
+
+    fn begin_segment(&mut self, program: usize, number: usize, segment: Segment) -> Result<(), Stop> {
+        self.scheduler.placements[program].waiting -= segment.records.len();
+        if self.hw.cores[number].kernel_process(segment.process) != Some(self.hw.cores[number].process) {
+            self.event(number, &VmEvent::Switch { process: segment.process, thread: 0 })?;
+        }
+        let core = &mut self.hw.cores[number];
+        core.batch = segment.batch;
+        core.at = segment.records.start;
+        core.end = segment.records.end;
+        Ok(())
+    }
+
+    fn next_batch_of(&mut self, program: usize) -> Result<bool, Stop> {
+        let placement = &mut self.scheduler.placements[program];
+        let next = if placement.ended {
+            None
+        } else {
+            placement.stream.next(placement.reader).map_err(|e| Stop::Failed(e.message))?
+        };
+        if let Some(batch) = next {
+            placement.batch = batch;
+            placement.at = 0;
+            placement.event_at = 0;
+            return Ok(true);
+        }
+        placement.ended = true;
+        let done: Vec<usize> = placement
+            .cores
+            .clone()
+            .filter(|number| !self.has_records(*number) && self.hw.cores[*number].phase != CorePhase::Finished)
+            .collect();
+        for number in done {
+            self.finish(number);
+        }
+        Ok(false)
+    }
+
+    /// An event of a program with placed threads. False if it must wait for what comes before it.
+    fn event_of(&mut self, program: usize, event: &VmEvent) -> Result<bool, Stop> {
+        let placement = &mut self.scheduler.placements[program];
+        if let VmEvent::Switch { process, thread } = event {
+            placement.process = *process;
+            placement.thread = *thread;
+            placement.event_at += 1;
+            return Ok(true);
+        }
+        let (cores, number, process) = (placement.cores.clone(), placement.core(), placement.process);
+        if placement.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
+            return Ok(false);
+        }
+        self.scheduler.placements[program].event_at += 1;
+        match event {
+            VmEvent::RegionBegin | VmEvent::RegionEnd => {
+                for core in cores {
+                    self.event(core, event)?;
+                }
+            }
+            _ => {
+                if self.hw.cores[number].kernel_process(process) != Some(self.hw.cores[number].process) {
+                    self.event(number, &VmEvent::Switch { process, thread: 0 })?;
+                }
+                self.event(number, event)?;
+                if matches!(event, VmEvent::Fork { .. } | VmEvent::Exit { .. }) {
+                    let known = self.hw.cores[number].processes.clone();
+                    for core in cores {
+                        self.hw.cores[core].processes.clone_from(&known);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}

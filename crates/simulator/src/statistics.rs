@@ -1,0 +1,76 @@
+//! What is sampled and summed over a run, beside the counters of its parts: epochs, and the cost of set-up.
+
+use crate::hardware::Hardware;
+use crate::os_events::OperatingSystem;
+
+/// Instructions of an epoch, at whose end occupancies are sampled.
+const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
+
+/// Shares of the caches that hold translations, summed over samples at the ends of epochs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Occupancies {
+    pub samples: u64,
+    pub l2: f64,
+    pub llc: f64,
+}
+
+/// Epochs and set-up.
+#[derive(Default)]
+pub(crate) struct Statistics {
+    /// Instructions at which the epoch ends.
+    epoch_end: u64,
+    occupancies: Occupancies,
+    setup_faults: u64,
+    /// Cycles that the operating system spent on page tables before counting began: their memory and their upkeep.
+    setup_table_cycles: u64,
+    /// All of the operating system's cycles before counting began.
+    setup_os_cycles: u64,
+}
+
+impl Statistics {
+    /// Counting begins: what went before was set-up, and the first epoch starts.
+    pub fn begin_counting(&mut self, os: &OperatingSystem) {
+        let (tables, all) = os.cycles_so_far();
+        self.setup_table_cycles += tables;
+        self.setup_os_cycles += all;
+        self.epoch_end = EPOCH_INSTRUCTIONS;
+        self.occupancies = Occupancies::default();
+    }
+
+    /// Faults of a phase that does not count.
+    pub fn add_setup_faults(&mut self, faults: u64) {
+        self.setup_faults += faults;
+    }
+
+    /// Samples the caches if an epoch has ended.
+    pub fn sample(&mut self, hw: &Hardware) {
+        let executed = hw.instructions();
+        if executed >= self.epoch_end {
+            let now = occupancies(hw);
+            self.epoch_end = executed + EPOCH_INSTRUCTIONS;
+            self.occupancies.samples += 1;
+            self.occupancies.l2 += now.l2;
+            self.occupancies.llc += now.llc;
+        }
+    }
+
+    /// The samples so far; of a run shorter than an epoch, the caches as they are now.
+    pub fn occupancies(&self, hw: &Hardware) -> Occupancies {
+        if self.occupancies.samples > 0 { self.occupancies.clone() } else { occupancies(hw) }
+    }
+
+    /// Page faults before counting began.
+    pub fn setup_faults(&self) -> u64 {
+        self.setup_faults
+    }
+
+    /// Cycles of the operating system before counting began: of page tables, and all.
+    pub fn setup_cycles(&self) -> (u64, u64) {
+        (self.setup_table_cycles, self.setup_os_cycles)
+    }
+}
+
+fn occupancies(hw: &Hardware) -> Occupancies {
+    let (l2, llc) = hw.hierarchy.translation_share();
+    Occupancies { samples: 1, l2, llc }
+}

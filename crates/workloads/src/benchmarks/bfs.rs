@@ -1,0 +1,433 @@
+//! BFS: breadth-first search over a Kronecker graph, from random roots one after the other.
+//!
+//! Stands for graph traversal: neighbours are read in order, what is known of each is anywhere. The search is Graph500's
+//! kernel 2 (top-down, a queue) from roots with at least one edge; when one ends, the next begins, without end.
+//!
+//! Layouts ([`GraphLayout`]):
+//! - `csr`: offsets, neighbours, then `parent` (4 bytes a vertex) and the queue (4 bytes a vertex), each array with a
+//!   mapping of its own. Set-up touches the edge list, degrees and offsets in ascending order and the neighbours as the
+//!   edges scatter them; the edge list is freed.
+//! - `property`: as in GraphBIG's BFS; see [`crate::graph::PropertyGraph`]. Colour and level are in the vertex object; the
+//!   queue takes 8 bytes a vertex.
+//!
+//! The region of interest begins with the second search (the first has touched parents and queue), when all parents, or colours, have been set back;
+//! each later search first sets them back. The compiled inner loops; the branch is a record, for its outcome depends on data:
+//!
+//! ```text
+//! csr       movslq (%rax),%rcx; mov; lea; cmpl $0,(%rcx); jns next       v = neighbour; visited?
+//!           mov %r10d,(%rcx); mov %edx,(queue); add                      parent[v] = u; append
+//!     next: add; cmp; jne
+//! property  mov (%rax),%r8; mov (index),%rdi; cmpq $0,8(%rdi); jne next  v = edge's target; its object; its colour
+//!           movq $1,8(%rdi); mov %r11,16(%rdi); mov %r8,(queue); add
+//!     next: add; cmp; jne
+//! ```
+
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, distance, identity, load, store};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
+use crate::layout::{AddressSpace, Array};
+use ambulator_base::{Batch, Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
+use std::sync::Arc;
+
+graph_settings! {
+    /// Settings of BFS.
+    pub struct BfsSpec {}
+}
+
+impl BfsSpec {
+    fn choice(&self) -> GraphChoice<'_> {
+        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 8, host_bytes: 9 })
+    }
+}
+
+impl BenchmarkSpec for BfsSpec {
+    const INFO: ProgramInfo = ProgramInfo {
+        name: "bfs",
+        about: "breadth-first searches of a Kronecker graph from random roots",
+        stands_for: "Graph500, GAP and GraphBIG BFS: graph traversal",
+        default_footprint: 1 << 30,
+    };
+
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        self.choice().validate(at)
+    }
+
+    fn source(&self) -> Box<dyn RecordSource> {
+        let mut space = AddressSpace::new();
+        let (graph, placed) = self.choice().build(&mut space);
+        let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());
+        let footprint = placed.footprint();
+        let vertices = graph.vertices();
+        let benchmark = match placed {
+            Placed::Csr { offsets, neighbours } => {
+                let parent = space.allocate_array(4, vertices);
+                space.push(parent.touch(true));
+                let queue = space.allocate_array(4, vertices);
+                space.push(queue.touch(true));
+                Bfs::boxed(graph, self.seed, Arrays { offsets, neighbours, parent, queue })
+            }
+            Placed::Property(property) => {
+                let queue = space.allocate_array(8, vertices);
+                space.push(queue.touch(true));
+                Bfs::boxed(graph, self.seed, Objects { graph: property, queue })
+            }
+        };
+        let setup = Box::new(space.take_events().into_iter());
+        BenchmarkSource::boxed(identity("bfs", self, &facts, footprint + 8 * vertices), setup, benchmark)
+    }
+}
+
+/// What a layout makes of the steps of the search: each appends the step's records.
+trait Steps: Send {
+    /// Elements set back by one store at the start of a search.
+    const RESET: u64;
+    /// The most records of one step.
+    const MOST: usize;
+
+    /// Sets the parents or colours of vertices from `u` on back.
+    fn reset(&self, u: u64, out: &mut Out<'_>);
+    /// The root joins the queue.
+    fn root(&self, u: u32, out: &mut Out<'_>);
+    /// Takes the queue's element `head`, vertex `u`, and finds its edges. Returns how many records ago, from the next record
+    /// on, the loads were made that name `u`'s object and its first edge.
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32);
+    /// Looks at stored edge `edge`, the `k`-th of `u`, which leads to `v`.
+    #[allow(clippy::too_many_arguments)]
+    fn edge(&self, u: u32, edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>);
+    /// A hint to the host: an edge to `v` will be looked at soon.
+    fn prefetch_host(&self, _v: u32) {}
+    /// Done with `u`.
+    fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
+}
+
+/// Compressed sparse rows.
+struct Arrays {
+    offsets: Array,
+    neighbours: Array,
+    parent: Array,
+    queue: Array,
+}
+
+/// Code addresses of the compiled search over rows.
+mod csr_pc {
+    use crate::layout::TEXT;
+    pub const RESET: u64 = TEXT + 0x440;
+    pub const ROOT: u64 = TEXT + 0x460;
+    pub const QUEUE: u64 = TEXT + 0x4a8;
+    pub const OFFSET: u64 = TEXT + 0x4ad;
+    pub const NEXT_OFFSET: u64 = TEXT + 0x4b1;
+    pub const NEIGHBOUR: u64 = TEXT + 0x4d0;
+    pub const PARENT: u64 = TEXT + 0x4da;
+    pub const VISITED: u64 = TEXT + 0x4dd;
+    pub const SET_PARENT: u64 = TEXT + 0x4df;
+    pub const APPEND: u64 = TEXT + 0x4e2;
+    pub const NEXT: u64 = TEXT + 0x4eb;
+}
+
+impl Steps for Arrays {
+    /// A 16-byte vector of parents.
+    const RESET: u64 = 4;
+    const MOST: usize = 5;
+
+    #[inline(always)]
+    fn reset(&self, u: u64, out: &mut Out<'_>) {
+        // movups; add; cmp; jne
+        out.push(store(csr_pc::RESET, self.parent.at(u), 16, 0, 0), 3);
+    }
+
+    fn root(&self, u: u32, out: &mut Out<'_>) {
+        out.push(store(csr_pc::ROOT, self.parent.at(u64::from(u)), 4, 0, 0), 0);
+        out.push(store(csr_pc::ROOT + 4, self.queue.at(0), 4, 0, 0), 0);
+    }
+
+    #[inline(always)]
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32) {
+        let u = u64::from(u);
+        out.push(load(csr_pc::QUEUE, self.queue.at(head), 4, 0, 0), 0);
+        out.push(load(csr_pc::OFFSET, self.offsets.at(u), 8, 0, 1), 0);
+        // mov; cmp; jge; lea; lea
+        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 2), 5);
+        (3, 2)
+    }
+
+    #[inline(always)]
+    fn edge(&self, _u: u32, edge: u64, _k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
+        let parent = self.parent.at(u64::from(v));
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge), 4, 0, edges_from), 2);
+        out.push(load(csr_pc::PARENT, parent, 4, 0, 1), 0);
+        out.push(branch(csr_pc::VISITED, csr_pc::NEXT, found.is_none()), 3);
+        if let Some(tail) = found {
+            out.gap = 0;
+            out.push(store(csr_pc::SET_PARENT, parent, 4, 0, 3), 0);
+            out.push(store(csr_pc::APPEND, self.queue.at(tail), 4, 0, 0), 4);
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&self, _u: u32, _object_from: u16, out: &mut Out<'_>) {
+        // add; cmp; jb
+        out.gap += 3;
+    }
+}
+
+/// A property graph.
+struct Objects {
+    graph: PropertyGraph,
+    queue: Array,
+}
+
+/// Code addresses of the compiled search over objects.
+mod property_pc {
+    use crate::layout::TEXT;
+    pub const RESET: u64 = TEXT + 0x5b0;
+    pub const ROOT: u64 = TEXT + 0x5d0;
+    pub const QUEUE: u64 = TEXT + 0x600;
+    pub const OBJECT: u64 = TEXT + 0x604;
+    pub const LEVEL: u64 = TEXT + 0x608;
+    pub const END: u64 = TEXT + 0x60c;
+    pub const BEGIN: u64 = TEXT + 0x614;
+    pub const TARGET: u64 = TEXT + 0x620;
+    pub const NEIGHBOUR: u64 = TEXT + 0x623;
+    pub const COLOUR: u64 = TEXT + 0x627;
+    pub const VISITED: u64 = TEXT + 0x62c;
+    pub const SET_COLOUR: u64 = TEXT + 0x62e;
+    pub const SET_LEVEL: u64 = TEXT + 0x636;
+    pub const APPEND: u64 = TEXT + 0x63a;
+    pub const NEXT: u64 = TEXT + 0x642;
+    pub const LEAVE: u64 = TEXT + 0x64f;
+}
+
+impl Steps for Objects {
+    const RESET: u64 = 1;
+    const MOST: usize = 7;
+
+    #[inline(always)]
+    fn reset(&self, u: u64, out: &mut Out<'_>) {
+        // mov (index); test; je; movq $0,8(object); add; cmp; jne
+        out.push(load(property_pc::RESET, self.graph.index.at(u), 8, 0, 0), 2);
+        if self.graph.places[u as usize].object == 0 {
+            out.gap += 3;
+            return;
+        }
+        let colour = self.graph.field(u as u32, vertex_field::COLOUR);
+        out.push(store(property_pc::RESET + 8, colour, 8, 0, 1), 3);
+    }
+
+    fn root(&self, u: u32, out: &mut Out<'_>) {
+        out.push(load(property_pc::ROOT, self.graph.index.at(u64::from(u)), 8, 0, 0), 0);
+        out.push(store(property_pc::ROOT + 4, self.graph.field(u, vertex_field::COLOUR), 8, 0, 1), 0);
+        out.push(store(property_pc::ROOT + 12, self.graph.field(u, vertex_field::LEVEL), 8, 0, 2), 0);
+        out.push(store(property_pc::ROOT + 20, self.queue.at(0), 8, 0, 0), 0);
+    }
+
+    #[inline(always)]
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32) {
+        out.push(load(property_pc::QUEUE, self.queue.at(head), 8, 0, 0), 0);
+        out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 0);
+        out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 0);
+        // lea between the two
+        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 1);
+        // cmp; je
+        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 3), 2);
+        (4, 1)
+    }
+
+    #[inline(always)]
+    fn edge(&self, u: u32, _edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
+        let object = self.graph.places[v as usize].object;
+        out.push(load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from), 0);
+        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(v)), 8, 0, 1), 0);
+        out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
+        out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none()), 3);
+        if let Some(tail) = found {
+            out.gap = 0;
+            out.push(store(property_pc::SET_COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 3), 0);
+            out.push(store(property_pc::SET_LEVEL, VirtAddr(object + vertex_field::LEVEL), 8, 0, 4), 0);
+            out.push(store(property_pc::APPEND, self.queue.at(tail), 8, 0, 0), 4);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_host(&self, v: u32) {
+        prefetch_host(&self.graph.places[v as usize]);
+    }
+
+    #[inline(always)]
+    fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>) {
+        // add; movq $2,8(object); cmp; jb
+        out.gap += 1;
+        out.push(store(property_pc::LEAVE, self.graph.field(u, vertex_field::COLOUR), 8, 0, object_from), 2);
+    }
+}
+
+#[inline(always)]
+fn branch(pc: u64, target: u64, taken: bool) -> Record {
+    let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
+    Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
+}
+
+/// What the search does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Setting parents or colours back, from this vertex on.
+    Reset(u64),
+    /// Taking the vertex at the head of the queue, or ending.
+    Take,
+    /// Within the edges of the vertex at the head: the next stored edge.
+    Edges(u64),
+}
+
+/// The running benchmark.
+struct Bfs<S> {
+    graph: Arc<Graph>,
+    steps: S,
+    roots: Random,
+    root: u32,
+    phase: Phase,
+    gap: u32,
+    /// One bit a vertex: small enough to stay in the host's cache, which parents would not.
+    visited: Vec<u64>,
+    parent: Vec<u32>,
+    queue: Vec<u32>,
+    head: usize,
+    /// Records since the loads of the current vertex's object and of its first edge.
+    object_from: u32,
+    edges_from: u32,
+}
+
+impl<S: Steps + 'static> Bfs<S> {
+    fn new(graph: Arc<Graph>, seed: u64, steps: S) -> Bfs<S> {
+        let vertices = graph.vertices() as usize;
+        let mut bfs = Bfs {
+            graph,
+            steps,
+            roots: Random::for_purpose(seed, "bfs roots"),
+            root: 0,
+            phase: Phase::Reset(0),
+            gap: 0,
+            visited: vec![0; vertices.div_ceil(64)],
+            parent: vec![u32::MAX; vertices],
+            queue: Vec::with_capacity(vertices),
+            head: 0,
+            object_from: 0,
+            edges_from: 0,
+        };
+        bfs.next_root();
+        // What the first search of the region finds set back was set back before it.
+        bfs.phase = Phase::Reset(bfs.graph.vertices());
+        bfs
+    }
+
+    fn boxed(graph: Arc<Graph>, seed: u64, steps: S) -> Box<dyn Benchmark> {
+        Box::new(Bfs::new(graph, seed, steps))
+    }
+
+    /// Draws the next root: any vertex with an edge (Graph500: kernel 2's search keys).
+    fn next_root(&mut self) {
+        self.root = loop {
+            let u = self.roots.below(self.graph.vertices()) as u32;
+            if self.graph.degree(u) > 0 {
+                break u;
+            }
+        };
+        self.visited.fill(0);
+        self.parent.fill(u32::MAX);
+        self.queue.clear();
+        self.head = 0;
+        self.phase = Phase::Reset(0);
+    }
+
+    /// Looks at the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
+    fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
+        let u = self.queue[self.head];
+        let (first, end) = (u64::from(self.graph.offsets[u as usize]), u64::from(self.graph.offsets[u as usize + 1]));
+        let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / S::MOST + 1) as u64;
+        let stop = end.min(edge + room);
+        let before = out.records.len();
+        for at in edge..stop {
+            let v = self.graph.neighbours[at as usize];
+            self.graph.look_ahead(u, at - first, |soon| self.steps.prefetch_host(soon));
+            let (word, bit) = (&mut self.visited[v as usize / 64], 1 << (v % 64));
+            let found = (*word & bit == 0).then_some(self.queue.len() as u64);
+            let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
+            if found.is_some() {
+                *word |= bit;
+                self.parent[v as usize] = u;
+                self.queue.push(v);
+            }
+            self.steps.edge(u, at, at - first, v, found, edges_from, out);
+        }
+        let made = (out.records.len() - before) as u32;
+        self.edges_from += made;
+        self.object_from += made;
+        self.phase = Phase::Edges(stop);
+        if stop == end {
+            self.steps.leave(u, distance(self.object_from), out);
+            self.head += 1;
+            self.phase = Phase::Take;
+        }
+    }
+
+    /// Hints to the host about the vertices behind the queue's head.
+    #[inline(always)]
+    fn prefetch_queue(&self) {
+        let behind = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
+        if let Some(u) = behind(12) {
+            prefetch_host(&self.graph.offsets[u]);
+        }
+        if let Some(u) = behind(6) {
+            let first = self.graph.offsets[u] as usize;
+            if let Some(neighbour) = self.graph.neighbours.get(first) {
+                prefetch_host(neighbour);
+            }
+        }
+        if let Some(u) = behind(2) {
+            let first = self.graph.offsets[u] as usize;
+            for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
+                self.steps.prefetch_host(v);
+            }
+        }
+    }
+
+    fn step(&mut self, out: &mut Out<'_>) {
+        match self.phase {
+            Phase::Reset(from) => {
+                let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / 2 + 1) as u64;
+                let end = self.graph.vertices().min(from + room * S::RESET);
+                for u in (from..end).step_by(S::RESET as usize) {
+                    self.steps.reset(u, out);
+                }
+                self.phase = Phase::Reset(end);
+                if end == self.graph.vertices() {
+                    let root = self.root;
+                    self.visited[root as usize / 64] |= 1 << (root % 64);
+                    self.parent[root as usize] = root;
+                    self.queue.push(root);
+                    self.steps.root(root, out);
+                    self.phase = Phase::Take;
+                }
+            }
+            Phase::Take => match self.queue.get(self.head) {
+                Some(&u) => {
+                    self.prefetch_queue();
+                    (self.object_from, self.edges_from) = self.steps.take(self.head as u64, u, out);
+                    self.phase = Phase::Edges(u64::from(self.graph.offsets[u as usize]));
+                }
+                None => self.next_root(),
+            },
+            Phase::Edges(edge) => self.edges(edge, out),
+        }
+    }
+}
+
+impl<S: Steps + 'static> Benchmark for Bfs<S> {
+    fn run(&mut self, records: &mut Vec<Record>) {
+        let mut out = Out { records, gap: self.gap };
+        while out.records.len() < Batch::TARGET_RECORDS {
+            self.step(&mut out);
+        }
+        self.gap = out.gap;
+    }
+}
+
+#[cfg(test)]
+mod tests;

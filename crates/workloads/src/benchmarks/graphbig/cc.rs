@@ -1,0 +1,118 @@
+//! Connected components: a breadth-first flood from every vertex that none has reached yet.
+//!
+//! ```text
+//! vertex  add; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; cmp; jb
+//! edge    mov (edge),target; mov (index,target),object; cmpq $0,visited(object); jne; add; cmp; jne
+//! found   movq $1,visited(object); mov label,(object); mov target,(queue); add
+//! ```
+
+use super::{Algorithm, How, ProgramInfo, parallel, site};
+use crate::benchmarks::execution::{Execution, Value};
+use crate::graph::{Graph, View};
+use ambulator_base::prefetch_host;
+
+/// Connected components.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cc;
+
+const VISITED: usize = 0;
+const LABEL: usize = 1;
+
+impl Algorithm for Cc {
+    const INFO: ProgramInfo = ProgramInfo {
+        name: "cc",
+        about: "connected components, by a breadth-first flood from each vertex not yet reached",
+        stands_for: "GraphBIG CC: graph traversal from many roots",
+        default_footprint: 1 << 30,
+    };
+    const FIELDS: usize = 2;
+    const ARRAYS: u64 = 8;
+    const HOST_BYTES: u64 = 8;
+    /// The component of each vertex, by its smallest vertex.
+    type Output = Vec<u32>;
+
+    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u32> {
+        let n = graph.vertices();
+        let queue = on.filled_array(8, n);
+        let mut labels = vec![u32::MAX; n as usize];
+        let mut queued = Vec::with_capacity(n as usize);
+        on.begin_region();
+        for root in 0..n as u32 {
+            let at = view.vertex(on, site(0), root, Value::NONE);
+            let visited = view.get(on, site(1), at, VISITED);
+            on.branch(site(2), site(20), labels[root as usize] != u32::MAX, visited);
+            on.work(3);
+            if labels[root as usize] != u32::MAX {
+                continue;
+            }
+            labels[root as usize] = root;
+            view.set(on, site(3), at, VISITED);
+            view.set(on, site(4), at, LABEL);
+            queued.clear();
+            on.store(site(5), queue.at(0), 8, Value::NONE);
+            queued.push(root);
+            // Level by level, each shared out among the threads.
+            let mut head = 0;
+            while head < queued.len() {
+                let level = head..queued.len();
+                head = level.end;
+                parallel(on, how.threads, level.len() as u64, |on, i| {
+                    let place = level.start + i as usize;
+                    let u = queued[place];
+                    on.work(1);
+                    let number = on.load(site(6), queue.at(place as u64), 8, Value::NONE);
+                    let at = view.vertex(on, site(7), u, number);
+                    let edges = view.edges(on, site(8), at);
+                    on.work(2);
+                    for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+                        graph.look_ahead(u, k as u64, |soon| {
+                            view.prefetch_host(soon);
+                            prefetch_host(&labels[soon as usize]);
+                        });
+                        let target = view.target(on, site(9), at, k as u64, edges);
+                        let to = view.vertex(on, site(10), v, target);
+                        let visited = view.get(on, site(11), to, VISITED);
+                        let found = labels[v as usize] == u32::MAX;
+                        on.branch(site(12), site(16), !found, visited);
+                        if found {
+                            labels[v as usize] = root;
+                            view.set(on, site(13), to, VISITED);
+                            view.set(on, site(14), to, LABEL);
+                            on.store(site(15), queue.at(queued.len() as u64), 8, Value::NONE);
+                            queued.push(v);
+                            on.work(1);
+                        }
+                        on.work(3);
+                    }
+                    on.work(2);
+                });
+            }
+        }
+        labels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{accesses, on_small_graphs};
+    use super::*;
+    use petgraph::unionfind::UnionFind;
+
+    #[test]
+    fn components_are_those_of_a_union_find() {
+        on_small_graphs::<Cc>(|graph, labels, batches| {
+            let mut sets = UnionFind::<u32>::new(labels.len());
+            for u in 0..labels.len() as u32 {
+                graph.neighbours_of(u).iter().for_each(|v| {
+                    sets.union(u, *v);
+                });
+            }
+            for u in 0..labels.len() as u32 {
+                assert!(sets.equiv(u, labels[u as usize]), "{u} has label {}", labels[u as usize]);
+                assert!(labels[u as usize] <= u, "a component is named by its smallest vertex");
+                assert_eq!(labels[labels[u as usize] as usize], labels[u as usize]);
+            }
+            assert!(accesses(batches) > 2 * graph.edges(), "each stored edge is looked at");
+        });
+    }
+}

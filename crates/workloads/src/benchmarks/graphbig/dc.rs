@@ -1,0 +1,78 @@
+//! Degree centrality: counts the edges that leave and enter each vertex.
+//!
+//! ```text
+//! vertex  mov (index),object; mov end; mov begin; mov; sub; sar; imul; mov out-degree,(object); cmp; je; add; cmp; jne
+//! edge    mov (edge),target; add; mov (index,target),object; addq $1,in-degree(object); cmp; jne
+//! ```
+
+use super::{Algorithm, How, ProgramInfo, parallel, site};
+use crate::benchmarks::execution::{Execution, Value};
+use crate::graph::{Graph, View};
+use ambulator_base::prefetch_host;
+
+/// Degree centrality.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dc;
+
+const OUT: usize = 0;
+const IN: usize = 1;
+
+impl Algorithm for Dc {
+    const INFO: ProgramInfo = ProgramInfo {
+        name: "dc",
+        about: "degree centrality: edges in and out of each vertex, counted",
+        stands_for: "GraphBIG DC: increments at random vertices",
+        default_footprint: 1 << 30,
+    };
+    const FIELDS: usize = 2;
+    const ARRAYS: u64 = 0;
+    const HOST_BYTES: u64 = 8;
+    /// In-degree and out-degree of each vertex.
+    type Output = Vec<(u32, u32)>;
+
+    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<(u32, u32)> {
+        let mut degrees = vec![(0, 0); graph.vertices() as usize];
+        on.begin_region();
+        parallel(on, how.threads, graph.vertices(), |on, u| {
+            let at = view.vertex(on, site(0), u as u32, Value::NONE);
+            let edges = view.edges(on, site(1), at);
+            on.work(4);
+            view.set(on, site(2), at, OUT);
+            on.work(2);
+            degrees[u as usize].1 = graph.degree(u as u32);
+            for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
+                graph.look_ahead(u as u32, k as u64, |soon| {
+                    view.prefetch_host(soon);
+                    prefetch_host(&degrees[soon as usize]);
+                });
+                let target = view.target(on, site(3), at, k as u64, edges);
+                on.work(1);
+                let to = view.vertex(on, site(4), v, target);
+                view.add(on, site(5), to, IN);
+                on.work(2);
+                degrees[v as usize].0 += 1;
+            }
+            on.work(3);
+        });
+        degrees
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{accesses, on_small_graphs};
+    use super::*;
+
+    #[test]
+    fn degrees_are_right_and_every_edge_is_an_update() {
+        on_small_graphs::<Dc>(|graph, degrees, batches| {
+            let mut entering = vec![0; degrees.len()];
+            graph.neighbours.iter().for_each(|v| entering[*v as usize] += 1);
+            for u in 0..degrees.len() {
+                assert_eq!(degrees[u], (entering[u], graph.degree(u as u32)));
+            }
+            let edges = graph.edges();
+            assert!((3 * edges..5 * edges + 5 * graph.vertices()).contains(&accesses(batches)));
+        });
+    }
+}

@@ -1,0 +1,256 @@
+//! The graph programs of GraphBIG (Nai et al., SC 2015), in its property-graph layout or in compressed sparse rows.
+//!
+//! Each algorithm is a file of its own, written once over `View`; BFS and PageRank are benchmarks next to this folder. The
+//! compiled loops are those of gcc 12 -O2 for the property layout (`std::vector` of 24-byte edges, properties in the
+//! vertex object); rows have the same loops with arrays in the place of objects. Programs with several threads share the
+//! vertices out statically, as `#pragma omp parallel for` does.
+
+mod bc;
+mod cc;
+mod dc;
+mod dfs;
+mod gc;
+mod sssp;
+mod tc;
+
+pub use bc::Bc;
+pub use cc::Cc;
+pub use dc::Dc;
+pub use dfs::Dfs;
+pub use gc::Gc;
+pub use sssp::Sssp;
+pub use tc::Tc;
+
+use super::execution::{Execution, Program, ProgramSource};
+use super::{BenchmarkSpec, ProgramInfo, identity};
+use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
+use crate::layout::{AddressSpace, Array, TEXT};
+use ambulator_base::{Invalid, RecordSource, mix64};
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An algorithm over a graph.
+pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static {
+    /// What it is.
+    const INFO: ProgramInfo;
+    /// Properties of a vertex that it uses, 8 bytes each.
+    const FIELDS: usize;
+    /// Bytes of its other arrays for each vertex.
+    const ARRAYS: u64;
+    /// Host bytes for each vertex while it runs.
+    const HOST_BYTES: u64;
+    /// Edges have weights.
+    const WEIGHTS: bool = false;
+    /// Neighbours lie in ascending order.
+    const SORTED: bool = false;
+    /// What it computes.
+    type Output;
+
+    /// Runs it: set-up, region of interest, result.
+    #[doc(hidden)]
+    fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Self::Output;
+}
+
+/// How an algorithm is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Decides on roots.
+    pub seed: u64,
+    /// Threads that share the vertices out.
+    pub threads: u32,
+}
+
+graph_settings! {
+    /// Settings of a graph program.
+    #[serde(bound = "")]
+    #[schemars(bound = "")]
+    pub struct GraphBigSpec<A: Algorithm> {
+        /// Threads that share the vertices out, 1 to 64.
+        #[schemars(extend("x-unit" = "count", "x-source" = "GraphBIG: OpenMP"))]
+        pub threads: u32 = 1,
+        #[serde(skip)]
+        algorithm: PhantomData<A> = PhantomData,
+    }
+}
+
+impl<A: Algorithm> GraphBigSpec<A> {
+    fn choice(&self) -> GraphChoice<'_> {
+        // Each undirected edge is stored twice, a weight of 4 bytes beside each in rows.
+        let weights = if A::WEIGHTS { 2 * u64::from(self.graph.edge_factor) * WEIGHT_BYTES } else { 0 };
+        let copy = if A::SORTED { 4 + 2 * u64::from(self.graph.edge_factor) * 4 } else { 0 };
+        self.choice_for(GraphNeeds {
+            csr_arrays: 8 * A::FIELDS as u64 + A::ARRAYS + weights,
+            property_arrays: A::ARRAYS,
+            host_bytes: A::HOST_BYTES + copy,
+        })
+    }
+
+    fn build(&self, space: &mut AddressSpace) -> GraphProgram<A> {
+        let (graph, placed) = self.choice().build(space);
+        let graph = if A::SORTED { Arc::new(graph.sorted()) } else { graph };
+        let mut bytes = placed.footprint() + A::ARRAYS * graph.vertices();
+        let place = match placed {
+            Placed::Property(property) => Place::Property(property),
+            Placed::Csr { offsets, neighbours } => {
+                let mut array = |element, len| {
+                    let array = space.allocate_array(element, len);
+                    space.push(array.touch(true));
+                    bytes += array.bytes();
+                    array
+                };
+                let weights = A::WEIGHTS.then(|| array(WEIGHT_BYTES, neighbours.len));
+                let fields = (0..A::FIELDS).map(|_| array(8, graph.vertices())).collect();
+                Place::Rows { offsets, neighbours, weights, fields }
+            }
+        };
+        let how = How { seed: self.seed, threads: self.threads };
+        GraphProgram { graph, place, how, bytes, algorithm: PhantomData }
+    }
+}
+
+const WEIGHT_BYTES: u64 = 4;
+
+impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
+    const INFO: ProgramInfo = A::INFO;
+
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        let mut problems = self.choice().validate(at);
+        if !(1..=64).contains(&self.threads) {
+            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
+        }
+        problems
+    }
+
+    fn source(&self) -> Box<dyn RecordSource> {
+        let mut space = AddressSpace::new();
+        let program = self.build(&mut space);
+        let facts = format!("graph = {} vertices and {} stored edges", program.graph.vertices(), program.graph.edges());
+        ProgramSource::boxed(identity(A::INFO.name, self, &facts, program.bytes), space, program)
+    }
+}
+
+/// A graph in place, and what runs over it.
+struct GraphProgram<A> {
+    graph: Arc<Graph>,
+    place: Place,
+    how: How,
+    /// Bytes in the address space.
+    bytes: u64,
+    algorithm: PhantomData<A>,
+}
+
+enum Place {
+    Rows { offsets: Array, neighbours: Array, weights: Option<Array>, fields: Vec<Array> },
+    Property(PropertyGraph),
+}
+
+impl<A: Algorithm> GraphProgram<A> {
+    fn compute(self, on: &mut Execution) -> A::Output {
+        let GraphProgram { graph, place, how, .. } = self;
+        match place {
+            Place::Property(property) => A::run(&graph, &Objects(property), &how, on),
+            Place::Rows { offsets, neighbours, weights, fields } => {
+                A::run(&graph, &Rows { starts: &graph.offsets, offsets, neighbours, weights, fields }, &how, on)
+            }
+        }
+    }
+}
+
+impl<A: Algorithm> Program for GraphProgram<A> {
+    fn run(self: Box<Self>, on: &mut Execution) {
+        self.compute(on);
+    }
+}
+
+/// The `n`-th address of the algorithms' code; 8 bytes apart.
+const fn site(n: u64) -> u64 {
+    TEXT + 0x400 + 8 * n
+}
+
+/// Iterations of a thread before another takes its turn.
+const TURN: u64 = 64;
+
+/// `#pragma omp parallel for schedule(static)`: each thread has an equal share of `0..n`, one behind the other.
+fn parallel(on: &mut Execution, threads: u32, n: u64, mut body: impl FnMut(&mut Execution, u64)) {
+    if threads == 1 {
+        (0..n).for_each(|i| body(on, i));
+        return;
+    }
+    let threads = u64::from(threads);
+    let mut next: Vec<u64> = (0..threads).map(|t| t * n / threads).collect();
+    let mut left = threads;
+    while left > 0 {
+        left = 0;
+        for t in 0..threads {
+            let end = (t + 1) * n / threads;
+            let from = next[t as usize];
+            let to = (from + TURN).min(end);
+            if from < to {
+                on.thread(t as u32);
+                (from..to).for_each(|i| body(on, i));
+            }
+            next[t as usize] = to;
+            left += u64::from(to < end);
+        }
+    }
+    on.thread(0);
+}
+
+/// The weight of an edge, 1 to 255, the same in both directions.
+fn weight_of(u: u32, v: u32) -> u64 {
+    1 + mix64(u64::from(u.min(v)) << 32 | u64::from(u.max(v))) % 255
+}
+
+/// Vertices with edges, in a random order that the seed decides: roots of searches.
+fn roots(graph: &Graph, seed: u64) -> impl Iterator<Item = u32> + '_ {
+    let order = crate::Permutation::new(graph.vertices(), seed, "roots");
+    (0..graph.vertices()).map(move |i| order.of(i) as u32).filter(|&u| graph.degree(u) > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::benchmarks::execution::trace_of;
+    use crate::graph::{GraphLayout, GraphSpec};
+    use ambulator_base::{Batch, RecordKind};
+
+    /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are the same.
+    pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
+        for layout in [GraphLayout::Property, GraphLayout::Csr] {
+            for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
+                for threads in [1, 3] {
+                    let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
+                    let spec = GraphBigSpec::<A> { graph, seed, layout, threads, ..GraphBigSpec::default() };
+                    assert_eq!(spec.validate("program"), vec![]);
+                    let mut space = AddressSpace::new();
+                    let program = spec.build(&mut space);
+                    let graph = Arc::clone(&program.graph);
+                    let (output, batches) = trace_of(space, |on| program.compute(on));
+                    check(&graph, output, &batches);
+                }
+            }
+        }
+    }
+
+    /// Loads and stores in the region of interest.
+    pub fn accesses(batches: &[Batch]) -> u64 {
+        let data = |b: &Batch| b.records.iter().filter(|r| r.is_data()).count() as u64;
+        batches.iter().map(data).sum()
+    }
+
+    /// Branches that were taken.
+    pub fn taken(batches: &[Batch]) -> u64 {
+        let taken = |b: &Batch| b.records.iter().filter(|r| r.kind == RecordKind::BranchTaken).count() as u64;
+        batches.iter().map(taken).sum()
+    }
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for (threads, n) in [(1, 1000), (3, 1000), (7, 5), (64, 64 * 64 * 3 + 1)] {
+            let mut seen = vec![0; n];
+            trace_of(AddressSpace::new(), |on| parallel(on, threads, n as u64, |_, i| seen[i as usize] += 1));
+            assert!(seen.iter().all(|n| *n == 1));
+        }
+    }
+}

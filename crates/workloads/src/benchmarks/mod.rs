@@ -1,0 +1,132 @@
+//! Benchmarks: the real algorithm on real data, laid out in a modelled address space.
+//!
+//! Each benchmark states which program it stands for, its layout, its order of first touch, and the compiled inner loop
+//! (gcc 12 -O2, x86-64) that its gaps, access sizes and dependences were read from. An instruction that both reads and
+//! writes memory travels as two records; the gap before one of them is shortened so that the count of instructions stays
+//! the compiled one. Where a loop's own branch is predictable it is counted in a gap; branches that depend on data are
+//! records.
+
+mod astar;
+mod bfs;
+mod canneal;
+mod cg;
+mod dlrm;
+pub(crate) mod execution;
+pub mod graphbig;
+mod gups;
+mod kmer;
+mod mcf;
+mod memcached;
+mod mummer;
+mod omnetpp;
+mod pagerank;
+mod pointer_chase;
+mod source;
+mod stencil;
+mod stream;
+mod streamcluster;
+mod sysbench_memory;
+mod xsbench;
+mod zipf;
+
+pub use astar::AstarSpec;
+pub use bfs::BfsSpec;
+pub use canneal::CannealSpec;
+pub use cg::CgSpec;
+pub use dlrm::DlrmSpec;
+pub use gups::{GupsIndex, GupsSpec};
+pub use kmer::KmerSpec;
+pub use mcf::McfSpec;
+pub use memcached::MemcachedSpec;
+pub use mummer::MummerSpec;
+pub use omnetpp::OmnetppSpec;
+pub use pagerank::PageRankSpec;
+pub use pointer_chase::PointerChaseSpec;
+pub(crate) use source::{Benchmark, BenchmarkSource, identity};
+pub use stencil::{StencilPattern, StencilSpec};
+pub use stream::{StreamOperation, StreamSpec};
+pub use streamcluster::StreamclusterSpec;
+pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, SysbenchMemorySpec};
+pub use xsbench::{XsbenchSize, XsbenchSpec};
+
+use crate::program::{BenchmarkSpec, ProgramDescriptor, ProgramInfo};
+use ambulator_base::{Invalid, Record, RecordKind, VirtAddr};
+use graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
+
+/// Every built-in program, in the order of their names: one line adds one.
+pub(crate) static BUILT_IN: &[ProgramDescriptor] = &[
+    ProgramDescriptor::of::<AstarSpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Bc>>(),
+    ProgramDescriptor::of::<BfsSpec>(),
+    ProgramDescriptor::of::<CannealSpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Cc>>(),
+    ProgramDescriptor::of::<CgSpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Dc>>(),
+    ProgramDescriptor::of::<GraphBigSpec<Dfs>>(),
+    ProgramDescriptor::of::<DlrmSpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Gc>>(),
+    ProgramDescriptor::of::<GupsSpec>(),
+    ProgramDescriptor::of::<KmerSpec>(),
+    ProgramDescriptor::of::<McfSpec>(),
+    ProgramDescriptor::of::<MemcachedSpec>(),
+    ProgramDescriptor::of::<MummerSpec>(),
+    ProgramDescriptor::of::<OmnetppSpec>(),
+    ProgramDescriptor::of::<PageRankSpec>(),
+    ProgramDescriptor::of::<PointerChaseSpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Sssp>>(),
+    ProgramDescriptor::of::<StencilSpec>(),
+    ProgramDescriptor::of::<StreamSpec>(),
+    ProgramDescriptor::of::<StreamclusterSpec>(),
+    ProgramDescriptor::of::<SysbenchMemorySpec>(),
+    ProgramDescriptor::of::<GraphBigSpec<Tc>>(),
+    ProgramDescriptor::of::<XsbenchSpec>(),
+];
+
+/// Least and greatest footprint that a benchmark takes, bytes: smaller is all overhead, larger has no address space left.
+pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<Invalid>) {
+    if !FOOTPRINTS.contains(&footprint) {
+        problems.push(Invalid::new(
+            format!("{at}.footprint"),
+            format!(
+                "is {footprint} bytes; it must be between 1 MiB and 16 TiB (64 MiB to 128 GiB is what \
+                 the programs are made for)"
+            ),
+        ));
+    }
+}
+
+/// A load; `dep1` as in [`Record`].
+#[inline(always)]
+pub(crate) fn load(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
+    Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Load }
+}
+
+/// A store; `dep1` as in [`Record`].
+#[inline(always)]
+pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
+    Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Store }
+}
+
+/// Records on their way out, and the instructions since the last one.
+pub(crate) struct Out<'a> {
+    pub records: &'a mut Vec<Record>,
+    pub gap: u32,
+}
+
+impl Out<'_> {
+    #[inline(always)]
+    /// Adds a record; `gap_after` instructions follow it, whatever comes next.
+    pub fn push(&mut self, mut record: Record, gap_after: u32) {
+        record.gap += self.gap;
+        self.gap = gap_after;
+        self.records.push(record);
+    }
+}
+
+/// A distance in records as a dependence: none when it is too far to be waited for.
+#[inline(always)]
+pub(crate) fn distance(records: u32) -> u16 {
+    u16::try_from(records).unwrap_or(0)
+}

@@ -1,0 +1,93 @@
+//! The one entry: a program by name, or a trace file by path, as a stream.
+
+use crate::OpenError;
+use crate::nearest::{nearest, with_nearest_key};
+use crate::registry::{program, programs};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_trace::{TraceOptions, open_trace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// What is asked of [`open`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProgramRequest {
+    /// A program's name (see [`programs`]) or the path of a trace file.
+    #[schemars(extend("x-unit" = "name"))]
+    pub name: String,
+    /// Settings that differ from the program's defaults, by key. Sizes are plain numbers of bytes.
+    #[schemars(extend("x-unit" = "map"))]
+    pub settings: Map<String, Value>,
+    /// Bytes of data that the program works on; wins over `settings`. `None` leaves it to them, or to the default.
+    #[schemars(extend("x-unit" = "bytes"))]
+    pub footprint: Option<u64>,
+    /// Seed of everything random in the program, unless `settings` has one of its own.
+    #[schemars(extend("x-unit" = "seed"))]
+    pub seed: u64,
+    /// Name that results show instead of the program's own.
+    #[schemars(extend("x-unit" = "name"))]
+    pub label: Option<String>,
+}
+
+/// Opens a program by name, or a trace file by path (its settings are those of [`TraceOptions`]). A name that is both is
+/// the program; `./gups` is the file.
+///
+/// # Errors
+/// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
+pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
+    if let Some(program) = program(&request.name) {
+        let source = program.program(&request.settings, request.footprint, request.seed)?.open()?;
+        return Ok(match &request.label {
+            Some(label) => Box::new(Labelled { source, label: label.clone() }),
+            None => source,
+        });
+    }
+    let path = Path::new(&request.name);
+    // What looks like a path gets an error about the file, anything else the list of programs.
+    let looks_like_a_path = path.components().count() > 1 || path.extension().is_some();
+    if !looks_like_a_path && !path.exists() {
+        return Err(unknown(&request.name));
+    }
+    let settings_error = |message| OpenError::Settings { program: request.name.clone(), message };
+    if request.footprint.is_some() {
+        return Err(settings_error("a trace has the footprint that it was taken with: leave `footprint` out".into()));
+    }
+    let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
+        .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;
+    open_trace(path, &options).map_err(|e| OpenError::Trace(e.message))
+}
+
+/// A program under another name.
+struct Labelled {
+    source: Box<dyn RecordSource>,
+    label: String,
+}
+
+impl RecordSource for Labelled {
+    fn identity(&self) -> ProgramIdentity {
+        ProgramIdentity { name: self.label.clone(), ..self.source.identity() }
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        self.source.fill(batch)
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.source.notes()
+    }
+}
+
+fn unknown(name: &str) -> OpenError {
+    let known: Vec<&str> = programs().iter().map(|program| program.info.name).collect();
+    OpenError::UnknownProgram {
+        name: name.into(),
+        hint: nearest(name, known.iter().copied()).map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
+        known: known.join(", "),
+    }
+}

@@ -1,0 +1,155 @@
+//! What a program is to whoever asks for one: a name, settings, and the stream that they make.
+
+use crate::OpenError;
+use crate::nearest::with_nearest_key;
+use ambulator_base::{Invalid, RecordSource};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// What a program is, for lists and help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Name by which it is asked for: lower-case letters, digits and hyphens, a letter first.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub about: &'static str,
+    /// The program or class of programs that it stands for.
+    pub stands_for: &'static str,
+    /// Bytes of data when none are asked for.
+    pub default_footprint: u64,
+}
+
+/// Settings that make a program.
+///
+/// Unknown keys should be refused (`#[serde(deny_unknown_fields, default)]`). The doc comment of each field is its meaning;
+/// `#[schemars(extend("x-unit" = "count", "x-source" = "..."))]` gives its unit and source. A request's footprint goes to
+/// a field called `footprint` (bytes), and the run's seed to one called `seed` where there is one.
+pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + 'static {
+    /// What the program is.
+    const INFO: ProgramInfo;
+
+    /// What makes no sense, each sentence naming its key under `at`; empty when all is well.
+    fn validate(&self, at: &str) -> Vec<Invalid>;
+
+    /// The program as a stream. The settings must be valid.
+    fn source(&self) -> Box<dyn RecordSource>;
+}
+
+/// A program that can be asked for by name: what it is, and its settings as data.
+#[derive(Clone, Copy)]
+pub struct ProgramDescriptor {
+    /// What it is.
+    pub info: ProgramInfo,
+    schema: fn() -> Value,
+    default: fn() -> Value,
+    read: fn(Value) -> serde_json::Result<Box<dyn Erased>>,
+}
+
+impl ProgramDescriptor {
+    /// The program that settings of type `T` make.
+    pub const fn of<T: BenchmarkSpec>() -> ProgramDescriptor {
+        ProgramDescriptor {
+            info: T::INFO,
+            schema: || serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default(),
+            default: || serde_json::to_value(T::default()).unwrap_or_default(),
+            read: |settings| Ok(Box::new(serde_json::from_value::<T>(settings)?)),
+        }
+    }
+
+    /// JSON schema of its settings; units are `x-unit`, sources `x-source`.
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+
+    /// Its settings with their defaults.
+    pub fn default_settings(&self) -> Value {
+        (self.default)()
+    }
+
+    /// The program with its defaults, overridden by `settings` (by key) and `footprint` (bytes). `seed` counts when the
+    /// settings name none and the program has one.
+    ///
+    /// # Errors
+    /// [`OpenError::Settings`] for an unknown key or a value of the wrong type.
+    pub fn program(
+        &self,
+        settings: &Map<String, Value>,
+        footprint: Option<u64>,
+        seed: u64,
+    ) -> Result<Program, OpenError> {
+        let mut settings = settings.clone();
+        if let Some(footprint) = footprint {
+            settings.insert("footprint".into(), Value::from(footprint));
+        }
+        if self.default_settings().get("seed").is_some() {
+            settings.entry("seed").or_insert(Value::from(seed));
+        }
+        match (self.read)(Value::Object(settings)) {
+            Ok(spec) => Ok(Program { name: self.info.name, spec }),
+            Err(e) => {
+                let message = with_nearest_key(&e.to_string());
+                Err(OpenError::Settings { program: self.info.name.into(), message })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ProgramDescriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ProgramDescriptor").field(&self.info).finish()
+    }
+}
+
+/// A program with all of its settings.
+pub struct Program {
+    name: &'static str,
+    spec: Box<dyn Erased>,
+}
+
+impl Program {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
+    pub fn validate(&self, at: &str) -> Vec<Invalid> {
+        self.spec.validate(at)
+    }
+
+    /// The program as a stream.
+    ///
+    /// # Errors
+    /// [`OpenError::Invalid`] with what [`Program::validate`] says.
+    pub fn open(&self) -> Result<Box<dyn RecordSource>, OpenError> {
+        let problems = self.validate(self.name);
+        if !problems.is_empty() {
+            return Err(OpenError::Invalid(problems));
+        }
+        Ok(self.spec.source())
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// [`BenchmarkSpec`] without its type.
+trait Erased {
+    fn validate(&self, at: &str) -> Vec<Invalid>;
+    fn source(&self) -> Box<dyn RecordSource>;
+}
+
+impl<T: BenchmarkSpec> Erased for T {
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        BenchmarkSpec::validate(self, at)
+    }
+
+    fn source(&self) -> Box<dyn RecordSource> {
+        BenchmarkSpec::source(self)
+    }
+}
