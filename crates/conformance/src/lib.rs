@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use ambulator_conformance as conformance;
-//! use ambulator_designs::{DesignSpec, build};
-//! let spec = DesignSpec::default();
-//! let options = conformance::Options { ops: 200, ..conformance::Options::default() };
-//! let summary = conformance::check(|| build(&spec), &options).unwrap();
+//! let designs = ambulator_designs::catalogue();
+//! let radix = designs.find("radix").unwrap();
+//! let options = conformance::Options { ops: 200, ..conformance::Options::of(radix.claims.clone()) };
+//! let summary = conformance::check(|| designs.build(&designs.choice("radix")), &options).unwrap();
 //! assert!(summary.maps > 0 && summary.walks > 0);
 //! ```
 //!

@@ -5,7 +5,7 @@
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
 use ambulator_conformance::TestBed;
-use ambulator_designs::{DesignSpec, TableKind, build};
+use ambulator_designs::catalogue;
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters};
 use ambulator_os::{Mapping, PageTable, PteFlags};
@@ -49,10 +49,12 @@ impl Seen {
     }
 }
 
-fn fill(kind: TableKind, pages: &[u64], bed: &mut TestBed) -> Result<Box<dyn PageTable>, String> {
-    let mut spec = DesignSpec::default();
-    spec.page_table.kind = kind;
-    let table = build(&spec).translations.tables.new_table(ProcessId(0), Asid(1), &mut bed.os());
+fn fill(name: &str, pages: &[u64], bed: &mut TestBed) -> Result<Box<dyn PageTable>, String> {
+    let table = catalogue().build(&catalogue().choice(name)).translations.tables.new_table(
+        ProcessId(0),
+        Asid(1),
+        &mut bed.os(),
+    );
     let mut table = table.map_err(|error| format!("{error:?}"))?;
     for (at, &page) in pages.iter().enumerate() {
         let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
@@ -96,12 +98,10 @@ fn main() -> Result<(), String> {
         let bed = || TestBed::new(64 << 30).map_err(|error| error.to_string());
         let (mut own, mut other) = (bed()?, bed()?);
         let began = Instant::now();
-        let table = fill(TableKind::Lvm, &pages, &mut own)?;
+        let table = fill("lvm", &pages, &mut own)?;
         let seconds = began.elapsed().as_secs_f64();
-        let radix = fill(TableKind::Radix, &pages, &mut other)?;
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Lvm;
-        let mut walker = (build(&spec).new_walker)(0);
+        let radix = fill("radix", &pages, &mut other)?;
+        let mut walker = (catalogue().build(&catalogue().choice("lvm")).new_walker)(0);
         walker.load_registers(Asid(1), &TableRegisters(table.registers()));
         let (mut loads, mut most) = (0, 0);
         for &page in &pages {

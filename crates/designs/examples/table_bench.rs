@@ -1,14 +1,15 @@
 //! What a page table costs the host: `cargo run --release -p ambulator-designs --example table_bench [GiB mapped]`.
 //!
 //! Prints nanoseconds for each map (ascending, 4 KiB), software look-up, walk (random addresses, a port without caches)
-//! and walk after a host prefetch, for every table of the registry.
+//! and walk after a host prefetch, for every page table of the catalogue.
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
 use ambulator_conformance::TestBed;
-use ambulator_designs::{DesignSpec, TableKind, build};
+use ambulator_designs::catalogue;
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters, WalkOutcome};
 use ambulator_os::{Mapping, PteFlags};
+use ambulator_sockets::Socket;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -57,11 +58,8 @@ fn main() {
         "{pages} pages of 4 KiB; host nanoseconds\n{:<10} {:>8} {:>8} {:>8} {:>12} {:>8}",
         "table", "map", "lookup", "walk", "prefetched", "unmap"
     );
-    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, Lvm, MeHpt, Radix};
-    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt, Lvm] {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = kind;
-        let mut parts = build(&spec);
+    for name in catalogue().filling(Socket::PageTable).map(|design| design.name) {
+        let mut parts = catalogue().build(&catalogue().choice(name));
         let mut bed = match TestBed::new((gib << 30) * 2) {
             Ok(bed) => bed,
             Err(error) => {
@@ -71,7 +69,7 @@ fn main() {
         };
         let table = parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os());
         let Ok(mut table) = table else {
-            eprintln!("{kind:?}: no memory for an empty table");
+            eprintln!("{name}: no memory for an empty table");
             std::process::exit(1);
         };
         let page = |i: u64| Page::containing(VirtAddr(START + i * 4096), PageSize::SIZE_4K);
@@ -85,7 +83,7 @@ fn main() {
             let frame = os.frames.allocate(0).unwrap_or(Pfn(0));
             let mapping = Mapping { page: page(i), frame, flags };
             if table.map(mapping, &mut os).is_err() {
-                eprintln!("{kind:?}: no memory for page {i}");
+                eprintln!("{name}: no memory for page {i}");
                 std::process::exit(1);
             }
         }
@@ -132,10 +130,7 @@ fn main() {
             black_box(table.unmap(page(i), &mut bed.os()));
         }
         let unmap = each(from, pages);
-        println!(
-            "{:<10} {map:>8.1} {lookup:>8.1} {plain:>8.1} {prefetched:>12.1} {unmap:>8.1}",
-            format!("{kind:?}").to_lowercase()
-        );
+        println!("{name:<10} {map:>8.1} {lookup:>8.1} {plain:>8.1} {prefetched:>12.1} {unmap:>8.1}",);
         table.destroy(&mut bed.os());
     }
 }

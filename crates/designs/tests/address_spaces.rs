@@ -2,7 +2,7 @@
 //! plain model of what each process may access and what it must see there.
 
 use ambulator_base::{AccessKind, Advice, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
-use ambulator_designs::DesignSpec;
+use ambulator_designs::catalogue;
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{CostTable, FaultKind, Kernel, KernelSpec, OsError, PageSizePolicy};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ impl Pair {
     fn new(policy: PageSizePolicy, swap: u64) -> Pair {
         let spec =
             KernelSpec { page_size_policy: policy, swap_bytes: swap, khugepaged_period: 1, ..KernelSpec::default() };
-        let parts = ambulator_designs::build(&DesignSpec::default());
+        let parts = catalogue().build(&catalogue().choice("radix"));
         let memory = PhysicalMemory::new(MEMORY).unwrap();
         let frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12);
         let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);

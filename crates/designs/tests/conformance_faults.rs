@@ -2,7 +2,7 @@
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
 use ambulator_conformance::{Options, check};
-use ambulator_designs::{DesignSpec, build};
+use ambulator_designs::catalogue;
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{
@@ -236,7 +236,7 @@ impl Walker for Hardware {
 
 fn with(fault: Fault) -> DesignParts {
     let DesignParts { translations, placement, mut new_walker, new_lookaside, new_speculator, new_front_side, boot } =
-        build(&DesignSpec::default());
+        catalogue().build(&catalogue().choice("radix"));
     DesignParts {
         translations: TranslationsFactory {
             tables: Box::new(Tables(translations.tables, fault, None)),

@@ -4,11 +4,12 @@ use ambulator_base::{
     AccessKind, Advice, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_conformance::TestPort;
-use ambulator_designs::revelator::DegreeFilter;
-use ambulator_designs::{DesignSpec, PlacementKind, SpeculationKind, TableSpec, build_nested};
+use ambulator_designs::catalogue;
+use ambulator_designs::revelator::{DegreeFilter, RevelatorSpec};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_mmu::{Bus, Invalidation, Speculator, TableRegisters, WalkOutcome, Walker};
 use ambulator_os::{CostTable, Kernel, KernelSpec, PageSizePolicy};
+use ambulator_sockets::{DesignParts, Socket};
 
 const START: u64 = 0x5555_4000_0000;
 const LEN: u64 = 24 << 20;
@@ -53,28 +54,23 @@ struct Both {
     lines: u64,
 }
 
-fn side(
-    parts: ambulator_designs::DesignParts,
-    bytes: u64,
-    policy: PageSizePolicy,
-) -> (Side, Option<Box<dyn Speculator>>) {
+fn side(parts: DesignParts, bytes: u64, policy: PageSizePolicy) -> (Side, Option<Box<dyn Speculator>>) {
     let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
     let frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
     let memory = PhysicalMemory::new(bytes).unwrap();
     let kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);
-    let (mut walker, mut speculator) = (parts.new_walker, parts.new_speculator);
-    (Side { kernel, walker: walker(0) }, speculator(0))
+    let (mut walker, speculator) = (parts.new_walker, parts.new_speculator);
+    (Side { kernel, walker: walker(0) }, speculator.map(|mut new| new(0)))
 }
 
 impl Both {
     fn new(policy: PageSizePolicy, host_policy: PageSizePolicy, taken: f64) -> Both {
-        let mut design = DesignSpec::default();
-        design.speculation.kind = SpeculationKind::Revelator;
-        design.placement.kind = PlacementKind::TieredHash;
-        design.speculation.revelator.nested = true;
-        design.speculation.revelator.filter = DegreeFilter::Perfect;
-        design.speculation.revelator.taken = taken;
-        let (guest, host) = build_nested(&design, &TableSpec::default());
+        let choice = catalogue().choice("radix");
+        let mut choice = choice.with(Socket::Speculation, "revelator").with(Socket::Placement, "revelator");
+        choice.hypervisor_table = Some("radix".into());
+        let spec = RevelatorSpec { nested: true, filter: DegreeFilter::Perfect, taken, ..RevelatorSpec::default() };
+        choice.settings.put("revelator", &spec);
+        let (guest, host) = catalogue().build_nested(&choice);
         let (guest, engine) = side(guest, GUEST, policy);
         let (mut host, _) = side(host, HOST, host_policy);
         let machine = host.kernel.spawn().unwrap();

@@ -1,14 +1,21 @@
-//! Every page table under the kernel model: what walks find is what the kernel knows, after every kind of event.
+//! Every design of the catalogue under the kernel model: what walks and lookasides find is what the kernel knows, after every kind of event. A
+//! design that is registered is covered; nothing here lists them.
 
 use ambulator_base::{
     AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
 };
 use ambulator_conformance::TestPort;
-use ambulator_designs::utopia::RestSegSpec;
-use ambulator_designs::{DesignSpec, FrontSideKind, LookasideKind, PlacementKind, SpeculationKind, TableKind, build};
+use ambulator_designs::catalogue;
+use ambulator_designs::utopia::{RestSegSpec, UtopiaSpec};
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
-use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, TableRegisters, Translation, Walk, WalkOutcome, Walker};
+use ambulator_mmu::{
+    Bus, FinishedWalk, FrontSide, Invalidation, Lookaside, Speculator, TableRegisters, Translation, Walk, WalkOutcome,
+    Walker,
+};
 use ambulator_os::{CostTable, Kernel, KernelSpec, LedgerCause, PageSizePolicy, Shootdown};
+use ambulator_sockets::{Choice, Socket};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 const START: u64 = 0x5555_4000_0000;
 const LEN: u64 = 24 << 20;
@@ -19,6 +26,9 @@ struct Machine {
     walker: Box<dyn Walker>,
     /// The structure beside the L2 TLB, where the design has one.
     lookaside: Option<Box<dyn Lookaside>>,
+    speculator: Option<Box<dyn Speculator>>,
+    /// What translates before the caches.
+    front: Option<Box<dyn FrontSide>>,
     /// Its pages are in no page table.
     restrictive: bool,
     /// How often it answered.
@@ -28,11 +38,13 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(design: &DesignSpec, policy: PageSizePolicy, seed: u64) -> Machine {
-        let mut parts = build(design);
+    fn new(choice: &Choice, policy: PageSizePolicy, seed: u64) -> Machine {
+        let catalogue = catalogue();
+        assert_eq!(catalogue.validate("design", choice), vec![]);
+        let mut parts = catalogue.build(choice);
         let spec = KernelSpec { page_size_policy: policy, ..KernelSpec::default() };
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
-        assert!(parts.boot.is_none_or(|boot| boot(&mut frames)));
+        assert!(parts.boot.into_iter().all(|boot| boot(&mut frames)));
         let kernel = Kernel::new(
             &spec,
             CostTable::default(),
@@ -41,9 +53,17 @@ impl Machine {
             parts.translations,
             parts.placement,
         );
-        let (walker, lookaside) = ((parts.new_walker)(0), (parts.new_lookaside)(0));
-        let restrictive = design.lookaside.kind == LookasideKind::RestSegs;
-        Machine { kernel, walker, lookaside, restrictive, answered: 0, random: Random::new(seed), now: 0 }
+        Machine {
+            kernel,
+            walker: (parts.new_walker)(0),
+            lookaside: parts.new_lookaside.map(|mut new| new(0)),
+            speculator: parts.new_speculator.map(|mut new| new(0)),
+            front: parts.new_front_side.map(|mut new| new(0).0),
+            restrictive: choice.design.lookaside == "utopia",
+            answered: 0,
+            random: Random::new(seed),
+            now: 0,
+        }
     }
 
     /// What the simulator does after each action of the kernel.
@@ -56,9 +76,19 @@ impl Machine {
                 Shootdown { asid, page: Some(page), .. } => Invalidation::Page { asid, page },
                 Shootdown { asid, .. } => Invalidation::Asid(asid),
             };
-            self.walker.invalidate(what);
+            // The walker behind an intermediate address space knows its addresses: the whole address space goes.
+            self.walker.invalidate(match what {
+                Invalidation::Page { asid, .. } if self.front.is_some() => Invalidation::Asid(asid),
+                what => what,
+            });
             if let Some(lookaside) = &mut self.lookaside {
                 lookaside.invalidate(what);
+            }
+            if let Some(speculator) = &mut self.speculator {
+                speculator.invalidate(what);
+            }
+            if let Some(front) = &mut self.front {
+                front.invalidate(what);
             }
         }
     }
@@ -68,13 +98,42 @@ impl Machine {
         self.shoot_down();
     }
 
+    /// Where the page table has `va`: there, unless an intermediate address space lies between. As hardware finds it, which is what the bytes say.
+    fn behind(&mut self, process: ProcessId, va: VirtAddr) -> Option<VirtAddr> {
+        let Some(front) = &mut self.front else { return Some(va) };
+        let registers = TableRegisters(self.kernel.intermediate_registers(process));
+        front.load_registers(self.kernel.asid(process), &registers);
+        let located = front.locate(&registers, va, &self.kernel.memory);
+        let mut port = TestPort::new(&mut self.kernel.memory, 50);
+        let named = front.translate(va, Cycle(self.now), &mut port).map(|(at, _)| at);
+        assert_eq!(named, located, "{va:?} before the caches");
+        named.map(|at| VirtAddr(at.0))
+    }
+
     fn walk(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Walk {
         let asid: Asid = self.kernel.asid(process);
         let registers = TableRegisters(self.kernel.registers(process));
         self.walker.load_registers(asid, &registers);
         self.now += 1000;
+        let Some(behind) = self.behind(process, va) else {
+            return Walk { outcome: WalkOutcome::NotMapped, ready: Cycle(self.now), accesses: 0 };
+        };
         let mut port = TestPort::new(&mut self.kernel.memory, 50);
-        self.walker.walk(va, access, Cycle(self.now), &mut port)
+        let mut walk = self.walker.walk(behind, access, Cycle(self.now), &mut port);
+        if let (WalkOutcome::Mapped(found), Some(speculator)) = (&walk.outcome, &mut self.speculator) {
+            speculator.load_registers(asid, &registers);
+            let guess = speculator.speculate(va, access, Cycle(self.now), Bus::default());
+            let candidates = guess.data[..usize::from(guess.data_count)].iter();
+            for at in candidates.chain(&guess.table[..usize::from(guess.table_count)]) {
+                assert!(at.0 < MEMORY, "{at:?} was guessed for {va:?}, beyond the memory");
+            }
+            speculator.learn(va, &guess, found, self.walker.leaf_pte_address());
+        }
+        if let (WalkOutcome::Mapped(found), true) = (&mut walk.outcome, behind != va) {
+            // Named by its address there: by how far the page reaches here, the frame is the same.
+            assert_eq!(behind.0 & (found.size.bytes() - 1), va.0 & (found.size.bytes() - 1), "{va:?}");
+        }
+        walk
     }
 
     /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights. Returns what it found where no walk may begin before it
@@ -183,8 +242,8 @@ fn map(start: u64, len: u64) -> VmEvent {
 }
 
 /// Returns how often the lookaside answered.
-fn life(design: &DesignSpec, policy: PageSizePolicy) -> u64 {
-    let mut machine = Machine::new(design, policy, 5);
+fn life(choice: &Choice, policy: PageSizePolicy) -> u64 {
+    let mut machine = Machine::new(choice, policy, 5);
     let free = machine.kernel.frames.free_frames();
     let parent = machine.kernel.spawn().unwrap();
     machine.event(parent, &map(START, LEN));
@@ -236,121 +295,167 @@ fn life(design: &DesignSpec, policy: PageSizePolicy) -> u64 {
     machine.answered
 }
 
-fn design(kind: TableKind) -> DesignSpec {
-    let mut design = DesignSpec::default();
-    design.page_table.kind = kind;
-    design
+/// Policies by which pages get their sizes.
+const POLICIES: [PageSizePolicy; 5] = [
+    PageSizePolicy::Never,
+    PageSizePolicy::Always,
+    PageSizePolicy::Khugepaged,
+    PageSizePolicy::Madvise,
+    PageSizePolicy::Reservation,
+];
+
+fn filling(socket: Socket) -> Vec<&'static str> {
+    catalogue().filling(socket).map(|design| design.name).collect()
+}
+
+/// The same, and what the socket has when no design is in it.
+fn with_empty(socket: Socket) -> Vec<&'static str> {
+    socket.empty().into_iter().chain(filling(socket)).collect()
+}
+
+/// The page table alone, with settings that fit this small memory.
+fn choice(page_table: &str) -> Choice {
+    let mut choice = catalogue().choice(page_table);
+    let segment = |bytes, page_bytes| RestSegSpec { bytes, page_bytes, ways: 4 };
+    let segments = vec![segment(4 << 20, 4096), segment(16 << 20, 2 << 20)];
+    choice.settings.put("utopia", &UtopiaSpec { segments, ..UtopiaSpec::default() });
+    choice
+}
+
+/// Whether the designs go together.
+fn is_valid(choice: &Choice) -> bool {
+    catalogue().validate("design", choice).is_empty()
+}
+
+/// The lives of all of these, on both of the sim host's cores; how often each one's lookaside answered.
+fn lives(all: Vec<(Choice, PageSizePolicy)>) -> Vec<(Choice, PageSizePolicy, u64)> {
+    let (next, done) = (Mutex::new(all.into_iter()), Mutex::new(Vec::new()));
+    let take = || next.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((choice, policy)) = take() {
+                    let lived = std::panic::catch_unwind(|| life(&choice, policy));
+                    let Ok(answered) = lived else { panic!("{:?} {policy:?}", choice.design) };
+                    done.lock().unwrap().push((choice, policy, answered));
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
 }
 
 #[test]
 fn walks_find_what_the_kernel_knows() {
-    use TableKind::{Asap, Ecpt, Flattened, Hashed, Ideal, Lvm, MeHpt, Radix};
-    for kind in [Radix, Flattened, Asap, Ideal, Hashed, Ecpt, MeHpt, Lvm] {
-        for policy in [
-            PageSizePolicy::Never,
-            PageSizePolicy::Always,
-            PageSizePolicy::Madvise,
-            PageSizePolicy::Khugepaged,
-            PageSizePolicy::Reservation,
-        ] {
-            life(&design(kind), policy);
-        }
-    }
+    let tables = filling(Socket::PageTable);
+    lives(tables.iter().flat_map(|table| POLICIES.map(|policy| (choice(table), policy))).collect());
 }
 
+/// Every page table with every lookaside and every placement; speculations and policies take turns.
 #[test]
-fn ranges_hold_what_the_kernel_knows_over_any_table() {
-    for kind in
-        [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm]
-    {
-        for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
-            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
-                let mut design = design(kind);
-                design.lookaside.kind = LookasideKind::RangeTlb;
-                design.placement.kind = placement;
-                let answered = life(&design, policy);
-                // Random first touches under demand paging make few ranges.
-                let least = if placement == PlacementKind::Eager { 100 } else { 1 };
-                assert!(answered >= least, "{kind:?} {placement:?} {policy:?}: ranges answered {answered} times");
-            }
-        }
-    }
-}
-
-#[test]
-fn direct_segments_clustered_and_in_memory_tlbs_hold_what_the_kernel_knows_over_any_table() {
-    for kind in
-        [TableKind::Radix, TableKind::Flattened, TableKind::Asap, TableKind::Hashed, TableKind::Ecpt, TableKind::Lvm]
-    {
-        for lookaside in [LookasideKind::DirectSegment, LookasideKind::ClusteredTlb, LookasideKind::PomTlb] {
-            for placement in [PlacementKind::Buddy, PlacementKind::Eager] {
-                for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
-                    let mut design = design(kind);
-                    design.lookaside.kind = lookaside;
-                    design.placement.kind = placement;
-                    let answered = life(&design, policy);
-                    let eager = placement == PlacementKind::Eager;
-                    assert!(!eager || answered >= 100, "{kind:?} {lookaside:?} {policy:?}: {answered} answers");
+fn lookasides_and_placements_hold_what_the_kernel_knows_over_any_table() {
+    let speculations = with_empty(Socket::Speculation);
+    let mut all = Vec::new();
+    for (t, table) in filling(Socket::PageTable).into_iter().enumerate() {
+        for (l, lookaside) in with_empty(Socket::Lookaside).into_iter().enumerate() {
+            for (p, placement) in with_empty(Socket::Placement).into_iter().enumerate() {
+                let choice = choice(table).with(Socket::Lookaside, lookaside).with(Socket::Placement, placement);
+                if choice.design == self::choice(table).design || !is_valid(&choice) {
+                    continue;
+                }
+                for turn in 0..2 {
+                    let speculation = speculations[(t + l + 2 * p + turn) % speculations.len()];
+                    let policy = POLICIES[(2 * t + l + p + 2 * turn) % POLICIES.len()];
+                    all.push((choice.clone().with(Socket::Speculation, speculation), policy));
                 }
             }
         }
     }
+    // The fewest answers of each lookaside with each placement.
+    let mut fewest: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (choice, _, answered) in lives(all) {
+        let least = fewest.entry((choice.design.lookaside, choice.design.placement)).or_insert(u64::MAX);
+        *least = answered.min(*least);
+    }
+    let of = |lookaside: &str, placement: &str| fewest[&(lookaside.to_owned(), placement.to_owned())];
+    for lookaside in filling(Socket::Lookaside) {
+        let best = fewest.iter().filter(|((own, _), _)| own == lookaside).map(|(_, answered)| *answered).max();
+        assert!(
+            best.is_some_and(|best| best >= 100),
+            "{lookaside} seldom answers, however pages are placed: {fewest:?}"
+        );
+    }
+    // Random first touches under demand paging make few ranges.
+    assert!(of("rmm", "buddy") >= 1 && of("rmm", "rmm") >= 100, "{fewest:?}");
+    assert!(of("utopia", "utopia") >= 500, "{fewest:?}");
 }
 
+/// Every lookaside with every other behind it; page tables, placements and policies take turns.
 #[test]
-fn rest_segs_hold_what_the_kernel_knows_over_any_table() {
-    let segment = |bytes, page_bytes| RestSegSpec { bytes, page_bytes, ways: 4 };
-    for kind in [TableKind::Radix, TableKind::Flattened, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm] {
-        for ranges in [false, true] {
-            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Khugepaged] {
-                let mut design = design(kind);
-                design.lookaside.kind = LookasideKind::RestSegs;
-                design.placement.kind = PlacementKind::RestSegs;
-                design.lookaside.utopia.ranges = ranges;
-                design.lookaside.utopia.segments = vec![segment(4 << 20, 4096), segment(16 << 20, 2 << 20)];
-                let answered = life(&design, policy);
-                assert!(answered >= 500, "{kind:?} {ranges} {policy:?}: RestSegs answered {answered} times");
-            }
+fn two_lookasides_hold_what_the_kernel_knows() {
+    let (tables, lookasides) = (filling(Socket::PageTable), filling(Socket::Lookaside));
+    let mut all = Vec::new();
+    for first in &lookasides {
+        for second in lookasides.iter().filter(|second| *second != first) {
+            let turn = all.len();
+            let mut choice = choice(tables[turn % tables.len()]).with(Socket::Lookaside, first);
+            choice.design.second_lookaside = (*second).into();
+            let mut placed =
+                filling(Socket::Placement).into_iter().map(|name| choice.clone().with(Socket::Placement, name));
+            let choice = placed.find(is_valid).unwrap_or_else(|| panic!("{first} and {second} never go together"));
+            all.push((choice, POLICIES[turn % POLICIES.len()]));
         }
+    }
+    for (choice, policy, answered) in lives(all) {
+        assert!(answered >= 100, "{:?} {policy:?}: {answered} answers", choice.design);
     }
 }
 
+/// Every page table with every speculation, which may place its nodes, and every placement; policies take turns.
 #[test]
-fn pages_and_leaves_placed_by_hash_are_what_the_kernel_knows_over_any_table() {
-    for kind in [TableKind::Radix, TableKind::MeHpt, TableKind::Lvm] {
-        for lookaside in [LookasideKind::None, LookasideKind::RangeTlb] {
-            for policy in [PageSizePolicy::Never, PageSizePolicy::Always, PageSizePolicy::Reservation] {
-                let mut design = design(kind);
-                design.lookaside.kind = lookaside;
-                design.speculation.kind = SpeculationKind::Revelator;
-                design.placement.kind = PlacementKind::TieredHash;
-                life(&design, policy);
-            }
+fn pages_and_leaves_placed_by_guessed_hashes_are_what_the_kernel_knows_over_any_table() {
+    let mut all = Vec::new();
+    for (t, table) in filling(Socket::PageTable).into_iter().enumerate() {
+        for (s, speculation) in filling(Socket::Speculation).into_iter().enumerate() {
+            let choice = choice(table).with(Socket::Speculation, speculation);
+            // With its own placement, if it has one: that is what it guesses by.
+            let own = choice.clone().with(Socket::Placement, speculation);
+            let choice = if is_valid(&own) { own } else { choice };
+            all.extend([0, 2].map(|turn| (choice.clone(), POLICIES[(t + s + turn) % POLICIES.len()])));
         }
     }
+    lives(all);
+}
+
+/// Every page table behind every intermediate address space.
+#[test]
+fn what_is_translated_before_the_caches_is_what_the_kernel_knows_over_any_table() {
+    let mut all = Vec::new();
+    for (t, table) in filling(Socket::PageTable).into_iter().enumerate() {
+        for front_side in filling(Socket::FrontSide) {
+            let choice = choice(table).with(Socket::FrontSide, front_side);
+            all.extend([0, 1, 2].map(|turn| (choice.clone(), POLICIES[(t + turn) % POLICIES.len()])));
+        }
+    }
+    lives(all);
 }
 
 #[test]
 fn what_stands_beside_a_table_adds_to_its_context_switches_and_hides_none() {
-    let cycles = |design: &DesignSpec| {
-        let mut machine = Machine::new(design, PageSizePolicy::Never, 5);
+    let cycles = |choice: &Choice| {
+        let mut machine = Machine::new(choice, PageSizePolicy::Never, 5);
         let processes = [machine.kernel.spawn().unwrap(), machine.kernel.spawn().unwrap()];
         machine.kernel.context_switch(processes[0], processes[1]);
         machine.kernel.ledger.total(LedgerCause::Switch)
     };
-    let alone = design(TableKind::MeHpt);
+    let alone = choice("me-hpt");
     assert!(cycles(&alone) > CostTable::default().context_switch, "the L2P entries in use are saved");
-    let mut ranged = alone.clone();
-    ranged.lookaside.kind = LookasideKind::RangeTlb;
-    let mut around = alone.clone();
-    around.front_side.kind = FrontSideKind::Midgard;
-    let mut segments = alone.clone();
-    segments.lookaside.kind = LookasideKind::RestSegs;
-    segments.placement.kind = PlacementKind::RestSegs;
-    segments.lookaside.utopia.ranges = true;
-    segments.lookaside.utopia.segments = vec![RestSegSpec { bytes: 4 << 20, page_bytes: 4096, ways: 4 }];
+    let ranged = alone.clone().with(Socket::Lookaside, "rmm");
+    let around = alone.clone().with(Socket::FrontSide, "midgard");
+    let mut segments = alone.clone().with(Socket::Lookaside, "utopia").with(Socket::Placement, "utopia");
+    segments.design.second_lookaside = "rmm".into();
     // None of them states any cycles of its own.
-    for design in [ranged, around, segments] {
-        assert_eq!(cycles(&design), cycles(&alone), "{:?} {:?}", design.lookaside.kind, design.front_side.kind);
+    for choice in [ranged, around, segments] {
+        assert_eq!(cycles(&choice), cycles(&alone), "{:?}", choice.design);
     }
 }

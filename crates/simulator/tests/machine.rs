@@ -67,7 +67,7 @@ fn a_table_that_wants_more_contiguity_than_there_is_ends_its_run_and_no_other() 
         program.load(DATA + page * 40 * 4096);
     }
     // Runs of 16 KiB are the longest that there are. 512 slots of a line need three ways of 32 KiB.
-    let small = "design.page_table.ecpt.initial_bytes=8192";
+    let small = "ecpt.initial_bytes=8192";
     let fragmented: &[&str] =
         &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1", small];
     let outcome =
@@ -330,7 +330,7 @@ fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
     for line in 0..64 * 16 {
         lines.load(DATA + line * 64);
     }
-    let buffered = run("midgard", &["design.front_side.midgard.mlb_entries=64"], &lines);
+    let buffered = run("midgard", &["midgard.mlb_entries=64"], &lines);
     assert!(counter(&run("midgard", &[], &lines), "mmu.walks") > 1000);
     assert!(counter(&buffered, "mmu.walks") <= 20, "{}", counter(&buffered, "mmu.walks"));
 }
@@ -341,7 +341,7 @@ fn midgard_on_a_machine_that_cannot_have_it_is_refused() {
         (["memory.bytes=8TiB", "run.seed=1"], "`memory.bytes` is 8TiB"),
         (["virtualization.mode=nested", "run.seed=1"], "`virtualization.mode`"),
         (["mmu.perfect=true", "run.seed=1"], "`mmu.perfect`"),
-        (["design.lookaside.kind=range-tlb", "run.seed=1"], "`design.front_side.kind` is \"midgard\""),
+        (["design.lookaside=rmm", "run.seed=1"], "`design.front_side` is \"midgard\""),
     ] {
         let request = SpecRequest {
             design: Some("midgard".into()),

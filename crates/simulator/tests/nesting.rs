@@ -1,12 +1,16 @@
-//! Virtual machines: any table as guest's over any as host's, and what cannot be had in one.
+//! Virtual machines: any table as guest's over any as hypervisor's, and what cannot be had in one.
 
 mod support;
 use ambulator_base::{MapKind, Protection};
+use ambulator_designs::catalogue;
 use ambulator_simulator::Status;
 use ambulator_simulator::spec::{SpecRequest, load};
+use ambulator_sockets::Socket;
 use support::{DATA, Scripted, outcome, run};
 
-const TABLES: [&str; 8] = ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm"];
+fn tables() -> Vec<&'static str> {
+    catalogue().filling(Socket::PageTable).map(|design| design.name).collect()
+}
 
 /// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the way.
 fn growing() -> Scripted {
@@ -29,45 +33,47 @@ fn growing() -> Scripted {
 
 /// The oracle is on: every translation of a run that is done was the kernels'.
 #[test]
-fn any_table_is_a_guests_and_a_hosts() {
+fn any_table_is_a_guests_and_a_hypervisors() {
     let program = growing();
-    for guest in TABLES {
-        let settings: Vec<[String; 4]> = TABLES
+    for guest in tables() {
+        let settings: Vec<[String; 4]> = tables()
             .iter()
-            .map(|host| {
+            .map(|hypervisor| {
                 [
                     "virtualization.mode=nested".to_owned(),
                     "memory.bytes=512MiB".to_owned(),
-                    format!("design.page_table.kind={guest}"),
-                    format!("virtualization.host_table.kind={host}"),
+                    format!("design.page_table={guest}"),
+                    format!("virtualization.hypervisor_table={hypervisor}"),
                 ]
             })
             .collect();
         let settings: Vec<Vec<&str>> =
             settings.iter().map(|options| options.iter().map(String::as_str).collect()).collect();
         let jobs: Vec<(&str, &[&str])> = settings.iter().map(|options| ("radix", options.as_slice())).collect();
-        for (done, host) in outcome(&jobs, vec![program.clone()], 2).runs.iter().zip(TABLES) {
-            assert_eq!(done.status, Status::Done, "{guest} over {host}: {:?}", done.outcome);
-            assert!(done.checked_translations > 4500, "{guest} over {host}");
+        for (done, hypervisor) in outcome(&jobs, vec![program.clone()], 2).runs.iter().zip(tables()) {
+            assert_eq!(done.status, Status::Done, "{guest} over {hypervisor}: {:?}", done.outcome);
+            assert!(done.checked_translations > 4500, "{guest} over {hypervisor}");
         }
     }
 }
 
 #[test]
-fn huge_pages_of_a_learned_guest_over_huge_pages_of_the_host() {
+fn huge_pages_of_a_learned_guest_over_huge_pages_of_the_hypervisor() {
     for (design, page) in [("lvm-thp+nested", "4KiB"), ("lvm-thp+nested", "2MiB"), ("ecpt-thp+nested", "2MiB")] {
-        let host_page = format!("virtualization.host_page={page}");
-        let done = run(design, &[&host_page], &growing());
+        let hypervisor_page = format!("virtualization.hypervisor_page={page}");
+        let done = run(design, &[&hypervisor_page], &growing());
         assert_eq!(done.status, Status::Done, "{design}, {page}: {:?}", done.outcome);
     }
 }
 
 #[test]
 fn what_answers_with_guest_physical_addresses_is_refused_in_a_virtual_machine() {
-    for design in ["utopia+nested", "direct-segment+nested"] {
-        let error =
-            load(&SpecRequest { design: Some(design.into()), ..SpecRequest::default() }).unwrap_err().to_string();
-        assert!(error.contains("would be guest-physical") && error.contains("is set here"), "{design}: {error}");
+    for design in ["utopia", "direct-segment"] {
+        let request = SpecRequest { design: Some(format!("{design}+nested")), ..SpecRequest::default() };
+        let error = load(&request).unwrap_err().to_string();
+        let said = format!("`design.lookaside` is \"{design}\", which cannot run in a virtual machine: ");
+        assert!(error.contains(&said) && error.contains("would hold guest-physical addresses"), "{design}: {error}");
+        assert!(error.contains("is set here"), "{design}: {error}");
     }
     assert!(load(&SpecRequest { design: Some("pom-tlb+nested".into()), ..SpecRequest::default() }).is_ok());
 }

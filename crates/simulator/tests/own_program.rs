@@ -1,6 +1,6 @@
 //! A registered program has settings that are read, explained and documented like those of the built-in ones.
 
-use ambulator_base::RecordSource;
+use ambulator_base::{Invalid, RecordSource};
 use ambulator_simulator::spec::{explain, program_reference_markdown, program_request};
 use ambulator_workloads::{BenchmarkSpec, ProgramInfo, ProgramRequest, open, register_program};
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ impl BenchmarkSpec for SmallGups {
         default_footprint: 4 << 20,
     };
 
-    fn validate(&self, _at: &str) -> Vec<String> {
+    fn validate(&self, _at: &str) -> Vec<Invalid> {
         Vec::new()
     }
 

@@ -4,11 +4,7 @@ mod support;
 use ambulator_simulator::Status;
 use support::{DATA, Scripted, counter, run};
 
-const NO_PWC: [&str; 3] = [
-    "design.page_table.radix.pwc.pde_entries=0",
-    "design.page_table.radix.pwc.pdpte_entries=0",
-    "design.page_table.radix.pwc.pml4e_entries=0",
-];
+const NO_PWC: [&str; 3] = ["mmu.pwc.pde_entries=0", "mmu.pwc.pdpte_entries=0", "mmu.pwc.pml4e_entries=0"];
 
 /// One load of one page, whose code page is walked for, too.
 fn one_load(bytes: u64) -> Scripted {
@@ -28,7 +24,7 @@ fn loads_of(design: &str, settings: &[&str], bytes: u64) -> (u64, u64) {
 fn a_cold_walk_loads_one_entry_a_level() {
     assert_eq!(loads_of("radix", &NO_PWC, 4096), (2, 4 + 4));
     let mut five = NO_PWC.to_vec();
-    five.push("design.page_table.radix.pwc.pml5e_entries=0");
+    five.push("mmu.pwc.pml5e_entries=0");
     assert_eq!(loads_of("radix-5level", &five, 4096), (2, 5 + 5));
     assert_eq!(loads_of("thp", &NO_PWC, 2 << 20), (2, 4 + 3), "a 2 MiB leaf is one level up");
 }
@@ -51,12 +47,7 @@ fn the_ideal_table_takes_one_load_a_walk() {
 #[test]
 fn a_cold_nested_walk_of_four_and_four_levels_takes_24_loads() {
     let mut settings = NO_PWC.to_vec();
-    settings.extend([
-        "virtualization.nested.tlb_entries=0",
-        "virtualization.host_table.radix.pwc.pde_entries=0",
-        "virtualization.host_table.radix.pwc.pdpte_entries=0",
-        "virtualization.host_table.radix.pwc.pml4e_entries=0",
-    ]);
+    settings.push("virtualization.nested.tlb_entries=0");
     let done = run("nested", &settings, &one_load(4096));
     assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
     let histogram = &done.histograms["walk_loads"];

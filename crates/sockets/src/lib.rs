@@ -18,6 +18,8 @@ mod parts;
 mod settings;
 mod socket;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 pub use catalogue::{Catalogue, RegisterError};
 pub use descriptor::{Claims, Descriptor, Fill, NoSettings};

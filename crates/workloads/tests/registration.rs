@@ -2,7 +2,7 @@
 //!
 //! The registry is the process's, so the order of calls is the test: there is one.
 
-use ambulator_base::{Batch, ProgramIdentity, Record, RecordSource, SourceError, VirtAddr};
+use ambulator_base::{Batch, Invalid, ProgramIdentity, Record, RecordSource, SourceError, VirtAddr};
 use ambulator_workloads::{
     BenchmarkSpec, OpenError, ProgramInfo, ProgramRequest, RegisterError, open, programs, register_program,
 };
@@ -32,8 +32,9 @@ impl BenchmarkSpec for StrideSpec {
         default_footprint: 1 << 20,
     };
 
-    fn validate(&self, at: &str) -> Vec<String> {
-        if self.stride == 0 { vec![format!("{at}.stride is 0; it must be at least 1")] } else { Vec::new() }
+    fn validate(&self, at: &str) -> Vec<Invalid> {
+        let wrong = Invalid::new(format!("{at}.stride"), "is 0; it must be at least 1");
+        if self.stride == 0 { vec![wrong] } else { Vec::new() }
     }
 
     fn source(&self) -> Box<dyn RecordSource> {
@@ -67,7 +68,7 @@ macro_rules! named {
         impl BenchmarkSpec for $type {
             const INFO: ProgramInfo = ProgramInfo { name: $name, ..StrideSpec::INFO };
 
-            fn validate(&self, _at: &str) -> Vec<String> {
+            fn validate(&self, _at: &str) -> Vec<Invalid> {
                 Vec::new()
             }
 
@@ -114,7 +115,7 @@ fn a_registered_program_is_listed_suggested_and_opened_like_a_built_in_one() {
     assert!(mistyped.to_string().contains("did you mean `stride`?"), "{mistyped}");
     assert!(matches!(mistyped, OpenError::Settings { .. }));
     let senseless = refused(&request("stride", json!({ "stride": 0 })));
-    assert_eq!(senseless.to_string(), "stride.stride is 0; it must be at least 1");
+    assert_eq!(senseless.to_string(), "`stride.stride` is 0; it must be at least 1");
 
     assert_eq!(register_program::<Late>(), Err(RegisterError::TooLate("late".into())));
     assert!(refused(&request("late", json!({}))).to_string().contains("no program or trace file"));

@@ -1,9 +1,8 @@
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, PhysAddr, Protection, VirtAddr};
+use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, Protection, VirtAddr};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{TableRegisters, Walk};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_mmu::{PwcSpec, TableRegisters, Walk, Walker};
+use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
 const START: VirtAddr = VirtAddr(0x5555_5540_0000);
@@ -12,7 +11,7 @@ const LEN: u64 = 3 << 30;
 struct Pair {
     bed: TestBed,
     table: Box<dyn PageTable>,
-    walker: Box<dyn Walker>,
+    walker: AsapWalker,
 }
 
 fn pair(spec: &AsapSpec, scatter: bool) -> Pair {
@@ -20,10 +19,12 @@ fn pair(spec: &AsapSpec, scatter: bool) -> Pair {
     if scatter {
         bed.scatter(8);
     }
-    let mut factory = AsapFactory::new(spec);
-    let table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
-    let walker = walker(spec);
-    Pair { bed, table, walker }
+    let table = Tree::new(Asap::new(spec), 48, &mut bed.os()).unwrap();
+    Pair { bed, table: Box::new(table), walker: walker(spec) }
+}
+
+fn walker(spec: &AsapSpec) -> AsapWalker {
+    AsapWalker::new(spec, &PwcSpec::default())
 }
 
 impl Pair {
@@ -138,21 +139,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn conforms(seed in any::<u64>(), five in any::<bool>(), filter in any::<bool>(), min_vma in prop_oneof![Just(4096u64), Just(4 << 20)], scatter in prop::option::of(3u32..12)) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Asap;
-        let asap = &mut spec.page_table.asap;
-        asap.levels = if five { 5 } else { 4 };
-        asap.filter = filter;
-        asap.min_vma = min_vma;
+        let mut choice = crate::catalogue().choice("asap");
+        choice.va_bits = if five { 57 } else { 48 };
+        choice.settings.put("asap", &AsapSpec { filter, min_vma, ..AsapSpec::default() });
         let options = Options {
             seed,
             ops: 500,
-            va_bits: spec.page_table.va_bits(),
+            va_bits: choice.va_bits,
             max_loads: if five { 5 } else { 4 },
             scatter,
             ..Options::default()
         };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

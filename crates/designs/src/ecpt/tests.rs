@@ -1,9 +1,8 @@
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{AccessKind, Counters, Cycle, Page, Pfn, Protection, Random};
+use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, Pfn, Protection, Random};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{TableRegisters, Walk, WalkOutcome};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_mmu::{TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -154,15 +153,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn conforms(seed in any::<u64>(), upsize_at in 0.3..0.7, rehash_slots in 1u32..5, small in any::<bool>()) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Ecpt;
-        let ecpt = &mut spec.page_table.ecpt;
-        (ecpt.upsize_at, ecpt.downsize_at, ecpt.rehash_slots) = (upsize_at, 0.12, rehash_slots);
+        let mut choice = crate::catalogue().choice("ecpt");
+        let mut spec = EcptSpec { upsize_at, downsize_at: 0.12, rehash_slots, ..EcptSpec::default() };
         if small {
-            ecpt.initial_bytes = 4096;
+            spec.initial_bytes = 4096;
         }
+        choice.settings.put("ecpt", &spec);
         let options = Options { seed, ops: 800, resizes_on_failure: true, ..Options::default() };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }
@@ -276,7 +274,6 @@ fn every_counter_has_a_meaning() {
 #[test]
 fn what_is_wrong_with_a_spec_is_said() {
     let spec = EcptSpec {
-        va_bits: 39,
         ways: 1,
         upsize_at: 0.95,
         cwt_ways: 9,
@@ -285,7 +282,7 @@ fn what_is_wrong_with_a_spec_is_said() {
         ..EcptSpec::default()
     };
     let wrong = spec.validate("t");
-    for key in ["`t.va_bits`", "`t.ways`", "`t.upsize_at`", "`t.cwt_ways`", "`t.cwt_entries`", "`t.pmd_cwc_entries`"] {
+    for key in ["`t.ways`", "`t.upsize_at`", "`t.cwt_ways`", "`t.cwt_entries`", "`t.pmd_cwc_entries`"] {
         assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
     }
     assert_eq!(EcptSpec::default().validate("t"), vec![]);

@@ -1,9 +1,8 @@
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{AccessKind, Cycle, Page, Pfn, Protection, VirtAddr};
+use ambulator_base::{AccessKind, Asid, Cycle, Page, Pfn, Protection, VirtAddr};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{TableRegisters, WalkOutcome};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_mmu::{PwcSpec, TableRegisters, WalkOutcome, Walker};
+use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
 const VA: VirtAddr = VirtAddr(0x5555_5555_5000);
@@ -13,16 +12,23 @@ fn mapping(va: VirtAddr, size: PageSize) -> Mapping {
     Mapping { page: Page::containing(va, size), frame: Pfn(1 << 20), flags: PteFlags::user(Protection::READ_WRITE) }
 }
 
-fn table(spec: &FlattenedSpec, bed: &mut TestBed) -> Box<dyn PageTable> {
-    let mut factory = FlattenedFactory::new(spec);
-    factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+fn table(spec: &FlattenedSpec, va_bits: u32, bed: &mut TestBed) -> Box<dyn PageTable> {
+    Box::new(Tree::new(Flattened::new(spec), va_bits, &mut bed.os()).unwrap())
 }
 
-/// Loads of a cold walk for one page of a fresh table in that memory, and what it found.
+fn walker() -> TreeWalker {
+    TreeWalker::new(&PwcSpec::default())
+}
+
+/// Loads of a cold walk for one page of a fresh table of four levels in that memory, and the table's bytes.
 fn cold(spec: &FlattenedSpec, bed: &mut TestBed, size: PageSize) -> (u32, u64) {
-    let mut table = table(spec, bed);
+    cold_of(spec, 48, bed, size)
+}
+
+fn cold_of(spec: &FlattenedSpec, va_bits: u32, bed: &mut TestBed, size: PageSize) -> (u32, u64) {
+    let mut table = table(spec, va_bits, bed);
     table.map(mapping(VA, size), &mut bed.os()).unwrap();
-    let mut walker = walker(spec);
+    let mut walker = walker();
     walker.load_registers(Asid(1), &TableRegisters(table.registers()));
     let mut port = TestPort::new(&mut bed.memory, LATENCY);
     let walk = walker.walk(VA, AccessKind::Load, Cycle(0), &mut port);
@@ -60,8 +66,8 @@ fn each_pair_is_merged_by_itself() {
     assert_eq!(cold(&spec, &mut ample(), PageSize::SIZE_4K), (3, FLAT + 2 * 4096));
     spec.merge_lower = false;
     assert_eq!(cold(&spec, &mut ample(), PageSize::SIZE_4K), (4, 4 * 4096));
-    let five = FlattenedSpec { levels: 5, ..FlattenedSpec::default() };
-    assert_eq!(cold(&five, &mut ample(), PageSize::SIZE_4K), (3, 2 * FLAT + 4096));
+    let five = cold_of(&FlattenedSpec::default(), 57, &mut ample(), PageSize::SIZE_4K);
+    assert_eq!(five, (3, 2 * FLAT + 4096));
 }
 
 #[test]
@@ -79,12 +85,12 @@ fn without_contiguity_the_table_is_radix() {
 fn a_repeated_large_page_is_one_page_to_the_kernel() {
     let mut bed = ample();
     let spec = FlattenedSpec::default();
-    let mut table = table(&spec, &mut bed);
+    let mut table = table(&spec, 48, &mut bed);
     let size = PageSize::SIZE_2M;
     let page = Page::containing(VA, size);
     table.map(mapping(VA, size), &mut bed.os()).unwrap();
     assert_eq!(table.footprint().entries, 1);
-    let mut walker = walker(&spec);
+    let mut walker = walker();
     walker.load_registers(Asid(1), &TableRegisters(table.registers()));
     let last = VirtAddr(page.end().0 - 8);
     let mut port = TestPort::new(&mut bed.memory, LATENCY);
@@ -114,9 +120,9 @@ fn a_region_that_begins_with_a_large_page_can_stay_unmerged() {
 fn the_cached_upper_entry_leaves_one_load() {
     let mut bed = ample();
     let spec = FlattenedSpec::default();
-    let mut table = table(&spec, &mut bed);
+    let mut table = table(&spec, 48, &mut bed);
     table.map(mapping(VA, PageSize::SIZE_4K), &mut bed.os()).unwrap();
-    let mut walker = walker(&spec);
+    let mut walker = walker();
     walker.load_registers(Asid(1), &TableRegisters(table.registers()));
     let mut port = TestPort::new(&mut bed.memory, LATENCY);
     for (now, loads) in [(0, 2), (1000, 1)] {
@@ -129,35 +135,32 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn conforms(seed in any::<u64>(), five in any::<bool>(), flags in any::<[bool; 3]>(), scatter in prop::option::of(6u32..10)) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Flattened;
-        let flat = &mut spec.page_table.flattened;
-        flat.levels = if five { 5 } else { 4 };
-        flat.merge_upper = flags[0];
-        flat.merge_lower = flags[1];
+        let mut choice = crate::catalogue().choice("flattened");
+        choice.va_bits = if five { 57 } else { 48 };
+        let mut spec = FlattenedSpec { merge_upper: flags[0], merge_lower: flags[1], ..FlattenedSpec::default() };
         if flags[2] {
-            flat.large_pages = LargePages::Unmerged;
+            spec.large_pages = LargePages::Unmerged;
         }
+        choice.settings.put("flattened", &spec);
         let options = Options {
             seed,
             ops: 500,
-            va_bits: spec.page_table.va_bits(),
+            va_bits: choice.va_bits,
             max_loads: if five { 5 } else { 4 },
             scatter,
             copied_entries: true,
             ..Options::default()
         };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 
     #[test]
     fn conforms_where_some_nodes_merge_and_some_do_not(seed in any::<u64>()) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Flattened;
+        let choice = crate::catalogue().choice("flattened");
         // Room for a handful of merged nodes, not for all.
         let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

@@ -1,9 +1,8 @@
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{AccessKind, Counters, Cycle, Page, Pfn, Protection};
+use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, Pfn, Protection};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{TableRegisters, Walk, WalkOutcome};
-use ambulator_os::{LedgerCause, Mapping, PteFlags};
+use ambulator_mmu::{TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_os::{LedgerCause, Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
 const LATENCY: u64 = 100;
@@ -130,10 +129,10 @@ fn every_counter_has_a_meaning() {
 
 #[test]
 fn what_is_wrong_with_a_spec_is_said() {
-    let spec = HashedSpec { va_bits: 39, initial_bytes: 5000, load_limit: 1.0, ..HashedSpec::default() };
+    let spec = HashedSpec { initial_bytes: 5000, load_limit: 1.0, ..HashedSpec::default() };
     let wrong = spec.validate("t");
-    assert_eq!(wrong.len(), 3, "{wrong:?}");
-    for key in ["`t.va_bits` is 39", "`t.initial_bytes` is 5000", "`t.load_limit` is 1:"] {
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    for key in ["`t.initial_bytes` is 5000", "`t.load_limit` is 1:"] {
         assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
     }
     assert_eq!(HashedSpec::default().validate("t"), vec![]);
@@ -144,13 +143,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn conforms(seed in any::<u64>(), load_limit in 0.3..0.9, scatter in any::<bool>()) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Hashed;
-        spec.page_table.hashed.load_limit = load_limit;
+        let mut choice = crate::catalogue().choice("hashed");
+        choice.settings.put("hashed", &HashedSpec { load_limit, ..HashedSpec::default() });
         let scatter = scatter.then_some(9);
         // Nine tenths full, a search of three sizes goes on for long.
         let options = Options { seed, ops: 800, scatter, max_loads: 256, ..Options::default() };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

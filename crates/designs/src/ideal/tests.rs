@@ -1,7 +1,8 @@
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{PageSize, Pfn, Protection};
+use ambulator_base::{PageSize, Pfn, ProcessId, Protection};
 use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_os::Translations;
+use ambulator_sockets::DesignParts;
 use proptest::prelude::*;
 
 fn mapping(va: u64, size: PageSize) -> Mapping {
@@ -12,13 +13,19 @@ fn mapping(va: u64, size: PageSize) -> Mapping {
     }
 }
 
+/// A table on a machine of that address width, and what makes its walkers.
+fn table(va_bits: u32, bed: &mut TestBed) -> (Translations, DesignParts) {
+    let mut choice = crate::catalogue().choice("ideal");
+    choice.va_bits = va_bits;
+    let mut parts = crate::catalogue().build(&choice);
+    (parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap(), parts)
+}
+
 #[test]
 fn every_walk_is_one_load_found_or_not() {
-    for levels in [4, 5] {
+    for va_bits in [48, 57] {
         let mut bed = TestBed::new(64 << 20).unwrap();
-        let directory = IdealDirectory::default();
-        let mut factory = IdealFactory::new(&IdealSpec { levels }, directory.clone());
-        let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+        let (mut table, mut parts) = table(va_bits, &mut bed);
         let pages = [
             (0x5555_5555_5000, PageSize::SIZE_4K),
             (0x5555_5560_0000, PageSize::SIZE_2M),
@@ -27,7 +34,7 @@ fn every_walk_is_one_load_found_or_not() {
         for (va, size) in pages {
             table.map(mapping(va, size), &mut bed.os()).unwrap();
         }
-        let mut walker = IdealWalker::new(directory);
+        let mut walker = (parts.new_walker)(0);
         walker.load_registers(Asid(1), &TableRegisters(table.registers()));
         let mut port = TestPort::new(&mut bed.memory, 100);
         let mut walk = |va: u64| walker.walk(VirtAddr(va), AccessKind::Load, Cycle(0), &mut port);
@@ -47,14 +54,12 @@ fn every_walk_is_one_load_found_or_not() {
 #[test]
 fn a_table_that_is_gone_maps_nothing() {
     let mut bed = TestBed::new(64 << 20).unwrap();
-    let directory = IdealDirectory::default();
-    let mut factory = IdealFactory::new(&IdealSpec::default(), directory.clone());
-    let mut table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+    let (mut table, mut parts) = table(48, &mut bed);
     let registers = TableRegisters(table.registers());
-    let mut early = IdealWalker::new(directory.clone());
+    let mut early = (parts.new_walker)(0);
     early.load_registers(Asid(1), &registers);
     table.destroy(&mut bed.os());
-    let mut late = IdealWalker::new(directory);
+    let mut late = (parts.new_walker)(1);
     late.load_registers(Asid(1), &registers);
     let mut port = TestPort::new(&mut bed.memory, 100);
     for walker in [&mut early, &mut late] {
@@ -67,17 +72,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn conforms(seed in any::<u64>(), five in any::<bool>()) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Ideal;
-        spec.page_table.ideal.levels = if five { 5 } else { 4 };
+        let mut choice = crate::catalogue().choice("ideal");
+        choice.va_bits = if five { 57 } else { 48 };
         let options = Options {
             seed,
             ops: 800,
-            va_bits: spec.page_table.va_bits(),
+            va_bits: choice.va_bits,
             max_loads: 1,
             ..Options::default()
         };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

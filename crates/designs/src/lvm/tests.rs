@@ -1,10 +1,9 @@
 use super::train::least_slope;
 use super::*;
-use crate::{DesignSpec, TableKind, build};
-use ambulator_base::{AccessKind, Counters, Cycle, Page, PageSize, Pfn, Random, VirtAddr};
+use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, PageSize, Pfn, ProcessId, Random, VirtAddr};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{Invalidation, TableRegisters, WalkOutcome};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_mmu::{Invalidation, TableRegisters, WalkOutcome, Walker};
+use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -31,8 +30,8 @@ impl Rig {
     fn new(spec: &LvmSpec) -> Rig {
         Rig {
             bed: TestBed::new(2 << 30).unwrap(),
-            table: LvmTable::new(spec),
-            walker: LvmWalker::new(spec),
+            table: LvmTable::new(spec, 48),
+            walker: LvmWalker::new(spec, 48),
             model: BTreeMap::new(),
             now: 0,
         }
@@ -96,15 +95,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn conforms(seed in any::<u64>(), small in any::<bool>(), max_extra in 1u32..4) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::Lvm;
-        spec.page_table.lvm.max_extra = max_extra;
+        let mut choice = crate::catalogue().choice("lvm");
+        let mut spec = LvmSpec { max_extra, ..LvmSpec::default() };
         if small {
-            spec.page_table.lvm.insertion_pages = 512;
-            spec.page_table.lvm.max_table_bytes = 65536;
+            (spec.insertion_pages, spec.max_table_bytes) = (512, 65536);
         }
+        choice.settings.put("lvm", &spec);
         let options = Options { seed, ops: 800, ..Options::default() };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 
@@ -260,7 +258,7 @@ fn without_contiguity_there_are_more_leaves() {
 fn processes_share_the_index_of_the_kernels_range() {
     let spec = LvmSpec::default();
     let mut bed = TestBed::new(1 << 30).unwrap();
-    let mut factory = LvmFactory::new(&spec);
+    let mut factory = crate::catalogue().build(&crate::catalogue().choice("lvm")).translations.tables;
     let mut tables = [1, 2].map(|asid| factory.new_table(ProcessId(asid), Asid(asid as u16), &mut bed.os()).unwrap());
     let base = kernel_base(48);
     // The kernel's text in 2 MiB pages, memory as it is in 1 GiB pages, and vmalloc's 4 KiB, mapped by whatever process runs.
@@ -276,7 +274,7 @@ fn processes_share_the_index_of_the_kernels_range() {
         let user = Page { start: VirtAddr((1 << 30) + ((i as u64) << 12)), size: PageSize::SIZE_4K };
         tables[0].map(Mapping { page: user, ..mapping }, &mut bed.os()).unwrap();
     }
-    let mut walker = LvmWalker::new(&spec);
+    let mut walker = LvmWalker::new(&spec, 48);
     let mut now = 0;
     let mut walk = |table: usize, asid: u16, va: VirtAddr, walker: &mut LvmWalker, bed: &mut TestBed| {
         now += 10_000;
@@ -319,7 +317,6 @@ fn every_counter_has_a_meaning() {
 #[test]
 fn what_is_wrong_with_a_spec_is_said() {
     let spec = LvmSpec {
-        va_bits: 39,
         gap_permille: 900,
         max_extra: 4,
         insertion_pages: 1,
@@ -329,6 +326,6 @@ fn what_is_wrong_with_a_spec_is_said() {
         lwc_entries: 4096,
         ..LvmSpec::default()
     };
-    assert_eq!(spec.validate("t").len(), 8, "{:?}", spec.validate("t"));
+    assert_eq!(spec.validate("t").len(), 7, "{:?}", spec.validate("t"));
     assert_eq!(LvmSpec::default().validate("t"), vec![]);
 }

@@ -1,9 +1,8 @@
 use super::*;
 use crate::ecpt::{Cluster, SIZES};
-use crate::{DesignSpec, TableKind, build};
 use ambulator_base::{Page, PageSize, Pfn, VirtAddr};
 use ambulator_conformance::{Options, TestBed};
-use ambulator_os::{Mapping, PageTable, PteFlags};
+use ambulator_os::{MapError, Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
 /// Each size has a part of the address space of its own.
@@ -274,9 +273,7 @@ proptest! {
         l2p_entries in prop_oneof![Just(2u32), Just(8), Just(32)],
         initial_bytes in prop_oneof![Just(4096u64), Just(8192)],
     ) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.kind = TableKind::MeHpt;
-        let me_hpt = &mut spec.page_table.me_hpt;
+        let mut me_hpt = MeHptSpec::default();
         me_hpt.l2p = techniques & 1 != 0;
         me_hpt.in_place = techniques & 3 == 3;
         me_hpt.dynamic_chunks = techniques & 4 != 0;
@@ -286,9 +283,11 @@ proptest! {
         me_hpt.fixed_chunk_bytes = 16384;
         me_hpt.l2p_entries = l2p_entries;
         me_hpt.cuckoo.initial_bytes = initial_bytes;
-        prop_assert_eq!(spec.validate("design"), vec![]);
+        let mut choice = crate::catalogue().choice("me-hpt");
+        choice.settings.put("me_hpt", &me_hpt);
+        prop_assert_eq!(crate::catalogue().validate("design", &choice), vec![]);
         let options = Options { seed, ops: 800, resizes_on_failure: true, ..Options::default() };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

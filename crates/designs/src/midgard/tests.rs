@@ -1,16 +1,13 @@
 use super::*;
-use crate::{DesignSpec, FrontSideKind, TableKind, build};
-use ambulator_base::{Counters, Cycle, Page, PageSize, Pfn, PhysAddr, Random, VirtAddr};
+use ambulator_base::{Asid, Counters, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Random, VirtAddr};
 use ambulator_conformance::{TestBed, TestPort};
 use ambulator_mmu::{FrontSide, INTERMEDIATE, Invalidation, TableRegisters};
 use ambulator_os::{Mapping, PteFlags, Translations};
 use std::collections::BTreeMap;
 
-fn table(kind: TableKind, bed: &mut TestBed) -> Translations {
-    let mut spec = DesignSpec::default();
-    spec.page_table.kind = kind;
-    spec.front_side.kind = FrontSideKind::Midgard;
-    build(&spec).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+fn table(page_table: &str, bed: &mut TestBed) -> Translations {
+    let choice = crate::catalogue().choice(page_table).with(Socket::FrontSide, "midgard");
+    crate::catalogue().build(&choice).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
 }
 
 fn page(number: u64, size: PageSize) -> Page {
@@ -19,10 +16,10 @@ fn page(number: u64, size: PageSize) -> Page {
 
 #[test]
 fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
-    for kind in [TableKind::Radix, TableKind::Lvm, TableKind::Ecpt] {
+    for page_table in ["radix", "lvm", "ecpt"] {
         let mut bed = TestBed::new(2 << 30).unwrap();
         let free = bed.frames.free_frames();
-        let mut table = table(kind, &mut bed);
+        let mut table = table(page_table, &mut bed);
         let mut random = Random::new(3);
         let (mut areas, mut pages) = (BTreeMap::new(), BTreeMap::new());
         let mut front = AreaLookaside::new(&MidgardSpec { l1_entries: 16, l2_entries: 4, ..MidgardSpec::default() });
@@ -73,7 +70,7 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
             table.unmap(page(at, PageSize::SIZE_4K), &mut bed.os()).unwrap();
         }
         table.destroy(&mut bed.os());
-        assert_eq!(bed.frames.free_frames(), free, "{kind:?}");
+        assert_eq!(bed.frames.free_frames(), free, "{page_table}");
     }
 }
 
@@ -93,7 +90,7 @@ fn names_are_one_to_one_and_keep_the_alignment_of_huge_pages() {
 #[test]
 fn areas_grow_in_place_and_split() {
     let mut bed = TestBed::new(1 << 30).unwrap();
-    let mut table = table(TableKind::Radix, &mut bed);
+    let mut table = table("radix", &mut bed);
     let front = AreaLookaside::new(&MidgardSpec::default());
     let at = |table: &Translations, bed: &TestBed, number: u64| {
         front.locate(&TableRegisters(table.intermediate_registers()), VirtAddr(number << 12), &bed.memory)
@@ -116,7 +113,7 @@ fn areas_grow_in_place_and_split() {
 fn a_page_that_finds_no_memory_leaves_no_area() {
     let mut bed = TestBed::new(8 << 20).unwrap();
     let free = bed.frames.free_frames();
-    let mut table = table(TableKind::Radix, &mut bed);
+    let mut table = table("radix", &mut bed);
     let (mut mapped, mut refused, mut others) = (Vec::new(), 0, Vec::new());
     let front = AreaLookaside::new(&MidgardSpec::default());
     // No VMA is announced: each page is an area of its own, and needs nodes of its own.

@@ -1,9 +1,8 @@
-use super::*;
-use crate::{DesignSpec, build};
-use ambulator_base::{AccessKind, CounterDef, CounterSink, Cycle, Page, PageSize, Pfn, Protection, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterDef, CounterSink, Cycle, Page, PageSize, Pfn, Protection, VirtAddr};
 use ambulator_conformance::{Options, TestBed, TestPort};
-use ambulator_mmu::{Invalidation, TableRegisters, Walk, WalkOutcome};
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_mmu::{Invalidation, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
+use ambulator_os::{MapError, Mapping, PageTable, PteFlags};
+use ambulator_structures::tree::{Plain, Tree, TreeWalker};
 use proptest::prelude::*;
 
 const LATENCY: u64 = 100;
@@ -13,20 +12,15 @@ const VA: VirtAddr = VirtAddr(0x5555_5555_5000);
 struct Pair {
     bed: TestBed,
     table: Box<dyn PageTable>,
-    walker: Box<dyn Walker>,
+    walker: TreeWalker,
 }
 
-fn pair(spec: &RadixSpec) -> Pair {
+fn pair(va_bits: u32, pwc: &PwcSpec) -> Pair {
     let mut bed = TestBed::new(64 << 20).unwrap();
-    let mut factory = RadixFactory::new(spec);
-    let table = factory.new_table(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
-    let mut walker = walker(spec);
+    let table: Box<dyn PageTable> = Box::new(Tree::new(Plain, va_bits, &mut bed.os()).unwrap());
+    let mut walker = TreeWalker::new(pwc);
     walker.load_registers(Asid(1), &TableRegisters(table.registers()));
     Pair { bed, table, walker }
-}
-
-fn levels(levels: u32, pwc: PwcSpec) -> RadixSpec {
-    RadixSpec { levels, pwc }
 }
 
 impl Pair {
@@ -65,29 +59,29 @@ impl Pair {
 
 #[test]
 fn a_cold_walk_loads_an_entry_of_every_level_and_pays_the_probe() {
-    for (count, size, loads) in [
-        (4, PageSize::SIZE_4K, 4),
-        (4, PageSize::SIZE_2M, 3),
-        (4, PageSize::SIZE_1G, 2),
-        (5, PageSize::SIZE_4K, 5),
-        (5, PageSize::SIZE_2M, 4),
-        (5, PageSize::SIZE_1G, 3),
+    for (va_bits, size, loads) in [
+        (48, PageSize::SIZE_4K, 4),
+        (48, PageSize::SIZE_2M, 3),
+        (48, PageSize::SIZE_1G, 2),
+        (57, PageSize::SIZE_4K, 5),
+        (57, PageSize::SIZE_2M, 4),
+        (57, PageSize::SIZE_1G, 3),
     ] {
-        let mut cached = pair(&levels(count, PwcSpec::default()));
+        let mut cached = pair(va_bits, &PwcSpec::default());
         cached.map(VA, size);
         let cycles = u64::from(loads) * LATENCY;
-        assert_eq!(cached.walk(VA), (loads, cycles + 2), "{count} {size}");
-        let mut bare = pair(&levels(count, PwcSpec::none()));
+        assert_eq!(cached.walk(VA), (loads, cycles + 2), "{va_bits} {size}");
+        let mut bare = pair(va_bits, &PwcSpec::none());
         bare.map(VA, size);
         for _ in 0..2 {
-            assert_eq!(bare.walk(VA), (loads, cycles), "{count} {size}, no caches");
+            assert_eq!(bare.walk(VA), (loads, cycles), "{va_bits} {size}, no caches");
         }
     }
 }
 
 #[test]
 fn a_walk_begins_below_the_deepest_entry_that_is_cached() {
-    let mut pair = pair(&levels(5, PwcSpec::default()));
+    let mut pair = pair(57, &PwcSpec::default());
     // The neighbours share 4, 3, 2, 1 of the five tables.
     let near = [
         (VA.0 + 4096, 1),
@@ -117,7 +111,7 @@ fn levels_are_cached_each_by_itself() {
             1 => pwc.pdpte_entries = 4,
             _ => pwc.pml4e_entries = 4,
         }
-        let mut pair = pair(&levels(4, pwc));
+        let mut pair = pair(48, &pwc);
         pair.map(VA, PageSize::SIZE_4K);
         assert_eq!(pair.warm(VA), 4);
         assert_eq!(pair.walk(VA), (loads, u64::from(loads) * LATENCY + 2));
@@ -126,7 +120,7 @@ fn levels_are_cached_each_by_itself() {
 
 #[test]
 fn an_entry_is_not_there_before_its_load_has_ended() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     pair.map(VA, PageSize::SIZE_4K);
     pair.warm(VA); // loads end at 102, 202, 302, 402
     for (now, loads) in [(0, 4), (101, 3), (201, 2), (301, 1)] {
@@ -143,7 +137,7 @@ fn capacity_and_associativity_are_what_the_spec_says() {
     let mut two_sets = full.clone();
     two_sets.ways = 2;
     for (pwc, second_round) in [(full, [4, 4, 4, 4, 4]), (two_sets, [4, 1, 4, 1, 4])] {
-        let mut pair = pair(&levels(4, pwc));
+        let mut pair = pair(48, &pwc);
         let pages: Vec<VirtAddr> = (0..5).map(|i| VirtAddr(i << 21)).collect();
         for &va in &pages {
             pair.map(va, PageSize::SIZE_4K);
@@ -156,7 +150,7 @@ fn capacity_and_associativity_are_what_the_spec_says() {
 
 #[test]
 fn an_invalidated_page_takes_the_entries_that_lead_to_it_and_no_others() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     let (other, far) = (VirtAddr(VA.0 + (2 << 20)), VirtAddr(VA.0 + (512 << 30)));
     for va in [VA, other, far] {
         pair.map(va, PageSize::SIZE_4K);
@@ -189,7 +183,7 @@ fn an_invalidated_page_takes_the_entries_that_lead_to_it_and_no_others() {
 
 #[test]
 fn accessed_and_dirty_bits_are_set_once_and_as_the_access_asks() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     pair.map(VA, PageSize::SIZE_4K);
     let (accessed, dirty) = (1 << 5, 1 << 6);
     assert_eq!(pair.walk_as(VA, AccessKind::Load, 0).1, [accessed]);
@@ -213,7 +207,7 @@ impl CounterSink for Names {
 
 #[test]
 fn hits_are_counted_by_level() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     pair.map(VA, PageSize::SIZE_4K);
     pair.warm(VA);
     pair.walk(VA);
@@ -233,7 +227,7 @@ fn hits_are_counted_by_level() {
 
 #[test]
 fn table_frames_come_with_the_first_page_and_go_with_the_last() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     let bytes = |pair: &Pair| pair.table.footprint().bytes;
     assert_eq!(bytes(&pair), 4096);
     pair.map(VA, PageSize::SIZE_4K);
@@ -251,7 +245,7 @@ fn table_frames_come_with_the_first_page_and_go_with_the_last() {
 
 #[test]
 fn what_is_mapped_already_is_refused_whatever_the_size() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     let sizes = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
     for there in sizes {
         let at = VirtAddr(1 << 40);
@@ -277,7 +271,7 @@ fn what_is_mapped_already_is_refused_whatever_the_size() {
 
 #[test]
 fn addresses_beyond_the_width_are_not_mapped() {
-    let mut pair = pair(&RadixSpec::default());
+    let mut pair = pair(48, &PwcSpec::default());
     pair.map(VirtAddr(0), PageSize::SIZE_4K);
     let beyond = VirtAddr(1 << 48);
     assert_eq!(pair.table.lookup(beyond, &pair.bed.memory), None);
@@ -289,22 +283,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn conforms(seed in any::<u64>(), five in any::<bool>(), small in any::<bool>(), scatter in prop::option::of(0u32..6)) {
-        let mut spec = DesignSpec::default();
-        spec.page_table.radix.levels = if five { 5 } else { 4 };
+        let mut choice = crate::catalogue().choice("radix");
+        choice.va_bits = if five { 57 } else { 48 };
         if small {
             // Two entries a level: victims all the time.
-            let pwc = &mut spec.page_table.radix.pwc;
-            *pwc = PwcSpec { pde_entries: 2, pdpte_entries: 2, pml4e_entries: 2, pml5e_entries: 2, ways: 1, latency: 1 };
+            choice.pwc = PwcSpec { pde_entries: 2, pdpte_entries: 2, pml4e_entries: 2, pml5e_entries: 2, ways: 1, latency: 1 };
         }
         let options = Options {
             seed,
             ops: 800,
-            va_bits: spec.page_table.va_bits(),
+            va_bits: choice.va_bits,
             max_loads: if five { 5 } else { 4 },
             scatter: scatter.map(|order| order + 1),
             ..Options::default()
         };
-        let summary = ambulator_conformance::check(|| build(&spec), &options);
+        let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }
 }

@@ -1,27 +1,26 @@
 //! Ranges beside page tables: always the maximal runs, always what the page table says.
 
 use super::*;
-use crate::{DesignSpec, LookasideKind, TableKind, build};
-use ambulator_base::{AccessKind, Cycle, Page, PageSize, Pfn, VirtAddr, Vpn};
+use crate::catalogue;
+use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
 use ambulator_conformance::{Options, TestBed, TestPort};
 use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
 use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags, Translations};
+use ambulator_sockets::Choice;
 use ambulator_structures::ranges::Node;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const KINDS: [TableKind; 6] =
-    [TableKind::Radix, TableKind::Flattened, TableKind::Hashed, TableKind::Ecpt, TableKind::MeHpt, TableKind::Lvm];
-
-fn design(kind: TableKind) -> DesignSpec {
-    let mut spec = DesignSpec::default();
-    spec.page_table.kind = kind;
-    spec.lookaside.kind = LookasideKind::RangeTlb;
-    spec
+fn page_tables() -> Vec<&'static str> {
+    catalogue().filling(Socket::PageTable).map(|design| design.name).collect()
 }
 
-fn new_table(kind: TableKind, bed: &mut TestBed) -> Translations {
-    build(&design(kind)).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+fn beside(page_table: &str) -> Choice {
+    catalogue().choice(page_table).with(Socket::Lookaside, "rmm")
+}
+
+fn new_table(page_table: &str, bed: &mut TestBed) -> Translations {
+    catalogue().build(&beside(page_table)).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
 }
 
 /// One page of the plain model: frame, writable, pages of its size.
@@ -75,12 +74,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn ranges_are_the_maximal_runs_after_any_operations(
-        kind in 0..KINDS.len(),
+        page_table in prop::sample::select(page_tables()),
         steps in prop::collection::vec((0u64..96, 0u8..9, 1u64..24), 1..160),
     ) {
         let mut bed = TestBed::new(256 << 20).unwrap();
-        let mut table = new_table(KINDS[kind], &mut bed);
-        let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() });
+        let mut table = new_table(page_table, &mut bed);
+        let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() }, 36);
         let mut plain = Plain::new();
         let mut now = 0;
         for (at, what, count) in steps {
@@ -167,13 +166,13 @@ proptest! {
 #[test]
 fn the_mru_pointer_spares_the_search() {
     let mut bed = TestBed::new(64 << 20).unwrap();
-    let mut table = new_table(TableKind::Radix, &mut bed);
+    let mut table = new_table("radix", &mut bed);
     for number in 0..64 {
         let frame = Pfn(5000 + number + number / 16 * 100);
         table.map(Mapping { page: page(number, 1), frame, flags: flags(true) }, &mut bed.os()).unwrap();
     }
     let run = |mru_pointer: bool, bed: &mut TestBed| {
-        let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() });
+        let mut tlb = RangeTlb::new(&RmmSpec { mru_pointer, ..RmmSpec::default() }, 36);
         tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
         let mut port = TestPort::new(&mut bed.memory, 10);
         let ranged = ambulator_mmu::Translation {
@@ -244,29 +243,24 @@ fn fragmented_memory_is_left_to_demand_paging() {
 
 #[test]
 fn any_table_with_ranges_beside_it_is_still_a_table() {
-    for kind in KINDS {
+    for design in catalogue().filling(Socket::PageTable) {
         for eager_bits in [false, true] {
-            let mut spec = design(kind);
-            spec.lookaside.rmm.eager_bits = eager_bits;
-            let copied_entries = kind == TableKind::Flattened;
-            let resizes_on_failure = matches!(kind, TableKind::Ecpt | TableKind::MeHpt);
-            let options = Options { ops: 600, copied_entries, resizes_on_failure, ..Options::default() };
+            let mut choice = beside(design.name);
+            choice.settings.put("rmm", &RmmSpec { eager_bits, ..RmmSpec::default() });
+            let options = Options { ops: 600, ..Options::of(design.claims.clone()) };
             // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
-            let done = ambulator_conformance::check(|| build(&spec), &options);
-            assert_eq!(done.is_ok(), !eager_bits, "{kind:?}: {done:?}");
+            let done = ambulator_conformance::check(|| catalogue().build(&choice), &options);
+            assert_eq!(done.is_ok(), !eager_bits, "{}: {done:?}", design.name);
         }
     }
 }
 
 #[test]
 fn absurd_settings_are_named() {
-    let spec = RmmSpec { entries: 0, va_bits: 50, threshold: 1, fragmentation_limit: 2.0, ..RmmSpec::default() };
-    assert_eq!(spec.validate("design.lookaside.rmm").len(), 4);
-    let mut spec = design(TableKind::Radix);
-    spec.page_table.radix.levels = 5;
-    assert!(spec.validate("design")[0].to_string().contains("`design.lookaside.rmm.va_bits` is 48"));
-    spec.lookaside.rmm.va_bits = 57;
-    assert_eq!(spec.validate("design"), vec![]);
+    let spec = RmmSpec { entries: 0, threshold: 1, fragmentation_limit: 2.0, ..RmmSpec::default() };
+    let wrong: Vec<String> = spec.validate("rmm").iter().map(|said| said.key.clone()).collect();
+    assert_eq!(wrong, ["rmm.entries", "rmm.threshold", "rmm.fragmentation_limit"]);
+    assert_eq!(RmmSpec::default().validate("rmm"), vec![]);
 }
 
 fn finished(found: ambulator_mmu::Translation, now: u64) -> ambulator_mmu::FinishedWalk {

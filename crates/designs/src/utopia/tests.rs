@@ -1,6 +1,5 @@
 use super::rows::VALID;
 use super::*;
-use crate::radix::{RadixFactory, RadixSpec};
 use ambulator_base::{
     AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr,
     VmEvent,
@@ -29,8 +28,8 @@ fn small() -> UtopiaSpec {
 /// Radix tables with tag arrays beside them.
 fn radix_beside(segments: &Arc<Mutex<Segments>>) -> TranslationsFactory {
     let companions: Vec<Box<dyn CompanionFactory>> = vec![Box::new(TagArraysFactory::new(Arc::clone(segments)))];
-    let tables = Box::new(RadixFactory::new(&RadixSpec::default()));
-    TranslationsFactory { companions, ..TranslationsFactory::plain(tables) }
+    let radix = crate::catalogue().build(&crate::catalogue().choice("radix")).translations;
+    TranslationsFactory { companions, ..radix }
 }
 
 struct Rig {
@@ -42,7 +41,7 @@ struct Rig {
 impl Rig {
     fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
         assert_eq!(spec.validate("u"), vec![]);
-        let segments = Arc::new(Mutex::new(Segments::new(spec)));
+        let segments = Arc::new(Mutex::new(Segments::new(spec, 48)));
         let translations = radix_beside(&segments);
         let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
@@ -213,7 +212,7 @@ fn segments_that_find_no_memory_take_none() {
     // Room for both RestSegs, or for the first alone.
     for (bytes, enough) in [(32 << 20, true), (8 << 20, false)] {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
-        let (mut segments, free) = (Segments::new(&small()), frames.free_frames());
+        let (mut segments, free) = (Segments::new(&small(), 48), frames.free_frames());
         for _ in 0..2 {
             assert_eq!(segments.reserve(&mut frames), enough);
             assert_eq!((frames.free_frames() == free, segments.list.is_empty()), (!enough, !enough));
@@ -227,7 +226,7 @@ fn registers(table: &Translations) -> TableRegisters {
 
 /// A table with one page in a RestSeg at `page`, and the walker that sees it.
 fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Translations, RestSegWalker, Mapping) {
-    one_page_in(spec, page, &Arc::new(Mutex::new(Segments::new(spec))))
+    one_page_in(spec, page, &Arc::new(Mutex::new(Segments::new(spec, 48))))
 }
 
 /// The same, with the RestSegs at hand; the page has migrated there.
@@ -243,7 +242,7 @@ fn one_page_in(
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
     let mapping = Mapping { page, frame, flags };
     table.map(mapping, &mut bed.os()).unwrap();
-    let mut walker = RestSegWalker::new(spec, segments.lock().unwrap().uses(), None);
+    let mut walker = RestSegWalker::new(spec, 48, segments.lock().unwrap().uses());
     walker.load_registers(Asid(1), &registers(&table));
     (bed, table, walker, mapping)
 }
@@ -280,7 +279,7 @@ fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
 fn what_a_migration_was_worth_is_told_when_its_page_leaves() {
     let spec = small();
     for (finds, expected) in [(0, [1, 0, 0, 0]), (5, [0, 1, 0, 0]), (6, [0, 0, 1, 0]), (21, [0, 0, 0, 1])] {
-        let segments = Arc::new(Mutex::new(Segments::new(&spec)));
+        let segments = Arc::new(Mutex::new(Segments::new(&spec, 48)));
         let (mut bed, mut table, mut walker, mapping) = one_page_in(&spec, 700, &segments);
         for at in 0..finds {
             let mut port = TestPort::new(&mut bed.memory, 100);
@@ -331,7 +330,7 @@ fn lines_that_the_kernel_changes_leave_the_caches() {
 fn walks_that_are_frequent_and_costly_propose_their_page() {
     let spec = UtopiaSpec { frequency_threshold: 3, cost_threshold: 4, ..small() };
     let mut bed = TestBed::new(MEMORY).unwrap();
-    let mut walker = RestSegWalker::new(&spec, Vec::new(), None);
+    let mut walker = RestSegWalker::new(&spec, 48, Vec::new());
     let at = PhysAddr(0x3008);
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
     let pte = ambulator_structures::pte::Pte::leaf(Pfn(77), flags, false);
@@ -349,19 +348,32 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
     assert_eq!(bed.memory.read(at) & !(0x7f << 52), pte.0, "only counters have changed");
 }
 
+/// A machine of that address width.
+fn site(va_bits: u32) -> Site {
+    Site {
+        va_bits,
+        pwc: ambulator_mmu::PwcSpec::default(),
+        stage: ambulator_sockets::Stage::Native,
+        design: ambulator_sockets::DesignSpec::with_table("radix"),
+        takes_nodes: true,
+        nodes: None,
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_spec_is_said_with_what_would_fit() {
     let with = |segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() };
     let said = |segment| Invalid::lines(&with(segment).validate("u"));
-    let wide = said(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
+    let said_on = |segment| Invalid::lines(&with(segment).validate_on("u", &site(48)));
+    let wide = said_on(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
     assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
     let odd = said(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });
     assert!(odd.contains("268435456 or 536870912 bytes would be"), "{odd}");
     assert!(said(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`page_bytes` is 5000"));
     assert!(said(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments`, number 1: `ways` is 0"));
     // The paper's example: 2 GB, 4 ways, 57 bits of address: tags of 28 bits (Sec. 5.2).
-    let paper = UtopiaSpec { va_bits: 57, ..with(RestSegSpec { bytes: 2 << 30, page_bytes: 4096, ways: 4 }) };
-    assert_eq!((paper.validate("u"), paper.shapes()[0].row.tag_bits), (vec![], 28));
+    let paper = with(RestSegSpec { bytes: 2 << 30, page_bytes: 4096, ways: 4 });
+    assert_eq!((paper.validate_on("u", &site(57)), paper.shapes(57)[0].row.tag_bits), (vec![], 28));
     for (text, segment) in [
         ("512MiB/4KiB/16", RestSegSpec::default()),
         ("3GiB/2MiB/4", RestSegSpec { bytes: 3 << 30, page_bytes: 2 << 20, ways: 4 }),

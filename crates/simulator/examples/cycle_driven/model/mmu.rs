@@ -4,8 +4,7 @@ use super::events::{Event, Events, Request, Waiter};
 use ambulator_base::{PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_memory::PhysicalMemory;
-use ambulator_mmu::{L2TlbOrganization, MmuSpec, TlbSpec, WalkEntry};
-use ambulator_structures::tree::PwcSpec;
+use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
 use std::collections::{HashMap, VecDeque};
 
 /// Bits of a page-table entry (Intel SDM volume 3, chapter 4).

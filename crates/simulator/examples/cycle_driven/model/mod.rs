@@ -11,7 +11,6 @@ mod mmu;
 mod window;
 
 use ambulator_base::{Batch, ProcessId, Record, RecordKind, RecordSource, VmEvent};
-use ambulator_designs::TableKind;
 use ambulator_hardware::DramModel;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
@@ -130,10 +129,10 @@ impl Reference {
     /// When the spec has more cores or another table, when its memory cannot be had, and when the program's stream is damaged.
     pub fn new(spec: &Spec, source: Box<dyn RecordSource>, choices: Choices) -> Reference {
         assert!(
-            spec.machine.cores == 1 && spec.design.page_table.kind == TableKind::Radix,
+            spec.machine.cores == 1 && spec.design.page_table == "radix",
             "the reference has one core and a radix page table"
         );
-        let parts = ambulator_designs::build(&spec.design);
+        let parts = ambulator_designs::catalogue().build(&spec.choice());
         let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
@@ -152,7 +151,7 @@ impl Reference {
             forward_latency: spec.core.forward_latency,
             events: Events::new(),
             window: Window::new(&spec.core),
-            mmu: Mmu::new(&spec.mmu, &spec.design.page_table.radix.pwc, &kernel.registers(process)),
+            mmu: Mmu::new(&spec.mmu, &spec.mmu.pwc, &kernel.registers(process)),
             caches: Caches::new(&spec.hierarchy(), controller),
             dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices),
             kernel,

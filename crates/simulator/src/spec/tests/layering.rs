@@ -1,6 +1,8 @@
 //! Presets, files and options, one over the other.
 
 use super::*;
+use ambulator_designs::ecpt::EcptSpec;
+use ambulator_designs::me_hpt::MeHptSpec;
 use std::path::PathBuf;
 
 #[test]
@@ -8,9 +10,12 @@ fn the_default_spec_is_sound_and_is_lvm_table_1() {
     assert_eq!(Spec::default().validate(), vec![]);
     let mut table1 = load(&SpecRequest::default()).unwrap().spec;
     // Its cuckoo tables have the table's settings; the built-in ones are those of ME-HPT, which describes them.
-    let tables = &mut table1.design.page_table;
-    assert_eq!((tables.ecpt.initial_bytes, tables.ecpt.cwc_latency, tables.me_hpt.cuckoo.cwc_latency), (1 << 20, 2, 2));
-    (tables.ecpt, tables.me_hpt) = Default::default();
+    let mut ecpt: EcptSpec = table1.settings.get("ecpt");
+    let me_hpt: MeHptSpec = table1.settings.get("me_hpt");
+    assert_eq!((ecpt.initial_bytes, ecpt.cwc_latency, me_hpt.cuckoo.cwc_latency), (1 << 20, 2, 2));
+    ecpt = EcptSpec::default();
+    table1.settings.put("ecpt", &ecpt);
+    table1.settings.put("me_hpt", &MeHptSpec::default());
     assert_eq!(table1, Spec::default());
 }
 
@@ -122,7 +127,6 @@ fn a_base_is_layered_below_its_file() {
 
 #[test]
 fn designs_are_what_they_say() {
-    use ambulator_designs::TableKind;
     use ambulator_os::PageSizePolicy;
     let design = |name: &str| {
         let request = SpecRequest {
@@ -132,31 +136,32 @@ fn designs_are_what_they_say() {
         };
         load(&request).unwrap().spec
     };
-    for (name, kind, policy) in [
-        ("radix", TableKind::Radix, PageSizePolicy::Never),
-        ("radix-5level", TableKind::Radix, PageSizePolicy::Never),
-        ("thp", TableKind::Radix, PageSizePolicy::Always),
-        ("thp-madvise", TableKind::Radix, PageSizePolicy::Madvise),
-        ("thp-khugepaged", TableKind::Radix, PageSizePolicy::Khugepaged),
-        ("thp-reservation", TableKind::Radix, PageSizePolicy::Reservation),
-        ("flattened", TableKind::Flattened, PageSizePolicy::Never),
-        ("asap", TableKind::Asap, PageSizePolicy::Never),
-        ("ideal", TableKind::Ideal, PageSizePolicy::Never),
-        ("ideal-thp", TableKind::Ideal, PageSizePolicy::Always),
-        ("asap+thp", TableKind::Asap, PageSizePolicy::Always),
-        ("flattened-thp", TableKind::Flattened, PageSizePolicy::Always),
-        ("nested", TableKind::Radix, PageSizePolicy::Never),
-        ("nested-thp", TableKind::Radix, PageSizePolicy::Always),
-        ("ideal-shadow", TableKind::Radix, PageSizePolicy::Never),
+    for (name, page_table, policy) in [
+        ("radix", "radix", PageSizePolicy::Never),
+        ("radix-5level", "radix", PageSizePolicy::Never),
+        ("thp", "radix", PageSizePolicy::Always),
+        ("thp-madvise", "radix", PageSizePolicy::Madvise),
+        ("thp-khugepaged", "radix", PageSizePolicy::Khugepaged),
+        ("thp-reservation", "radix", PageSizePolicy::Reservation),
+        ("flattened", "flattened", PageSizePolicy::Never),
+        ("asap", "asap", PageSizePolicy::Never),
+        ("ideal", "ideal", PageSizePolicy::Never),
+        ("ideal-thp", "ideal", PageSizePolicy::Always),
+        ("asap+thp", "asap", PageSizePolicy::Always),
+        ("flattened-thp", "flattened", PageSizePolicy::Always),
+        ("nested", "radix", PageSizePolicy::Never),
+        ("nested-thp", "radix", PageSizePolicy::Always),
+        ("ideal-shadow", "radix", PageSizePolicy::Never),
     ] {
         let spec = design(name);
-        assert_eq!((spec.design.page_table.kind, spec.kernel.page_size_policy), (kind, policy), "{name}");
+        let chosen = (spec.design.page_table.as_str(), spec.kernel.page_size_policy);
+        assert_eq!(chosen, (page_table, policy), "{name}");
         // The machine's page-walk caches stay, whatever table walks through them.
-        assert_eq!(spec.design.page_table.asap.pwc.ways, 4, "{name}");
+        assert_eq!(spec.mmu.pwc.ways, 4, "{name}");
     }
-    assert_eq!(design("radix-5level").design.page_table.radix.levels, 5);
+    assert_eq!(design("radix-5level").mmu.va_bits, 57);
     assert_eq!(design("nested").virtualization.mode, VirtualizationMode::Nested);
-    assert_eq!(design("nested-thp").virtualization.host_page, HostPageSize::Huge);
+    assert_eq!(design("nested-thp").virtualization.hypervisor_page, HypervisorPageSize::Huge);
 }
 
 #[test]

@@ -19,9 +19,106 @@ fn a_misspelt_key_shows_file_line_and_the_nearest() {
     assert_says(parse_text("[mmu]\nrob = 4"), &["the nearest setting is `core.rob`"]);
     assert_says(
         parse_text("[virtualization]\nxyzzyxyzzy = 4"),
-        &["`virtualization` has: mode, host_page, host_table, nested"],
+        &["`virtualization` has: mode, hypervisor_page, hypervisor_table, nested"],
     );
     assert_says(parse_text("core.rob.size = 4"), &["`core.rob` is", "mine.toml:1"].map(|_| "`core.rob`"));
+}
+
+#[test]
+fn what_a_spec_from_before_says_is_told_with_its_new_name() {
+    for (old, new) in [
+        ("design.lookaside.rmm.entries=64", "rmm.entries"),
+        ("design.lookaside.rmm.va_bits=57", "mmu.va_bits"),
+        ("design.page_table.kind=lvm", "design.page_table"),
+        ("design.page_table.radix.levels=5", "mmu.va_bits"),
+        ("design.page_table.asap.pwc.ways=4", "mmu.pwc.ways"),
+        ("design.page_table.me_hpt.l2p_entries=8", "me_hpt.l2p_entries"),
+        ("design.speculation.spec_tlb.entries=8", "spec_tlb.entries"),
+        ("design.lookaside.utopia.ranges=true", "design.second_lookaside"),
+        ("virtualization.host_page=2MiB", "virtualization.hypervisor_page"),
+        ("virtualization.host_table.kind=lvm", "virtualization.hypervisor_table"),
+        ("virtualization.host_table.ecpt.ways=4", "ecpt.ways"),
+    ] {
+        let key = old.split('=').next().unwrap();
+        let now = format!("the setting `{key}` is called `{new}` now");
+        assert_says(with_options(&[old]), &[&now, &format!("write `{new}`"), old]);
+    }
+    // As tables of a file, at their places.
+    assert_says(
+        parse_text("[design.page_table]\nkind = \"lvm\"\nlvm.max_extra = 2\n"),
+        &[
+            "`design.page_table.kind` is called `design.page_table` now",
+            "mine.toml:2:1",
+            "`design.page_table.lvm` is called `lvm` now",
+            "mine.toml:3:1",
+        ],
+    );
+    assert_says(
+        parse_text("[design.lookaside]\nrmm = { entries = 64 }"),
+        &["`design.lookaside.rmm` is called `rmm` now", "mine.toml:2:1"],
+    );
+    // Names of designs.
+    for (old, new) in [
+        ("design.lookaside=range-tlb", "rmm"),
+        ("design.lookaside=rest-segs", "utopia"),
+        ("design.placement=rest-segs", "utopia"),
+        ("design.placement=eager", "rmm"),
+        ("design.placement=tiered-hash", "revelator"),
+    ] {
+        assert_says(with_options(&[old]), &[&format!("it is called \"{new}\" now"), old]);
+    }
+}
+
+#[test]
+fn designs_that_do_not_go_together_get_one_sentence() {
+    for (options, key, sentence) in [
+        (
+            vec!["design.front_side=midgard", "design.lookaside=rmm"],
+            "design.lookaside",
+            "`design.front_side` is \"midgard\": there is no L2 TLB before the caches that `design.lookaside`, \"rmm\", could stand by",
+        ),
+        (
+            vec!["design.front_side=midgard", "design.speculation=spec-tlb"],
+            "design.speculation",
+            "that `design.speculation`, \"spec-tlb\", could stand by",
+        ),
+        (
+            vec!["design.lookaside=utopia"],
+            "design.lookaside",
+            "`design.placement` is \"buddy\", and \"utopia\" needs it too: it is in `design.lookaside`",
+        ),
+        (
+            vec!["design.placement=utopia"],
+            "design.placement",
+            "`design.lookaside` is \"none\", and \"utopia\" needs it too: it is in `design.placement`",
+        ),
+        (
+            vec!["design.second_lookaside=rmm"],
+            "design.second_lookaside",
+            "`design.second_lookaside` is \"rmm\", and `design.lookaside` is \"none\": name two different ones",
+        ),
+        (
+            vec!["design.lookaside=rmm", "design.second_lookaside=rmm"],
+            "design.second_lookaside",
+            "`design.second_lookaside` is \"rmm\", and `design.lookaside` is \"rmm\": name two different ones",
+        ),
+        (
+            vec!["virtualization.mode=nested", "design.lookaside=direct-segment"],
+            "design.lookaside",
+            "`design.lookaside` is \"direct-segment\", which cannot run in a virtual machine: its registers would hold",
+        ),
+        (
+            vec!["virtualization.mode=nested", "design.front_side=midgard"],
+            "design.front_side",
+            "`design.front_side` is \"midgard\", which cannot run in a virtual machine: ",
+        ),
+    ] {
+        assert_says(with_options(&options), &[sentence, &format!("^ `{key}` is set here")]);
+    }
+    // What a preset joins is told as well.
+    let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() }).map(drop);
+    assert_says(design("midgard+rmm"), &["`design.front_side` is \"midgard\"", "could stand by"]);
+    assert_says(design("utopia+nested"), &["`design.lookaside` is \"utopia\", which cannot run in a virtual machine"]);
 }
 
 #[test]
@@ -59,7 +156,7 @@ fn wrong_choices_list_the_right_ones() {
         parse_text("mmu.walk_entry = \"l3\""),
         &["`mmu.walk_entry` is \"l3\", and it must be one of \"l1\", \"l2\", \"llc\"", "did you mean \"l1\"?"],
     );
-    assert_says(with_options(&["design.page_table.kind=radx"]), &["\"flattened\"", "did you mean \"radix\"?"]);
+    assert_says(with_options(&["design.page_table=radx"]), &["\"flattened\"", "did you mean \"radix\"?"]);
     assert_says(with_options(&["llc.replacement=lur"]), &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"]);
     assert_says(with_options(&["llc.replacement=plru"]), &["did you mean \"tree-plru\"?"]);
 }
@@ -97,8 +194,8 @@ fn absurd_specs_get_a_sentence_each() {
         ("run.instructions=0", "must simulate something"),
         ("kernel.promotion_threshold=0", "above 0, at most 1"),
         ("kernel.asid_bits=40", "give 1 to 14"),
-        ("design.page_table.radix.levels=3", "`design.page_table.radix.levels`"),
-        ("design.page_table.radix.pwc.ways=5", "must be a multiple of"),
+        ("mmu.va_bits=39", "`mmu.va_bits` is 39"),
+        ("mmu.pwc.ways=5", "must be a multiple of"),
         ("costs.fault=9223372036854775807", "an action of the kernel can cost"),
         ("virtualization.nested.tlb_entries=65", "`virtualization.nested.tlb_entries`"),
     ] {
