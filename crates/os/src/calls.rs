@@ -1,8 +1,8 @@
 //! System calls: what programs do to their address spaces.
 
-use crate::kernel::{Heap, Kernel, process_mut, table_context};
+use crate::process::Heap;
 use crate::vma::{TOP, pages_of};
-use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PteFlags, Truth, Vma};
+use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PteFlags, Truth, Vma};
 use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
 
 fn range(start: VirtAddr, len: u64, call: &str) -> Result<(VirtAddr, VirtAddr), OsError> {
@@ -59,7 +59,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mmap")?;
         self.drop_areas(process, start, end)?;
-        let heap = &mut process_mut!(self, process).heap;
+        let heap = &mut self.process_mut(process).heap;
         if kind == MapKind::Heap && heap.is_none() {
             *heap = Some(Heap { start, end, protection });
         }
@@ -76,10 +76,10 @@ impl Kernel {
         populated
     }
 
-    fn insert_area(&mut self, process: ProcessId, vma: Vma) {
-        let owner = process_mut!(self, process);
-        owner.vmas.insert(vma);
-        owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
+    pub(crate) fn insert_area(&mut self, process: ProcessId, vma: Vma) {
+        self.process_mut(process).vmas.insert(vma);
+        let (translations, mut os) = self.translations(process);
+        translations.vma_added(vma.start, vma.len(), &mut os);
     }
 
     /// Maps what the placement has taken for an area that is new.
@@ -107,9 +107,10 @@ impl Kernel {
             return Ok(());
         }
         self.unmap_range(process, start, end)?;
-        let owner = process_mut!(self, process);
-        for piece in owner.vmas.remove(start, end) {
-            owner.table.vma_removed(piece.start, piece.len(), &mut table_context!(self));
+        let gone = self.process_mut(process).vmas.remove(start, end);
+        let (translations, mut os) = self.translations(process);
+        for piece in gone {
+            translations.vma_removed(piece.start, piece.len(), &mut os);
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl Kernel {
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
-        process_mut!(self, process).vmas.change(start, end, |vma| vma.protection = protection);
+        self.process_mut(process).vmas.change(start, end, |vma| vma.protection = protection);
         let mut at = start;
         while let Some((page, truth)) = self.next_page(process, at, end) {
             if truth.present() {
@@ -255,11 +256,11 @@ impl Kernel {
                     return Err((page.start, error));
                 }
                 if truth.lazily_free() {
-                    let pages = &mut process_mut!(self, process).pages;
+                    let pages = &mut self.process_mut(process).pages;
                     pages.change(target.vpn(), page.size, |truth| truth.with_lazily_free(true));
                 }
             } else {
-                let pages = &mut process_mut!(self, process).pages;
+                let pages = &mut self.process_mut(process).pages;
                 pages.set(page.start.vpn(), Truth::NONE);
                 pages.set(target.vpn(), truth);
             }
@@ -277,7 +278,7 @@ impl Kernel {
                 self.split_at(process, start)?;
                 self.split_at(process, end)?;
                 let huge = if advice == Advice::Huge { HugeAdvice::Huge } else { HugeAdvice::NoHuge };
-                process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = huge);
+                self.process_mut(process).vmas.change(start, end, |vma| vma.huge = huge);
             }
             Advice::DontNeed => self.unmap_range(process, start, end)?,
             Advice::Free => self.free_lazily(process, start, end)?,
@@ -295,7 +296,7 @@ impl Kernel {
             }
             let entry = self.entry(process, page.start)?;
             self.set_page_flags(process, page, PteFlags { dirty: false, accessed: false, ..entry.flags })?;
-            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
+            self.process_mut(process).pages.change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
         }
         Ok(())
     }
@@ -307,7 +308,7 @@ impl Kernel {
             return Err(OsError::BadCall(format!("brk to {end}: that passes the end of the address space (57 bits)")));
         }
         let end = end.align_up(PageSize::SIZE_4K);
-        let owner = process_mut!(self, process);
+        let owner = self.process_mut(process);
         let fresh = Heap { start: end, end, protection: Protection::READ_WRITE };
         let heap = *owner.heap.get_or_insert(fresh);
         let end = end.max(heap.start);
@@ -323,7 +324,7 @@ impl Kernel {
         } else if end < heap.end {
             self.drop_areas(process, end, heap.end)?;
         }
-        process_mut!(self, process).heap = Some(Heap { end, ..heap });
+        self.process_mut(process).heap = Some(Heap { end, ..heap });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The whole kernel's invariants, for tests.
 
 use crate::Kernel;
-use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{FRAME_BYTES, PageSize, Pfn, VirtAddr};
 
 impl Kernel {
     /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say of every
@@ -11,14 +11,9 @@ impl Kernel {
     /// # Errors
     /// A sentence about the first thing that is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let mut owners = vec![0u16; self.sharers.len()];
-        let mut users = vec![0; self.asid_users.len()];
+        let mut owners = vec![0u16; self.owners.frames()];
         let mut swapped = 0;
-        for at in 0..self.processes.len() {
-            let process = ProcessId(at as u32);
-            if !self.is_alive(process) {
-                continue;
-            }
+        for process in self.live_processes() {
             let vmas = self.process(process).vmas.as_slice().to_vec();
             for vma in &vmas {
                 let aligned = vma.start.0 % FRAME_BYTES == 0 && vma.end.0 % FRAME_BYTES == 0;
@@ -49,7 +44,7 @@ impl Kernel {
                     continue;
                 }
                 pages += 1;
-                let Some(entry) = self.process(process).table.lookup(page.start, &self.memory) else {
+                let Some(entry) = self.process(process).translations.lookup(page.start, &self.memory) else {
                     return Err(format!("the table of process {process} has nothing at {}", page.start));
                 };
                 if entry.page != page || entry.frame != truth.frame() || entry.flags.writable != truth.writable() {
@@ -64,7 +59,7 @@ impl Kernel {
                 if truth.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
                     return Err(format!("the page at {} is executable or not, against its area", page.start));
                 }
-                if !self.placed_within(process, page, truth.frame()) {
+                if !self.process(process).reservations.agree(page, truth.frame()) {
                     return Err(format!("the page at {} is not where its reservation wants it", page.start));
                 }
                 for i in 0..page.size.frames() {
@@ -75,53 +70,42 @@ impl Kernel {
                     owners[(truth.frame().0 + i) as usize] += 1;
                 }
             }
-            let entries = self.process(process).table.footprint().entries;
+            let entries = self.process(process).translations.footprint().entries;
             if entries != pages {
                 return Err(format!(
                     "the table of process {process} counts {entries} entries, the truth has {pages} pages"
                 ));
             }
-            for (number, reservation) in &self.process(process).reservations {
+            for (huge, reservation) in self.process(process).reservations.all() {
                 let mut used = 0;
                 for i in 0..PageSize::SIZE_2M.frames() {
                     if self.frames.is_free(reservation.frame.offset(i)) {
-                        return Err(format!("frame {i} of the reservation for 2 MiB number {number} is free"));
+                        return Err(format!("frame {i} of the reservation for {huge:?} is free"));
                     }
-                    let va = VirtAddr((number << PageSize::SIZE_2M.shift()) + i * FRAME_BYTES);
+                    let va = huge.start.offset(i * FRAME_BYTES);
                     used += u64::from(self.truth(process, va).present());
                 }
                 if used != reservation.used {
-                    return Err(format!("2 MiB number {number} has {used} pages, its reservation {reservation:?}"));
+                    return Err(format!("{huge:?} has {used} pages, its reservation {reservation:?}"));
                 }
             }
-            users[usize::from(self.process(process).asid.0)] += 1;
         }
         for (frame, owners) in owners.iter().enumerate() {
             if *owners > 0 && self.frames.is_free(Pfn(frame as u64)) {
                 return Err(format!("frame {frame:#x} is mapped and free"));
             }
-            if self.sharers[frame] != owners.saturating_sub(1) {
+            if self.owners.beyond_first(frame) != owners.saturating_sub(1) {
                 return Err(format!(
                     "frame {frame:#x} has {owners} owners, and {} beyond the first are counted",
-                    self.sharers[frame]
+                    self.owners.beyond_first(frame)
                 ));
             }
         }
-        if users != self.asid_users {
-            return Err("the users of address-space identifiers are counted wrongly".into());
-        }
-        if swapped != self.swap_used {
-            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap_used));
+        self.processes.check()?;
+        if swapped != self.swap.used() {
+            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap.used()));
         }
         Ok(())
-    }
-
-    /// Whether a page of a 2 MiB that has a reservation lies in its place there.
-    fn placed_within(&self, process: ProcessId, page: Page, frame: Pfn) -> bool {
-        let number = page.start.0 >> PageSize::SIZE_2M.shift();
-        let offset = page.start.vpn().0 % PageSize::SIZE_2M.frames();
-        let reservation = self.process(process).reservations.get(&number);
-        reservation.is_none_or(|reservation| reservation.frame.offset(offset) == frame)
     }
 
     /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a table's.
@@ -130,17 +114,16 @@ impl Kernel {
     /// # Errors
     /// How many frames are missing.
     pub fn check_frames(&self) -> Result<(), String> {
-        let mut mapped = vec![false; self.sharers.len()];
+        let mut mapped = vec![false; self.owners.frames()];
         let mut tables = 0;
-        for (at, process) in self.processes.iter().enumerate() {
-            let Some(process) = process else { continue };
-            tables += process.table.footprint().bytes / FRAME_BYTES;
-            for reservation in process.reservations.values() {
+        for (number, process) in self.processes.live() {
+            tables += process.translations.footprint().bytes / FRAME_BYTES;
+            for (_, reservation) in process.reservations.all() {
                 let first = reservation.frame.0 as usize;
                 mapped[first..first + PageSize::SIZE_2M.frames() as usize].fill(true);
             }
             let mut va = VirtAddr(0);
-            while let Some((page, truth)) = self.next_page(ProcessId(at as u32), va, crate::vma::TOP) {
+            while let Some((page, truth)) = self.next_page(number, va, crate::vma::TOP) {
                 va = page.end();
                 if truth.present() {
                     let first = truth.frame().0 as usize;

@@ -1,8 +1,7 @@
 //! Page faults and first touches.
 
-use crate::kernel::{Kernel, process_mut};
 use crate::vma::pages_of;
-use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
+use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
 
 /// What a fault turned out to be.
@@ -16,6 +15,17 @@ pub enum FaultKind {
     SwapIn,
     /// The page was there.
     Spurious,
+}
+
+/// How a fault may use 2 MiB pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HugeAtFault {
+    /// Base pages only.
+    No,
+    /// The whole page at once.
+    Whole,
+    /// A reservation, of which base pages are used one by one.
+    Reserved,
 }
 
 impl Kernel {
@@ -98,20 +108,26 @@ impl Kernel {
         let entry = self.entry(process, va)?;
         let flags = PteFlags { accessed: true, dirty: true, ..entry.flags };
         self.set_page_flags(process, entry.page, flags)?;
-        let pages = &mut process_mut!(self, process).pages;
+        let pages = &mut self.process_mut(process).pages;
         pages.change(entry.page.start.vpn(), entry.page.size, |truth| truth.with_lazily_free(false));
         Ok(())
     }
 
-    /// Whether huge pages may be used in an area when it is touched.
-    pub(crate) fn wants_huge(&self, vma: &Vma) -> bool {
-        vma.huge != HugeAdvice::NoHuge
-            && vma.kind != MapKind::File
-            && match self.spec.page_size_policy {
-                PageSizePolicy::Never => false,
-                PageSizePolicy::Madvise => vma.huge == HugeAdvice::Huge,
-                PageSizePolicy::Always | PageSizePolicy::Khugepaged | PageSizePolicy::Reservation => true,
-            }
+    fn wants_gigantic(&self, vma: &Vma) -> bool {
+        self.spec.gigantic_pages && vma.kind != MapKind::File
+    }
+
+    /// What policy and area say of 2 MiB pages at a fault.
+    fn huge_at_fault(&self, vma: &Vma) -> HugeAtFault {
+        if vma.huge == HugeAdvice::NoHuge || vma.kind == MapKind::File {
+            return HugeAtFault::No;
+        }
+        match self.spec.page_size_policy {
+            PageSizePolicy::Always => HugeAtFault::Whole,
+            PageSizePolicy::Madvise if vma.huge == HugeAdvice::Huge => HugeAtFault::Whole,
+            PageSizePolicy::Reservation => HugeAtFault::Reserved,
+            PageSizePolicy::Never | PageSizePolicy::Madvise | PageSizePolicy::Khugepaged => HugeAtFault::No,
+        }
     }
 
     /// Maps a fresh page that holds `va`, of the size that the policy, the area and free memory allow.
@@ -123,30 +139,23 @@ impl Kernel {
         va: VirtAddr,
         access: AccessKind,
     ) -> Result<PageSize, OsError> {
-        let policy = self.spec.page_size_policy;
-        if self.spec.gigantic_pages
-            && vma.kind != MapKind::File
-            && self.populate_huge(process, vma, Page::containing(va, PageSize::SIZE_1G), access)?
-        {
+        let gigantic = Page::containing(va, PageSize::SIZE_1G);
+        if self.wants_gigantic(vma) && self.populate_huge(process, vma, gigantic, access)? {
             self.counters.faults_1g += 1;
             return Ok(PageSize::SIZE_1G);
         }
-        if policy != PageSizePolicy::Never && self.wants_huge(vma) {
-            let page = Page::containing(va, PageSize::SIZE_2M);
-            match policy {
-                PageSizePolicy::Always | PageSizePolicy::Madvise => {
-                    if self.populate_huge(process, vma, page, access)? {
-                        self.counters.faults_2m += 1;
-                        return Ok(PageSize::SIZE_2M);
-                    }
-                }
-                PageSizePolicy::Reservation => {
-                    if let Some(size) = self.populate_reserved(process, vma, va, access)? {
-                        return Ok(size);
-                    }
-                }
-                PageSizePolicy::Never | PageSizePolicy::Khugepaged => {}
+        let huge = Page::containing(va, PageSize::SIZE_2M);
+        match self.huge_at_fault(vma) {
+            HugeAtFault::Whole if self.populate_huge(process, vma, huge, access)? => {
+                self.counters.faults_2m += 1;
+                return Ok(PageSize::SIZE_2M);
             }
+            HugeAtFault::Reserved => {
+                if let Some(size) = self.populate_reserved(process, vma, va, access)? {
+                    return Ok(size);
+                }
+            }
+            HugeAtFault::Whole | HugeAtFault::No => {}
         }
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
@@ -196,7 +205,7 @@ impl Kernel {
         // As Linux does: a shared huge page is split, and only what is written is copied.
         while self.truth(process, va).size() > PageSize::SIZE_4K {
             let page = self.mapped_page(process, va);
-            if !self.is_shared(self.truth(process, page.start).frame(), page.size) {
+            if !self.owners.is_shared(self.truth(process, page.start).frame(), page.size) {
                 break;
             }
             self.split(process, va)?;
@@ -208,10 +217,10 @@ impl Kernel {
         }
         let entry = self.entry(process, page.start)?;
         let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
-        if !self.is_shared(truth.frame(), page.size) {
+        if !self.owners.is_shared(truth.frame(), page.size) {
             self.counters.reuses_on_write += 1;
             self.set_page_flags(process, page, flags)?;
-            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
+            self.process_mut(process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
             return Ok(());
         }
         let frame = self.place_base(process, vma, page)?;
@@ -244,7 +253,7 @@ impl Kernel {
         }
         self.counters.swap_ins += 1;
         self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
-        self.swap_used -= 1;
+        self.swap.release();
         Ok(())
     }
 }

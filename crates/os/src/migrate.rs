@@ -1,7 +1,6 @@
 //! Pages move between frames: out of a placement's segments to make room, and into them where hardware found that it is worth it.
 
-use crate::kernel::{Kernel, process_mut};
-use crate::{Mapping, OsError, PlaceRequest, Truth};
+use crate::{Kernel, LedgerCause, Mapping, OsError, PlaceRequest, Truth};
 use ambulator_base::{Asid, Page, Pfn, ProcessId, VirtAddr};
 
 /// A page that has moved. Its copy runs beside the program; whoever wants the page waits for it.
@@ -17,10 +16,26 @@ pub struct Migration {
     pub to: Pfn,
 }
 
+/// Pages that have moved, in order, until the machine copies them.
+#[derive(Debug, Default)]
+pub(crate) struct Migrations(Vec<Migration>);
+
+impl Migrations {
+    /// A page has moved.
+    pub fn push(&mut self, migration: Migration) {
+        self.0.push(migration);
+    }
+
+    /// Moves all of them into `into`.
+    pub fn take(&mut self, into: &mut Vec<Migration>) {
+        into.append(&mut self.0);
+    }
+}
+
 impl Kernel {
     /// Moves what has moved since the last call into `into`.
     pub fn take_migrations(&mut self, into: &mut Vec<Migration>) {
-        into.append(&mut self.migrations);
+        self.migrations.take(into);
     }
 
     /// Moves blocks of frames that a guest's kernel gives back to the hypervisor into `into`.
@@ -41,7 +56,7 @@ impl Kernel {
                 continue;
             }
             if to_swap {
-                if self.can_swap() {
+                if self.swap.has_room() {
                     self.swap_out(process, page)?;
                     return Ok(());
                 }
@@ -65,7 +80,7 @@ impl Kernel {
         truth.present()
             && truth.size() == page.size
             && self.placement.owns(truth.frame())
-            && !self.is_shared(truth.frame(), page.size)
+            && !self.owners.is_shared(truth.frame(), page.size)
     }
 
     /// Moves a page to other frames, which the caller has taken. False, and the frames are free again, if its table has no room for it there.
@@ -78,7 +93,7 @@ impl Kernel {
             return Ok(false);
         }
         self.release_frames(entry.frame, page.size);
-        let asid = self.process(process).asid;
+        let asid = self.process(process).asid();
         self.migrations.push(Migration { asid, page, from: entry.frame, to });
         Ok(true)
     }
@@ -94,9 +109,9 @@ impl Kernel {
         let entry = self.unmap_page(process, page)?;
         self.release_frames(entry.frame, page.size);
         self.counters.swap_outs += 1;
-        self.swap_used += 1;
-        self.ledger.charge(crate::LedgerCause::Swap, self.costs.swap_out);
-        process_mut!(self, process).pages.set(page.start.vpn(), Truth::in_swap());
+        self.swap.take();
+        self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
+        self.process_mut(process).pages.set(page.start.vpn(), Truth::in_swap());
         Ok(())
     }
 
@@ -113,12 +128,11 @@ impl Kernel {
         let page = Page::containing(va, truth.size());
         let frame = self.truth(process, page.start).frame();
         let Some(vma) = self.process(process).vmas.find(va).copied() else { return Ok(false) };
-        let number = page.start.0 >> ambulator_base::PageSize::SIZE_2M.shift();
-        let reserved = self.process(process).reservations.contains_key(&number);
-        if reserved || self.placement.owns(frame) || self.is_shared(frame, page.size) {
+        let reserved = self.process(process).reservations.find(page.start).is_some();
+        if reserved || self.placement.owns(frame) || self.owners.is_shared(frame, page.size) {
             return Ok(false);
         }
-        let asid = self.process(process).asid;
+        let asid = self.process(process).asid();
         let request = PlaceRequest { process, asid, page, vma_start: vma.start, vma_end: vma.end };
         self.make_room(&request, true)?;
         let (placement, mut context) = self.place_context();
