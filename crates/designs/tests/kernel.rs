@@ -84,7 +84,7 @@ impl Machine {
         let registers = TableRegisters(self.kernel.companion_registers(process));
         lookaside.load_registers(self.kernel.asid(process), &registers);
         self.now += 1000;
-        let truth = self.kernel.truth(process, va);
+        let truth = self.kernel.page_state(process, va);
         let mut port = TestPort::new(&mut self.kernel.memory, 50);
         let answer = lookaside.probe(va, access, Cycle(self.now), &mut port);
         if let Some(found) = answer.found {
@@ -107,7 +107,7 @@ impl Machine {
                 let ready = Cycle(self.now);
                 lookaside.refill(va, &FinishedWalk { found: *found, entry, dram_loads: 1, ready }, &mut port);
             }
-            let truth = self.kernel.truth(process, va);
+            let truth = self.kernel.page_state(process, va);
             let mut allowed = false;
             if let Some(found) = beside {
                 assert_eq!(walk.outcome, WalkOutcome::NotMapped, "{va:?} is in two segments");
@@ -139,7 +139,7 @@ impl Machine {
             .step_by(0x7000)
             .map(|offset| {
                 self.access(process, VirtAddr(home + offset), AccessKind::Store);
-                self.kernel.truth(process, VirtAddr(home + offset)).frame()
+                self.kernel.page_state(process, VirtAddr(home + offset)).frame()
             })
             .collect();
         for (old, new) in [(home, elsewhere), (elsewhere, home)] {
@@ -148,7 +148,7 @@ impl Machine {
             for (offset, frame) in (0..len).step_by(0x7000).zip(&frames) {
                 assert_eq!(self.walk(process, old.offset(offset), AccessKind::Load).outcome, WalkOutcome::NotMapped);
                 self.access(process, new.offset(offset), AccessKind::Store);
-                assert_eq!(self.kernel.truth(process, new.offset(offset)).frame(), *frame, "frames move along");
+                assert_eq!(self.kernel.page_state(process, new.offset(offset)).frame(), *frame, "frames move along");
             }
         }
     }

@@ -4,9 +4,9 @@ use crate::Kernel;
 use ambulator_base::{FRAME_BYTES, PageSize, Pfn, VirtAddr};
 
 impl Kernel {
-    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say of every
-    /// page what the truth says, that rights agree with the area's, and that each frame has exactly the owners that are
-    /// counted.
+    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say
+    /// of every page what its state says, that rights agree with the area's, and that each frame has exactly
+    /// the owners that are counted.
     ///
     /// # Errors
     /// A sentence about the first thing that is wrong.
@@ -28,7 +28,7 @@ impl Kernel {
             }
             let mut va = VirtAddr(0);
             let mut pages = 0;
-            while let Some((page, truth)) = self.next_page(process, va, crate::vma::TOP) {
+            while let Some((page, state)) = self.next_page(process, va, crate::vma::TOP) {
                 va = page.end();
                 let Some(vma) = vmas.iter().find(|vma| vma.contains(page.start)) else {
                     return Err(format!("process {process} has a page at {} outside its areas", page.start));
@@ -39,7 +39,7 @@ impl Kernel {
                         page.size, page.start, vma.end
                     ));
                 }
-                if !truth.present() {
+                if !state.present() {
                     swapped += 1;
                     continue;
                 }
@@ -47,33 +47,33 @@ impl Kernel {
                 let Some(entry) = self.process(process).translations.lookup(page.start, &self.memory) else {
                     return Err(format!("the table of process {process} has nothing at {}", page.start));
                 };
-                if entry.page != page || entry.frame != truth.frame() || entry.flags.writable != truth.writable() {
-                    return Err(format!("at {} the table says {entry:?}, the truth {truth:?}", page.start));
+                if entry.page != page || entry.frame != state.frame() || entry.flags.writable != state.writable() {
+                    return Err(format!("at {} the table says {entry:?}, the kernel {state:?}", page.start));
                 }
-                if truth.writable() && (truth.copy_on_write() || !vma.protection.write) {
+                if state.writable() && (state.copy_on_write() || !vma.protection.write) {
                     return Err(format!("the page at {} is writable and must not be", page.start));
                 }
-                if !truth.writable() && !truth.copy_on_write() && vma.protection.write {
+                if !state.writable() && !state.copy_on_write() && vma.protection.write {
                     return Err(format!("the page at {} is not writable, and nothing speaks against it", page.start));
                 }
-                if truth.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
+                if state.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
                     return Err(format!("the page at {} is executable or not, against its area", page.start));
                 }
-                if !self.process(process).reservations.agree(page, truth.frame()) {
+                if !self.process(process).reservations.agree(page, state.frame()) {
                     return Err(format!("the page at {} is not where its reservation wants it", page.start));
                 }
                 for i in 0..page.size.frames() {
-                    let part = self.truth(process, page.start.offset(i << 12));
-                    if part.frame().0 != truth.frame().0 + i || part.size() != page.size {
+                    let part = self.page_state(process, page.start.offset(i << 12));
+                    if part.frame().0 != state.frame().0 + i || part.size() != page.size {
                         return Err(format!("part {i} of the {} page at {} is elsewhere", page.size, page.start));
                     }
-                    owners[(truth.frame().0 + i) as usize] += 1;
+                    owners[(state.frame().0 + i) as usize] += 1;
                 }
             }
             let entries = self.process(process).translations.footprint().entries;
             if entries != pages {
                 return Err(format!(
-                    "the table of process {process} counts {entries} entries, the truth has {pages} pages"
+                    "the table of process {process} counts {entries} entries, the kernel has {pages} pages"
                 ));
             }
             for (huge, reservation) in self.process(process).reservations.all() {
@@ -83,7 +83,7 @@ impl Kernel {
                         return Err(format!("frame {i} of the reservation for {huge:?} is free"));
                     }
                     let va = huge.start.offset(i * FRAME_BYTES);
-                    used += u64::from(self.truth(process, va).present());
+                    used += u64::from(self.page_state(process, va).present());
                 }
                 if used != reservation.used {
                     return Err(format!("{huge:?} has {used} pages, its reservation {reservation:?}"));
@@ -108,8 +108,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a table's.
-    /// Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
+    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a
+    /// table's. Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
     ///
     /// # Errors
     /// How many frames are missing.
@@ -123,10 +123,10 @@ impl Kernel {
                 mapped[first..first + PageSize::SIZE_2M.frames() as usize].fill(true);
             }
             let mut va = VirtAddr(0);
-            while let Some((page, truth)) = self.next_page(number, va, crate::vma::TOP) {
+            while let Some((page, state)) = self.next_page(number, va, crate::vma::TOP) {
                 va = page.end();
-                if truth.present() {
-                    let first = truth.frame().0 as usize;
+                if state.present() {
+                    let first = state.frame().0 as usize;
                     mapped[first..first + page.size.frames() as usize].fill(true);
                 }
             }

@@ -25,7 +25,7 @@ ambulator_base::counters! {
         reservations: Events,
         /// Reservations given up before promotion.
         reservations_broken: Events,
-        /// Pages moved into a segment of the placement's, as hardware proposed.
+        /// Pages moved into a segment of the placement's, as hardware hinted.
         migrations_in: Events,
         /// Pages moved out of one, to make room.
         migrations_out: Events,

@@ -38,16 +38,16 @@ impl Kernel {
         self.alive(process)?;
         let vma = self.allowing(process, va, access)?;
         self.ledger.charge(LedgerCause::Fault, self.costs.fault);
-        let truth = self.truth(process, va);
-        let kind = if truth.present() {
-            if access == AccessKind::Store && truth.copy_on_write() {
+        let state = self.page_state(process, va);
+        let kind = if state.present() {
+            if access == AccessKind::Store && state.copy_on_write() {
                 self.copy_on_write(process, &vma, va)?;
                 FaultKind::CopyOnWrite
             } else {
                 self.counters.faults_spurious += 1;
                 FaultKind::Spurious
             }
-        } else if truth.swapped() {
+        } else if state.swapped() {
             self.swap_in(process, &vma, va, access)?;
             FaultKind::SwapIn
         } else {
@@ -67,7 +67,8 @@ impl Kernel {
         Err(segfault(format!("the mapping [{}, {}) has the rights {:?}", vma.start, vma.end, vma.protection)))
     }
 
-    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that are there stay.
+    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that
+    /// are there stay.
     pub(crate) fn touch(
         &mut self,
         process: ProcessId,
@@ -83,13 +84,13 @@ impl Kernel {
             let vma = self.allowing(process, at, access)?;
             let until = vma.end.min(end);
             while at < until {
-                let truth = self.truth(process, at);
-                let served = if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
-                    if truth.lazily_free() && access == AccessKind::Store {
+                let state = self.page_state(process, at);
+                let served = if state.present() && !(access == AccessKind::Store && state.copy_on_write()) {
+                    if state.lazily_free() && access == AccessKind::Store {
                         self.keep_after_all(process, at)?;
                     }
-                    truth.size()
-                } else if truth.present() || truth.swapped() {
+                    state.size()
+                } else if state.present() || state.swapped() {
                     self.fault(process, at, access)?;
                     PageSize::SIZE_4K
                 } else {
@@ -109,7 +110,7 @@ impl Kernel {
         let flags = PteFlags { accessed: true, dirty: true, ..entry.flags };
         self.set_page_flags(process, entry.page, flags)?;
         let pages = &mut self.process_mut(process).pages;
-        pages.change(entry.page.start.vpn(), entry.page.size, |truth| truth.with_lazily_free(false));
+        pages.change(entry.page.start.vpn(), entry.page.size, |state| state.with_lazily_free(false));
         Ok(())
     }
 
@@ -192,10 +193,12 @@ impl Kernel {
         }
     }
 
-    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a fault's.
+    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a
+    /// fault's.
     pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
         let fmfi = self.frames.fmfi(size.order());
-        // The block is there already: where the table says that it could not have been found, the most that it costs counts.
+        // The block is there already: where the table says that it could not have been found, the most that
+        // it costs counts.
         let cycles = self.costs.allocation(size.bytes(), fmfi).unwrap_or(self.costs.allocate_64m);
         self.ledger.charge(LedgerCause::Allocate, cycles);
     }
@@ -203,21 +206,21 @@ impl Kernel {
     /// A store to a page that is shared since a fork.
     fn copy_on_write(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr) -> Result<(), OsError> {
         // As Linux does: a shared huge page is split, and only what is written is copied.
-        while self.truth(process, va).size() > PageSize::SIZE_4K {
+        while self.page_state(process, va).size() > PageSize::SIZE_4K {
             let page = self.mapped_page(process, va);
-            if !self.owners.is_shared(self.truth(process, page.start).frame(), page.size) {
+            if !self.owners.is_shared(self.page_state(process, page.start).frame(), page.size) {
                 break;
             }
             self.split(process, va)?;
         }
         let page = self.mapped_page(process, va);
-        let truth = self.truth(process, page.start);
-        if !truth.present() {
+        let state = self.page_state(process, page.start);
+        if !state.present() {
             return Ok(()); // the split needed memory, and reclaim took this page: the access faults again
         }
         let entry = self.entry(process, page.start)?;
         let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
-        if !self.owners.is_shared(truth.frame(), page.size) {
+        if !self.owners.is_shared(state.frame(), page.size) {
             self.counters.reuses_on_write += 1;
             self.set_page_flags(process, page, flags)?;
             self.process_mut(process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
@@ -225,7 +228,7 @@ impl Kernel {
         }
         let frame = self.place_base(process, vma, page)?;
         // Reclaim may have swapped this very page out while it looked for a frame.
-        if self.truth(process, va) != truth {
+        if self.page_state(process, va) != state {
             self.give_back(frame, page.size);
             return Ok(());
         }

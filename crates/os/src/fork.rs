@@ -34,14 +34,14 @@ impl Kernel {
         self.break_reservations(parent, VirtAddr(0), crate::vma::TOP);
         for vma in vmas.as_slice() {
             let mut at = vma.start;
-            while let Some((page, truth)) = self.next_page(parent, at, vma.end) {
+            while let Some((page, state)) = self.next_page(parent, at, vma.end) {
                 at = page.end();
-                if truth.swapped() {
+                if state.swapped() {
                     if !self.swap.has_room() {
                         return Err(self.out_of_memory(page.start, FRAME_BYTES));
                     }
                     self.swap.take();
-                    self.process_mut(child).pages.set(page.start.vpn(), truth);
+                    self.process_mut(child).pages.set(page.start.vpn(), state);
                     continue;
                 }
                 let entry = self.entry(parent, page.start)?;

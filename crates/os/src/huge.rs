@@ -5,8 +5,8 @@ use crate::{HugeAdvice, Kernel, Mapping, OsError, PageSizePolicy, PteFlags, Vma}
 use ambulator_base::{AccessKind, Cycle, MapKind, Page, PageSize, Pfn, ProcessId, VirtAddr};
 
 impl Kernel {
-    /// Maps the base page of `va` within its reservation, reserving if nothing of the 2 MiB is there yet, and promotes the
-    /// reservation when enough of it is used. `None` where no reservation can be had.
+    /// Maps the base page of `va` within its reservation, reserving if nothing of the 2 MiB is there yet, and
+    /// promotes the reservation when enough of it is used. `None` where no reservation can be had.
     pub(crate) fn populate_reserved(
         &mut self,
         process: ProcessId,
@@ -39,7 +39,8 @@ impl Kernel {
         let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
         self.process_mut(process).reservations.set(va, Reservation { used, ..reservation });
         if self.try_map_page(process, Mapping { page, frame, flags }, false).is_err() {
-            // The table lacks memory. Reclaim may find some, and must be free to take it from this reservation.
+            // The table lacks memory. Reclaim may find some, and must be free to take it from this
+            // reservation.
             self.break_reservation(process, huge);
             return Ok(None);
         }
@@ -53,8 +54,8 @@ impl Kernel {
         Ok(Some(PageSize::SIZE_4K))
     }
 
-    /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed. False if the table
-    /// has no memory for it now.
+    /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed.
+    /// False if the table has no memory for it now.
     fn promote_reservation(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<bool, OsError> {
         let Some(reservation) = self.process(process).reservations.find(huge.start) else {
             return Ok(false);
@@ -70,8 +71,8 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Maps one huge page where base pages are, and returns these; their frames stay taken. `None`, and all as it was, if the
-    /// table has no memory for it now.
+    /// Maps one huge page where base pages are, and returns these; their frames stay taken. `None`, and all
+    /// as it was, if the table has no memory for it now.
     fn collapse(
         &mut self,
         process: ProcessId,
@@ -99,7 +100,8 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain base pages.
+    /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain
+    /// base pages.
     pub(crate) fn break_reservations(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) {
         if self.process(process).reservations.is_empty() {
             return;
@@ -118,8 +120,8 @@ impl Kernel {
         let mut freed = 0;
         for i in 0..BASE_PAGES {
             let frame = reservation.frame.offset(i);
-            let truth = self.truth(process, huge.start.offset(i << 12));
-            if !(truth.present() && truth.frame() == frame) {
+            let state = self.page_state(process, huge.start.offset(i << 12));
+            if !(state.present() && state.frame() == frame) {
                 self.give_back(frame, PageSize::SIZE_4K);
                 freed += 1;
             }
@@ -127,8 +129,8 @@ impl Kernel {
         freed
     }
 
-    /// Breaks the reservation with the fewest used pages of the first process that has any, and returns how many frames that
-    /// freed. `None` if there is none.
+    /// Breaks the reservation with the fewest used pages of the first process that has any, and returns how
+    /// many frames that freed. `None` if there is none.
     pub(crate) fn break_one_reservation(&mut self) -> Option<u64> {
         let mut least = self.processes.live().filter_map(|(number, p)| Some((number, p.reservations.least_used()?)));
         let (process, huge) = least.next()?;
@@ -136,12 +138,12 @@ impl Kernel {
         Some(self.break_reservation(process, huge))
     }
 
-    /// The background daemons' share of the time until `now`: `kswapd` while memory is scarce, `khugepaged` when its period
-    /// has passed. Cheap while nothing is due. The core that calls it pays for what they do to tables and TLBs; it does
-    /// not wait for swap.
+    /// The background daemons' share of the time until `now`: `kswapd` while memory is scarce, `khugepaged`
+    /// when its period has passed. Cheap while nothing is due. The core that calls it pays for what they do
+    /// to tables and TLBs; it does not wait for swap.
     ///
     /// # Errors
-    /// A table that broke its word.
+    /// A table that violated an invariant.
     #[inline]
     pub fn tick(&mut self, _process: ProcessId, now: Cycle) -> Result<(), OsError> {
         if !self.promotion_turns.is_due(now) && !self.reclaim_turns.is_low(self.frames.free_frames()) {
@@ -181,7 +183,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The promotion daemon's way over a process. False if it has looked at as many pages as it may before it was through.
+    /// The promotion daemon's way over a process. False if it has looked at as many pages as it may before it
+    /// was through.
     fn scan_for_promotion(&mut self, process: ProcessId, left: &mut u64) -> Result<bool, OsError> {
         let at = self.process(process).scan;
         let areas: Vec<Vma> = self.process(process).vmas.as_slice().to_vec();
@@ -194,10 +197,10 @@ impl Kernel {
                     return Ok(false);
                 }
                 // Empty stretches cost the daemon nothing, as skipped page-table pages cost Linux's.
-                let Some((next, truth)) = self.next_page(process, huge.start, vma.end) else {
+                let Some((next, state)) = self.next_page(process, huge.start, vma.end) else {
                     break;
                 };
-                if next.start >= huge.end() || truth.present() && truth.size() > PageSize::SIZE_4K {
+                if next.start >= huge.end() || state.present() && state.size() > PageSize::SIZE_4K {
                     huge = Page::containing(next.end().max(huge.end()).align_up(PageSize::SIZE_2M), PageSize::SIZE_2M);
                     if next.size == PageSize::SIZE_4K {
                         huge = Page::containing(next.start, PageSize::SIZE_2M);
@@ -213,15 +216,16 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Copies the base pages of an aligned 2 MiB into a fresh block, if they are enough and all of them are its own.
+    /// Copies the base pages of an aligned 2 MiB into a fresh block, if they are enough and all of them are
+    /// its own.
     fn try_promote(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<(), OsError> {
         let mut present = 0;
         let mut at = huge.start;
-        while let Some((page, truth)) = self.next_page(process, at, huge.end()) {
-            if !truth.present()
-                || truth.copy_on_write()
+        while let Some((page, state)) = self.next_page(process, at, huge.end()) {
+            if !state.present()
+                || state.copy_on_write()
                 || page.size > PageSize::SIZE_4K
-                || self.owners.is_shared(truth.frame(), page.size)
+                || self.owners.is_shared(state.frame(), page.size)
             {
                 return Ok(());
             }

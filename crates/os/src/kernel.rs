@@ -9,8 +9,8 @@ use crate::shootdown::Shootdowns;
 use crate::swap::SwapSpace;
 use crate::watermarks::ReclaimTurns;
 use crate::{
-    CostTable, Footprint, KernelCounters, KernelSpec, Ledger, LedgerCause, MapError, OsError, PlaceContext, Placement,
-    Shootdown, TableContext, Translations, TranslationsFactory, Truth, VmaList,
+    CostTable, Footprint, KernelCounters, KernelSpec, Ledger, LedgerCause, MapError, OsError, PageState, PlaceContext,
+    Placement, Shootdown, TableContext, Translations, TranslationsFactory, VmaList,
 };
 use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
@@ -112,10 +112,10 @@ impl Kernel {
 
     /// What is known about the page that holds `va`.
     #[inline(always)]
-    pub fn truth(&self, process: ProcessId, va: VirtAddr) -> Truth {
+    pub fn page_state(&self, process: ProcessId, va: VirtAddr) -> PageState {
         match self.processes.find(process) {
             Some(process) => process.pages.get(va),
-            None => Truth::NONE,
+            None => PageState::NONE,
         }
     }
 
@@ -124,20 +124,20 @@ impl Kernel {
         self.processes.live().map(|(process, _)| process)
     }
 
-    /// Every present page of a process, ascending, with the truth of its first 4 KiB.
-    pub fn for_each_page(&self, process: ProcessId, mut visit: impl FnMut(Page, Truth)) {
+    /// Every present page of a process, ascending, with the state of its first 4 KiB.
+    pub fn for_each_page(&self, process: ProcessId, mut visit: impl FnMut(Page, PageState)) {
         let mut at = VirtAddr(0);
-        while let Some((page, truth)) = self.next_page(process, at, crate::vma::TOP) {
+        while let Some((page, state)) = self.next_page(process, at, crate::vma::TOP) {
             at = page.end();
-            if truth.present() {
-                visit(page, truth);
+            if state.present() {
+                visit(page, state);
             }
         }
     }
 
-    /// A host hint: the truth about `va` is wanted soon.
+    /// A host hint: prefetch the page state of `va` (simulator speed only).
     #[inline(always)]
-    pub fn prefetch_truth(&self, process: ProcessId, va: VirtAddr) {
+    pub fn prefetch_page_state(&self, process: ProcessId, va: VirtAddr) {
         if let Some(process) = self.processes.find(process) {
             process.pages.prefetch(va);
         }
@@ -201,7 +201,8 @@ impl Kernel {
         self.process(process).translations.footprint()
     }
 
-    /// What all tables take. The peak is the sum of live tables' peaks, or an exited process's if that was more.
+    /// What all tables take. The peak is the sum of live tables' peaks, or an exited process's if that was
+    /// more.
     pub fn total_table_footprint(&self) -> Footprint {
         let mut sum = Footprint::default();
         for (_, process) in self.processes.live() {

@@ -1,5 +1,5 @@
-//! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in cycles. It
-//! knows no design: page tables and placements are sockets.
+//! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in
+//! cycles. It knows no design: page tables and placements are sockets.
 
 mod calls;
 mod check;
@@ -14,6 +14,7 @@ mod intermediate;
 mod kernel;
 mod lifecycle;
 mod migrate;
+mod page_state;
 mod pages;
 mod placement;
 mod process;
@@ -26,7 +27,6 @@ mod spec;
 mod swap;
 mod table;
 mod translations;
-mod truth;
 mod vma;
 mod watermarks;
 
@@ -38,6 +38,7 @@ pub use fault::FaultKind;
 pub use intermediate::{IntermediateMap, IntermediateMapFactory};
 pub use kernel::Kernel;
 pub use migrate::Migration;
+pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
@@ -46,5 +47,4 @@ pub use table::{
     TableLock,
 };
 pub use translations::{Translations, TranslationsFactory};
-pub use truth::{PageMap, Truth};
 pub use vma::{HugeAdvice, Vma, VmaList};

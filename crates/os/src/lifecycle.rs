@@ -40,8 +40,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Charges a switch between two processes. A process that shares its identifier finds none of the others' entries:
-    /// the switch flushes them, which is part of its price.
+    /// Charges a switch between two processes. A process that shares its identifier finds none of the others'
+    /// entries: the switch flushes them, which is part of its price.
     pub fn context_switch(&mut self, from: ProcessId, to: ProcessId) {
         self.counters.context_switches += 1;
         let both = [from, to].into_iter().filter_map(|process| self.processes.find(process));

@@ -1,6 +1,7 @@
-//! Single pages: map, unmap, split, and the frames behind them. Truth and table change together here and nowhere else.
+//! Single pages: map, unmap, split, and the frames behind them. Table and page states change together here
+//! and nowhere else.
 
-use crate::{Kernel, LedgerCause, MapError, Mapping, OsError, PlaceRequest, PteFlags, Truth, Vma};
+use crate::{Kernel, LedgerCause, MapError, Mapping, OsError, PageState, PlaceRequest, PteFlags, Vma};
 use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr, falls_within, mix64};
 
 fn not_there(page: Page) -> OsError {
@@ -62,10 +63,10 @@ impl Kernel {
         }
     }
 
-    /// Maps a page in table and truth. A table that lacks memory gets what reclaim can free.
+    /// Maps a page, and notes its state. A table that lacks memory gets what reclaim can free.
     ///
     /// # Errors
-    /// What the table says; table and truth are as they were, and the frames still the caller's.
+    /// What the table says; all is as it was, and the frames still the caller's.
     #[inline]
     pub(crate) fn map_page(
         &mut self,
@@ -87,8 +88,8 @@ impl Kernel {
 
     /// Reclaims for a table that lacked memory; whether to try again. `freed` counts frames over the tries.
     ///
-    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above Linux's
-    /// `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
+    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above
+    /// Linux's `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
     fn reclaim_for_table(&mut self, error: MapError, freed: &mut u64) -> Result<bool, OsError> {
         const COSTLY_BYTES: u64 = FRAME_BYTES << 3;
         let MapError::NoMemory { bytes } = error else { return Ok(false) };
@@ -101,7 +102,7 @@ impl Kernel {
         Ok(now > 0)
     }
 
-    /// Maps a page in table and truth with the memory that there is.
+    /// Maps a page, and notes its state, with the memory that there is.
     #[inline]
     pub(crate) fn try_map_page(
         &mut self,
@@ -113,12 +114,13 @@ impl Kernel {
         translations.map(mapping, &mut os)?;
         self.hold_lock(process, mapping.page);
         let Mapping { page, frame, flags } = mapping;
-        let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
+        let state =
+            PageState::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
         let pages = &mut self.process_mut(process).pages;
         if page.size == PageSize::SIZE_4K {
-            pages.set(page.start.vpn(), truth);
+            pages.set(page.start.vpn(), state);
         } else {
-            pages.fill(page.start.vpn(), page.size, truth);
+            pages.fill(page.start.vpn(), page.size, state);
         }
         Ok(())
     }
@@ -132,7 +134,7 @@ impl Kernel {
         }
     }
 
-    /// Unmaps a page from table and truth, and shoots it down. Its frames stay taken.
+    /// Unmaps a page, clears its state, and shoots it down. Its frames stay taken.
     pub(crate) fn unmap_page(&mut self, process: ProcessId, page: Page) -> Result<Mapping, OsError> {
         let (translations, mut os) = self.translations(process);
         let entry = translations.unmap(page, &mut os).ok_or_else(|| not_there(page))?;
@@ -141,14 +143,14 @@ impl Kernel {
         Ok(entry)
     }
 
-    /// Gives the flags of a mapped page to table and truth, and shoots it down.
+    /// Rewrites the flags of a mapped page, in its state too, and shoots it down.
     pub(crate) fn set_page_flags(&mut self, process: ProcessId, page: Page, flags: PteFlags) -> Result<(), OsError> {
         let (translations, mut os) = self.translations(process);
         if !translations.set_flags(page, flags, &mut os) {
             return Err(not_there(page));
         }
-        self.process_mut(process).pages.change(page.start.vpn(), page.size, |truth| {
-            truth.with_writable(flags.writable).with_executable(flags.executable)
+        self.process_mut(process).pages.change(page.start.vpn(), page.size, |state| {
+            state.with_writable(flags.writable).with_executable(flags.executable)
         });
         self.entry_changed(process, page);
         Ok(())
@@ -182,15 +184,15 @@ impl Kernel {
 
     /// The page that is mapped at `va`. Meaningful only if present.
     pub(crate) fn mapped_page(&self, process: ProcessId, va: VirtAddr) -> Page {
-        Page::containing(va, self.truth(process, va).size())
+        Page::containing(va, self.page_state(process, va).size())
     }
 
     /// The first page of `[from, to)` that is present or in swap, as it is mapped.
-    pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, Truth)> {
+    pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, PageState)> {
         let vpn = self.process(process).pages.next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
-        let truth = self.truth(process, vpn.start());
-        let size = if truth.present() { truth.size() } else { PageSize::SIZE_4K };
-        Some((Page::containing(vpn.start(), size), truth))
+        let state = self.page_state(process, vpn.start());
+        let size = if state.present() { state.size() } else { PageSize::SIZE_4K };
+        Some((Page::containing(vpn.start(), size), state))
     }
 
     /// Unmaps and frees every page of `[start, end)`, splitting huge pages that the ends cut.
@@ -202,12 +204,12 @@ impl Kernel {
         self.split_at(process, start)?;
         self.split_at(process, end)?;
         let mut at = start;
-        while let Some((page, truth)) = self.next_page(process, at, end) {
-            if truth.present() {
+        while let Some((page, state)) = self.next_page(process, at, end) {
+            if state.present() {
                 let entry = self.unmap_page(process, page)?;
                 self.release_frames(entry.frame, page.size);
             } else {
-                self.process_mut(process).pages.set(page.start.vpn(), Truth::NONE);
+                self.process_mut(process).pages.set(page.start.vpn(), PageState::NONE);
                 self.swap.release();
             }
             at = page.end();
@@ -218,17 +220,17 @@ impl Kernel {
     /// Splits the huge page that has `va` in its middle, if there is one.
     pub(crate) fn split_at(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         loop {
-            let truth = self.truth(process, va);
-            if !truth.present() || truth.size() == PageSize::SIZE_4K || va == va.align_down(truth.size()) {
+            let state = self.page_state(process, va);
+            if !state.present() || state.size() == PageSize::SIZE_4K || va == va.align_down(state.size()) {
                 return Ok(());
             }
             self.split(process, va)?;
         }
     }
 
-    /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2 MiB into
-    /// 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some, which may have split or
-    /// evicted the page itself when this returns.
+    /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2
+    /// MiB into 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some,
+    /// which may have split or evicted the page itself when this returns.
     ///
     /// # Errors
     /// What the table says; the huge page is there as it was.
@@ -242,18 +244,18 @@ impl Kernel {
         Ok(())
     }
 
-    /// As [`Kernel::split`], with the memory that there is. Where that is too little the inner result is the page, which is there as it was,
-    /// and what the table says.
+    /// As [`Kernel::split`], with the memory that there is. Where that is too little the inner result is the
+    /// page, which is there as it was, and what the table says.
     pub(crate) fn try_split(
         &mut self,
         process: ProcessId,
         va: VirtAddr,
     ) -> Result<Result<(), (Page, MapError)>, OsError> {
-        let truth = self.truth(process, va);
-        if !truth.present() || truth.size() == PageSize::SIZE_4K {
+        let state = self.page_state(process, va);
+        if !state.present() || state.size() == PageSize::SIZE_4K {
             return Ok(Ok(()));
         }
-        let page = Page::containing(va, truth.size());
+        let page = Page::containing(va, state.size());
         let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
         let entry = self.unmap_page(process, page)?;
         let parts = page.size.bytes() / smaller.bytes();
@@ -263,11 +265,11 @@ impl Kernel {
             flags: entry.flags,
         };
         for i in 0..parts {
-            if let Err(error) = self.try_map_page(process, part(i), truth.copy_on_write()) {
+            if let Err(error) = self.try_map_page(process, part(i), state.copy_on_write()) {
                 for mapped in 0..i {
                     self.unmap_page(process, part(mapped).page)?;
                 }
-                self.restore_page(process, entry, truth.copy_on_write())?;
+                self.restore_page(process, entry, state.copy_on_write())?;
                 return Ok(Err((page, error)));
             }
         }
@@ -276,7 +278,8 @@ impl Kernel {
         Ok(Ok(()))
     }
 
-    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be mapped.
+    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be
+    /// mapped.
     ///
     /// # Errors
     /// A table that does not take back what it held: the page is lost then, and its frames are free.

@@ -1,7 +1,7 @@
 //! The process table: processes by number, and their address-space identifiers.
 
+use crate::page_state::PageMap;
 use crate::reservations::Reservations;
-use crate::truth::PageMap;
 use crate::{Translations, VmaList};
 use ambulator_base::{Asid, ProcessId, Protection, VirtAddr};
 
@@ -41,12 +41,14 @@ impl Process {
     }
 }
 
-/// All processes by number; an exited one leaves a hole, so that numbers are not used again. Every live process has an identifier that is counted.
+/// All processes by number; an exited one leaves a hole, so that numbers are not used again. Every live
+/// process has an identifier that is counted.
 pub(crate) struct ProcessTable {
     slots: Vec<Option<Process>>,
     next_asid: u16,
     free_asids: Vec<u16>,
-    /// By identifier: live processes that have it. More than one only where there are more processes than identifiers.
+    /// By identifier: live processes that have it. More than one only where there are more processes than
+    /// identifiers.
     users: Vec<u32>,
     generation: u64,
 }
@@ -97,8 +99,8 @@ impl ProcessTable {
         numbered.filter_map(|(number, process)| Some((ProcessId(number as u32), process.as_ref()?)))
     }
 
-    /// The identifier of a process that is about to be added, and whether they had run out, so that every live process has got a new one:
-    /// nothing in any TLB is of use then.
+    /// The identifier of a process that is about to be added, and whether they had run out, so that every
+    /// live process has got a new one: nothing in any TLB is of use then.
     pub fn take_asid(&mut self) -> (Asid, bool) {
         let (asid, rolled_over) = match self.free_asids.pop() {
             Some(asid) => (asid, false),
@@ -115,7 +117,8 @@ impl ProcessTable {
             self.next_asid = 1;
             self.users.fill(0);
             for process in self.slots.iter_mut().flatten() {
-                // More live processes than identifiers share them round-robin, and each switch to one of them then flushes.
+                // More live processes than identifiers share them round-robin, and each switch to one of them
+                // then flushes.
                 process.asid = Asid(self.next_asid);
                 self.users[usize::from(self.next_asid)] += 1;
                 self.next_asid = if usize::from(self.next_asid) >= most { 1 } else { self.next_asid + 1 };

@@ -1,9 +1,10 @@
 //! Reclaim under pressure: a clock on accessed bits, swap, and what `MADV_FREE` left.
 
-use crate::{Kernel, LedgerCause, MapError, OsError, PteFlags, Truth};
+use crate::{Kernel, LedgerCause, MapError, OsError, PageState, PteFlags};
 use ambulator_base::{FRAME_BYTES, PageSize, ProcessId, VirtAddr};
 
-/// Rounds of a process's clock within one reclaim: the first clears accessed bits, the second finds pages without.
+/// Rounds of a process's clock within one reclaim: the first clears accessed bits, the second finds pages
+/// without.
 const ROUNDS: u32 = 2;
 
 /// Whether a core waits for the swap device while reclaim writes.
@@ -16,9 +17,9 @@ enum SwapWait {
 }
 
 impl Kernel {
-    /// Frees frames for whoever waits for them: first those that reservations hold unused, then pages. Returns how many
-    /// it freed. It does not call itself: what it needs on the way (a split's table) must come from the frames below the
-    /// lowest watermark.
+    /// Frees frames for whoever waits for them: first those that reservations hold unused, then pages.
+    /// Returns how many it freed. It does not call itself: what it needs on the way (a split's table) must
+    /// come from the frames below the lowest watermark.
     #[cold]
     pub(crate) fn reclaim(&mut self, wanted: u64) -> Result<u64, OsError> {
         self.reclaim_round(wanted, SwapWait::Waits)
@@ -57,7 +58,7 @@ impl Kernel {
         let began = self.process(process).clock;
         let mut at = began;
         while freed < wanted {
-            let Some((page, truth)) = self.next_page(process, at, top) else {
+            let Some((page, state)) = self.next_page(process, at, top) else {
                 rounds += 1;
                 if rounds > ROUNDS {
                     break;
@@ -66,7 +67,7 @@ impl Kernel {
                 continue;
             };
             at = page.end();
-            if truth.present() {
+            if state.present() {
                 let evicted = self.age_or_evict(process, page.start, wait)?;
                 if evicted > 0 {
                     // Of a huge page that was split, only what is gone is behind the hand.
@@ -82,7 +83,7 @@ impl Kernel {
     /// A page that was used since the hand came by last loses its accessed bit; one that was not is evicted.
     fn age_or_evict(&mut self, process: ProcessId, va: VirtAddr, wait: SwapWait) -> Result<u64, OsError> {
         let page = self.mapped_page(process, va);
-        let truth = self.truth(process, page.start);
+        let state = self.page_state(process, page.start);
         let entry = self.entry(process, page.start)?;
         if self.owners.is_shared(entry.frame, page.size) {
             return Ok(0); // freed only when all owners give it up
@@ -91,7 +92,7 @@ impl Kernel {
             self.set_page_flags(process, page, PteFlags { accessed: false, ..entry.flags })?;
             return Ok(0);
         }
-        let droppable = truth.lazily_free() && !entry.flags.dirty;
+        let droppable = state.lazily_free() && !entry.flags.dirty;
         if !droppable && !self.swap.has_room() {
             return Ok(0);
         }
@@ -112,7 +113,7 @@ impl Kernel {
             if wait == SwapWait::Waits {
                 self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
             }
-            self.process_mut(process).pages.set(page.start.vpn(), Truth::in_swap());
+            self.process_mut(process).pages.set(page.start.vpn(), PageState::in_swap());
         }
         Ok(page.size.frames())
     }

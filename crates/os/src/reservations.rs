@@ -1,4 +1,5 @@
-//! Reservations: 2 MiB blocks of frames that are held for the base pages of one aligned 2 MiB of a process's address space.
+//! Reservations: 2 MiB blocks of frames that are held for the base pages of one aligned 2 MiB of a process's
+//! address space.
 
 use ambulator_base::{Page, PageSize, Pfn, VirtAddr};
 use std::collections::BTreeMap;

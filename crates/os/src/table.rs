@@ -16,8 +16,8 @@ pub struct PteFlags {
     pub accessed: bool,
     /// Dirty bit.
     pub dirty: bool,
-    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The kernel leaves it clear; a companion that
-    /// keeps ranges sets it.
+    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The
+    /// kernel leaves it clear; a companion that keeps ranges sets it.
     pub ranged: bool,
 }
 
@@ -59,7 +59,8 @@ pub enum MapError {
     },
     /// The page size is not one that this table can hold.
     PageSize,
-    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of ours.
+    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of
+    /// ours.
     Occupied,
 }
 
@@ -159,8 +160,8 @@ impl Ledger {
         self.cycles[cause as usize]
     }
 
-    /// What was charged since the last call: what the current action costs the core that called for it. Locks that nobody has asked for are
-    /// forgotten.
+    /// What was charged since the last call: what the current action costs the core that called for it. Locks
+    /// that nobody has asked for are forgotten.
     #[inline]
     pub fn take(&mut self) -> u64 {
         self.locks.clear();
@@ -206,24 +207,26 @@ pub trait PageTable: Send {
     /// [`MapError::NoMemory`] leaves the table as it was.
     fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError>;
 
-    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits included.
-    /// `None` if no such page is mapped.
+    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits
+    /// included. `None` if no such page is mapped.
     fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping>;
 
-    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not mapped.
+    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not
+    /// mapped.
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool;
 
     /// What the bytes say about `va`: the software walk.
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry>;
 
-    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how its keys will lie.
+    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how
+    /// its keys will lie.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
     /// The kernel announces that a VMA has gone; its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1 GiB if it is larger than 4 KiB: the
-    /// locks of a radix table's nodes, as Linux splits them.
+    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1
+    /// GiB if it is larger than 4 KiB: the locks of a radix table's nodes, as Linux splits them.
     fn lock_of(&self, page: Page) -> TableLock {
         let node = if page.size == PageSize::SIZE_4K { PageSize::SIZE_2M } else { PageSize::SIZE_1G };
         TableLock::Part(page.start.align_down(node).0 | u64::from(node.order()))
@@ -237,8 +240,8 @@ pub trait PageTable: Send {
         0
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the kernel saves and
-    /// restores.
+    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the
+    /// kernel saves and restores.
     fn switch_cycles(&self) -> u64 {
         0
     }
@@ -249,8 +252,8 @@ pub trait PageTable: Send {
     /// Frees all frames of the table itself (process exit; its pages are unmapped already).
     fn destroy(&mut self, os: &mut TableContext<'_>);
 
-    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache soon. Must
-    /// be cheap and may do nothing.
+    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache
+    /// soon. Must be cheap and may do nothing.
     fn prefetch_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
 
     /// Hands the software half's own counters to `sink`.

@@ -3,8 +3,8 @@
 use crate::KernelSpec;
 use ambulator_base::{Cycle, ProcessId};
 
-/// Free frames at which reclaim begins and ends, and where the last one stopped. All marks are 0 without swap: there is nothing to gain before
-/// memory has run out.
+/// Free frames at which reclaim begins and ends, and where the last one stopped. All marks are 0 without
+/// swap: there is nothing to gain before memory has run out.
 #[derive(Debug, Default)]
 pub(crate) struct ReclaimTurns {
     /// Below it, faults reclaim before they take a frame: reclaim itself may need what is left.

@@ -42,7 +42,7 @@ impl LookAhead {
             let known = &mut self.pages[page as usize % REMEMBERED];
             if *known != page && far.is_data() {
                 *known = page;
-                kernel.prefetch_truth(process, far.va);
+                kernel.prefetch_page_state(process, far.va);
                 kernel.prefetch_table(process, far.va);
             }
         }
@@ -53,7 +53,7 @@ impl LookAhead {
             let known = &mut self.lines[line as usize % REMEMBERED];
             if *known != line && near.is_data() {
                 *known = line;
-                let truth = kernel.truth(process, near.va);
+                let truth = kernel.page_state(process, near.va);
                 hierarchy.prefetch_host(core, truth.frame().start().offset(near.va.0 & 0xfff));
             }
         }

@@ -3,12 +3,12 @@
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, Walk};
-use ambulator_os::Truth;
+use ambulator_os::PageState;
 use std::fmt::Write as _;
 
 /// Whether `at` is where the kernel has put `va`, with the right to do `access`.
 #[inline(always)]
-pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
+pub(crate) fn agrees(truth: PageState, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
     truth.present()
         && truth.frame().start().0 | (va.0 & 0xfff) == at.0
         && match access {
@@ -72,7 +72,7 @@ impl MemoryPort for Recorder<'_> {
 }
 
 /// What the kernel's truth says, for a person.
-pub(crate) fn describe(truth: Truth) -> String {
+pub(crate) fn describe(truth: PageState) -> String {
     if !truth.present() {
         return "the kernel has no page there".into();
     }

@@ -7,7 +7,7 @@ use ambulator_base::{AccessKind, Advice, Cycle, MapKind, PageSize, ProcessId, Vi
 use ambulator_mmu::{FaultCause, Invalidation, TableRegisters};
 use ambulator_os::{LedgerCause, Shootdown};
 
-/// A fault that comes back this often for one access is a kernel or walker that does not keep its word.
+/// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
 impl Machine {
@@ -31,7 +31,7 @@ impl Machine {
             self.charge(number, cycles);
             self.deliver_host_shootdowns();
         } else {
-            let truth = self.kernel.truth(process, va);
+            let truth = self.kernel.page_state(process, va);
             let at = truth.frame().start().offset(va.0 & 0xfff);
             if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
                 return Err(self.mismatch(number, va, None, access, truth));
@@ -102,7 +102,7 @@ impl Machine {
     #[cold]
     pub(crate) fn migrate(&mut self, number: usize, va: VirtAddr) -> Result<(), Stop> {
         let process = self.cores[number].process;
-        self.kernel.propose(process, va).map_err(|e| stop_of(&e))?;
+        self.kernel.migration_hint(process, va).map_err(|e| stop_of(&e))?;
         // Nobody waits for the kernel's part, either.
         self.kernel.ledger.take();
         self.settle(number);
@@ -273,9 +273,9 @@ impl Machine {
         let process = self.cores[number].process;
         let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
         while va.0 < start.0 + len {
-            let truth = self.kernel.truth(process, va);
+            let truth = self.kernel.page_state(process, va);
             let guest = VirtAddr(truth.frame().start().0);
-            if truth.present() && !host.kernel.truth(host.machine, guest).present() {
+            if truth.present() && !host.kernel.page_state(host.machine, guest).present() {
                 host.kernel.fault(host.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
             }
             va = va.offset(ambulator_base::FRAME_BYTES);

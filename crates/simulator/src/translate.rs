@@ -4,7 +4,7 @@ use crate::machine::{Located, Machine};
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{CorePort, FaultCause, Mmu, Translated};
-use ambulator_os::Truth;
+use ambulator_os::PageState;
 
 impl Machine {
     /// Translates, serves faults until the page is there, and asks the oracle.
@@ -82,7 +82,7 @@ impl Machine {
             match answer {
                 Translated::Physical { at, ready } => {
                     if self.oracle && !self.is_true(number, va, at, access) {
-                        let truth = self.kernel.truth(self.cores[number].process, va);
+                        let truth = self.kernel.page_state(self.cores[number].process, va);
                         return Err(self.mismatch(number, va, Some(at), access, truth));
                     }
                     return Ok(Located { at, ready, issued: now });
@@ -127,10 +127,10 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
         faults: &mut u32,
-    ) -> Result<(Truth, Cycle), Stop> {
+    ) -> Result<(PageState, Cycle), Stop> {
         let mut now = now;
         loop {
-            let truth = self.kernel.truth(self.cores[number].process, va);
+            let truth = self.kernel.page_state(self.cores[number].process, va);
             if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
                 return Ok((truth, now));
             }
@@ -146,7 +146,7 @@ impl Machine {
             None => Some(at),
             Some(host) => {
                 let va = VirtAddr(at.0);
-                let truth = host.kernel.truth(host.machine, va);
+                let truth = host.kernel.page_state(host.machine, va);
                 let there = truth.present() && (access != AccessKind::Store || truth.writable());
                 there.then(|| truth.frame().start().offset(at.0 & 0xfff))
             }
@@ -157,7 +157,7 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn is_true(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
         self.checked += 1;
-        let truth = self.kernel.truth(self.cores[number].process, va);
+        let truth = self.kernel.page_state(self.cores[number].process, va);
         if self.host.is_none() {
             return oracle::agrees(truth, va, at, access);
         }
@@ -173,7 +173,7 @@ impl Machine {
         va: VirtAddr,
         at: Option<PhysAddr>,
         access: AccessKind,
-        truth: Truth,
+        truth: PageState,
     ) -> Stop {
         let (memory, guest) = match &self.host {
             Some(host) => (&host.kernel.memory, Some(&self.kernel.memory)),

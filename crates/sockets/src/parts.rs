@@ -8,14 +8,16 @@ use ambulator_os::{Placement, TranslationsFactory};
 pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
 /// Makes a core's lookaside, if the design has one.
 pub type NewLookaside = Box<dyn FnMut(usize) -> Option<Box<dyn Lookaside>> + Send>;
-/// Makes what a core has before its caches, if the design has that, and says how many pages a look-aside buffer behind them has.
+/// Makes what a core has before its caches, if the design has that, and says how many pages a look-aside
+/// buffer behind them has.
 pub type NewFrontSide = Box<dyn FnMut(usize) -> Option<(Box<dyn FrontSide>, u32)> + Send>;
 /// Takes memory at boot.
 pub type Boot = Box<dyn FnOnce(&mut BuddyAllocator) -> bool + Send>;
 /// Makes a core's speculator, if the design has one.
 pub type NewSpeculator = Box<dyn FnMut(usize) -> Option<Box<dyn Speculator>> + Send>;
 
-/// What a design puts into a machine: one factory and one placement for the kernel, the others once for each core.
+/// What a design puts into a machine: one factory and one placement for the kernel, the others once for each
+/// core.
 pub struct DesignParts {
     /// Makes the processes' page tables, and what stands beside and in front of them.
     pub translations: TranslationsFactory,

@@ -1,4 +1,5 @@
-//! Direct segments beside RMM: one range for a process, in registers (Basu et al., ISCA 2013; RMM Sec. 3, 8.1).
+//! Direct segments beside RMM: one range for a process, in registers (Basu et al., ISCA 2013; RMM Sec. 3,
+//! 8.1).
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};

@@ -1,10 +1,11 @@
 //! The operating system's half: beside any page table a range table that says the same where it can.
 //!
-//! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the contiguity
-//! threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or changes its rights leaves
-//! them, and what is left of its range stays one, or two, or is dissolved. So at any time the ranges are the maximal runs,
-//! except where memory for a node was lacking. Pages of ranges have the range bit in their entries and, if asked for,
-//! the accessed and dirty bits from the start (Sec. 6, "Accessed & Dirty bits"): hardware that hits a range sets none.
+//! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the
+//! contiguity threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or
+//! changes its rights leaves them, and what is left of its range stays one, or two, or is dissolved. So at
+//! any time the ranges are the maximal runs, except where memory for a node was lacking. Pages of ranges have
+//! the range bit in their entries and, if asked for, the accessed and dirty bits from the start (Sec. 6,
+//! "Accessed & Dirty bits"): hardware that hits a range sets none.
 
 use super::RmmSpec;
 use super::segment::registers_of;
@@ -82,7 +83,8 @@ fn pages_of(page: Page) -> (Vpn, Vpn) {
 }
 
 impl RangesBeside {
-    /// Ranges beside an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
+    /// Ranges beside an empty table; `in_registers` if the hardware has the largest of them in registers.
+    /// `None` when there is no frame for the root.
     pub fn new(spec: &RmmSpec, in_registers: bool, os: &mut TableContext<'_>) -> Option<RangesBeside> {
         let ranges = RangeTable::new(spec.va_bits - 12, os)?;
         Some(RangesBeside {
@@ -106,7 +108,8 @@ impl RangesBeside {
         }
     }
 
-    /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its frame.
+    /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its
+    /// frame.
     fn neighbour(table: &dyn PageTable, va: u64, frame: u64, flags: PteFlags, os: &TableContext<'_>) -> Option<Entry> {
         let va = VirtAddr(va);
         let entry = table.lookup(va, os.memory)?;
@@ -187,8 +190,8 @@ impl RangesBeside {
         }
     }
 
-    /// The last range that changed, where the page goes on behind it with nothing behind itself: the common case of
-    /// [`RangesBeside::join`], with the range bit in the entry from the start.
+    /// The last range that changed, where the page goes on behind it with nothing behind itself: the common
+    /// case of [`RangesBeside::join`], with the range bit in the entry from the start.
     fn appended_to(&self, mapping: &Mapping, table: &dyn PageTable, memory: &PhysicalMemory) -> Option<Range> {
         let (first, end) = pages_of(mapping.page);
         let last = self.last.filter(|last| last.limit == first && last.frame_of(first) == mapping.frame)?;
@@ -259,7 +262,8 @@ impl RangesBeside {
             }
         }
         if self.largest.is_some_and(|largest| largest.contains(first)) {
-            // LIMIT has no bit for the end of the whole address space: a range up to there is none that hardware finds.
+            // LIMIT has no bit for the end of the whole address space: a range up to there is none that
+            // hardware finds.
             let pages = |range: &Range| range.limit.0.saturating_sub(range.base.0);
             self.largest = self.ranges.all(os.memory).into_iter().max_by_key(pages);
             self.generation += 1;
@@ -286,7 +290,8 @@ impl RangesBeside {
         }
     }
 
-    /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or not.
+    /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or
+    /// not.
     fn monitor(&mut self) {
         let enabled = self.mapped * FRAME_BYTES >= self.spec.enable_above_bytes;
         if enabled != self.enabled {
@@ -309,7 +314,8 @@ impl RangesBeside {
         same_rights && !(self.cleans(entry, flags) && entry.flags.ranged)
     }
 
-    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no range.
+    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no
+    /// range.
     fn cleans(&self, entry: &Mapping, flags: PteFlags) -> bool {
         self.spec.eager_bits && entry.flags.dirty && !flags.dirty
     }
@@ -374,7 +380,8 @@ impl Companion for RangesBeside {
         self.after_change();
     }
 
-    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct segment the largest range behind it.
+    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct
+    /// segment the largest range behind it.
     fn registers(&self) -> Vec<u64> {
         let mut words = vec![self.ranges.root().0 | u64::from(self.enabled)];
         if self.in_registers {

@@ -136,7 +136,8 @@ proptest! {
                 tlb.invalidate(Invalidation::Page { asid: Asid(1), page });
             }
             prop_assert_eq!(ranges_of(&table, &bed), runs(&plain, 8));
-            // The hardware: a range that it returns agrees with the page table at every page, and only pages of ranges have the bit.
+            // The hardware: a range that it returns agrees with the page table at every page, and only pages
+            // of ranges have the bit.
             tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
             now += 1000;
             for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {
@@ -251,7 +252,8 @@ fn any_table_with_ranges_beside_it_is_still_a_table() {
             let copied_entries = kind == TableKind::Flattened;
             let resizes_on_failure = matches!(kind, TableKind::Ecpt | TableKind::MeHpt);
             let options = Options { ops: 600, copied_entries, resizes_on_failure, ..Options::default() };
-            // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
+            // Eager bits say more than the walks: only without them the suite's word on accessed and dirty
+            // bits holds.
             let done = ambulator_conformance::check(|| build(&spec), &options);
             assert_eq!(done.is_ok(), !eager_bits, "{kind:?}: {done:?}");
         }

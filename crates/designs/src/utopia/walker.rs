@@ -37,7 +37,8 @@ ambulator_base::counters! {
     }
 }
 
-/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their loads from DRAM. Bits 52 to 58.
+/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their
+/// loads from DRAM. Bits 52 to 58.
 const FREQUENCY_AT: u32 = 52;
 const FREQUENCY_MOST: u64 = 7;
 const COST_AT: u32 = 55;
@@ -64,7 +65,8 @@ pub struct RestSegWalker {
 }
 
 impl RestSegWalker {
-    /// A walker with empty caches. `uses` of each RestSeg, of [`super::Segments`], learns where it found pages.
+    /// A walker with empty caches. `uses` of each RestSeg, of [`super::Segments`], learns where it found
+    /// pages.
     pub fn new(spec: &UtopiaSpec, uses: Vec<WayUses>, beside: Option<Box<dyn Lookaside>>) -> RestSegWalker {
         RestSegWalker {
             shapes: spec.shapes(),
@@ -228,7 +230,8 @@ impl Lookaside for RestSegWalker {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address spaces.
+        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address
+        // spaces.
         if !matches!(what, Invalidation::Page { .. }) {
             self.filters.clear();
             self.rows.clear();
