@@ -12,6 +12,7 @@ mod fork;
 mod huge;
 mod intermediate;
 mod kernel;
+mod ledger;
 mod lifecycle;
 mod migrate;
 mod page_state;
@@ -37,14 +38,12 @@ pub use error::OsError;
 pub use fault::FaultKind;
 pub use intermediate::{IntermediateMap, IntermediateMapFactory};
 pub use kernel::Kernel;
+pub use ledger::{Ledger, LedgerCause, TableLock};
 pub use migrate::Migration;
 pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
-pub use table::{
-    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory,
-    TableLock,
-};
+pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 pub use translations::{Translations, TranslationsFactory};
 pub use vma::{HugeAdvice, Vma, VmaList};
