@@ -9,21 +9,25 @@
 //! assert!(summary.maps > 0 && summary.walks > 0);
 //! ```
 //!
-//! [`check`] drives the two halves of a design with random maps, unmaps, changes of flags, moved frames, promotions
-//! (512 pages of 4 KiB become one of 2 MiB), demotions, VMAs that come, go and have holes cut, forks, exits and switches
-//! between processes and cores, and holds them to a plain ordered map of pages. It fails, with the seed, the step and the
-//! latest operations, when
+//! [`check`] drives the two halves of a design with random maps, unmaps, changes of flags, moved frames,
+//! promotions (512 pages of 4 KiB become one of 2 MiB), demotions, VMAs that come, go and have holes cut,
+//! forks, exits and switches between processes and cores, and holds them to a plain ordered map of pages. It
+//! fails, with the seed, the step and the latest operations, when
 //!
-//! - a software look-up or a hardware walk says other than the map: whether there is a page, its frame, size and rights;
-//! - accessed or dirty bits are not those that the walks must have set (dirty only by a store to a writable page), or are
-//!   lost by an operation that must keep them;
-//! - a walk finds what has been unmapped *and invalidated*, or does not find what was mapped without an invalidation;
-//! - a walk reads or writes a frame that the allocator holds as free (a table that is gone), or beyond the memory;
+//! - a software look-up or a hardware walk says other than the map: whether there is a page, its frame, size
+//!   and rights;
+//! - accessed or dirty bits are not those that the walks must have set (dirty only by a store to a writable
+//!   page), or are lost by an operation that must keep them;
+//! - a walk finds what has been unmapped *and invalidated*, or does not find what was mapped without an
+//!   invalidation;
+//! - a walk reads or writes a frame that the allocator holds as free (a table that is gone), or beyond the
+//!   memory;
 //! - a walk that found a page loaded nothing, took less time than one load, or miscounts its loads;
-//! - a look-up changes with the mode of access, an entry leaks into another address space, or registers change without a
-//!   new generation;
+//! - a look-up changes with the mode of access, an entry leaks into another address space, or registers
+//!   change without a new generation;
 //! - the footprint is not what the allocator gave, or the frames do not all come back after the last exit;
-//! - a map that fails for lack of memory leaves anything changed: the frames taken, the footprint, what look-ups say.
+//! - a map that fails for lack of memory leaves anything changed: the frames taken, the footprint, what
+//!   look-ups say.
 
 mod bed;
 mod lives;
@@ -55,13 +59,15 @@ pub struct Options {
     pub scatter: Option<u32>,
     /// The most loads that a walk may take.
     pub max_loads: u32,
-    /// The tables' footprints must add up to what the allocator gave. Off for tables that share memory among processes.
+    /// The tables' footprints must add up to what the allocator gave. Off for tables that share memory among
+    /// processes.
     pub exact_footprint: bool,
-    /// A large page may have several copies of its entry, each with dirty bits of its own: a walk that is no store may find
-    /// a dirty page's entry clean. What the software half says of the page must still be exact.
+    /// A large page may have several copies of its entry, each with dirty bits of its own: a walk that is no
+    /// store may find a dirty page's entry clean. What the software half says of the page must still be
+    /// exact.
     pub copied_entries: bool,
-    /// A map that fails for lack of memory may have brought a resize to its end, and given back or kept what that takes. No frame may be
-    /// lost all the same, and look-ups say what they said.
+    /// A map that fails for lack of memory may have brought a resize to its end, and given back or kept what
+    /// that takes. No frame may be lost all the same, and look-ups say what they said.
     pub resizes_on_failure: bool,
 }
 
@@ -109,7 +115,8 @@ pub struct Summary {
     pub largest_contiguous: u64,
 }
 
-/// Holds a design's page table to the map, in ample memory and then in scarce memory. `make` is called for each of them.
+/// Holds a design's page table to the map, in ample memory and then in scarce memory. `make` is called for
+/// each of them.
 ///
 /// # Errors
 /// The first difference, with what led to it.

@@ -4,8 +4,8 @@ use ambulator_base::{Cycle, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served};
 
-/// A port that reads the bytes of a [`PhysicalMemory`], each access taking the same number of cycles, and that remembers
-/// every address. An access beyond the memory reads zero and is remembered like any other.
+/// A port that reads the bytes of a [`PhysicalMemory`], each access taking the same number of cycles, and
+/// that remembers every address. An access beyond the memory reads zero and is remembered like any other.
 pub struct TestPort<'a> {
     memory: &'a mut PhysicalMemory,
     latency: u64,

@@ -348,7 +348,8 @@ impl Script<'_> {
         self.options.sizes.contains(&size)
     }
 
-    /// What khugepaged does: small pages of an aligned 2 MiB go, one large page comes, one invalidation for all.
+    /// What khugepaged does: small pages of an aligned 2 MiB go, one large page comes, one invalidation for
+    /// all.
     fn promote(&mut self, number: usize) -> Result<(), String> {
         let size = PageSize::SIZE_2M;
         let page = Page::containing(self.some_address(number)?, size);

@@ -87,7 +87,7 @@ impl Pair {
         let right = plain.rights.get(&page).copied().unwrap_or(Protection::NONE);
         let mut tries = 0;
         loop {
-            let truth = self.kernel.truth(process, at(page));
+            let truth = self.kernel.page_state(process, at(page));
             if truth.present() && (access != AccessKind::Store || truth.writable()) {
                 prop_assert!(right.allows(access), "{access:?} of page {page} must not be allowed");
                 let frame = truth.frame().0;
@@ -108,7 +108,7 @@ impl Pair {
             match self.kernel.fault(process, at(page), access) {
                 Ok(kind) => {
                     prop_assert!(right.allows(access), "a fault for page {page} was served, and there is no right");
-                    let now = self.kernel.truth(process, at(page)).frame().0;
+                    let now = self.kernel.page_state(process, at(page)).frame().0;
                     match kind {
                         // The copy has the original's contents.
                         FaultKind::CopyOnWrite if was_copied => {
@@ -247,7 +247,7 @@ impl Pair {
         let mut all = Vec::new();
         for (process, plain) in &self.live {
             for page in plain.contents.keys() {
-                let truth = self.kernel.truth(*process, at(*page));
+                let truth = self.kernel.page_state(*process, at(*page));
                 all.push((
                     *process,
                     *page,
@@ -260,7 +260,7 @@ impl Pair {
 
     fn carry(&mut self, before: &[(ProcessId, u64, Option<u64>)]) {
         for (process, page, contents) in before {
-            let truth = self.kernel.truth(*process, at(*page));
+            let truth = self.kernel.page_state(*process, at(*page));
             if let (true, Some(contents)) = (truth.present(), contents) {
                 self.frames.insert(truth.frame().0, *contents);
             }

@@ -37,7 +37,7 @@ impl Side {
     }
 
     fn at(&self, process: ProcessId, va: VirtAddr) -> Option<PhysAddr> {
-        let truth = self.kernel.truth(process, va);
+        let truth = self.kernel.page_state(process, va);
         truth.present().then(|| truth.frame().start().offset(va.0 & 0xfff))
     }
 }

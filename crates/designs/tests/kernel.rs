@@ -143,7 +143,7 @@ impl Machine {
         let registers = TableRegisters(self.kernel.companion_registers(process));
         lookaside.load_registers(self.kernel.asid(process), &registers);
         self.now += 1000;
-        let truth = self.kernel.truth(process, va);
+        let truth = self.kernel.page_state(process, va);
         let mut port = TestPort::new(&mut self.kernel.memory, 50);
         let answer = lookaside.probe(va, access, Cycle(self.now), &mut port);
         if let Some(found) = answer.found {
@@ -166,7 +166,7 @@ impl Machine {
                 let ready = Cycle(self.now);
                 lookaside.refill(va, &FinishedWalk { found: *found, entry, dram_loads: 1, ready }, &mut port);
             }
-            let truth = self.kernel.truth(process, va);
+            let truth = self.kernel.page_state(process, va);
             let mut allowed = false;
             if let Some(found) = beside {
                 assert_eq!(walk.outcome, WalkOutcome::NotMapped, "{va:?} is in two segments");
@@ -198,7 +198,7 @@ impl Machine {
             .step_by(0x7000)
             .map(|offset| {
                 self.access(process, VirtAddr(home + offset), AccessKind::Store);
-                self.kernel.truth(process, VirtAddr(home + offset)).frame()
+                self.kernel.page_state(process, VirtAddr(home + offset)).frame()
             })
             .collect();
         for (old, new) in [(home, elsewhere), (elsewhere, home)] {
@@ -207,7 +207,7 @@ impl Machine {
             for (offset, frame) in (0..len).step_by(0x7000).zip(&frames) {
                 assert_eq!(self.walk(process, old.offset(offset), AccessKind::Load).outcome, WalkOutcome::NotMapped);
                 self.access(process, new.offset(offset), AccessKind::Store);
-                assert_eq!(self.kernel.truth(process, new.offset(offset)).frame(), *frame, "frames move along");
+                assert_eq!(self.kernel.page_state(process, new.offset(offset)).frame(), *frame, "frames move along");
             }
         }
     }
@@ -445,6 +445,10 @@ fn what_stands_beside_a_table_adds_to_its_context_switches_and_hides_none() {
     let cycles = |choice: &Choice| {
         let mut machine = Machine::new(choice, PageSizePolicy::Never, 5);
         let processes = [machine.kernel.spawn().unwrap(), machine.kernel.spawn().unwrap()];
+        for process in processes {
+            machine.event(process, &map(START, 1 << 20));
+            machine.event(process, &VmEvent::Touch { start: VirtAddr(START), len: 1 << 20, write: true });
+        }
         machine.kernel.context_switch(processes[0], processes[1]);
         machine.kernel.ledger.total(LedgerCause::Switch)
     };

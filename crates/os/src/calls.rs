@@ -1,8 +1,8 @@
 //! System calls: what programs do to their address spaces.
 
-use crate::kernel::{Heap, Kernel, process_mut, table_context};
+use crate::process::Heap;
 use crate::vma::{TOP, pages_of};
-use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PteFlags, Truth, Vma};
+use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageState, PteFlags, Vma};
 use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Protection, VirtAddr, VmEvent};
 
 fn range(start: VirtAddr, len: u64, call: &str) -> Result<(VirtAddr, VirtAddr), OsError> {
@@ -17,8 +17,9 @@ impl Kernel {
     /// Does what an event of the program's stream asks of this process.
     ///
     /// # Errors
-    /// A call that makes no sense, or memory that ran out. Areas and contents are then as they were, but for what `mmap`
-    /// and `mremap` were to replace, which may be gone, and for the pages that a touch had reached.
+    /// A call that makes no sense, or memory that ran out. Areas and contents are then as they were, but for
+    /// what `mmap` and `mremap` were to replace, which may be gone, and for the pages that a touch had
+    /// reached.
     pub fn event(&mut self, process: ProcessId, event: &VmEvent) -> Result<(), OsError> {
         self.alive(process)?;
         match *event {
@@ -59,7 +60,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mmap")?;
         self.drop_areas(process, start, end)?;
-        let heap = &mut process_mut!(self, process).heap;
+        let heap = &mut self.process_mut(process).heap;
         if kind == MapKind::Heap && heap.is_none() {
             *heap = Some(Heap { start, end, protection });
         }
@@ -76,10 +77,10 @@ impl Kernel {
         populated
     }
 
-    fn insert_area(&mut self, process: ProcessId, vma: Vma) {
-        let owner = process_mut!(self, process);
-        owner.vmas.insert(vma);
-        owner.table.vma_added(vma.start, vma.len(), &mut table_context!(self));
+    pub(crate) fn insert_area(&mut self, process: ProcessId, vma: Vma) {
+        self.process_mut(process).vmas.insert(vma);
+        let (translations, mut os) = self.translations(process);
+        translations.vma_added(vma.start, vma.len(), &mut os);
     }
 
     /// Maps what the placement has taken for an area that is new.
@@ -107,9 +108,10 @@ impl Kernel {
             return Ok(());
         }
         self.unmap_range(process, start, end)?;
-        let owner = process_mut!(self, process);
-        for piece in owner.vmas.remove(start, end) {
-            owner.table.vma_removed(piece.start, piece.len(), &mut table_context!(self));
+        let gone = self.process_mut(process).vmas.remove(start, end);
+        let (translations, mut os) = self.translations(process);
+        for piece in gone {
+            translations.vma_removed(piece.start, piece.len(), &mut os);
         }
         Ok(())
     }
@@ -119,8 +121,8 @@ impl Kernel {
         self.drop_areas(process, start, end)
     }
 
-    /// `mprotect`. Pages that lose all rights stay in the table, readable as every present page of x86-64 is: a program that
-    /// runs does not access them, and what it touches only then faults and is refused.
+    /// `mprotect`. Pages that lose all rights stay in the table, readable as every present page of x86-64 is:
+    /// a program that runs does not access them, and what it touches only then faults and is refused.
     fn mprotect(
         &mut self,
         process: ProcessId,
@@ -132,14 +134,14 @@ impl Kernel {
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
         self.split_at(process, end)?;
-        process_mut!(self, process).vmas.change(start, end, |vma| vma.protection = protection);
+        self.process_mut(process).vmas.change(start, end, |vma| vma.protection = protection);
         let mut at = start;
-        while let Some((page, truth)) = self.next_page(process, at, end) {
-            if truth.present() {
+        while let Some((page, state)) = self.next_page(process, at, end) {
+            if state.present() {
                 let entry = self.entry(process, page.start)?;
                 let flags = PteFlags {
                     // A shared page stays read-only until a store copies it.
-                    writable: protection.write && !truth.copy_on_write(),
+                    writable: protection.write && !state.copy_on_write(),
                     executable: protection.execute,
                     ..entry.flags
                 };
@@ -235,8 +237,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Moves the pages of `[from, end)` to `to`; they keep their frames. An error says which page could not be moved; those
-    /// below it are at the new place, and it and those above at the old.
+    /// Moves the pages of `[from, end)` to `to`; they keep their frames. An error says which page could not
+    /// be moved; those below it are at the new place, and it and those above at the old.
     fn move_pages(
         &mut self,
         process: ProcessId,
@@ -245,23 +247,23 @@ impl Kernel {
         to: VirtAddr,
     ) -> Result<(), (VirtAddr, OsError)> {
         let mut at = from;
-        while let Some((page, truth)) = self.next_page(process, at, end) {
+        while let Some((page, state)) = self.next_page(process, at, end) {
             let target = VirtAddr(to.0 + (page.start.0 - from.0));
-            if truth.present() {
+            if state.present() {
                 let entry = self.unmap_page(process, page).map_err(|error| (page.start, error))?;
                 let mapping = Mapping { page: Page { start: target, size: page.size }, ..entry };
-                if let Err(error) = self.map_page(process, mapping, truth.copy_on_write()) {
-                    self.restore_page(process, entry, truth.copy_on_write()).map_err(|error| (page.start, error))?;
+                if let Err(error) = self.map_page(process, mapping, state.copy_on_write()) {
+                    self.restore_page(process, entry, state.copy_on_write()).map_err(|error| (page.start, error))?;
                     return Err((page.start, error));
                 }
-                if truth.lazily_free() {
-                    let pages = &mut process_mut!(self, process).pages;
-                    pages.change(target.vpn(), page.size, |truth| truth.with_lazily_free(true));
+                if state.lazily_free() {
+                    let pages = &mut self.process_mut(process).pages;
+                    pages.change(target.vpn(), page.size, |state| state.with_lazily_free(true));
                 }
             } else {
-                let pages = &mut process_mut!(self, process).pages;
-                pages.set(page.start.vpn(), Truth::NONE);
-                pages.set(target.vpn(), truth);
+                let pages = &mut self.process_mut(process).pages;
+                pages.set(page.start.vpn(), PageState::NONE);
+                pages.set(target.vpn(), state);
             }
             at = page.end();
         }
@@ -277,7 +279,7 @@ impl Kernel {
                 self.split_at(process, start)?;
                 self.split_at(process, end)?;
                 let huge = if advice == Advice::Huge { HugeAdvice::Huge } else { HugeAdvice::NoHuge };
-                process_mut!(self, process).vmas.change(start, end, |vma| vma.huge = huge);
+                self.process_mut(process).vmas.change(start, end, |vma| vma.huge = huge);
             }
             Advice::DontNeed => self.unmap_range(process, start, end)?,
             Advice::Free => self.free_lazily(process, start, end)?,
@@ -288,26 +290,26 @@ impl Kernel {
     /// `MADV_FREE`: whole private pages lose their dirty bit; reclaim may drop them while they have none.
     fn free_lazily(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         let mut at = start;
-        while let Some((page, truth)) = self.next_page(process, at, end) {
+        while let Some((page, state)) = self.next_page(process, at, end) {
             at = page.end();
-            if !truth.present() || truth.copy_on_write() || page.start < start || page.end() > end {
+            if !state.present() || state.copy_on_write() || page.start < start || page.end() > end {
                 continue;
             }
             let entry = self.entry(process, page.start)?;
             self.set_page_flags(process, page, PteFlags { dirty: false, accessed: false, ..entry.flags })?;
-            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
+            self.process_mut(process).pages.change(page.start.vpn(), page.size, |t| t.with_lazily_free(true));
         }
         Ok(())
     }
 
-    /// `brk`: the heap's end moves. The first call of a process without a heap says where it begins. An end below the
-    /// heap's beginning empties it.
+    /// `brk`: the heap's end moves. The first call of a process without a heap says where it begins. An end
+    /// below the heap's beginning empties it.
     fn brk(&mut self, process: ProcessId, end: VirtAddr) -> Result<(), OsError> {
         if end.0 > TOP.0 {
             return Err(OsError::BadCall(format!("brk to {end}: that passes the end of the address space (57 bits)")));
         }
         let end = end.align_up(PageSize::SIZE_4K);
-        let owner = process_mut!(self, process);
+        let owner = self.process_mut(process);
         let fresh = Heap { start: end, end, protection: Protection::READ_WRITE };
         let heap = *owner.heap.get_or_insert(fresh);
         let end = end.max(heap.start);
@@ -323,7 +325,7 @@ impl Kernel {
         } else if end < heap.end {
             self.drop_areas(process, end, heap.end)?;
         }
-        process_mut!(self, process).heap = Some(Heap { end, ..heap });
+        self.process_mut(process).heap = Some(Heap { end, ..heap });
         Ok(())
     }
 }

@@ -1,24 +1,19 @@
 //! The whole kernel's invariants, for tests.
 
 use crate::Kernel;
-use ambulator_base::{FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
+use ambulator_base::{FRAME_BYTES, PageSize, Pfn, VirtAddr};
 
 impl Kernel {
-    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say of every
-    /// page what the truth says, that rights agree with the area's, and that each frame has exactly the owners that are
-    /// counted.
+    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say
+    /// of every page what its state says, that rights agree with the area's, and that each frame has exactly
+    /// the owners that are counted.
     ///
     /// # Errors
     /// A sentence about the first thing that is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let mut owners = vec![0u16; self.sharers.len()];
-        let mut users = vec![0; self.asid_users.len()];
+        let mut owners = vec![0u16; self.owners.frames()];
         let mut swapped = 0;
-        for at in 0..self.processes.len() {
-            let process = ProcessId(at as u32);
-            if !self.is_alive(process) {
-                continue;
-            }
+        for process in self.live_processes() {
             let vmas = self.process(process).vmas.as_slice().to_vec();
             for vma in &vmas {
                 let aligned = vma.start.0 % FRAME_BYTES == 0 && vma.end.0 % FRAME_BYTES == 0;
@@ -33,7 +28,7 @@ impl Kernel {
             }
             let mut va = VirtAddr(0);
             let mut pages = 0;
-            while let Some((page, truth)) = self.next_page(process, va, crate::vma::TOP) {
+            while let Some((page, state)) = self.next_page(process, va, crate::vma::TOP) {
                 va = page.end();
                 let Some(vma) = vmas.iter().find(|vma| vma.contains(page.start)) else {
                     return Err(format!("process {process} has a page at {} outside its areas", page.start));
@@ -44,106 +39,94 @@ impl Kernel {
                         page.size, page.start, vma.end
                     ));
                 }
-                if !truth.present() {
+                if !state.present() {
                     swapped += 1;
                     continue;
                 }
                 pages += 1;
-                let Some(entry) = self.process(process).table.lookup(page.start, &self.memory) else {
+                let Some(entry) = self.process(process).translations.lookup(page.start, &self.memory) else {
                     return Err(format!("the table of process {process} has nothing at {}", page.start));
                 };
-                if entry.page != page || entry.frame != truth.frame() || entry.flags.writable != truth.writable() {
-                    return Err(format!("at {} the table says {entry:?}, the truth {truth:?}", page.start));
+                if entry.page != page || entry.frame != state.frame() || entry.flags.writable != state.writable() {
+                    return Err(format!("at {} the table says {entry:?}, the kernel {state:?}", page.start));
                 }
-                if truth.writable() && (truth.copy_on_write() || !vma.protection.write) {
+                if state.writable() && (state.copy_on_write() || !vma.protection.write) {
                     return Err(format!("the page at {} is writable and must not be", page.start));
                 }
-                if !truth.writable() && !truth.copy_on_write() && vma.protection.write {
+                if !state.writable() && !state.copy_on_write() && vma.protection.write {
                     return Err(format!("the page at {} is not writable, and nothing speaks against it", page.start));
                 }
-                if truth.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
+                if state.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
                     return Err(format!("the page at {} is executable or not, against its area", page.start));
                 }
-                if !self.placed_within(process, page, truth.frame()) {
+                if !self.process(process).reservations.agree(page, state.frame()) {
                     return Err(format!("the page at {} is not where its reservation wants it", page.start));
                 }
                 for i in 0..page.size.frames() {
-                    let part = self.truth(process, page.start.offset(i << 12));
-                    if part.frame().0 != truth.frame().0 + i || part.size() != page.size {
+                    let part = self.page_state(process, page.start.offset(i << 12));
+                    if part.frame().0 != state.frame().0 + i || part.size() != page.size {
                         return Err(format!("part {i} of the {} page at {} is elsewhere", page.size, page.start));
                     }
-                    owners[(truth.frame().0 + i) as usize] += 1;
+                    owners[(state.frame().0 + i) as usize] += 1;
                 }
             }
-            let entries = self.process(process).table.footprint().entries;
+            let entries = self.process(process).translations.footprint().entries;
             if entries != pages {
                 return Err(format!(
-                    "the table of process {process} counts {entries} entries, the truth has {pages} pages"
+                    "the table of process {process} counts {entries} entries, the kernel has {pages} pages"
                 ));
             }
-            for (number, reservation) in &self.process(process).reservations {
+            for (huge, reservation) in self.process(process).reservations.all() {
                 let mut used = 0;
                 for i in 0..PageSize::SIZE_2M.frames() {
                     if self.frames.is_free(reservation.frame.offset(i)) {
-                        return Err(format!("frame {i} of the reservation for 2 MiB number {number} is free"));
+                        return Err(format!("frame {i} of the reservation for {huge:?} is free"));
                     }
-                    let va = VirtAddr((number << PageSize::SIZE_2M.shift()) + i * FRAME_BYTES);
-                    used += u64::from(self.truth(process, va).present());
+                    let va = huge.start.offset(i * FRAME_BYTES);
+                    used += u64::from(self.page_state(process, va).present());
                 }
                 if used != reservation.used {
-                    return Err(format!("2 MiB number {number} has {used} pages, its reservation {reservation:?}"));
+                    return Err(format!("{huge:?} has {used} pages, its reservation {reservation:?}"));
                 }
             }
-            users[usize::from(self.process(process).asid.0)] += 1;
         }
         for (frame, owners) in owners.iter().enumerate() {
             if *owners > 0 && self.frames.is_free(Pfn(frame as u64)) {
                 return Err(format!("frame {frame:#x} is mapped and free"));
             }
-            if self.sharers[frame] != owners.saturating_sub(1) {
+            if self.owners.beyond_first(frame) != owners.saturating_sub(1) {
                 return Err(format!(
                     "frame {frame:#x} has {owners} owners, and {} beyond the first are counted",
-                    self.sharers[frame]
+                    self.owners.beyond_first(frame)
                 ));
             }
         }
-        if users != self.asid_users {
-            return Err("the users of address-space identifiers are counted wrongly".into());
-        }
-        if swapped != self.swap_used {
-            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap_used));
+        self.processes.check()?;
+        if swapped != self.swap.used() {
+            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap.used()));
         }
         Ok(())
     }
 
-    /// Whether a page of a 2 MiB that has a reservation lies in its place there.
-    fn placed_within(&self, process: ProcessId, page: Page, frame: Pfn) -> bool {
-        let number = page.start.0 >> PageSize::SIZE_2M.shift();
-        let offset = page.start.vpn().0 % PageSize::SIZE_2M.frames();
-        let reservation = self.process(process).reservations.get(&number);
-        reservation.is_none_or(|reservation| reservation.frame.offset(offset) == frame)
-    }
-
-    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a table's.
-    /// Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
+    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a
+    /// table's. Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
     ///
     /// # Errors
     /// How many frames are missing.
     pub fn check_frames(&self) -> Result<(), String> {
-        let mut mapped = vec![false; self.sharers.len()];
+        let mut mapped = vec![false; self.owners.frames()];
         let mut tables = 0;
-        for (at, process) in self.processes.iter().enumerate() {
-            let Some(process) = process else { continue };
-            tables += process.table.footprint().bytes / FRAME_BYTES;
-            for reservation in process.reservations.values() {
+        for (number, process) in self.processes.live() {
+            tables += process.translations.footprint().bytes / FRAME_BYTES;
+            for (_, reservation) in process.reservations.all() {
                 let first = reservation.frame.0 as usize;
                 mapped[first..first + PageSize::SIZE_2M.frames() as usize].fill(true);
             }
             let mut va = VirtAddr(0);
-            while let Some((page, truth)) = self.next_page(ProcessId(at as u32), va, crate::vma::TOP) {
+            while let Some((page, state)) = self.next_page(number, va, crate::vma::TOP) {
                 va = page.end();
-                if truth.present() {
-                    let first = truth.frame().0 as usize;
+                if state.present() {
+                    let first = state.frame().0 as usize;
                     mapped[first..first + page.size.frames() as usize].fill(true);
                 }
             }

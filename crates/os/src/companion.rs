@@ -1,16 +1,17 @@
-//! The software half of what stands beside a page table: a structure that holds some of a process's translations a second time, or instead of
-//! the page table.
+//! The software half of what stands beside a page table: a structure that holds some of a process's
+//! translations a second time, or instead of the page table.
 
 use crate::{Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
-/// The software half of a structure beside a page table, one instance per process. As with a [`PageTable`], all translation state is bytes in
-/// [`TableContext::memory`].
+/// The software half of a structure beside a page table, one instance per process. As with a [`PageTable`],
+/// all translation state is bytes in [`TableContext::memory`].
 ///
-/// A page is in one place: with the companion that claims it ([`Companion::claims`]), or in the page table. Of a page that reaches the page
-/// table every companion is told, before the entry is written and after, and may decide the entry's flags or rewrite those of its neighbours. A page
-/// that moves to other frames or addresses is unmapped and mapped again. A companion is not told of pages that another one holds.
+/// A page is in one place: with the companion that claims it ([`Companion::claims`]), or in the page table.
+/// Of a page that reaches the page table every companion is told, before the entry is written and after, and
+/// may decide the entry's flags or rewrite those of its neighbours. A page that moves to other frames or
+/// addresses is unmapped and mapped again. A companion is not told of pages that another one holds.
 ///
 /// ```
 /// use ambulator_base::CounterSink;
@@ -40,7 +41,8 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 /// }
 /// ```
 pub trait Companion: Send {
-    /// Whether the companion holds this mapping itself, so that the page table never sees it. The page is not mapped.
+    /// Whether the companion holds this mapping itself, so that the page table never sees it. The page is not
+    /// mapped.
     fn claims(&self, _mapping: &Mapping) -> bool {
         false
     }
@@ -59,8 +61,8 @@ pub trait Companion: Send {
     /// Rewrites the flags of a page that it holds ([`Companion::held`]).
     fn set_held_flags(&mut self, _page: Page, _flags: PteFlags, _os: &mut TableContext<'_>) {}
 
-    /// The flags with which the page table is to write an entry that is new. The table may still refuse the mapping, of which the companion
-    /// is not told.
+    /// The flags with which the page table is to write an entry that is new. The table may still refuse the
+    /// mapping, of which the companion is not told.
     fn new_entry_flags(&self, mapping: &Mapping, _table: &dyn PageTable, _memory: &PhysicalMemory) -> PteFlags {
         mapping.flags
     }
@@ -106,7 +108,8 @@ pub trait Companion: Send {
         0
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does and what the page table states.
+    /// Cycles that a context switch to or from this process takes beyond what any does and what the page
+    /// table states.
     fn switch_cycles(&self) -> u64 {
         0
     }
@@ -126,8 +129,9 @@ pub trait Companion: Send {
 
 /// Makes the companions of new processes.
 pub trait CompanionFactory: Send {
-    /// Takes the memory that the companions of all processes share, before a process has its page table; asked for every process, and nothing
-    /// to do once it has it. False, and nothing taken, if it is not there.
+    /// Takes the memory that the companions of all processes share, before a process has its page table;
+    /// asked for every process, and nothing to do once it has it. False, and nothing taken, if it is not
+    /// there.
     fn reserve(&mut self, _frames: &mut BuddyAllocator) -> bool {
         true
     }

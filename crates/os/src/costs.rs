@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// Cycles of the kernel's actions. They are charged to the core that asked for the action.
 ///
-/// Where no paper gives a number the choice is ours, from the magnitudes that are reported for Linux on servers of
-/// about 2 GHz.
+/// Where no paper gives a number the choice is ours, from the magnitudes that are reported for Linux on
+/// servers of about 2 GHz.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostTable {
-    /// Entry, exit and book-keeping of a page fault, the allocation of one base frame and one table entry included.
+    /// Entry, exit and book-keeping of a page fault, the allocation of one base frame and one table entry
+    /// included.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a minor fault of Linux is about 0.5 us without zeroing"))]
     pub fault: u64,
     /// Zeroing a 4 KiB frame.
@@ -29,8 +30,8 @@ pub struct CostTable {
     /// Changing or removing one table entry within a larger action (unmap, protect, fork, promotion).
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub table_entry: u64,
-    /// How long an action on a page table holds the lock of the part that it changes, beside what the table's upkeep takes: other cores that
-    /// need the same lock wait.
+    /// How long an action on a page table holds the lock of the part that it changes, beside what the table's
+    /// upkeep takes: other cores that need the same lock wait.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
     pub lock_hold: u64,
     /// A shootdown at the core that sends it.
@@ -48,8 +49,8 @@ pub struct CostTable {
     /// Reading a page from swap.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 us, an NVMe read"))]
     pub swap_in: u64,
-    /// Allocating 4 KiB contiguous bytes in memory fragmented to 0.7 FMFI. Measured are the sizes from here to 64 MiB;
-    /// those in between lie on straight lines between logarithms.
+    /// Allocating 4 KiB contiguous bytes in memory fragmented to 0.7 FMFI. Measured are the sizes from here
+    /// to 64 MiB; those in between lie on straight lines between logarithms.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_4k: u64,
     /// Allocating 8 KiB contiguous bytes at 0.7 FMFI.
@@ -98,11 +99,11 @@ impl Default for CostTable {
 }
 
 impl CostTable {
-    /// Cycles of allocating `bytes` contiguous bytes for a table or a huge page in memory fragmented to `fmfi` (0 to 1),
-    /// or `None` if memory so fragmented cannot give them at all.
+    /// Cycles of allocating `bytes` contiguous bytes for a table or a huge page in memory fragmented to
+    /// `fmfi` (0 to 1), or `None` if memory so fragmented cannot give them at all.
     ///
-    /// The measured row stands for 0.7 FMFI: there the kernel compacts memory to make room. Below it, the part that grows
-    /// with the size shrinks in proportion to the fragmentation; what 4 KiB cost remains.
+    /// The measured row stands for 0.7 FMFI: there the kernel compacts memory to make room. Below it, the
+    /// part that grows with the size shrinks in proportion to the fragmentation; what 4 KiB cost remains.
     pub fn allocation(&self, bytes: u64, fmfi: f64) -> Option<u64> {
         const MEASURED_FMFI: f64 = 0.7;
         if bytes >= 64 << 20 && fmfi > self.allocate_64m_fails_above {

@@ -63,7 +63,7 @@ pub enum OsError {
     #[error("{0}")]
     BadCall(String),
     /// A broken invariant of a page table, told by the kernel that met it.
-    #[error("the page table did not keep its word: {0}")]
+    #[error("the page table violated an invariant: {0}")]
     Table(String),
 }
 

@@ -1,8 +1,7 @@
 //! Page faults and first touches.
 
-use crate::kernel::{Kernel, process_mut};
 use crate::vma::pages_of;
-use crate::{HugeAdvice, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
+use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
 
 /// What a fault turned out to be.
@@ -18,6 +17,17 @@ pub enum FaultKind {
     Spurious,
 }
 
+/// How a fault may use 2 MiB pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HugeAtFault {
+    /// Base pages only.
+    No,
+    /// The whole page at once.
+    Whole,
+    /// A reservation, of which base pages are used one by one.
+    Reserved,
+}
+
 impl Kernel {
     /// Serves the fault of an access.
     ///
@@ -28,16 +38,16 @@ impl Kernel {
         self.alive(process)?;
         let vma = self.allowing(process, va, access)?;
         self.ledger.charge(LedgerCause::Fault, self.costs.fault);
-        let truth = self.truth(process, va);
-        let kind = if truth.present() {
-            if access == AccessKind::Store && truth.copy_on_write() {
+        let state = self.page_state(process, va);
+        let kind = if state.present() {
+            if access == AccessKind::Store && state.copy_on_write() {
                 self.copy_on_write(process, &vma, va)?;
                 FaultKind::CopyOnWrite
             } else {
                 self.counters.faults_spurious += 1;
                 FaultKind::Spurious
             }
-        } else if truth.swapped() {
+        } else if state.swapped() {
             self.swap_in(process, &vma, va, access)?;
             FaultKind::SwapIn
         } else {
@@ -57,7 +67,8 @@ impl Kernel {
         Err(segfault(format!("the mapping [{}, {}) has the rights {:?}", vma.start, vma.end, vma.protection)))
     }
 
-    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that are there stay.
+    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that
+    /// are there stay.
     pub(crate) fn touch(
         &mut self,
         process: ProcessId,
@@ -73,13 +84,13 @@ impl Kernel {
             let vma = self.allowing(process, at, access)?;
             let until = vma.end.min(end);
             while at < until {
-                let truth = self.truth(process, at);
-                let served = if truth.present() && !(access == AccessKind::Store && truth.copy_on_write()) {
-                    if truth.lazily_free() && access == AccessKind::Store {
+                let state = self.page_state(process, at);
+                let served = if state.present() && !(access == AccessKind::Store && state.copy_on_write()) {
+                    if state.lazily_free() && access == AccessKind::Store {
                         self.keep_after_all(process, at)?;
                     }
-                    truth.size()
-                } else if truth.present() || truth.swapped() {
+                    state.size()
+                } else if state.present() || state.swapped() {
                     self.fault(process, at, access)?;
                     PageSize::SIZE_4K
                 } else {
@@ -98,20 +109,26 @@ impl Kernel {
         let entry = self.entry(process, va)?;
         let flags = PteFlags { accessed: true, dirty: true, ..entry.flags };
         self.set_page_flags(process, entry.page, flags)?;
-        let pages = &mut process_mut!(self, process).pages;
-        pages.change(entry.page.start.vpn(), entry.page.size, |truth| truth.with_lazily_free(false));
+        let pages = &mut self.process_mut(process).pages;
+        pages.change(entry.page.start.vpn(), entry.page.size, |state| state.with_lazily_free(false));
         Ok(())
     }
 
-    /// Whether huge pages may be used in an area when it is touched.
-    pub(crate) fn wants_huge(&self, vma: &Vma) -> bool {
-        vma.huge != HugeAdvice::NoHuge
-            && vma.kind != MapKind::File
-            && match self.spec.page_size_policy {
-                PageSizePolicy::Never => false,
-                PageSizePolicy::Madvise => vma.huge == HugeAdvice::Huge,
-                PageSizePolicy::Always | PageSizePolicy::Khugepaged | PageSizePolicy::Reservation => true,
-            }
+    fn wants_gigantic(&self, vma: &Vma) -> bool {
+        self.spec.gigantic_pages && vma.kind != MapKind::File
+    }
+
+    /// What policy and area say of 2 MiB pages at a fault.
+    fn huge_at_fault(&self, vma: &Vma) -> HugeAtFault {
+        if vma.huge == HugeAdvice::NoHuge || vma.kind == MapKind::File {
+            return HugeAtFault::No;
+        }
+        match self.spec.page_size_policy {
+            PageSizePolicy::Always => HugeAtFault::Whole,
+            PageSizePolicy::Madvise if vma.huge == HugeAdvice::Huge => HugeAtFault::Whole,
+            PageSizePolicy::Reservation => HugeAtFault::Reserved,
+            PageSizePolicy::Never | PageSizePolicy::Madvise | PageSizePolicy::Khugepaged => HugeAtFault::No,
+        }
     }
 
     /// Maps a fresh page that holds `va`, of the size that the policy, the area and free memory allow.
@@ -123,30 +140,23 @@ impl Kernel {
         va: VirtAddr,
         access: AccessKind,
     ) -> Result<PageSize, OsError> {
-        let policy = self.spec.page_size_policy;
-        if self.spec.gigantic_pages
-            && vma.kind != MapKind::File
-            && self.populate_huge(process, vma, Page::containing(va, PageSize::SIZE_1G), access)?
-        {
+        let gigantic = Page::containing(va, PageSize::SIZE_1G);
+        if self.wants_gigantic(vma) && self.populate_huge(process, vma, gigantic, access)? {
             self.counters.faults_1g += 1;
             return Ok(PageSize::SIZE_1G);
         }
-        if policy != PageSizePolicy::Never && self.wants_huge(vma) {
-            let page = Page::containing(va, PageSize::SIZE_2M);
-            match policy {
-                PageSizePolicy::Always | PageSizePolicy::Madvise => {
-                    if self.populate_huge(process, vma, page, access)? {
-                        self.counters.faults_2m += 1;
-                        return Ok(PageSize::SIZE_2M);
-                    }
-                }
-                PageSizePolicy::Reservation => {
-                    if let Some(size) = self.populate_reserved(process, vma, va, access)? {
-                        return Ok(size);
-                    }
-                }
-                PageSizePolicy::Never | PageSizePolicy::Khugepaged => {}
+        let huge = Page::containing(va, PageSize::SIZE_2M);
+        match self.huge_at_fault(vma) {
+            HugeAtFault::Whole if self.populate_huge(process, vma, huge, access)? => {
+                self.counters.faults_2m += 1;
+                return Ok(PageSize::SIZE_2M);
             }
+            HugeAtFault::Reserved => {
+                if let Some(size) = self.populate_reserved(process, vma, va, access)? {
+                    return Ok(size);
+                }
+            }
+            HugeAtFault::Whole | HugeAtFault::No => {}
         }
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
@@ -183,10 +193,12 @@ impl Kernel {
         }
     }
 
-    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a fault's.
+    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a
+    /// fault's.
     pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
         let fmfi = self.frames.fmfi(size.order());
-        // The block is there already: where the table says that it could not have been found, the most that it costs counts.
+        // The block is there already: where the table says that it could not have been found, the most that
+        // it costs counts.
         let cycles = self.costs.allocation(size.bytes(), fmfi).unwrap_or(self.costs.allocate_64m);
         self.ledger.charge(LedgerCause::Allocate, cycles);
     }
@@ -194,29 +206,29 @@ impl Kernel {
     /// A store to a page that is shared since a fork.
     fn copy_on_write(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr) -> Result<(), OsError> {
         // As Linux does: a shared huge page is split, and only what is written is copied.
-        while self.truth(process, va).size() > PageSize::SIZE_4K {
+        while self.page_state(process, va).size() > PageSize::SIZE_4K {
             let page = self.mapped_page(process, va);
-            if !self.is_shared(self.truth(process, page.start).frame(), page.size) {
+            if !self.owners.is_shared(self.page_state(process, page.start).frame(), page.size) {
                 break;
             }
             self.split(process, va)?;
         }
         let page = self.mapped_page(process, va);
-        let truth = self.truth(process, page.start);
-        if !truth.present() {
+        let state = self.page_state(process, page.start);
+        if !state.present() {
             return Ok(()); // the split needed memory, and reclaim took this page: the access faults again
         }
         let entry = self.entry(process, page.start)?;
         let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
-        if !self.is_shared(truth.frame(), page.size) {
+        if !self.owners.is_shared(state.frame(), page.size) {
             self.counters.reuses_on_write += 1;
             self.set_page_flags(process, page, flags)?;
-            process_mut!(self, process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
+            self.process_mut(process).pages.change(page.start.vpn(), page.size, |t| t.with_copy_on_write(false));
             return Ok(());
         }
         let frame = self.place_base(process, vma, page)?;
         // Reclaim may have swapped this very page out while it looked for a frame.
-        if self.truth(process, va) != truth {
+        if self.page_state(process, va) != state {
             self.give_back(frame, page.size);
             return Ok(());
         }
@@ -244,7 +256,7 @@ impl Kernel {
         }
         self.counters.swap_ins += 1;
         self.ledger.charge(LedgerCause::Swap, self.costs.swap_in);
-        self.swap_used -= 1;
+        self.swap.release();
         Ok(())
     }
 }

@@ -1,35 +1,12 @@
 //! Huge pages in the background: reservations with promotion, and the promotion daemon.
 
-use crate::kernel::{Kernel, process_mut};
-use crate::{HugeAdvice, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
+use crate::reservations::{BASE_PAGES, Reservation, huge_page};
+use crate::{HugeAdvice, Kernel, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, Cycle, MapKind, Page, PageSize, Pfn, ProcessId, VirtAddr};
-use std::collections::BTreeMap;
-
-/// A 2 MiB block held for the pages of one aligned 2 MiB of address space.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reservation {
-    /// First frame of the block.
-    pub frame: Pfn,
-    /// Pages of it that are mapped.
-    pub used: u64,
-}
-
-/// Reservations of a process by the number of their 2 MiB.
-pub(crate) type Reservations = BTreeMap<u64, Reservation>;
-
-const BASE_PAGES: u64 = 512;
-
-fn number_of(va: VirtAddr) -> u64 {
-    va.0 >> PageSize::SIZE_2M.shift()
-}
-
-fn page_of(number: u64) -> Page {
-    Page { start: VirtAddr(number << PageSize::SIZE_2M.shift()), size: PageSize::SIZE_2M }
-}
 
 impl Kernel {
-    /// Maps the base page of `va` within its reservation, reserving if nothing of the 2 MiB is there yet, and promotes the
-    /// reservation when enough of it is used. `None` where no reservation can be had.
+    /// Maps the base page of `va` within its reservation, reserving if nothing of the 2 MiB is there yet, and
+    /// promotes the reservation when enough of it is used. `None` where no reservation can be had.
     pub(crate) fn populate_reserved(
         &mut self,
         process: ProcessId,
@@ -37,9 +14,8 @@ impl Kernel {
         va: VirtAddr,
         access: AccessKind,
     ) -> Result<Option<PageSize>, OsError> {
-        let number = number_of(va);
-        let huge = page_of(number);
-        let held = self.process(process).reservations.get(&number).copied();
+        let huge = huge_page(va);
+        let held = self.process(process).reservations.find(va);
         let reservation = match held {
             Some(reservation) => reservation,
             None => {
@@ -61,32 +37,33 @@ impl Kernel {
         let frame = reservation.frame.offset((page.start.0 - huge.start.0) >> 12);
         let used = reservation.used + 1;
         let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
-        process_mut!(self, process).reservations.insert(number, Reservation { used, ..reservation });
+        self.process_mut(process).reservations.set(va, Reservation { used, ..reservation });
         if self.try_map_page(process, Mapping { page, frame, flags }, false).is_err() {
-            // The table lacks memory. Reclaim may find some, and must be free to take it from this reservation.
-            self.break_reservation(process, number);
+            // The table lacks memory. Reclaim may find some, and must be free to take it from this
+            // reservation.
+            self.break_reservation(process, huge);
             return Ok(None);
         }
         self.charge_zero(PageSize::SIZE_4K);
         self.counters.faults_4k += 1;
         if used as f64 >= self.spec.promotion_threshold * BASE_PAGES as f64
-            && self.promote_reservation(process, vma, number)?
+            && self.promote_reservation(process, vma, huge)?
         {
             return Ok(Some(PageSize::SIZE_2M));
         }
         Ok(Some(PageSize::SIZE_4K))
     }
 
-    /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed. False if the table
-    /// has no memory for it now.
-    fn promote_reservation(&mut self, process: ProcessId, vma: &Vma, number: u64) -> Result<bool, OsError> {
-        let Some(reservation) = self.process(process).reservations.get(&number).copied() else {
+    /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed.
+    /// False if the table has no memory for it now.
+    fn promote_reservation(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<bool, OsError> {
+        let Some(reservation) = self.process(process).reservations.find(huge.start) else {
             return Ok(false);
         };
-        if self.collapse(process, vma, page_of(number), reservation.frame)?.is_none() {
+        if self.collapse(process, vma, huge, reservation.frame)?.is_none() {
             return Ok(false);
         }
-        process_mut!(self, process).reservations.remove(&number);
+        self.process_mut(process).reservations.remove(huge.start);
         for _ in reservation.used..BASE_PAGES {
             self.charge_zero(PageSize::SIZE_4K);
         }
@@ -94,8 +71,8 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Maps one huge page where base pages are, and returns these; their frames stay taken. `None`, and all as it was, if the
-    /// table has no memory for it now.
+    /// Maps one huge page where base pages are, and returns these; their frames stay taken. `None`, and all
+    /// as it was, if the table has no memory for it now.
     fn collapse(
         &mut self,
         process: ProcessId,
@@ -123,31 +100,28 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain base pages.
+    /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain
+    /// base pages.
     pub(crate) fn break_reservations(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) {
         if self.process(process).reservations.is_empty() {
             return;
         }
-        let last = number_of(VirtAddr(end.0 - 1));
-        let numbers: Vec<u64> =
-            self.process(process).reservations.range(number_of(start)..=last).map(|(n, _)| *n).collect();
-        for number in numbers {
-            self.break_reservation(process, number);
+        for huge in self.process(process).reservations.touching(start, end) {
+            self.break_reservation(process, huge);
         }
     }
 
     /// Returns how many frames that freed.
-    fn break_reservation(&mut self, process: ProcessId, number: u64) -> u64 {
-        let Some(reservation) = process_mut!(self, process).reservations.remove(&number) else {
+    fn break_reservation(&mut self, process: ProcessId, huge: Page) -> u64 {
+        let Some(reservation) = self.process_mut(process).reservations.remove(huge.start) else {
             return 0;
         };
         self.counters.reservations_broken += 1;
-        let huge = page_of(number);
         let mut freed = 0;
         for i in 0..BASE_PAGES {
             let frame = reservation.frame.offset(i);
-            let truth = self.truth(process, huge.start.offset(i << 12));
-            if !(truth.present() && truth.frame() == frame) {
+            let state = self.page_state(process, huge.start.offset(i << 12));
+            if !(state.present() && state.frame() == frame) {
                 self.give_back(frame, PageSize::SIZE_4K);
                 freed += 1;
             }
@@ -155,28 +129,24 @@ impl Kernel {
         freed
     }
 
-    /// Breaks the reservation with the fewest used pages of the first process that has any, and returns how many frames that
-    /// freed. `None` if there is none.
+    /// Breaks the reservation with the fewest used pages of the first process that has any, and returns how
+    /// many frames that freed. `None` if there is none.
     pub(crate) fn break_one_reservation(&mut self) -> Option<u64> {
-        let (at, owner) = self
-            .processes
-            .iter()
-            .enumerate()
-            .find_map(|(at, p)| p.as_ref().filter(|p| !p.reservations.is_empty()).map(|p| (at, p)))?;
-        let (number, _) = owner.reservations.iter().min_by_key(|(number, r)| (r.used, **number))?;
-        let number = *number;
-        Some(self.break_reservation(ProcessId(at as u32), number))
+        let mut least = self.processes.live().filter_map(|(number, p)| Some((number, p.reservations.least_used()?)));
+        let (process, huge) = least.next()?;
+        drop(least);
+        Some(self.break_reservation(process, huge))
     }
 
-    /// The background daemons' share of the time until `now`: `kswapd` while memory is scarce, `khugepaged` when its period
-    /// has passed. Cheap while nothing is due. The core that calls it pays for what they do to tables and TLBs; it does
-    /// not wait for swap.
+    /// The background daemons' share of the time until `now`: `kswapd` while memory is scarce, `khugepaged`
+    /// when its period has passed. Cheap while nothing is due. The core that calls it pays for what they do
+    /// to tables and TLBs; it does not wait for swap.
     ///
     /// # Errors
-    /// A table that broke its word.
+    /// A table that violated an invariant.
     #[inline]
     pub fn tick(&mut self, _process: ProcessId, now: Cycle) -> Result<(), OsError> {
-        if now.0 < self.next_scan && self.frames.free_frames() >= self.marks.low {
+        if !self.promotion_turns.is_due(now) && !self.reclaim_turns.is_low(self.frames.free_frames()) {
             return Ok(());
         }
         self.run_daemons(now)
@@ -184,14 +154,14 @@ impl Kernel {
 
     #[cold]
     fn run_daemons(&mut self, now: Cycle) -> Result<(), OsError> {
-        if self.frames.free_frames() < self.marks.low && now.0 >= self.next_reclaim && self.can_swap() {
+        if self.reclaim_turns.is_due(self.frames.free_frames(), now) && self.swap.has_room() {
             self.counters.background_reclaims += 1;
             if self.reclaim_in_background()? == 0 {
-                self.next_reclaim = now.0 + self.spec.khugepaged_period;
+                self.reclaim_turns.put_off(self.promotion_turns.later(now));
             }
         }
-        if now.0 >= self.next_scan {
-            self.next_scan = now.0 + self.spec.khugepaged_period;
+        if self.promotion_turns.is_due(now) {
+            self.promotion_turns.begin(now);
             if self.spec.page_size_policy == PageSizePolicy::Khugepaged {
                 self.promote_in_background()?;
             }
@@ -204,16 +174,17 @@ impl Kernel {
     fn promote_in_background(&mut self) -> Result<(), OsError> {
         let mut left = self.spec.khugepaged_pages;
         for _ in 0..self.processes.len() {
-            let process = ProcessId(self.scan_next as u32);
+            let process = self.promotion_turns.process();
             if self.is_alive(process) && !self.scan_for_promotion(process, &mut left)? {
                 return Ok(());
             }
-            self.scan_next = (self.scan_next + 1) % self.processes.len();
+            self.promotion_turns.pass(self.processes.len());
         }
         Ok(())
     }
 
-    /// The promotion daemon's way over a process. False if it has looked at as many pages as it may before it was through.
+    /// The promotion daemon's way over a process. False if it has looked at as many pages as it may before it
+    /// was through.
     fn scan_for_promotion(&mut self, process: ProcessId, left: &mut u64) -> Result<bool, OsError> {
         let at = self.process(process).scan;
         let areas: Vec<Vma> = self.process(process).vmas.as_slice().to_vec();
@@ -222,14 +193,14 @@ impl Kernel {
             let mut huge = Page::containing(vma.start.max(at).align_up(PageSize::SIZE_2M), PageSize::SIZE_2M);
             while huge.end() <= vma.end {
                 if *left < BASE_PAGES {
-                    process_mut!(self, process).scan = huge.start;
+                    self.process_mut(process).scan = huge.start;
                     return Ok(false);
                 }
                 // Empty stretches cost the daemon nothing, as skipped page-table pages cost Linux's.
-                let Some((next, truth)) = self.next_page(process, huge.start, vma.end) else {
+                let Some((next, state)) = self.next_page(process, huge.start, vma.end) else {
                     break;
                 };
-                if next.start >= huge.end() || truth.present() && truth.size() > PageSize::SIZE_4K {
+                if next.start >= huge.end() || state.present() && state.size() > PageSize::SIZE_4K {
                     huge = Page::containing(next.end().max(huge.end()).align_up(PageSize::SIZE_2M), PageSize::SIZE_2M);
                     if next.size == PageSize::SIZE_4K {
                         huge = Page::containing(next.start, PageSize::SIZE_2M);
@@ -241,19 +212,20 @@ impl Kernel {
                 huge = Page { start: huge.end(), ..huge };
             }
         }
-        process_mut!(self, process).scan = VirtAddr(0);
+        self.process_mut(process).scan = VirtAddr(0);
         Ok(true)
     }
 
-    /// Copies the base pages of an aligned 2 MiB into a fresh block, if they are enough and all of them are its own.
+    /// Copies the base pages of an aligned 2 MiB into a fresh block, if they are enough and all of them are
+    /// its own.
     fn try_promote(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<(), OsError> {
         let mut present = 0;
         let mut at = huge.start;
-        while let Some((page, truth)) = self.next_page(process, at, huge.end()) {
-            if !truth.present()
-                || truth.copy_on_write()
+        while let Some((page, state)) = self.next_page(process, at, huge.end()) {
+            if !state.present()
+                || state.copy_on_write()
                 || page.size > PageSize::SIZE_4K
-                || self.is_shared(truth.frame(), page.size)
+                || self.owners.is_shared(state.frame(), page.size)
             {
                 return Ok(());
             }

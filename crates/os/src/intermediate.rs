@@ -1,11 +1,13 @@
-//! The software half of an intermediate address space: areas of virtual memory have places there, and the page table maps these.
+//! The software half of an intermediate address space: areas of virtual memory have places there, and the
+//! page table maps these.
 
 use crate::{Footprint, MapError, TableContext};
 use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
-/// Where a process's areas lie in the intermediate address space, one instance per process. Page table and companions see intermediate addresses
-/// only. As with a [`crate::PageTable`], all translation state is bytes in [`TableContext::memory`].
+/// Where a process's areas lie in the intermediate address space, one instance per process. Page table and
+/// companions see intermediate addresses only. As with a [`crate::PageTable`], all translation state is bytes
+/// in [`TableContext::memory`].
 pub trait IntermediateMap: Send {
     /// The intermediate address of `va`; `None` outside areas.
     fn address(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<VirtAddr>;
@@ -16,11 +18,12 @@ pub trait IntermediateMap: Send {
     /// Makes an area of a page that no VMA had announced, and returns where it is.
     ///
     /// # Errors
-    /// [`MapError::PageSize`] where the page lies in areas in part, [`MapError::NoMemory`] where memory for the map, or intermediate
-    /// addresses, have run out. The areas are as they were.
+    /// [`MapError::PageSize`] where the page lies in areas in part, [`MapError::NoMemory`] where memory for
+    /// the map, or intermediate addresses, have run out. The areas are as they were.
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError>;
 
-    /// The pages are an area from now on, where there is memory for it; otherwise the first of them to be mapped is told so.
+    /// The pages are an area from now on, where there is memory for it; otherwise the first of them to be
+    /// mapped is told so.
     fn add_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>);
 
     /// The pages are in no area any more.
@@ -32,7 +35,8 @@ pub trait IntermediateMap: Send {
     /// Changes whenever [`IntermediateMap::registers`] do, so that cores running the process reload them.
     fn registers_generation(&self) -> u64;
 
-    /// Cycles that a context switch to or from this process takes beyond what any does and what the page table states.
+    /// Cycles that a context switch to or from this process takes beyond what any does and what the page
+    /// table states.
     fn switch_cycles(&self) -> u64 {
         0
     }

@@ -1,41 +1,49 @@
-//! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in cycles. It
-//! knows no design: page tables and placements are sockets.
+//! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in
+//! cycles. It knows no design: page tables and placements are sockets.
 
 mod calls;
 mod check;
 mod companion;
 mod costs;
+mod counters;
 mod error;
 mod fault;
 mod fork;
 mod huge;
 mod intermediate;
 mod kernel;
+mod ledger;
+mod lifecycle;
 mod migrate;
+mod page_state;
 mod pages;
 mod placement;
+mod process;
+mod promotion;
 mod reclaim;
+mod reservations;
+mod sharing;
 mod shootdown;
 mod spec;
+mod swap;
 mod table;
 mod translations;
-mod truth;
 mod vma;
+mod watermarks;
 
 pub use companion::{Companion, CompanionFactory};
 pub use costs::CostTable;
+pub use counters::{KernelCounters, OsCycles};
 pub use error::OsError;
 pub use fault::FaultKind;
 pub use intermediate::{IntermediateMap, IntermediateMapFactory};
-pub use kernel::{Kernel, KernelCounters, OsCycles};
+pub use kernel::Kernel;
+pub use ledger::{Ledger, LedgerCause, TableLock};
 pub use migrate::Migration;
+pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
 pub use spec::{KernelSpec, PageSizePolicy};
-pub use table::{
-    Entry, Footprint, Ledger, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory,
-    TableLock,
-};
+pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 pub use translations::{Translations, TranslationsFactory};
-pub use truth::{PageMap, Truth};
 pub use vma::{HugeAdvice, Vma, VmaList};

@@ -1,7 +1,7 @@
-//! Pages move between frames: out of a placement's segments to make room, and into them where hardware found that it is worth it.
+//! Pages move between frames: out of a placement's segments to make room, and into them where hardware found
+//! that it is worth it.
 
-use crate::kernel::{Kernel, process_mut};
-use crate::{Mapping, OsError, PlaceRequest, Truth};
+use crate::{Kernel, LedgerCause, Mapping, OsError, PageState, PlaceRequest};
 use ambulator_base::{Asid, Page, Pfn, ProcessId, VirtAddr};
 
 /// A page that has moved. Its copy runs beside the program; whoever wants the page waits for it.
@@ -17,10 +17,26 @@ pub struct Migration {
     pub to: Pfn,
 }
 
+/// Pages that have moved, in order, until the machine copies them.
+#[derive(Debug, Default)]
+pub(crate) struct Migrations(Vec<Migration>);
+
+impl Migrations {
+    /// A page has moved.
+    pub fn push(&mut self, migration: Migration) {
+        self.0.push(migration);
+    }
+
+    /// Moves all of them into `into`.
+    pub fn take(&mut self, into: &mut Vec<Migration>) {
+        into.append(&mut self.0);
+    }
+}
+
 impl Kernel {
     /// Moves what has moved since the last call into `into`.
     pub fn take_migrations(&mut self, into: &mut Vec<Migration>) {
-        into.append(&mut self.migrations);
+        self.migrations.take(into);
     }
 
     /// Moves blocks of frames that a guest's kernel gives back to the hypervisor into `into`.
@@ -31,17 +47,17 @@ impl Kernel {
     /// Makes room for a page where the placement would put it, if that place is taken.
     pub(crate) fn make_room(&mut self, request: &PlaceRequest, migrates: bool) -> Result<(), OsError> {
         let (placement, mut context) = self.place_context();
-        let victims = placement.victims(request, migrates, &mut context);
-        if victims.is_empty() {
+        let candidates = placement.eviction_candidates(request, migrates, &mut context);
+        if candidates.is_empty() {
             return Ok(());
         }
-        let to_swap = placement.victims_to_swap();
-        for (process, page) in victims {
+        let to_swap = placement.evicts_to_swap();
+        for (process, page) in candidates {
             if (process, page) == (request.process, request.page) || !self.may_move(process, page) {
                 continue;
             }
             if to_swap {
-                if self.can_swap() {
+                if self.swap.has_room() {
                     self.swap_out(process, page)?;
                     return Ok(());
                 }
@@ -61,16 +77,17 @@ impl Kernel {
         if !self.is_alive(process) {
             return false;
         }
-        let truth = self.truth(process, page.start);
-        truth.present()
-            && truth.size() == page.size
-            && self.placement.owns(truth.frame())
-            && !self.is_shared(truth.frame(), page.size)
+        let state = self.page_state(process, page.start);
+        state.present()
+            && state.size() == page.size
+            && self.placement.owns(state.frame())
+            && !self.owners.is_shared(state.frame(), page.size)
     }
 
-    /// Moves a page to other frames, which the caller has taken. False, and the frames are free again, if its table has no room for it there.
+    /// Moves a page to other frames, which the caller has taken. False, and the frames are free again, if its
+    /// table has no room for it there.
     fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
-        let copy_on_write = self.truth(process, page.start).copy_on_write();
+        let copy_on_write = self.page_state(process, page.start).copy_on_write();
         let entry = self.unmap_page(process, page)?;
         if self.try_map_page(process, Mapping { frame: to, ..entry }, copy_on_write).is_err() {
             self.give_back(to, page.size);
@@ -78,7 +95,7 @@ impl Kernel {
             return Ok(false);
         }
         self.release_frames(entry.frame, page.size);
-        let asid = self.process(process).asid;
+        let asid = self.process(process).asid();
         self.migrations.push(Migration { asid, page, from: entry.frame, to });
         Ok(true)
     }
@@ -94,35 +111,35 @@ impl Kernel {
         let entry = self.unmap_page(process, page)?;
         self.release_frames(entry.frame, page.size);
         self.counters.swap_outs += 1;
-        self.swap_used += 1;
-        self.ledger.charge(crate::LedgerCause::Swap, self.costs.swap_out);
-        process_mut!(self, process).pages.set(page.start.vpn(), Truth::in_swap());
+        self.swap.take();
+        self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
+        self.process_mut(process).pages.set(page.start.vpn(), PageState::in_swap());
         Ok(())
     }
 
-    /// Hardware proposes that the page of `va` move into a segment of the placement. Whether it did: it may be there already, be shared, or find no room.
+    /// Hardware hints that the page of `va` should move into a segment of the placement. Whether it did: it
+    /// may be there already, be shared, or find no room.
     ///
     /// # Errors
-    /// A table that did not keep its word.
-    pub fn propose(&mut self, process: ProcessId, va: VirtAddr) -> Result<bool, OsError> {
+    /// A table that violated an invariant.
+    pub fn migration_hint(&mut self, process: ProcessId, va: VirtAddr) -> Result<bool, OsError> {
         self.alive(process)?;
-        let truth = self.truth(process, va);
-        if !truth.present() {
+        let state = self.page_state(process, va);
+        if !state.present() {
             return Ok(false);
         }
-        let page = Page::containing(va, truth.size());
-        let frame = self.truth(process, page.start).frame();
+        let page = Page::containing(va, state.size());
+        let frame = self.page_state(process, page.start).frame();
         let Some(vma) = self.process(process).vmas.find(va).copied() else { return Ok(false) };
-        let number = page.start.0 >> ambulator_base::PageSize::SIZE_2M.shift();
-        let reserved = self.process(process).reservations.contains_key(&number);
-        if reserved || self.placement.owns(frame) || self.is_shared(frame, page.size) {
+        let reserved = self.process(process).reservations.find(page.start).is_some();
+        if reserved || self.placement.owns(frame) || self.owners.is_shared(frame, page.size) {
             return Ok(false);
         }
-        let asid = self.process(process).asid;
+        let asid = self.process(process).asid();
         let request = PlaceRequest { process, asid, page, vma_start: vma.start, vma_end: vma.end };
         self.make_room(&request, true)?;
         let (placement, mut context) = self.place_context();
-        let Some(to) = placement.place_again(&request, &mut context) else { return Ok(false) };
+        let Some(to) = placement.allocate_for_migration(&request, &mut context) else { return Ok(false) };
         let moved = self.migrate(process, page, to)?;
         self.counters.migrations_in += u64::from(moved);
         Ok(moved)

@@ -1,15 +1,19 @@
-//! Single pages: map, unmap, split, and the frames behind them. Truth and table change together here and nowhere else.
+//! Single pages: map, unmap, split, and the frames behind them. Table and page states change together here
+//! and nowhere else.
 
-use crate::kernel::{Kernel, process_mut, table_context};
-use crate::{LedgerCause, Mapping, OsError, PlaceRequest, PteFlags, Truth, Vma};
+use crate::{Kernel, LedgerCause, MapError, Mapping, OsError, PageState, PlaceRequest, PteFlags, Vma};
 use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr, falls_within, mix64};
+
+fn not_there(page: Page) -> OsError {
+    OsError::Table(format!("the {} page at {} is not in it, but the kernel mapped it", page.size, page.start))
+}
 
 impl Kernel {
     /// Frames for a page, from the placement; `None` if it has none.
     #[inline]
     pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let request =
-            PlaceRequest { process, asid: self.process(process).asid, page, vma_start: vma.start, vma_end: vma.end };
+            PlaceRequest { process, asid: self.process(process).asid(), page, vma_start: vma.start, vma_end: vma.end };
         self.make_room(&request, false)?;
         let (placement, mut context) = self.place_context();
         Ok(placement.place(&request, &mut context))
@@ -18,7 +22,7 @@ impl Kernel {
     /// Frames for a base page; reclaims where there are none, or so few that reclaim itself might lack them.
     #[inline]
     pub(crate) fn place_base(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Pfn, OsError> {
-        if self.frames.free_frames() < self.marks.min && self.can_swap() {
+        if self.reclaim_turns.is_scarce(self.frames.free_frames()) && self.swap.has_room() {
             self.reclaim(self.spec.reclaim_pages)?;
         }
         loop {
@@ -33,7 +37,7 @@ impl Kernel {
 
     /// Frames for a huge page, if there are any beside what reclaim needs.
     pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
-        let spared = self.frames.free_frames() >= self.marks.min + page.size.frames();
+        let spared = self.reclaim_turns.spares(self.frames.free_frames(), page.size.frames());
         let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
         let frame = if spared && has_frames { self.place(process, vma, page)? } else { None };
         if frame.is_none() {
@@ -55,14 +59,14 @@ impl Kernel {
             va,
             needed,
             free_bytes: self.frames.free_frames() * FRAME_BYTES,
-            swap_free: self.spec.swap_bytes.saturating_sub(self.swap_used * FRAME_BYTES),
+            swap_free: self.swap.free_bytes(),
         }
     }
 
-    /// Maps a page in table and truth. A table that lacks memory gets what reclaim can free.
+    /// Maps a page, and notes its state. A table that lacks memory gets what reclaim can free.
     ///
     /// # Errors
-    /// What the table says; table and truth are as they were, and the frames still the caller's.
+    /// What the table says; all is as it was, and the frames still the caller's.
     #[inline]
     pub(crate) fn map_page(
         &mut self,
@@ -84,11 +88,11 @@ impl Kernel {
 
     /// Reclaims for a table that lacked memory; whether to try again. `freed` counts frames over the tries.
     ///
-    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above Linux's
-    /// `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
-    fn reclaim_for_table(&mut self, error: crate::MapError, freed: &mut u64) -> Result<bool, OsError> {
+    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above
+    /// Linux's `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
+    fn reclaim_for_table(&mut self, error: MapError, freed: &mut u64) -> Result<bool, OsError> {
         const COSTLY_BYTES: u64 = FRAME_BYTES << 3;
-        let crate::MapError::NoMemory { bytes } = error else { return Ok(false) };
+        let MapError::NoMemory { bytes } = error else { return Ok(false) };
         let enough = bytes > FRAME_BYTES && *freed > self.frames.total_frames() / 8;
         if bytes > COSTLY_BYTES || enough {
             return Ok(false);
@@ -98,23 +102,25 @@ impl Kernel {
         Ok(now > 0)
     }
 
-    /// Maps a page in table and truth with the memory that there is.
+    /// Maps a page, and notes its state, with the memory that there is.
     #[inline]
     pub(crate) fn try_map_page(
         &mut self,
         process: ProcessId,
         mapping: Mapping,
         copy_on_write: bool,
-    ) -> Result<(), crate::MapError> {
-        process_mut!(self, process).table.map(mapping, &mut table_context!(self))?;
+    ) -> Result<(), MapError> {
+        let (translations, mut os) = self.translations(process);
+        translations.map(mapping, &mut os)?;
         self.hold_lock(process, mapping.page);
         let Mapping { page, frame, flags } = mapping;
-        let truth = Truth::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
-        let pages = &mut process_mut!(self, process).pages;
+        let state =
+            PageState::mapped(frame, page.size, flags.writable, flags.executable).with_copy_on_write(copy_on_write);
+        let pages = &mut self.process_mut(process).pages;
         if page.size == PageSize::SIZE_4K {
-            pages.set(page.start.vpn(), truth);
+            pages.set(page.start.vpn(), state);
         } else {
-            pages.fill(page.start.vpn(), page.size, truth);
+            pages.fill(page.start.vpn(), page.size, state);
         }
         Ok(())
     }
@@ -123,81 +129,70 @@ impl Kernel {
     #[inline]
     fn hold_lock(&mut self, process: ProcessId, page: Page) {
         if self.cores > 1 {
-            let lock = self.process(process).table.lock_of(page);
+            let lock = self.process(process).translations.lock_of(page);
             self.ledger.hold(lock);
         }
     }
 
-    /// Unmaps a page from table and truth, and shoots it down. Its frames stay taken.
+    /// Unmaps a page, clears its state, and shoots it down. Its frames stay taken.
     pub(crate) fn unmap_page(&mut self, process: ProcessId, page: Page) -> Result<Mapping, OsError> {
-        let entry = process_mut!(self, process).table.unmap(page, &mut table_context!(self)).ok_or_else(|| {
-            OsError::Table(format!("the {} page at {} is not in it, but the kernel mapped it", page.size, page.start))
-        })?;
-        self.hold_lock(process, page);
-        let owner = process_mut!(self, process);
-        owner.pages.clear(page.start.vpn(), page.size);
-        self.shootdowns.push_page(owner.asid, page);
-        self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
+        let (translations, mut os) = self.translations(process);
+        let entry = translations.unmap(page, &mut os).ok_or_else(|| not_there(page))?;
+        self.process_mut(process).pages.clear(page.start.vpn(), page.size);
+        self.entry_changed(process, page);
         Ok(entry)
     }
 
-    /// Gives the flags of a mapped page to table and truth, and shoots it down.
+    /// Rewrites the flags of a mapped page, in its state too, and shoots it down.
     pub(crate) fn set_page_flags(&mut self, process: ProcessId, page: Page, flags: PteFlags) -> Result<(), OsError> {
-        let there = process_mut!(self, process).table.set_flags(page, flags, &mut table_context!(self));
-        if !there {
-            return Err(OsError::Table(format!(
-                "the {} page at {} is not in it, but the kernel mapped it",
-                page.size, page.start
-            )));
+        let (translations, mut os) = self.translations(process);
+        if !translations.set_flags(page, flags, &mut os) {
+            return Err(not_there(page));
         }
-        self.hold_lock(process, page);
-        let owner = process_mut!(self, process);
-        owner.pages.change(page.start.vpn(), page.size, |truth| {
-            truth.with_writable(flags.writable).with_executable(flags.executable)
+        self.process_mut(process).pages.change(page.start.vpn(), page.size, |state| {
+            state.with_writable(flags.writable).with_executable(flags.executable)
         });
-        self.shootdowns.push_page(owner.asid, page);
-        self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
+        self.entry_changed(process, page);
         Ok(())
+    }
+
+    /// An entry that TLBs may hold has changed: charges that, and shoots the page down.
+    fn entry_changed(&mut self, process: ProcessId, page: Page) {
+        self.hold_lock(process, page);
+        self.shootdowns.push_page(self.process(process).asid(), page);
+        self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
     }
 
     /// What the table's bytes say about a mapped page.
     pub(crate) fn entry(&self, process: ProcessId, va: VirtAddr) -> Result<Mapping, OsError> {
-        let found = self.process(process).table.lookup(va, &self.memory);
+        let found = self.process(process).translations.lookup(va, &self.memory);
         found.ok_or_else(|| OsError::Table(format!("{va} is not in it, but the kernel mapped it")))
     }
 
     /// One owner less of each frame of a page; frames without owners are free.
     pub(crate) fn release_frames(&mut self, frame: Pfn, size: PageSize) {
-        let range = frame.0 as usize..(frame.0 + size.frames()) as usize;
-        if self.sharers[range.clone()].iter().all(|n| *n == 0) {
+        if !self.owners.is_shared(frame, size) {
             self.give_back(frame, size);
             return;
         }
-        for at in range {
-            if self.sharers[at] > 0 {
-                self.sharers[at] -= 1;
-            } else {
-                self.give_back(Pfn(at as u64), PageSize::SIZE_4K);
+        for frame in (0..size.frames()).map(|i| frame.offset(i)) {
+            if self.owners.leave(frame) {
+                self.give_back(frame, PageSize::SIZE_4K);
             }
         }
     }
 
-    /// Whether any frame of a page has another owner.
-    pub(crate) fn is_shared(&self, frame: Pfn, size: PageSize) -> bool {
-        self.sharers[frame.0 as usize..(frame.0 + size.frames()) as usize].iter().any(|n| *n > 0)
-    }
-
     /// The page that is mapped at `va`. Meaningful only if present.
     pub(crate) fn mapped_page(&self, process: ProcessId, va: VirtAddr) -> Page {
-        Page::containing(va, self.truth(process, va).size())
+        Page::containing(va, self.page_state(process, va).size())
     }
 
     /// The first page of `[from, to)` that is present or in swap, as it is mapped.
-    pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, Truth)> {
+    pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, PageState)> {
         let vpn = self.process(process).pages.next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
-        let truth = self.truth(process, vpn.start());
-        let size = if truth.present() { truth.size() } else { PageSize::SIZE_4K };
-        Some((Page::containing(vpn.start(), size), truth))
+        let state = self.page_state(process, vpn.start());
+        let size = if state.present() { state.size() } else { PageSize::SIZE_4K };
+        Some((Page::containing(vpn.start(), size), state))
     }
 
     /// Unmaps and frees every page of `[start, end)`, splitting huge pages that the ends cut.
@@ -209,13 +204,13 @@ impl Kernel {
         self.split_at(process, start)?;
         self.split_at(process, end)?;
         let mut at = start;
-        while let Some((page, truth)) = self.next_page(process, at, end) {
-            if truth.present() {
+        while let Some((page, state)) = self.next_page(process, at, end) {
+            if state.present() {
                 let entry = self.unmap_page(process, page)?;
                 self.release_frames(entry.frame, page.size);
             } else {
-                process_mut!(self, process).pages.set(page.start.vpn(), Truth::NONE);
-                self.swap_used -= 1;
+                self.process_mut(process).pages.set(page.start.vpn(), PageState::NONE);
+                self.swap.release();
             }
             at = page.end();
         }
@@ -225,62 +220,66 @@ impl Kernel {
     /// Splits the huge page that has `va` in its middle, if there is one.
     pub(crate) fn split_at(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         loop {
-            let truth = self.truth(process, va);
-            if !truth.present() || truth.size() == PageSize::SIZE_4K || va == va.align_down(truth.size()) {
+            let state = self.page_state(process, va);
+            if !state.present() || state.size() == PageSize::SIZE_4K || va == va.align_down(state.size()) {
                 return Ok(());
             }
             self.split(process, va)?;
         }
     }
 
-    /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2 MiB into
-    /// 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some, which may have split or
-    /// evicted the page itself when this returns.
+    /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2
+    /// MiB into 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some,
+    /// which may have split or evicted the page itself when this returns.
     ///
     /// # Errors
     /// What the table says; the huge page is there as it was.
     pub(crate) fn split(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         let mut freed = 0;
-        loop {
-            let truth = self.truth(process, va);
-            if !truth.present() || truth.size() == PageSize::SIZE_4K {
-                return Ok(());
-            }
-            let page = Page::containing(va, truth.size());
-            let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
-            let entry = self.unmap_page(process, page)?;
-            let parts = page.size.bytes() / smaller.bytes();
-            let part = |i: u64| Mapping {
-                page: Page { start: page.start.offset(i * smaller.bytes()), size: smaller },
-                frame: entry.frame.offset(i * smaller.frames()),
-                flags: entry.flags,
-            };
-            let mut mapped = 0;
-            let refused = loop {
-                if mapped == parts {
-                    break None;
-                }
-                match self.try_map_page(process, part(mapped), truth.copy_on_write()) {
-                    Ok(()) => mapped += 1,
-                    Err(error) => break Some(error),
-                }
-            };
-            let Some(error) = refused else {
-                self.counters.demotions += 1;
-                self.ledger.charge(LedgerCause::Table, self.costs.table_entry * parts);
-                return Ok(());
-            };
-            for i in 0..mapped {
-                self.unmap_page(process, part(i).page)?;
-            }
-            self.restore_page(process, entry, truth.copy_on_write())?;
+        while let Err((page, error)) = self.try_split(process, va)? {
             if !self.reclaim_for_table(error, &mut freed)? {
                 return Err(self.table_error(error, page));
             }
         }
+        Ok(())
     }
 
-    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be mapped.
+    /// As [`Kernel::split`], with the memory that there is. Where that is too little the inner result is the
+    /// page, which is there as it was, and what the table says.
+    pub(crate) fn try_split(
+        &mut self,
+        process: ProcessId,
+        va: VirtAddr,
+    ) -> Result<Result<(), (Page, MapError)>, OsError> {
+        let state = self.page_state(process, va);
+        if !state.present() || state.size() == PageSize::SIZE_4K {
+            return Ok(Ok(()));
+        }
+        let page = Page::containing(va, state.size());
+        let smaller = if page.size > PageSize::SIZE_2M { PageSize::SIZE_2M } else { PageSize::SIZE_4K };
+        let entry = self.unmap_page(process, page)?;
+        let parts = page.size.bytes() / smaller.bytes();
+        let part = |i: u64| Mapping {
+            page: Page { start: page.start.offset(i * smaller.bytes()), size: smaller },
+            frame: entry.frame.offset(i * smaller.frames()),
+            flags: entry.flags,
+        };
+        for i in 0..parts {
+            if let Err(error) = self.try_map_page(process, part(i), state.copy_on_write()) {
+                for mapped in 0..i {
+                    self.unmap_page(process, part(mapped).page)?;
+                }
+                self.restore_page(process, entry, state.copy_on_write())?;
+                return Ok(Err((page, error)));
+            }
+        }
+        self.counters.demotions += 1;
+        self.ledger.charge(LedgerCause::Table, self.costs.table_entry * parts);
+        Ok(Ok(()))
+    }
+
+    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be
+    /// mapped.
     ///
     /// # Errors
     /// A table that does not take back what it held: the page is lost then, and its frames are free.

@@ -42,15 +42,16 @@ pub struct EagerRange {
     pub pages: u64,
 }
 
-/// Where pages go: to the frames that a hash or a set allows, to blocks taken eagerly, or wherever the buddy allocator has room.
+/// Where pages go: to the frames that a hash or a set allows, to blocks taken eagerly, or wherever the buddy
+/// allocator has room.
 pub trait Placement: Send {
-    /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks again, or takes a
-    /// smaller page.
+    /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks
+    /// again, or takes a smaller page.
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn>;
 
-    /// Pages that must go, the first of them that can, before this page can be placed where it belongs; none if there is room, or it belongs
-    /// anywhere. `migrates` if the page is to move there from elsewhere.
-    fn victims(
+    /// Pages of which the first that can be is evicted before this page can be placed where it belongs; none
+    /// if there is room, or it belongs anywhere. `migrates` if the page is to move there from elsewhere.
+    fn eviction_candidates(
         &mut self,
         _request: &PlaceRequest,
         _migrates: bool,
@@ -59,17 +60,18 @@ pub trait Placement: Send {
         Vec::new()
     }
 
-    /// Whether victims go to swap instead of to frames elsewhere.
-    fn victims_to_swap(&self) -> bool {
+    /// Whether evicted pages go to swap instead of to frames elsewhere.
+    fn evicts_to_swap(&self) -> bool {
         false
     }
 
     /// Takes frames of a segment of its own for a page that is elsewhere. `None` if it has none.
-    fn place_again(&mut self, _request: &PlaceRequest, _os: &mut PlaceContext<'_>) -> Option<Pfn> {
+    fn allocate_for_migration(&mut self, _request: &PlaceRequest, _os: &mut PlaceContext<'_>) -> Option<Pfn> {
         None
     }
 
-    /// Frames that nobody owns any more; true if they are of a segment of the placement's own, which the allocator knows nothing of.
+    /// Frames that nobody owns any more; true if they are of a segment of the placement's own, which the
+    /// allocator knows nothing of.
     fn take_back(&mut self, _frame: Pfn, _size: PageSize) -> bool {
         false
     }
@@ -82,7 +84,8 @@ pub trait Placement: Send {
     /// A page's frames have gone back to the allocator.
     fn freed(&mut self, _frame: Pfn, _size: PageSize) {}
 
-    /// Appends blocks of a guest's frames, and how many each has, that the guest told the hypervisor it uses no more.
+    /// Appends blocks of a guest's frames, and how many each has, that the guest told the hypervisor it uses
+    /// no more.
     fn take_released(&mut self, _released: &mut Vec<(Pfn, u64)>) {}
 
     /// A VMA has appeared; what is returned is mapped at once, its frames taken already.

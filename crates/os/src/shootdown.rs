@@ -1,4 +1,4 @@
-//! What must leave the TLBs of all cores, gathered while the kernel works.
+//! Pending TLB shootdowns, gathered while the kernel works.
 
 use ambulator_base::{Asid, Page};
 

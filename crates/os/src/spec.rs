@@ -11,14 +11,15 @@ pub enum PageSizePolicy {
     /// Base pages only.
     #[default]
     Never,
-    /// 2 MiB at the first fault of an aligned 2 MiB that the VMA covers, if a block is free (Linux: `enabled=always`,
-    /// `defrag=never`).
+    /// 2 MiB at the first fault of an aligned 2 MiB that the VMA covers, if a block is free (Linux:
+    /// `enabled=always`, `defrag=never`).
     Always,
     /// As `always`, but only in VMAs with `madvise(MADV_HUGEPAGE)`.
     Madvise,
     /// Base pages at faults; a background daemon promotes.
     Khugepaged,
-    /// The first touch reserves an aligned 2 MiB, base pages fill it in place, and it is promoted when enough of it is used.
+    /// The first touch reserves an aligned 2 MiB, base pages fill it in place, and it is promoted when enough
+    /// of it is used.
     Reservation,
 }
 
@@ -29,15 +30,15 @@ pub struct KernelSpec {
     /// When pages larger than 4 KiB are used for anonymous memory.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 6.3 (4KB and THP)"))]
     pub page_size_policy: PageSizePolicy,
-    /// 1 GiB pages for aligned gigabytes of anonymous VMAs, where the allocator has such blocks (`memory.buddy.max_order`
-    /// of at least 19).
+    /// 1 GiB pages for aligned gigabytes of anonymous VMAs, where the allocator has such blocks
+    /// (`memory.buddy.max_order` of at least 19).
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off, as in the papers"))]
     pub gigantic_pages: bool,
     /// Share of a reserved 2 MiB that must be in use before it is promoted.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
     pub promotion_threshold: f64,
-    /// Share of huge pages for which there are frames, whatever the allocator has: those of a memory that is more fragmented than the modelled one. Which
-    /// they are, their addresses tell.
+    /// Share of huge pages for which there are frames, whatever the allocator has: those of a memory that is
+    /// more fragmented than the modelled one. Which they are, their addresses tell.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
     /// Cycles between two rounds of the promotion daemon.
@@ -55,8 +56,9 @@ pub struct KernelSpec {
     /// Pages that one round of reclaim tries to free.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
     pub reclaim_pages: u64,
-    /// Share of all frames below which a fault that needs one reclaims first, as long as swap has room: reclaim itself may
-    /// need the rest, for the tables of huge pages that it splits. Without swap there are no watermarks.
+    /// Share of all frames below which a fault that needs one reclaims first, as long as swap has room:
+    /// reclaim itself may need the rest, for the tables of huge pages that it splits. Without swap there are
+    /// no watermarks.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice: Linux keeps 0.03% at 128 GiB and 1.5% at 64 MiB"))]
     pub watermark_min: f64,
     /// Share of all frames below which background reclaim begins. It does not wait for swap, as a fault does.
@@ -65,7 +67,8 @@ pub struct KernelSpec {
     /// Share of all frames that background reclaim makes free.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_high: f64,
-    /// Bits of an address-space identifier; when they run out, all TLBs are flushed and numbering begins anew.
+    /// Bits of an address-space identifier; when they run out, all TLBs are flushed and numbering begins
+    /// anew.
     #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
     pub asid_bits: u32,
     /// Pages above which a shootdown flushes the whole address space instead of page by page.

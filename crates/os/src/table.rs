@@ -1,5 +1,6 @@
 //! The software half of a page table: the socket that the kernel calls.
 
+use crate::{Ledger, TableLock};
 use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
@@ -16,8 +17,8 @@ pub struct PteFlags {
     pub accessed: bool,
     /// Dirty bit.
     pub dirty: bool,
-    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The kernel leaves it clear; a companion that
-    /// keeps ranges sets it.
+    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The
+    /// kernel leaves it clear; a companion that keeps ranges sets it.
     pub ranged: bool,
 }
 
@@ -59,7 +60,8 @@ pub enum MapError {
     },
     /// The page size is not one that this table can hold.
     PageSize,
-    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of ours.
+    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of
+    /// ours.
     Occupied,
 }
 
@@ -89,102 +91,6 @@ impl Footprint {
     }
 }
 
-/// Why the operating system spent cycles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LedgerCause {
-    /// Entry, exit and book-keeping of page faults.
-    Fault = 0,
-    /// Zeroing frames.
-    Zero,
-    /// Finding frames, by contiguity and fragmentation.
-    Allocate,
-    /// Copying pages (copy-on-write, promotion, migration).
-    Copy,
-    /// Page-table upkeep: entries moved, tables resized, models trained.
-    Table,
-    /// Shootdowns: sender and receivers.
-    Shootdown,
-    /// Swap traffic.
-    Swap,
-    /// System calls.
-    Syscall,
-    /// Context switches.
-    Switch,
-}
-
-impl LedgerCause {
-    /// Every cause, in the order of their numbers.
-    pub const ALL: [LedgerCause; 9] = [
-        LedgerCause::Fault,
-        LedgerCause::Zero,
-        LedgerCause::Allocate,
-        LedgerCause::Copy,
-        LedgerCause::Table,
-        LedgerCause::Shootdown,
-        LedgerCause::Swap,
-        LedgerCause::Syscall,
-        LedgerCause::Switch,
-    ];
-}
-
-/// A lock that an action on a page table holds: actions of other cores that need the same wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TableLock {
-    /// That of the part of the table that holds an entry, by a number of the table's own.
-    Part(u64),
-    /// The whole table's.
-    Whole,
-}
-
-/// Cycles that operating-system actions charge to the run, by cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    cycles: [u64; LedgerCause::ALL.len()],
-    since_taken: u64,
-    /// Locks held since they were last taken, none twice in a row.
-    locks: Vec<TableLock>,
-}
-
-impl Ledger {
-    /// Charges `cycles` for `cause`.
-    #[inline]
-    pub fn charge(&mut self, cause: LedgerCause, cycles: u64) {
-        self.cycles[cause as usize] += cycles;
-        self.since_taken += cycles;
-    }
-
-    /// Total charged for `cause` since the last reset.
-    pub fn total(&self, cause: LedgerCause) -> u64 {
-        self.cycles[cause as usize]
-    }
-
-    /// What was charged since the last call: what the current action costs the core that called for it. Locks that nobody has asked for are
-    /// forgotten.
-    #[inline]
-    pub fn take(&mut self) -> u64 {
-        self.locks.clear();
-        std::mem::take(&mut self.since_taken)
-    }
-
-    /// The current action holds a lock of a page table.
-    pub fn hold(&mut self, lock: TableLock) {
-        if self.locks.last() != Some(&lock) {
-            self.locks.push(lock);
-        }
-    }
-
-    /// The locks that were held since the last call, into `into`.
-    pub fn take_locks(&mut self, into: &mut Vec<TableLock>) {
-        into.append(&mut self.locks);
-    }
-
-    /// Forgets all totals (the end of warm-up).
-    pub fn reset(&mut self) {
-        *self = Ledger::default();
-    }
-}
-
 /// What the software half of a table works with.
 pub struct TableContext<'a> {
     /// Bytes of physical memory: where the table lives.
@@ -206,24 +112,26 @@ pub trait PageTable: Send {
     /// [`MapError::NoMemory`] leaves the table as it was.
     fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError>;
 
-    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits included.
-    /// `None` if no such page is mapped.
+    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits
+    /// included. `None` if no such page is mapped.
     fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping>;
 
-    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not mapped.
+    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not
+    /// mapped.
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool;
 
     /// What the bytes say about `va`: the software walk.
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry>;
 
-    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how its keys will lie.
+    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how
+    /// its keys will lie.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
     /// The kernel announces that a VMA has gone; its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1 GiB if it is larger than 4 KiB: the
-    /// locks of a radix table's nodes, as Linux splits them.
+    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1
+    /// GiB if it is larger than 4 KiB: the locks of a radix table's nodes, as Linux splits them.
     fn lock_of(&self, page: Page) -> TableLock {
         let node = if page.size == PageSize::SIZE_4K { PageSize::SIZE_2M } else { PageSize::SIZE_1G };
         TableLock::Part(page.start.align_down(node).0 | u64::from(node.order()))
@@ -237,8 +145,8 @@ pub trait PageTable: Send {
         0
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the kernel saves and
-    /// restores.
+    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the
+    /// kernel saves and restores.
     fn switch_cycles(&self) -> u64 {
         0
     }
@@ -249,8 +157,8 @@ pub trait PageTable: Send {
     /// Frees all frames of the table itself (process exit; its pages are unmapped already).
     fn destroy(&mut self, os: &mut TableContext<'_>);
 
-    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache soon. Must
-    /// be cheap and may do nothing.
+    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache
+    /// soon. Must be cheap and may do nothing.
     fn prefetch_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
 
     /// Hands the software half's own counters to `sink`.

@@ -1,4 +1,5 @@
-//! A process's translations: its page table, the companions beside it, and the intermediate address space in front of it, as one.
+//! A process's translations: its page table, the companions beside it, and the intermediate address space in
+//! front of it, as one.
 
 use crate::{
     Companion, CompanionFactory, Entry, Footprint, IntermediateMap, IntermediateMapFactory, MapError, Mapping,
@@ -23,7 +24,8 @@ impl TranslationsFactory {
         TranslationsFactory { tables, companions: Vec::new(), intermediate: None }
     }
 
-    /// Translations without any page: the table first, then its companions, the last of the list first, then the map in front of it.
+    /// Translations without any page: the table first, then its companions, the last of the list first, then
+    /// the map in front of it.
     ///
     /// # Errors
     /// [`MapError::NoMemory`] when the first frames of any part cannot be had; all frames have gone back.
@@ -64,8 +66,8 @@ impl TranslationsFactory {
     }
 }
 
-/// The translations of a process. Pages are named by their virtual addresses here; with an intermediate address space, page table and companions
-/// see them by their addresses there.
+/// The translations of a process. Pages are named by their virtual addresses here; with an intermediate
+/// address space, page table and companions see them by their addresses there.
 pub struct Translations {
     table: Box<dyn PageTable>,
     companions: Vec<Box<dyn Companion>>,
@@ -116,8 +118,8 @@ impl Translations {
         Ok(())
     }
 
-    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits included.
-    /// `None` if no such page is mapped.
+    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits
+    /// included. `None` if no such page is mapped.
     pub fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
         let gone = self.unmap_behind(self.behind(page, os.memory)?, os)?;
         Some(Mapping { page, ..without_range_bit(gone) })
@@ -141,7 +143,8 @@ impl Translations {
         table.unmap(page, os)
     }
 
-    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not mapped.
+    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not
+    /// mapped.
     pub fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
         let flags = PteFlags { ranged: false, ..flags };
         let Some(page) = self.behind(page, os.memory) else { return false };
@@ -289,7 +292,8 @@ impl Translations {
         self.table.destroy(os);
     }
 
-    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache soon.
+    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache
+    /// soon.
     #[inline]
     pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if self.intermediate.is_none() {

@@ -54,7 +54,8 @@ impl Vma {
 /// The end of the widest address space.
 pub(crate) const TOP: VirtAddr = VirtAddr(1 << 57);
 
-/// `[start, start + len)` widened to whole pages; `None` if it is empty or passes the end of the address space.
+/// `[start, start + len)` widened to whole pages; `None` if it is empty or passes the end of the address
+/// space.
 pub(crate) fn pages_of(start: VirtAddr, len: u64) -> Option<(VirtAddr, VirtAddr)> {
     let mask = FRAME_BYTES - 1;
     let end = start.0.checked_add(len)?.checked_add(mask)? & !mask;

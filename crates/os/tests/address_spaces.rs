@@ -1,5 +1,5 @@
-//! Random system calls, touches and accesses of several processes in a memory that is too small for them, with tables that fail
-//! now and then, against a plain model.
+//! Random system calls, touches and accesses of several processes in a memory that is too small for them,
+//! with tables that fail now and then, against a plain model.
 
 mod double;
 mod plain;

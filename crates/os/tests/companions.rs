@@ -1,4 +1,5 @@
-//! What stands beside a page table: it is made and goes with its process, is told of the table's pages in order, holds its own, and states its costs.
+//! What stands beside a page table: it is made and goes with its process, is told of the table's pages in
+//! order, holds its own, and states its costs.
 
 mod double;
 

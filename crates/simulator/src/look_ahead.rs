@@ -4,9 +4,9 @@ use ambulator_base::{ProcessId, Record};
 use ambulator_hardware::Hierarchy;
 use ambulator_os::Kernel;
 
-/// Records ahead at which the kernel's truth and the table's entry are asked for.
+/// Records ahead at which the kernel's state and the table's entry are asked for.
 const PAGES_AHEAD: usize = 24;
-/// Records ahead at which the model's cache sets are asked for: the truth is there by then.
+/// Records ahead at which the model's cache sets are asked for: the state is there by then.
 const LINES_AHEAD: usize = 8;
 /// Pages and lines asked for lately, which need not be asked for again.
 const REMEMBERED: usize = 64;
@@ -42,7 +42,7 @@ impl LookAhead {
             let known = &mut self.pages[page as usize % REMEMBERED];
             if *known != page && far.is_data() {
                 *known = page;
-                kernel.prefetch_truth(process, far.va);
+                kernel.prefetch_page_state(process, far.va);
                 kernel.prefetch_table(process, far.va);
             }
         }
@@ -53,8 +53,8 @@ impl LookAhead {
             let known = &mut self.lines[line as usize % REMEMBERED];
             if *known != line && near.is_data() {
                 *known = line;
-                let truth = kernel.truth(process, near.va);
-                hierarchy.prefetch_sim_host(core, truth.frame().start().offset(near.va.0 & 0xfff));
+                let state = kernel.page_state(process, near.va);
+                hierarchy.prefetch_sim_host(core, state.frame().start().offset(near.va.0 & 0xfff));
             }
         }
     }

@@ -6,12 +6,12 @@ use crate::os_events::OperatingSystem;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, Walk};
-use ambulator_os::Truth;
+use ambulator_os::PageState;
 use std::fmt::Write as _;
 
 /// Whether `at` is where the kernel has put `va`, with the right to do `access`.
 #[inline(always)]
-pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
+pub(crate) fn agrees(truth: PageState, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
     truth.present()
         && truth.frame().start().0 | (va.0 & 0xfff) == at.0
         && match access {
@@ -67,7 +67,7 @@ impl Checker {
         access: AccessKind,
     ) -> bool {
         self.checked += 1;
-        let truth = os.kernel().truth(process, va);
+        let truth = os.kernel().page_state(process, va);
         if !os.is_nested() {
             return agrees(truth, va, at, access);
         }
@@ -88,7 +88,7 @@ pub(crate) fn mismatch(
     access: AccessKind,
 ) -> Stop {
     let core = &mut hw.cores[number];
-    let truth = os.kernel().truth(core.process, va);
+    let truth = os.kernel().page_state(core.process, va);
     let (memory, guest) = os.memories();
     let mut recorder = Recorder { memory, guest, steps: Vec::new() };
     let walk = core.mmu.walk_untimed(va, &mut recorder);
@@ -159,7 +159,7 @@ impl MemoryPort for Recorder<'_> {
 }
 
 /// What the kernel's truth says, for a person.
-fn describe(truth: Truth) -> String {
+fn describe(truth: PageState) -> String {
     if !truth.present() {
         return "the kernel has no page there".into();
     }

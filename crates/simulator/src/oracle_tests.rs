@@ -58,7 +58,7 @@ fn harmed(design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<b
 fn redirect_second_page(machine: &mut Machine) {
     let process = machine.hw.cores[0].process;
     let second = DATA.offset(4096);
-    let frame = machine.os.kernel().truth(process, second).frame().0;
+    let frame = machine.os.kernel().page_state(process, second).frame().0;
     // The table's bytes lie somewhere in the first megabytes: the entry is the one word that names the frame.
     let entry = (0..(64 << 20) / 8)
         .map(|word| ambulator_base::PhysAddr(word * 8))

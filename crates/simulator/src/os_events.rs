@@ -103,7 +103,7 @@ impl OperatingSystem {
             None => Some(at),
             Some(hypervisor) => {
                 let va = VirtAddr(at.0);
-                let truth = hypervisor.kernel.truth(hypervisor.machine, va);
+                let truth = hypervisor.kernel.page_state(hypervisor.machine, va);
                 let there = truth.present() && (access != AccessKind::Store || truth.writable());
                 there.then(|| truth.frame().start().offset(at.0 & 0xfff))
             }
@@ -211,7 +211,7 @@ impl OperatingSystem {
     /// Hardware has found a page worth moving: the kernel does that beside the program.
     #[cold]
     pub fn migrate(&mut self, hw: &mut Hardware, phase: Phase, number: usize, va: VirtAddr) -> Result<(), Stop> {
-        self.kernel.propose(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
+        self.kernel.migration_hint(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
         // Nobody waits for the kernel's part, either.
         self.kernel.ledger.take();
         self.settle(hw, phase, number);
@@ -347,9 +347,9 @@ impl OperatingSystem {
         let process = hw.cores[number].process;
         let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
         while va.0 < start.0 + len {
-            let truth = self.kernel.truth(process, va);
+            let truth = self.kernel.page_state(process, va);
             let guest = VirtAddr(truth.frame().start().0);
-            if truth.present() && !hypervisor.kernel.truth(hypervisor.machine, guest).present() {
+            if truth.present() && !hypervisor.kernel.page_state(hypervisor.machine, guest).present() {
                 hypervisor.kernel.fault(hypervisor.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
             }
             va = va.offset(ambulator_base::FRAME_BYTES);

@@ -22,7 +22,8 @@ fn two() -> Catalogue {
 
 #[test]
 fn a_name_is_lower_case_words_joined_with_hyphens() {
-    for name in ["", "Table", "my_table", "my table", "-table", "table-", "my--table", "2nd-table", "täbel", "my.table"] {
+    for name in ["", "Table", "my_table", "my table", "-table", "table-", "my--table", "2nd-table", "täbel", "my.table"]
+    {
         let error = two().register(in_socket(name, Socket::PageTable)).unwrap_err();
         assert_eq!(error, RegisterError::Name(name));
         assert!(error.to_string().starts_with(&format!("`{name}` is not a design's name: ")), "{error}");
@@ -132,9 +133,10 @@ fn settings_are_checked_whether_their_design_is_in_a_socket_or_not_and_on_the_ma
     odd.va_bits = 57;
     odd.settings.set("my_other.entries", 33).unwrap();
     assert_eq!(wrong(&odd), Vec::<String>::new(), "no socket holds it");
-    assert_eq!(wrong(&odd.clone().with(Socket::PageTable, "my-other")), [
-        "`my_other.entries` is odd on a machine of 57 bits"
-    ]);
+    assert_eq!(
+        wrong(&odd.clone().with(Socket::PageTable, "my-other")),
+        ["`my_other.entries` is odd on a machine of 57 bits"]
+    );
     odd.settings.set("my_other.entries", 0).unwrap();
     assert_eq!(wrong(&odd), ["`my_other.entries` is 0; a table has entries"]);
     odd.settings.set("my_other.entries", "many").unwrap();
@@ -151,12 +153,12 @@ fn designs_that_do_not_go_together_are_named_with_their_keys() {
     assert_eq!(wrong(&ahead), Vec::<String>::new());
     for (socket, name) in [(Socket::Lookaside, "beside"), (Socket::Speculation, "guess")] {
         let said = wrong(&ahead.clone().with(socket, name));
-        let key = format!("`design.front_side` is \"ahead\": there is no L2 TLB before the caches that `design.{socket}`, ");
+        let key =
+            format!("`design.front_side` is \"ahead\": there is no L2 TLB before the caches that `design.{socket}`, ");
         assert!(said.len() == 1 && said[0].starts_with(&key), "{said:?}");
     }
     for (full, empty, was) in [(Socket::Lookaside, "placement", "buddy"), (Socket::Placement, "lookaside", "none")] {
-        let sentence =
-            format!("`design.{empty}` is \"{was}\", and \"pair\" needs it too: it is in `design.{full}`");
+        let sentence = format!("`design.{empty}` is \"{was}\", and \"pair\" needs it too: it is in `design.{full}`");
         assert_eq!(wrong(&choice().with(full, "pair")), [sentence]);
     }
     assert_eq!(wrong(&choice().with(Socket::Lookaside, "pair").with(Socket::Placement, "pair")), Vec::<String>::new());
@@ -173,7 +175,8 @@ fn designs_that_do_not_go_together_are_named_with_their_keys() {
     let mut nested = choice().with(Socket::Lookaside, "alone");
     assert_eq!(wrong(&nested), Vec::<String>::new());
     nested.hypervisor_table = Some("my-table".into());
-    assert_eq!(wrong(&nested), [
-        "`design.lookaside` is \"alone\", which cannot run in a virtual machine: it would do harm"
-    ]);
+    assert_eq!(
+        wrong(&nested),
+        ["`design.lookaside` is \"alone\", which cannot run in a virtual machine: it would do harm"]
+    );
 }

@@ -1,4 +1,5 @@
-//! The hardware half before the caches: two levels of VMA look-aside buffers, and the walker of the table of areas.
+//! The hardware half before the caches: two levels of VMA look-aside buffers, and the walker of the table of
+//! areas.
 
 use super::MidgardSpec;
 use super::table::KEY_BITS;

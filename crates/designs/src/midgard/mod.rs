@@ -3,16 +3,19 @@
 //! Source: Gupta et al., "Rebooting Virtual Memory with Midgard", ISCA 2021; compared with in LVM Sec. 7.5.2.
 //!
 //! - The Midgard address space, and where areas lie in it: `space.rs`.
-//! - OS half: [`AreaTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table, which maps Midgard addresses.
-//! - Hardware half: [`AreaLookaside`] in `front_side.rs` (the VLBs and their walker). The page walk behind the last-level cache is the MMU's
-//!   (`ambulator_mmu::Mmu::back_side`), with whatever walker the page table has.
+//! - OS half: [`AreaTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table,
+//!   which maps Midgard addresses.
+//! - Hardware half: [`AreaLookaside`] in `front_side.rs` (the VLBs and their walker). The page walk behind
+//!   the last-level cache is the MMU's (`ambulator_mmu::Mmu::back_side`), with whatever walker the page table
+//!   has.
 //!
 //! Choices.
 //! - The VMA table is RMM's B-tree of ranges: the same entries (base, limit, offset), in the same bytes.
-//! - Each area is one Midgard area, with room behind it to grow; areas that processes share after a fork have one for each. Areas are not moved
-//!   and their addresses are not used again.
-//! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a page that is not there, or must be
-//!   copied, faults as it does in the other designs. Write-backs from the last-level cache know their page without a walk.
+//! - Each area is one Midgard area, with room behind it to grow; areas that processes share after a fork have
+//!   one for each. Areas are not moved and their addresses are not used again.
+//! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a
+//!   page that is not there, or must be copied, faults as it does in the other designs. Write-backs from the
+//!   last-level cache know their page without a walk.
 //! - Page tables are one for each process, by Midgard address.
 
 mod front_side;

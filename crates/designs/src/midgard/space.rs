@@ -20,8 +20,8 @@ impl Default for MidgardSpace {
 }
 
 impl MidgardSpace {
-    /// A place for an area of `pages` pages that begins at virtual page `start`, aligned as that is to the huge pages that it may hold, and the
-    /// pages that it may grow to. `None` when the space is used up.
+    /// A place for an area of `pages` pages that begins at virtual page `start`, aligned as that is to the
+    /// huge pages that it may hold, and the pages that it may grow to. `None` when the space is used up.
     pub fn allocate(&mut self, start: Vpn, pages: u64) -> Option<(Vpn, u64)> {
         let align = if pages >= 1 << 18 { 1 << 18 } else { 1 << 9 };
         let base = (self.next & !(align - 1)) + (start.0 & (align - 1));

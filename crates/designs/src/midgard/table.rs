@@ -15,7 +15,8 @@ pub(super) const KEY_BITS: u32 = 45;
 pub struct AreaTable {
     areas: RangeTable,
     space: Arc<Mutex<MidgardSpace>>,
-    /// The Midgard page behind each area's room, by the area's first virtual page: what the kernel remembers of its allocations.
+    /// The Midgard page behind each area's room, by the area's first virtual page: what the kernel remembers
+    /// of its allocations.
     rooms: BTreeMap<u64, u64>,
     generation: u64,
 }
@@ -27,7 +28,8 @@ impl AreaTable {
         Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0 })
     }
 
-    /// Pages `[start, end)` are an area. False when Midgard addresses, or memory for the table of areas, are used up.
+    /// Pages `[start, end)` are an area. False when Midgard addresses, or memory for the table of areas, are
+    /// used up.
     fn add(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> bool {
         self.remove(start, end, os);
         let before = start.0.checked_sub(1).and_then(|last| self.areas.find(Vpn(last), os.memory));

@@ -1,4 +1,5 @@
-//! The sensitivity to the number of entries in one pass (RMM Fig. 7): at which depth of a least-recently-used stack each look-up finds its range.
+//! The sensitivity to the number of entries in one pass (RMM Fig. 7): at which depth of a least-recently-used
+//! stack each look-up finds its range.
 
 use ambulator_base::{Asid, Vpn};
 use ambulator_structures::ranges::Range;
@@ -28,8 +29,8 @@ ambulator_base::counters! {
 /// Entries of the stack.
 const DEEPEST: usize = 128;
 
-/// The stack: ranges by their latest use, the most recent first. A fully associative table of n entries that replaces the least recently used one
-/// holds its first n.
+/// The stack: ranges by their latest use, the most recent first. A fully associative table of n entries that
+/// replaces the least recently used one holds its first n.
 #[derive(Default)]
 pub struct Curve {
     stack: Vec<(Asid, Range)>,

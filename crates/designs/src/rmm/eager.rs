@@ -1,5 +1,5 @@
-//! Eager paging: where memory is asked for, its pages are placed at once, in blocks as large as there are (RMM Sec. 5.2,
-//! Fig. 5).
+//! Eager paging: where memory is asked for, its pages are placed at once, in blocks as large as there are
+//! (RMM Sec. 5.2, Fig. 5).
 
 use super::RmmSpec;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, VirtAddr};
@@ -37,7 +37,8 @@ impl EagerPlacement {
         EagerPlacement { spec: spec.clone(), counters: EagerCounters::default() }
     }
 
-    /// The next block for a request that wants `pages` more: its first frame and how many of its pages are given.
+    /// The next block for a request that wants `pages` more: its first frame and how many of its pages are
+    /// given.
     fn block(&mut self, pages: u64, next: Option<Pfn>, os: &mut PlaceContext<'_>) -> Option<(Pfn, u64)> {
         let most = os.frames.max_block_order().min(pages.ilog2());
         if self.spec.join_blocks

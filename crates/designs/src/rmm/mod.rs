@@ -1,5 +1,5 @@
-//! RMM: redundant memory mappings. Ranges of pages that follow each other in both address spaces are translated as one, beside
-//! a page table that holds every page too.
+//! RMM: redundant memory mappings. Ranges of pages that follow each other in both address spaces are
+//! translated as one, beside a page table that holds every page too.
 //!
 //! Source: Karakostas et al., "Redundant Memory Mappings for Fast Access to Large Memories", ISCA 2015.
 //!
@@ -12,11 +12,13 @@
 //! - Hardware half: [`RangeTlb`] in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
 //!
 //! Choices.
-//! - A page walk first, always; the range table is walked in the background when the entry that it found has its range bit set
-//!   (Sec. 4.3). There is one such walker; while it is busy, further misses leave the range TLB as it is.
+//! - A page walk first, always; the range table is walked in the background when the entry that it found has
+//!   its range bit set (Sec. 4.3). There is one such walker; while it is busy, further misses leave the range
+//!   TLB as it is.
 //! - A hit fills a 4 KiB entry into the L1 TLB (Sec. 4.1), also where the page table has a larger page.
 //! - "Memory fragmentation" in Fig. 5 is the unusable free space index at `fragmentation_order`.
-//! - A page that the kernel marks clean leaves its range, since no dirty bit of its own would come back (with `eager_bits`).
+//! - A page that the kernel marks clean leaves its range, since no dirty bit of its own would come back (with
+//!   `eager_bits`).
 //! - Under nested paging ranges are kept and not used: they would end at guest-physical addresses.
 
 mod curve;
@@ -45,10 +47,12 @@ pub struct RmmSpec {
     /// Cycles of a look-up; the L2 TLB is looked up meanwhile.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
     pub latency: u64,
-    /// Whether a pointer to the most recently used range is tried before all ranges are searched. It saves energy, not time.
+    /// Whether a pointer to the most recently used range is tried before all ranges are searched. It saves
+    /// energy, not time.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 4.1, Optimization"))]
     pub mru_pointer: bool,
-    /// Whether the range TLB also counts what tables of 1 to 128 entries would have answered (`lookaside.curve`), from the same look-ups.
+    /// Whether the range TLB also counts what tables of 1 to 128 entries would have answered
+    /// (`lookaside.curve`), from the same look-ups.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Fig. 7"))]
     pub curve: bool,
     /// Pages from which a run is a range, and a request is served eagerly.
@@ -63,7 +67,8 @@ pub struct RmmSpec {
     /// Greatest unusable free space index at which requests are served eagerly.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "RMM Fig. 5 names a threshold and no value: our choice"))]
     pub fragmentation_limit: f64,
-    /// Order of the blocks for which that index is taken; orders above the greatest block's mean the greatest.
+    /// Order of the blocks for which that index is taken; orders above the greatest block's mean the
+    /// greatest.
     #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2 MiB"))]
     pub fragmentation_order: u32,
     /// Whether a block is taken that follows the one before it, where there is one.

@@ -1,4 +1,5 @@
-//! The hardware half: the range TLB beside the L2 TLB, and the walker of the range table behind it (RMM Sec. 4.1, 4.3).
+//! The hardware half: the range TLB beside the L2 TLB, and the walker of the range table behind it (RMM Sec.
+//! 4.1, 4.3).
 
 use super::RmmSpec;
 use super::curve::Curve;

@@ -135,7 +135,8 @@ proptest! {
                 tlb.invalidate(Invalidation::Page { asid: Asid(1), page });
             }
             prop_assert_eq!(ranges_of(&table, &bed), runs(&plain, 8));
-            // The hardware: a range that it returns agrees with the page table at every page, and only pages of ranges have the bit.
+            // The hardware: a range that it returns agrees with the page table at every page, and only pages
+            // of ranges have the bit.
             tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
             now += 1000;
             for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {

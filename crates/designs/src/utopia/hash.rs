@@ -1,4 +1,5 @@
-//! Which set of a RestSeg a page belongs to, and the tag that tells it from the set's other pages (Utopia Sec. 5.2, 8.4).
+//! Which set of a RestSeg a page belongs to, and the tag that tells it from the set's other pages (Utopia
+//! Sec. 5.2, 8.4).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,8 @@ pub enum SetHash {
     PrimeDisplacement,
     /// The lowest bits, XOR those of the tag.
     Xor,
-    /// The remainder by one less than the number of sets: the last set stays empty (Yang and Yang, IEEE Micro 1992).
+    /// The remainder by one less than the number of sets: the last set stays empty (Yang and Yang, IEEE Micro
+    /// 1992).
     Mersenne,
 }
 
@@ -22,7 +24,8 @@ pub enum SetHash {
 const DISPLACEMENT: u64 = 9;
 
 impl SetHash {
-    /// Set and tag of a page number (of the RestSeg's page size) among `sets` sets, a power of two. Different pages of a set have different tags.
+    /// Set and tag of a page number (of the RestSeg's page size) among `sets` sets, a power of two. Different
+    /// pages of a set have different tags.
     #[inline(always)]
     pub fn set_and_tag(self, page: u64, sets: u64) -> (u64, u64) {
         let (low, tag) = (page & (sets - 1), page >> sets.trailing_zeros());

@@ -1,4 +1,5 @@
-//! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative, the least recently used goes (Utopia Sec. 5.7).
+//! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative, the least recently
+//! used goes (Utopia Sec. 5.7).
 
 use ambulator_base::{Cycle, LINE_BYTES, PhysAddr};
 use ambulator_hardware::{Replacement, ReplacementState, matches};

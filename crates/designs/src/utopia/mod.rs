@@ -1,27 +1,30 @@
 //! Utopia: restrictive and flexible mapping side by side.
 //!
-//! Source: Kanellopoulos et al., "Utopia: Fast and Efficient Address Translation via Hybrid Restrictive & Flexible Virtual-to-Physical Address Mappings",
-//! MICRO 2023.
+//! Source: Kanellopoulos et al., "Utopia: Fast and Efficient Address Translation via Hybrid Restrictive &
+//! Flexible Virtual-to-Physical Address Mappings", MICRO 2023.
 //!
 //! - Sec. 5.2, 8.4, sets and tags of pages by four hash functions: `hash.rs`.
 //! - Sec. 5.2, rows of tag arrays (TAR) and counters of set filters (SF) as bytes: `rows.rs`.
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
-//! - OS half: [`TagArrays`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`] in `placement.rs` (Sec. 5.5, 5.6). The kernel
-//!   moves pages in and out (`ambulator_os`, `migrate.rs`).
-//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; what pages that migrated in are worth: `reuse.rs` (Fig. 20).
+//! - OS half: [`TagArrays`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`]
+//!   in `placement.rs` (Sec. 5.5, 5.6). The kernel moves pages in and out (`ambulator_os`, `migrate.rs`).
+//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; what
+//!   pages that migrated in are worth: `reuse.rs` (Fig. 20).
 //!
 //! Choices.
 //! - A set filter's counter has a bit more than the paper's log2(ways), for it counts up to a full set.
 //! - RestSegs are reserved before memory is fragmented, as at boot.
-//! - The replacement policy learns of uses by the accessed bits of the set's rows, read and cleared when a victim is looked for. A page that processes
-//!   share is not evicted.
-//! - A frame of a RestSeg that is not the place of its page's set (after `mremap`, or a huge page that was split) is mapped by the page table.
-//! - Entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58, where the table's entries leave these bits free: radix trees. Over
-//!   other tables pages enter RestSegs at faults only.
-//! - Thresholds are the most that nine bits count, 7 walks and 15 loads: only so pages migrate as rarely as Sec. 8.4 tells (below 0.5 for 1000
-//!   instructions); with both at 2 graphs move 10 (`ambulator reproduce utopia/thresholds`).
-//! - The frame that an evicted page leaves is its successor's at once: Sec. 5.5 has evictions off the critical path. Copies share main memory with the
-//!   program (`ambulator_hardware`, `copies.rs`).
+//! - The replacement policy learns of uses by the accessed bits of the set's rows, read and cleared when a
+//!   victim is looked for. A page that processes share is not evicted.
+//! - A frame of a RestSeg that is not the place of its page's set (after `mremap`, or a huge page that was
+//!   split) is mapped by the page table.
+//! - Entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58, where the table's entries
+//!   leave these bits free: radix trees. Over other tables pages enter RestSegs at faults only.
+//! - Thresholds are the most that nine bits count, 7 walks and 15 loads: only so pages migrate as rarely as
+//!   Sec. 8.4 tells (below 0.5 for 1000 instructions); with both at 2 graphs move 10 (`ambulator reproduce
+//!   utopia/thresholds`).
+//! - The frame that an evicted page leaves is its successor's at once: Sec. 5.5 has evictions off the
+//!   critical path. Copies share main memory with the program (`ambulator_hardware`, `copies.rs`).
 //! - A counter that has reached its threshold proposes its page again at each walk until it has moved.
 
 mod hash;

@@ -62,18 +62,23 @@ impl Placement for UtopiaPlacement {
         os.frames.allocate(request.page.size.order())
     }
 
-    fn victims(&mut self, request: &PlaceRequest, migrates: bool, os: &mut PlaceContext<'_>) -> Vec<(ProcessId, Page)> {
+    fn eviction_candidates(
+        &mut self,
+        request: &PlaceRequest,
+        migrates: bool,
+        os: &mut PlaceContext<'_>,
+    ) -> Vec<(ProcessId, Page)> {
         if !migrates && !self.spec.fault_allocation {
             return Vec::new();
         }
-        self.segments().victims(request.page, os.memory)
+        self.segments().eviction_candidates(request.page, os.memory)
     }
 
-    fn victims_to_swap(&self) -> bool {
+    fn evicts_to_swap(&self) -> bool {
         self.spec.restrictive_only
     }
 
-    fn place_again(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
+    fn allocate_for_migration(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         let taken = self.segments().take(request.process, request.page, true, os.memory);
         self.counters.migrated_in += u64::from(taken.is_some());
         taken

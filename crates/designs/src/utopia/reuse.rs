@@ -1,10 +1,12 @@
-//! How often a page that its counters brought into a RestSeg is found there before it leaves (Utopia Fig. 20). Observed, not hardware.
+//! How often a page that its counters brought into a RestSeg is found there before it leaves (Utopia Fig.
+//! 20). Observed, not hardware.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 ambulator_base::counters! {
-    /// Pages that left a RestSeg after their counters had brought them there, by how many walks found them in between.
+    /// Pages that left a RestSeg after their counters had brought them there, by how many walks found them in
+    /// between.
     pub struct UtopiaReuse {
         /// None.
         none: Events,
@@ -20,7 +22,8 @@ ambulator_base::counters! {
 /// A way's count holds while its page is one that migrated in.
 const MIGRATED: u32 = 1 << 31;
 
-/// What RestSeg walkers of all cores found in each way of a RestSeg. Cores of a machine take turns, so that plain loads and stores suffice.
+/// What RestSeg walkers of all cores found in each way of a RestSeg. Cores of a machine take turns, so that
+/// plain loads and stores suffice.
 #[derive(Clone)]
 pub struct WayUses(Arc<[AtomicU32]>);
 

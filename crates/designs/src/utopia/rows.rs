@@ -1,8 +1,8 @@
 //! What the bytes say: a row of a tag array (TAR), and the counters of a set filter (SF) (Utopia Sec. 5.2).
 //!
-//! A row is a cache line: a byte of metadata for each way, then the ways' tags, packed. For 16 ways and tags of 23 bits that is 62 bytes. A line of a set
-//! filter has as many counters as fit, none across lines. A counter counts 0 to `ways`, which takes one bit more than the paper's
-//! log2(ways) for a full set.
+//! A row is a cache line: a byte of metadata for each way, then the ways' tags, packed. For 16 ways and tags
+//! of 23 bits that is 62 bytes. A line of a set filter has as many counters as fit, none across lines. A
+//! counter counts 0 to `ways`, which takes one bit more than the paper's log2(ways) for a full set.
 
 use ambulator_base::{LINE_BYTES, PhysAddr, mul_high};
 use ambulator_hardware::matches;
@@ -67,8 +67,8 @@ fn set_field(words: &mut [u64; 8], at: u64, bits: u32, value: u64) {
     }
 }
 
-/// Bit `i` is set when way `i` of a row of the paper's shape (16 ways, tags of 23 bits) has that tag, valid or not. It is written out, so that the compiler
-/// knows each tag's place.
+/// Bit `i` is set when way `i` of a row of the paper's shape (16 ways, tags of 23 bits) has that tag, valid
+/// or not. It is written out, so that the compiler knows each tag's place.
 #[inline(always)]
 fn same_tags(words: &[u64; 8], tag: u64) -> u64 {
     macro_rules! tags {

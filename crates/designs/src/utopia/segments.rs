@@ -1,4 +1,5 @@
-//! RestSegs: their memory, the global tag array of each, and who is where (Utopia Sec. 5.1, 5.6). Placement and tables share them.
+//! RestSegs: their memory, the global tag array of each, and who is where (Utopia Sec. 5.1, 5.6). Placement
+//! and tables share them.
 
 use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
@@ -49,7 +50,8 @@ impl Shape {
     }
 }
 
-/// A word of the global tag array: whose page a way holds. Bit 63 valid, 18 bits of process, 45 of page number.
+/// A word of the global tag array: whose page a way holds. Bit 63 valid, 18 bits of process, 45 of page
+/// number.
 fn owner_word(process: ProcessId, page: u64) -> u64 {
     1 << 63 | u64::from(process.0 & 0x3_ffff) << 45 | page & ((1 << 45) - 1)
 }
@@ -121,7 +123,8 @@ impl Segments {
         self.uses.clone()
     }
 
-    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False, and nothing taken, if it is not there.
+    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False, and nothing taken, if
+    /// it is not there.
     pub fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
         if !self.list.is_empty() {
             return true;
@@ -207,11 +210,11 @@ impl Segments {
         true
     }
 
-    /// The pages of a full set, in the order in which the replacement policy would have them go. Accessed bits tell it what has been used since it was
-    /// asked last; they are cleared. Empty where a way is free.
-    pub fn victims(&mut self, page: Page, memory: &mut PhysicalMemory) -> Vec<(ProcessId, Page)> {
+    /// The pages of a full set, in the order in which the replacement policy would have them go. Accessed
+    /// bits tell it what has been used since it was asked last; they are cleared. Empty where a way is free.
+    pub fn eviction_candidates(&mut self, page: Page, memory: &mut PhysicalMemory) -> Vec<(ProcessId, Page)> {
         let candidates: Vec<usize> = self.of_size(page.size).collect();
-        let mut victims = Vec::new();
+        let mut listed = Vec::new();
         for at in candidates {
             let arrays = &self.arrays;
             let segment = &mut self.list[at];
@@ -236,10 +239,10 @@ impl Segments {
             let chosen = segment.replacement.victim(set as usize) as u32;
             for way in (0..ways).map(|i| (chosen + i) % ways) {
                 if let Some((process, number)) = owners[way as usize] {
-                    victims.push((process, Page { start: VirtAddr(number << page.size.shift()), size: page.size }));
+                    listed.push((process, Page { start: VirtAddr(number << page.size.shift()), size: page.size }));
                 }
             }
         }
-        victims
+        listed
     }
 }

@@ -1,4 +1,5 @@
-//! The OS half: a process's tag arrays and set filters. The page table beside them, any, has the FlexSeg's pages (Utopia Sec. 5.2, 5.3).
+//! The OS half: a process's tag arrays and set filters. The page table beside them, any, has the FlexSeg's
+//! pages (Utopia Sec. 5.2, 5.3).
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
@@ -167,8 +168,8 @@ impl Companion for TagArrays {
         }
     }
 
-    /// How often lines changed, those that did last, and for each RestSeg its base, tag array and set filter. Both are bases that a context
-    /// switch loads (Sec. 6.2), which costs what any switch does.
+    /// How often lines changed, those that did last, and for each RestSeg its base, tag array and set filter.
+    /// Both are bases that a context switch loads (Sec. 6.2), which costs what any switch does.
     fn registers(&self) -> Vec<u64> {
         let mut words = vec![self.changes];
         words.extend(self.recent.iter().flat_map(|(tar, sf)| [*tar, *sf]));

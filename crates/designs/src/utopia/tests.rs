@@ -52,10 +52,11 @@ impl Rig {
         Rig { kernel, segments, random: Random::new(seed) }
     }
 
-    /// Every page is in one segment; counters, tags, the global tag array and the truth agree; no frame has two owners that do not share it.
+    /// Every page is in one segment; counters, tags, the global tag array and the truth agree; no frame has
+    /// two owners that do not share it.
     fn check(&self) {
-        // The kernel's own check: every page's entry is the truth's, the table has as many entries as there are pages (a page in two segments
-        // would be two), each frame has the owners that are counted.
+        // The kernel's own check: every page's entry is the truth's, the table has as many entries as there
+        // are pages (a page in two segments would be two), each frame has the owners that are counted.
         self.kernel.check().unwrap();
         let segments = self.segments.lock().unwrap();
         let mut in_use: BTreeMap<(usize, u64, u32), u64> = BTreeMap::new();
@@ -138,11 +139,11 @@ impl Rig {
             10..=14 => {
                 // Somewhere where something is, if that is found soon.
                 let near: Vec<VirtAddr> = (0..30).map(|_| self.at()).collect();
-                let there = near.iter().copied().find(|va| self.kernel.truth(process, *va).present());
+                let there = near.iter().copied().find(|va| self.kernel.page_state(process, *va).present());
                 let va = there.unwrap_or(near[0]);
-                match self.kernel.propose(process, va) {
+                match self.kernel.migration_hint(process, va) {
                     Ok(moved) => {
-                        let frame = self.kernel.truth(process, va).frame();
+                        let frame = self.kernel.page_state(process, va).frame();
                         assert!(!moved || self.segments.lock().unwrap().locate(frame).is_some());
                     }
                     Err(error) => panic!("{error}"),

@@ -37,7 +37,8 @@ ambulator_base::counters! {
     }
 }
 
-/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their loads from DRAM. Bits 52 to 58.
+/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their
+/// loads from DRAM. Bits 52 to 58.
 const FREQUENCY_AT: u32 = 52;
 const FREQUENCY_MOST: u64 = 7;
 const COST_AT: u32 = 55;
@@ -212,7 +213,8 @@ impl Lookaside for RestSegWalker {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address spaces.
+        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address
+        // spaces.
         if !matches!(what, Invalidation::Page { .. }) {
             self.filters.clear();
             self.rows.clear();

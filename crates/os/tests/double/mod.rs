@@ -1,5 +1,5 @@
-//! A page table for tests: a plain map that takes a frame for each node that a radix table would have, so that tables
-//! compete with data for memory, and that can be told to fail.
+//! A page table for tests: a plain map that takes a frame for each node that a radix table would have, so
+//! that tables compete with data for memory, and that can be told to fail.
 
 use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
@@ -66,7 +66,8 @@ struct MapTable {
 }
 
 impl MapTable {
-    /// The nodes above a page: one for each 1 GiB with pages of 2 MiB or less, one for each 2 MiB with base pages.
+    /// The nodes above a page: one for each 1 GiB with pages of 2 MiB or less, one for each 2 MiB with base
+    /// pages.
     fn nodes_of(page: Page) -> impl Iterator<Item = (u32, u64)> {
         [PageSize::SIZE_1G, PageSize::SIZE_2M]
             .into_iter()

@@ -1,5 +1,5 @@
-//! A machine with a plain model beside it: what each process may access, which contents each page has, and a TLB that
-//! forgets only what the kernel tells it to.
+//! A machine with a plain model beside it: what each process may access, which contents each page has, and a
+//! TLB that forgets only what the kernel tells it to.
 
 use crate::double::Factory;
 use ambulator_base::{AccessKind, Advice, Asid, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
@@ -153,7 +153,7 @@ impl Machine {
         let process = self.live[who].0;
         let right = self.live[who].1.get(&page).map_or(Protection::NONE, |p| p.0);
         for _ in 0..4 {
-            let truth = self.kernel.truth(process, at(page));
+            let truth = self.kernel.page_state(process, at(page));
             let key = (self.kernel.asid(process), at(page).vpn().0);
             let store = access == AccessKind::Store;
             let fits = match access {
@@ -343,7 +343,7 @@ impl Machine {
         let mut frames: HashMap<u64, (Contents, u64)> = HashMap::new();
         for (process, pages, _) in &self.live {
             for (page, (right, contents)) in pages {
-                let truth = self.kernel.truth(*process, at(*page));
+                let truth = self.kernel.page_state(*process, at(*page));
                 let lost = matches!(contents, Contents::Stored(_)) && !truth.present() && !truth.swapped();
                 if lost {
                     return Err(format!("page {page} of process {process} has lost its contents"));
@@ -382,13 +382,13 @@ impl Machine {
                 Some(_) if self.kernel.asid(self.current) == *asid => self.current,
                 Some(_) => continue,
             };
-            let truth = self.kernel.truth(user, VirtAddr(*vpn << 12));
+            let truth = self.kernel.page_state(user, VirtAddr(*vpn << 12));
             let stale = !truth.present()
                 || truth.frame().0 != entry.frame
                 || entry.writable && !truth.writable()
                 || entry.executable && !truth.executable();
             if stale {
-                return Err(format!("the TLB of process {user} still has {vpn:#x}, and the truth is {truth:?}"));
+                return Err(format!("the TLB of process {user} still has {vpn:#x}, and the page is {truth:?}"));
             }
         }
         if whole {

@@ -10,7 +10,7 @@ use crate::machine::{Located, Machine};
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{FaultCause, Invalidation};
-use ambulator_os::{Kernel, Truth};
+use ambulator_os::{Kernel, PageState};
 
 /// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
@@ -51,10 +51,10 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
         faults: &mut u32,
-    ) -> Result<(Truth, Cycle), Stop> {
+    ) -> Result<(PageState, Cycle), Stop> {
         let mut now = now;
         loop {
-            let truth = self.os.kernel().truth(self.hw.cores[number].process, va);
+            let truth = self.os.kernel().page_state(self.hw.cores[number].process, va);
             if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
                 return Ok((truth, now));
             }
@@ -80,7 +80,7 @@ impl Machine {
                 self.os.hypervisor_fault(&mut self.hw, phase, number, guest)?;
             }
             _ => {
-                let truth = self.os.kernel().truth(self.hw.cores[number].process, va);
+                let truth = self.os.kernel().page_state(self.hw.cores[number].process, va);
                 let at = truth.frame().start().offset(va.0 & 0xfff);
                 if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
                     return Err(self.mismatch(number, va, None, access));

@@ -1,10 +1,11 @@
 //! The operating system's half: beside any page table a range table that says the same where it can.
 //!
-//! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the contiguity
-//! threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or changes its rights leaves
-//! them, and what is left of its range stays one, or two, or is dissolved. So at any time the ranges are the maximal runs,
-//! except where memory for a node was lacking. Pages of ranges have the range bit in their entries and, if asked for,
-//! the accessed and dirty bits from the start (Sec. 6, "Accessed & Dirty bits"): hardware that hits a range sets none.
+//! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the
+//! contiguity threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or
+//! changes its rights leaves them, and what is left of its range stays one, or two, or is dissolved. So at
+//! any time the ranges are the maximal runs, except where memory for a node was lacking. Pages of ranges have
+//! the range bit in their entries and, if asked for, the accessed and dirty bits from the start (Sec. 6,
+//! "Accessed & Dirty bits"): hardware that hits a range sets none.
 
 use super::{Range, RangeRules, RangeTable, segment_registers};
 use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, VirtAddr, Vpn};
@@ -105,7 +106,8 @@ impl RangeCompanion {
         }
     }
 
-    /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its frame.
+    /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its
+    /// frame.
     fn neighbour(table: &dyn PageTable, va: u64, frame: u64, flags: PteFlags, os: &TableContext<'_>) -> Option<Entry> {
         let va = VirtAddr(va);
         let entry = table.lookup(va, os.memory)?;
@@ -258,7 +260,8 @@ impl RangeCompanion {
             }
         }
         if self.largest.is_some_and(|largest| largest.contains(first)) {
-            // LIMIT has no bit for the end of the whole address space: a range up to there is none that hardware finds.
+            // LIMIT has no bit for the end of the whole address space: a range up to there is none that
+            // hardware finds.
             let pages = |range: &Range| range.limit.0.saturating_sub(range.base.0);
             self.largest = self.ranges.all(os.memory).into_iter().max_by_key(pages);
             self.generation += 1;
@@ -285,7 +288,8 @@ impl RangeCompanion {
         }
     }
 
-    /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or not.
+    /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or
+    /// not.
     fn monitor(&mut self) {
         let enabled = self.mapped * FRAME_BYTES >= self.rules.enable_above_bytes;
         if enabled != self.enabled {
@@ -308,7 +312,8 @@ impl RangeCompanion {
         same_rights && !(self.cleans(entry, flags) && entry.flags.ranged)
     }
 
-    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no range.
+    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no
+    /// range.
     fn cleans(&self, entry: &Mapping, flags: PteFlags) -> bool {
         self.rules.eager_bits && entry.flags.dirty && !flags.dirty
     }
@@ -373,7 +378,8 @@ impl Companion for RangeCompanion {
         self.after_change();
     }
 
-    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct segment the largest range behind it.
+    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct
+    /// segment the largest range behind it.
     fn registers(&self) -> Vec<u64> {
         let mut words = vec![self.ranges.root().0 | u64::from(self.enabled)];
         if self.in_registers {

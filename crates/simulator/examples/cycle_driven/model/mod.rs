@@ -269,7 +269,7 @@ impl Reference {
             }
         }
         let at = if self.perfect {
-            let truth = self.kernel.truth(self.process, va);
+            let truth = self.kernel.page_state(self.process, va);
             Some(truth.frame().start().offset(va.0 & 0xfff))
         } else {
             self.mmu.translate(id, va, store, &mut self.events)

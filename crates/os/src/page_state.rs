@@ -1,4 +1,4 @@
-//! The plain truth: which frame holds which page.
+//! What the kernel knows of each page: which frame holds it, and how.
 
 use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_memory::HostWords;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// What the kernel knows about one 4 KiB page, in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Truth(u64);
+pub struct PageState(u64);
 
 const FRAME_BITS: u32 = 40;
 const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
@@ -21,14 +21,14 @@ const SWAPPED: u64 = 1 << 49;
 /// `MADV_FREE`: may be dropped while it is clean.
 const LAZY: u64 = 1 << 50;
 
-impl Truth {
+impl PageState {
     /// Nothing there.
-    pub const NONE: Truth = Truth(0);
+    pub const NONE: PageState = PageState(0);
 
     /// A present page: `frame` holds this 4 KiB, which is part of a page of `size`.
     #[inline(always)]
-    pub fn mapped(frame: Pfn, size: PageSize, writable: bool, executable: bool) -> Truth {
-        Truth(
+    pub fn mapped(frame: Pfn, size: PageSize, writable: bool, executable: bool) -> PageState {
+        PageState(
             frame.0
                 | u64::from(size.shift()) << SIZE_AT
                 | PRESENT
@@ -38,8 +38,8 @@ impl Truth {
     }
 
     /// A page in swap.
-    pub(crate) fn in_swap() -> Truth {
-        Truth(SWAPPED)
+    pub(crate) fn in_swap() -> PageState {
+        PageState(SWAPPED)
     }
 
     /// Whether a frame holds the page.
@@ -89,32 +89,32 @@ impl Truth {
     }
 
     #[inline(always)]
-    fn with(self, bit: u64, on: bool) -> Truth {
-        Truth(if on { self.0 | bit } else { self.0 & !bit })
+    fn with(self, bit: u64, on: bool) -> PageState {
+        PageState(if on { self.0 | bit } else { self.0 & !bit })
     }
 
-    pub(crate) fn with_writable(self, on: bool) -> Truth {
+    pub(crate) fn with_writable(self, on: bool) -> PageState {
         self.with(WRITABLE, on)
     }
 
-    pub(crate) fn with_executable(self, on: bool) -> Truth {
+    pub(crate) fn with_executable(self, on: bool) -> PageState {
         self.with(EXECUTABLE, on)
     }
 
-    pub(crate) fn with_copy_on_write(self, on: bool) -> Truth {
+    pub(crate) fn with_copy_on_write(self, on: bool) -> PageState {
         self.with(COPY, on)
     }
 
-    pub(crate) fn with_lazily_free(self, on: bool) -> Truth {
+    pub(crate) fn with_lazily_free(self, on: bool) -> PageState {
         self.with(LAZY, on)
     }
 }
 
-/// log2 of the pages of a region: 2^18 pages are 1 GiB, 2 MiB of truth.
+/// log2 of the pages of a region: 2^18 pages are 1 GiB, 2 MiB of page states.
 const REGION_BITS: u32 = 18;
 const REGION_PAGES: usize = 1 << REGION_BITS;
 
-/// The truth of a process, by page: regions of 1 GiB, made when first touched.
+/// The page states of a process: regions of 1 GiB, made when first touched.
 #[derive(Default)]
 pub struct PageMap {
     regions: Vec<HostWords>,
@@ -151,11 +151,11 @@ impl PageMap {
 
     /// What is known about the page that holds `va`.
     #[inline(always)]
-    pub fn get(&self, va: VirtAddr) -> Truth {
+    pub fn get(&self, va: VirtAddr) -> PageState {
         let vpn = va.vpn().0;
         match self.region(vpn >> REGION_BITS) {
-            Some(region) => Truth(region.get(vpn as usize & (REGION_PAGES - 1))),
-            None => Truth::NONE,
+            Some(region) => PageState(region.get(vpn as usize & (REGION_PAGES - 1))),
+            None => PageState::NONE,
         }
     }
 
@@ -170,12 +170,12 @@ impl PageMap {
 
     /// Sets one 4 KiB page.
     #[inline]
-    pub(crate) fn set(&mut self, vpn: Vpn, truth: Truth) {
-        self.change_words(vpn, PageSize::SIZE_4K, |_, _| truth.0);
+    pub(crate) fn set(&mut self, vpn: Vpn, state: PageState) {
+        self.change_words(vpn, PageSize::SIZE_4K, |_, _| state.0);
     }
 
     /// Sets every 4 KiB of a page of `size` that begins at `vpn` and lies in frames from `head`'s on.
-    pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: Truth) {
+    pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: PageState) {
         self.change_words(vpn, size, |i, _| head.0 + i as u64);
     }
 
@@ -185,8 +185,8 @@ impl PageMap {
     }
 
     /// Changes every 4 KiB of a page of `size` that begins at `vpn`.
-    pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(Truth) -> Truth) {
-        self.change_words(vpn, size, |_, word| change(Truth(word)).0);
+    pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(PageState) -> PageState) {
+        self.change_words(vpn, size, |_, word| change(PageState(word)).0);
     }
 
     #[inline(always)]
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn a_huge_page_fills_its_frames_in_order() {
         let mut map = PageMap::default();
-        let head = Truth::mapped(Pfn(1024), PageSize::SIZE_2M, true, false);
+        let head = PageState::mapped(Pfn(1024), PageSize::SIZE_2M, true, false);
         map.fill(Vpn(512 * 7), PageSize::SIZE_2M, head);
-        let truth = map.get(Vpn(512 * 7 + 13).start());
-        assert_eq!((truth.frame(), truth.size(), truth.writable()), (Pfn(1024 + 13), PageSize::SIZE_2M, true));
+        let state = map.get(Vpn(512 * 7 + 13).start());
+        assert_eq!((state.frame(), state.size(), state.writable()), (Pfn(1024 + 13), PageSize::SIZE_2M, true));
         assert!(!map.get(Vpn(512 * 8).start()).present());
         assert_eq!(map.next_known(Vpn(0), Vpn(1 << 40)), Some(Vpn(512 * 7)));
         map.clear(Vpn(512 * 7), PageSize::SIZE_2M);
