@@ -366,6 +366,12 @@ impl Kernel {
         }
     }
 
+    /// What is known about all pages of a process; `None` when it has exited.
+    #[inline(always)]
+    pub fn page_map(&self, process: ProcessId) -> Option<&PageMap> {
+        self.processes[process.0 as usize].as_ref().map(|process| &process.pages)
+    }
+
     /// Processes that have not exited.
     pub fn live_processes(&self) -> impl Iterator<Item = ProcessId> + '_ {
         (0..self.processes.len() as u32).map(ProcessId).filter(|process| self.is_alive(*process))
