@@ -21,12 +21,14 @@ pub(crate) fn agrees(truth: Truth, va: VirtAddr, at: PhysAddr, access: AccessKin
         }
 }
 
-/// Asks whether translations are the kernel's, and counts them. It asks about all of them: there is no sampling.
+/// Asks whether translations are the kernel's, and counts them. It asks about all of them: there is no
+/// sampling.
 ///
-/// Most are of pages asked about a moment ago, so it keeps the kernel's answers, each with the number of changes that the
-/// process's page map had seen: until the next change, asking again would give the same. Measured in instructions of the
-/// sim host on the development profile: checking the translations that [`ambulator_mmu::Mmu::recall`] answers
-/// costs 0.9% of a run of GUPS and 2.6% of one of STREAM (1.8% and 4.7% without what is kept here).
+/// Most are of pages asked about a moment ago, so it keeps the kernel's answers, each with the number of
+/// changes that the process's page map had seen: until the next change, asking again would give the same.
+/// Measured in instructions of the sim host on the development profile: checking the translations that
+/// [`ambulator_mmu::Mmu::recall`] answers costs 0.9% of a run of GUPS and 2.6% of one of STREAM (1.8% and
+/// 4.7% without what is kept here).
 pub(crate) struct Checker {
     on: bool,
     checked: u64,
@@ -107,8 +109,8 @@ impl Checker {
     }
 }
 
-/// The report of a translation that is not the kernel's (`at`; `None` where hardware found no page): the address, the
-/// kernel's page state, the steps of the walk.
+/// The report of a translation that is not the kernel's (`at`; `None` where hardware found no page): the
+/// address, the kernel's page state, the steps of the walk.
 #[cold]
 pub(crate) fn mismatch(
     hw: &mut Hardware,

@@ -9,7 +9,8 @@ use ambulator_base::{
 
 const CODE: VirtAddr = VirtAddr(0x40_0000);
 const DATA: VirtAddr = VirtAddr(0x10_0000_0000);
-/// Loads of the first page, and the instructions before each: long enough for the walk of the load before to end.
+/// Loads of the first page, and the instructions before each: long enough for the walk of the load before to
+/// end.
 const FIRST: u64 = 4;
 const GAP: u32 = 4000;
 

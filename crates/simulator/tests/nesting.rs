@@ -8,7 +8,8 @@ use support::{DATA, Scripted, outcome, run};
 
 const TABLES: [&str; 8] = ["radix", "flattened", "asap", "ideal", "hashed", "ecpt", "me-hpt", "lvm"];
 
-/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the way.
+/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the
+/// way.
 fn growing() -> Scripted {
     let mut program = Scripted::new(4 << 20);
     program.touch(DATA, 1 << 20, true).begin();

@@ -1,4 +1,5 @@
-//! An MMU over fakes: a table that tests change behind the hardware's back, and sockets that note what they are asked.
+//! An MMU over fakes: a table that tests change behind the hardware's back, and sockets that note what they
+//! are asked.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
