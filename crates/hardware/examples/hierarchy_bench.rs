@@ -1,5 +1,5 @@
-//! Sim-host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p ambulator-hardware --example
-//! hierarchy_bench [filter [accesses]]`.
+//! Sim-host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p
+//! ambulator-hardware --example hierarchy_bench [filter [accesses]]`.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{

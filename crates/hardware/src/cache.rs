@@ -1,8 +1,8 @@
 //! One cache: tags, flags, in-flight stamps, MSHRs.
 //!
-//! The arrays are apart from each other, so that a miss reads one sim host cache line of tags (16 ways) and a hit little more.
-//! Tags are 32 bits. A line's stamp tells when it was asked for and how long it took: whoever finds it in flight waits for
-//! the rest and no longer.
+//! The arrays are apart from each other, so that a miss reads one sim host cache line of tags (16 ways) and a
+//! hit little more. Tags are 32 bits. A line's stamp tells when it was asked for and how long it took:
+//! whoever finds it in flight waits for the rest and no longer.
 
 use crate::reservation_table::{Occupancy, divide};
 use crate::{CacheSpec, ReplacementState, sim_host};
@@ -109,7 +109,8 @@ const BLOCK: usize = 16;
 #[repr(align(64))]
 struct Block([u32; BLOCK]);
 
-/// The tags of all sets: a set has a quarter, half, one or two sim host cache lines; places beyond its ways hold no tag, ever.
+/// The tags of all sets: a set has a quarter, half, one or two sim host cache lines; places beyond its ways
+/// hold no tag, ever.
 #[derive(Clone, Debug)]
 struct Tags {
     blocks: Box<[Block]>,
@@ -303,8 +304,8 @@ impl Cache {
         let ready = if asked <= now {
             asked + duration
         } else {
-            // Later in the program but earlier in time than the access that asked for the line: it would have been the one
-            // to fetch it, and the other the one to merge.
+            // Later in the program but earlier in time than the access that asked for the line: it would have
+            // been the one to fetch it, and the other the one to merge.
             self.stamps[at] = now << DURATION_BITS | duration;
             (now + duration).max(now + self.latency)
         };
@@ -326,7 +327,8 @@ impl Cache {
         start
     }
 
-    /// Fills a line asked for at `asked` (its MSHR had at `admitted`) which arrives at `ready`; returns what gave way.
+    /// Fills a line asked for at `asked` (its MSHR had at `admitted`) which arrives at `ready`; returns what
+    /// gave way.
     #[inline(always)]
     pub fn fill(&mut self, line: u64, flags: u8, asked: u64, admitted: u64, ready: u64) -> Option<Victim> {
         if !self.stamps.is_empty() {
@@ -371,7 +373,8 @@ impl Cache {
         Some(Victim { line: self.join(set, old_tag), flags: old_flags })
     }
 
-    /// Takes a dirty line from the level above (it is no use of the line); returns what gave way if it was not here.
+    /// Takes a dirty line from the level above (it is no use of the line); returns what gave way if it was
+    /// not here.
     #[inline]
     pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
         match self.find(victim.line) {

@@ -1,6 +1,8 @@
-//! Copies of pages beside the cores: an engine reads lines of one place and writes them to another, a bounded number at once.
+//! Copies of pages beside the cores: an engine reads lines of one place and writes them to another, a bounded
+//! number at once.
 //!
-//! It shares banks and buses with everybody else. Its lines are issued as time passes, so that what cores want in the meantime comes in between.
+//! It shares banks and buses with everybody else. Its lines are issued as time passes, so that what cores
+//! want in the meantime comes in between.
 
 use crate::dram::Dram;
 use std::collections::VecDeque;

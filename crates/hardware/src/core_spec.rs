@@ -42,8 +42,8 @@ pub struct CoreSpec {
     /// Counters of the branch predictor, a power of two.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice"))]
     pub predictor_entries: u32,
-    /// A load whose 8-byte word an older store in the store queue writes gets its value so long after issue, or after
-    /// the store's data if that is later.
+    /// A load whose 8-byte word an older store in the store queue writes gets its value so long after issue,
+    /// or after the store's data if that is later.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub forward_latency: u64,
 }

@@ -1,16 +1,17 @@
 //! DRAM: channels, ranks, bank groups, banks, rows, buses and refresh.
 //!
-//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time; a request
-//! finds the access before it, which tells which row is open and from when on the bank can take a command, and is put between
-//! it and the access after it if it is done before that one begins, else behind. Column commands of a bank group, activations of a
-//! rank and data on a channel's bus take slots of time in reservation tables. So requests that come out of order
-//! of their times meet the contention of their own time.
+//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time;
+//! a request finds the access before it, which tells which row is open and from when on the bank can take a
+//! command, and is put between it and the access after it if it is done before that one begins, else behind.
+//! Column commands of a bank group, activations of a rank and data on a channel's bus take slots of time in
+//! reservation tables. So requests that come out of order of their times meet the contention of their own
+//! time.
 //!
-//! Approximations: a request that is put between two others does not change what the later one was told (its row may
-//! have been open before); first come, first served within a bank; reads and writes turn the bus around at no cost; writes
-//! take their turn in the order of time among the reads of their bank (see `write_queue.rs`), and are not gathered in batches; a
-//! refresh does not wait for a request that runs into it; bus and command slots
-//! are aligned (see `reservation_table.rs`).
+//! Approximations: a request that is put between two others does not change what the later one was told (its
+//! row may have been open before); first come, first served within a bank; reads and writes turn the bus
+//! around at no cost; writes take their turn in the order of time among the reads of their bank (see
+//! `write_queue.rs`), and are not gathered in batches; a refresh does not wait for a request that runs into
+//! it; bus and command slots are aligned (see `reservation_table.rs`).
 
 use crate::reservation_table::{SlotTable, divide};
 use crate::write_queue::{Write, WriteQueue};

@@ -19,12 +19,14 @@ pub enum DramModel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddressMapping {
-    /// Row, bank, rank, column, channel: neighbouring lines on neighbouring channels, a row's lines in one bank.
+    /// Row, bank, rank, column, channel: neighbouring lines on neighbouring channels, a row's lines in one
+    /// bank.
     #[default]
     RoBaRaCoCh,
     /// Row, rank, bank, channel, column: a whole row on one channel, the next row on the next channel.
     RoRaBaChCo,
-    /// Row, column, rank, bank, channel: neighbouring lines on neighbouring channels, then neighbouring banks.
+    /// Row, column, rank, bank, channel: neighbouring lines on neighbouring channels, then neighbouring
+    /// banks.
     RoCoRaBaCh,
     /// As `ro-ba-ra-co-ch`, the bank xored with the low bits of the row (Zhang et al., MICRO 2000).
     XorBank,

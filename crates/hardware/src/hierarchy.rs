@@ -1,9 +1,10 @@
 //! The memory hierarchy: private L1I, L1D and L2 of each core, one LLC, DRAM.
 //!
-//! Every level is filled on a miss and none is inclusive: a line that leaves a lower level may stay in an upper one. Dirty
-//! victims go to the level below, where they are put in if they are not there, and from the last one to DRAM. They occupy
-//! DRAM but nobody waits for them. There is no coherence traffic between cores: a line written by one core and read by
-//! another is found in the other's own caches or below, at the usual price.
+//! Every level is filled on a miss and none is inclusive: a line that leaves a lower level may stay in an
+//! upper one. Dirty victims go to the level below, where they are put in if they are not there, and from the
+//! last one to DRAM. They occupy DRAM but nobody waits for them. There is no coherence traffic between cores:
+//! a line written by one core and read by another is found in the other's own caches or below, at the usual
+//! price.
 
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
@@ -14,8 +15,8 @@ use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a sim host core's own caches. Measured: prefetching
-/// takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
+/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a sim host core's own caches.
+/// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
 const LARGE_LLC: u64 = 6 << 20;
 
 /// What an access came to.
@@ -57,9 +58,10 @@ pub struct HierarchyCounters {
 
 /// The caches of all cores and main memory.
 ///
-/// Times need not ascend from call to call: an access that depends on an earlier one may be carried out long before, in the
-/// order of calls, a younger one that issues sooner. What follows for contention is told in `reservation_table.rs` and `dram.rs`; tags
-/// and replacement follow the order of calls, which is program order.
+/// Times need not ascend from call to call: an access that depends on an earlier one may be carried out long
+/// before, in the order of calls, a younger one that issues sooner. What follows for contention is told in
+/// `reservation_table.rs` and `dram.rs`; tags and replacement follow the order of calls, which is program
+/// order.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Box<[Private]>,
@@ -90,7 +92,8 @@ struct SecondLevel {
 struct Shared {
     llc: Cache,
     dram: Dram,
-    /// The LLC's arrays are larger than the sim host's private caches: the sim host fetches them while the levels above are looked up.
+    /// The LLC's arrays are larger than the sim host's private caches: the sim host fetches them while the
+    /// levels above are looked up.
     large: bool,
     /// Pages that are copied beside the cores.
     copies: Copies,
@@ -282,9 +285,9 @@ impl FirstLevel {
 }
 
 impl Hierarchy {
-    /// Empty caches of `cores` cores at `clock_mhz` over `physical_bytes` of memory. With `timing` false, times mean nothing:
-    /// hits, misses, evictions and write-backs are as with it, but for what depends on time (prefetches dropped for want of an
-    /// MSHR, merges, DRAM rows).
+    /// Empty caches of `cores` cores at `clock_mhz` over `physical_bytes` of memory. With `timing` false,
+    /// times mean nothing: hits, misses, evictions and write-backs are as with it, but for what depends on
+    /// time (prefetches dropped for want of an MSHR, merges, DRAM rows).
     ///
     /// The spec must have passed [`HierarchySpec::validate`] and [`HierarchySpec::validate_machine`].
     ///
@@ -322,8 +325,9 @@ impl Hierarchy {
         first.access(second, &mut self.shared, request, add, at, now.0)
     }
 
-    /// A walker's access, which enters at `entry` and marks the line there and below as holding translations. It pays the
-    /// round trip of the level that serves it; entering below L1 does not make the levels below nearer.
+    /// A walker's access, which enters at `entry` and marks the line there and below as holding translations.
+    /// It pays the round trip of the level that serves it; entering below L1 does not make the levels below
+    /// nearer.
     #[inline]
     pub fn access_table(&mut self, core: usize, at: PhysAddr, write: bool, entry: EntryLevel, now: Cycle) -> Access {
         let Private { l1d, second, .. } = &mut self.cores[core];
@@ -341,8 +345,8 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
-    /// A speculative or background fetch into the core's L2 for which nobody waits; it is counted apart. Unlike a prefetch it
-    /// is never dropped: without a free MSHR it waits for one.
+    /// A speculative or background fetch into the core's L2 for which nobody waits; it is counted apart.
+    /// Unlike a prefetch it is never dropped: without a free MSHR it waits for one.
     #[inline]
     pub fn fetch(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) -> Access {
         let flags = if is_table { TABLE } else { 0 };
@@ -351,7 +355,8 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
-    /// A guessed line for the core's L2, for which nobody waits: not fetched when there is no MSHR free, for demand misses come first.
+    /// A guessed line for the core's L2, for which nobody waits: not fetched when there is no MSHR free, for
+    /// demand misses come first.
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
@@ -371,8 +376,8 @@ impl Hierarchy {
         self.shared.dram.prefetch_sim_host(line);
     }
 
-    /// From now on addresses from `from` on are intermediate: [`Hierarchy::map_intermediate`] must give a line's page its
-    /// frame before a line that no cache holds is asked for.
+    /// From now on addresses from `from` on are intermediate: [`Hierarchy::map_intermediate`] must give a
+    /// line's page its frame before a line that no cache holds is asked for.
     pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
         self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
     }
@@ -389,14 +394,16 @@ impl Hierarchy {
         now.after(self.shared.llc.latency)
     }
 
-    /// The page of the intermediate address `at` is in that frame, which the core's next miss knows at `known`.
+    /// The page of the intermediate address `at` is in that frame, which the core's next miss knows at
+    /// `known`.
     pub fn map_intermediate(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
         if let Some(map) = &mut self.shared.intermediate {
             map.map(at, frame, known);
         }
     }
 
-    /// The intermediate addresses `[start, start + bytes)` have no frames any more, and no cache keeps lines of theirs.
+    /// The intermediate addresses `[start, start + bytes)` have no frames any more, and no cache keeps lines
+    /// of theirs.
     pub fn unmap_intermediate(&mut self, start: PhysAddr, bytes: u64) {
         let Some(map) = &mut self.shared.intermediate else { return };
         for page in map.unmap(start, bytes) {
@@ -404,13 +411,15 @@ impl Hierarchy {
         }
     }
 
-    /// Cycles that data were on main memory's buses so far, summed over channels, and how many channels there are.
+    /// Cycles that data were on main memory's buses so far, summed over channels, and how many channels there
+    /// are.
     #[inline]
     pub fn bus(&self) -> (u64, u32) {
         self.shared.dram.bus()
     }
 
-    /// Shares of the valid lines that hold translations now: of all cores' L2s together, and of the LLC. 0 while empty.
+    /// Shares of the valid lines that hold translations now: of all cores' L2s together, and of the LLC. 0
+    /// while empty.
     pub fn translation_share(&self) -> (f64, f64) {
         let share = |(tables, valid): (usize, usize)| if valid == 0 { 0.0 } else { tables as f64 / valid as f64 };
         let seconds = self.cores.iter().map(|core| core.second.cache.table_lines());
@@ -425,14 +434,15 @@ impl Hierarchy {
         self.shared.copies.ask(from.line(), to.line(), bytes / LINE_BYTES, now.0)
     }
 
-    /// When a copy ended, or will at the present pace. `None` if that is so long ago that nobody waits for it.
+    /// When a copy ended, or will at the present pace. `None` if that is so long ago that nobody waits for
+    /// it.
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
         self.shared.copies.advance(now.0, &mut self.shared.dram);
         (!self.shared.copies.forgotten(copy)).then(|| Cycle(self.shared.copies.end(copy, now.0)))
     }
 
-    /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that is filled anew
-    /// from outside).
+    /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that
+    /// is filled anew from outside).
     pub fn invalidate(&mut self, start: PhysAddr, bytes: u64) {
         for line in start.line()..(start.0 + bytes).div_ceil(LINE_BYTES) {
             for core in &mut self.cores {

@@ -1,20 +1,23 @@
 //! Caches, prefetchers, DRAM and core timing.
 //!
-//! - [`SetArray`]: a set-associative array with any [`Replacement`] policy, of which TLBs and small tables are built.
+//! - [`SetArray`]: a set-associative array with any [`Replacement`] policy, of which TLBs and small tables
+//!   are built.
 //! - [`Hierarchy`]: private L1I, L1D and L2 of each core, the shared LLC, prefetchers and [`Dram`].
 //! - [`CoreWindow`]: when an out-of-order core's instructions dispatch, issue and commit.
 //!
 //! # Time
 //!
-//! An access is carried to completion when it issues, and returns the cycle at which its value is there. Caches keep for each
-//! line when it was asked for and how long it took, so that a second access to a line in flight waits for the rest and no
-//! longer. Accesses do not come in the order of their times (a load that depends on another is carried out long before a younger
-//! one that issues sooner), so bounded resources (MSHRs, banks, buses) are reservation tables instead of single "free from"
-//! times: what is reserved for later does not hold up what comes now.
+//! An access is carried to completion when it issues, and returns the cycle at which its value is there.
+//! Caches keep for each line when it was asked for and how long it took, so that a second access to a line in
+//! flight waits for the rest and no longer. Accesses do not come in the order of their times (a load that
+//! depends on another is carried out long before a younger one that issues sooner), so bounded resources
+//! (MSHRs, banks, buses) are reservation tables instead of single "free from" times: what is reserved for
+//! later does not hold up what comes now.
 //!
-//! What this gives up against a model that steps through cycles: tags and replacement change in program order, not in order
-//! of time; waits for an MSHR are known to 4 cycles; a memory controller does not reorder requests nor gather writes in batches; there is no
-//! coherence traffic between cores, no port or bank contention within caches, and no wrong-path access.
+//! What this gives up against a model that steps through cycles: tags and replacement change in program
+//! order, not in order of time; waits for an MSHR are known to 4 cycles; a memory controller does not reorder
+//! requests nor gather writes in batches; there is no coherence traffic between cores, no port or bank
+//! contention within caches, and no wrong-path access.
 //!
 //! # Example
 //!

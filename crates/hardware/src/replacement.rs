@@ -1,7 +1,7 @@
 //! Replacement policies of set-associative arrays: which way of a full set gives way.
 //!
-//! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32), so that a
-//! look-up touches one sim host cache line for it. No policy costs a dynamic call.
+//! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32),
+//! so that a look-up touches one sim host cache line for it. No policy costs a dynamic call.
 
 use ambulator_base::Random;
 use schemars::JsonSchema;
@@ -17,12 +17,14 @@ pub enum Replacement {
     /// Least recently used, exactly.
     #[default]
     Lru,
-    /// Tree of one-bit nodes that point away from the last use. With a number of ways that is no power of two, the
-    /// tree is that of the next power of two and never points into the part that is not there.
+    /// Tree of one-bit nodes that point away from the last use. With a number of ways that is no power of
+    /// two, the tree is that of the next power of two and never points into the part that is not there.
     TreePlru,
-    /// Static re-reference interval prediction with 2 bits (Jaleel et al., ISCA 2010): fills at "long", hits to "near".
+    /// Static re-reference interval prediction with 2 bits (Jaleel et al., ISCA 2010): fills at "long", hits
+    /// to "near".
     Srrip,
-    /// Dynamic RRIP (same paper): set duelling between SRRIP and bimodal RRIP, which fills at "distant" but for one fill in 32.
+    /// Dynamic RRIP (same paper): set duelling between SRRIP and bimodal RRIP, which fills at "distant" but
+    /// for one fill in 32.
     Drrip,
     /// A uniformly random way, from a seeded generator.
     Random,
@@ -120,7 +122,8 @@ impl ReplacementState {
     #[inline(always)]
     pub fn touch(&mut self, set: usize, way: usize) {
         if self.kind == Kind::PackedLru {
-            // Always written: whether the way was the most recent already is what a sim host branch cannot predict.
+            // Always written: whether the way was the most recent already is what a sim host branch cannot
+            // predict.
             let order = &mut self.words[set];
             *order = to_front(*order, way);
         } else {

@@ -1,15 +1,17 @@
 //! Reservation tables of bounded resources over time.
 //!
-//! Accesses are carried to completion when they issue, so they do not reach a resource in the order of their times: a load
-//! that depends on another is served far ahead of a younger, independent one. A single "free from" time per resource would
-//! let the former block the latter. A reservation table says instead *when* the resource is taken, for a stretch of time around now,
-//! and a later reservation leaves the time before it free.
+//! Accesses are carried to completion when they issue, so they do not reach a resource in the order of their
+//! times: a load that depends on another is served far ahead of a younger, independent one. A single "free
+//! from" time per resource would let the former block the latter. A reservation table says instead *when* the
+//! resource is taken, for a stretch of time around now, and a later reservation leaves the time before it
+//! free.
 
 /// Slots of time each of which one user can have: a data bus, the right to send a command.
 ///
-/// A request at time `t` takes the first free slot from that of `t` on. If that is the slot of `t` itself it starts at `t`,
-/// not at the slot's beginning: an idle resource adds no delay, at the price that two neighbours may overlap by less
-/// than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`] times 64 slots before the latest goes free.
+/// A request at time `t` takes the first free slot from that of `t` on. If that is the slot of `t` itself it
+/// starts at `t`, not at the slot's beginning: an idle resource adds no delay, at the price that two
+/// neighbours may overlap by less than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`]
+/// times 64 slots before the latest goes free.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotTable {
     slot: u64,
@@ -70,9 +72,11 @@ const LANES: u64 = 32;
 #[repr(align(64))]
 struct Grains([u16; LANES as usize]);
 
-/// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a stretch of time.
+/// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a
+/// stretch of time.
 ///
-/// What is asked for before the stretch that is kept (at least 28,000 cycles before the latest) is granted at once.
+/// What is asked for before the stretch that is kept (at least 28,000 cycles before the latest) is granted at
+/// once.
 #[derive(Clone, Debug)]
 pub(crate) struct Occupancy {
     limit: u16,
@@ -164,8 +168,8 @@ impl Occupancy {
         if to <= from {
             return;
         }
-        // Whole sim host lines, masked: the number of grains differs from time to time, that of lines hardly, and a sim host branch
-        // mispredicted costs more than the grains that need not be touched.
+        // Whole sim host lines, masked: the number of grains differs from time to time, that of lines hardly,
+        // and a sim host branch mispredicted costs more than the grains that need not be touched.
         for block in from / LANES..=(to - 1) / LANES {
             let low = from.saturating_sub(block * LANES) as i16;
             let high = (to - block * LANES).min(LANES) as i16;

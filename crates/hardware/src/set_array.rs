@@ -15,8 +15,8 @@ const STRETCH: usize = 8;
 
 /// A set-associative array: `sets` sets of `ways` entries, each a `u64` key with a payload.
 ///
-/// The caller chooses the set (so any index function and any number of sets will do) and puts into the key whatever
-/// must match: tag, ASID, page size. One set and many ways make it fully associative.
+/// The caller chooses the set (so any index function and any number of sets will do) and puts into the key
+/// whatever must match: tag, ASID, page size. One set and many ways make it fully associative.
 ///
 /// ```
 /// use ambulator_hardware::{Replacement, SetArray};
@@ -43,7 +43,8 @@ impl<T: Copy> SetArray<T> {
     /// An empty array, with seed 0 for random replacement.
     ///
     /// # Panics
-    /// When `ways` is 0 or above [`MAX_WAYS`](crate::MAX_WAYS), or `sets` is 0: specs are validated before anything is built.
+    /// When `ways` is 0 or above [`MAX_WAYS`](crate::MAX_WAYS), or `sets` is 0: specs are validated before
+    /// anything is built.
     pub fn new(sets: usize, ways: usize, replacement: Replacement) -> SetArray<T> {
         SetArray::with_seed(sets, ways, replacement, 0)
     }
@@ -148,8 +149,8 @@ impl<T: Copy> SetArray<T> {
         self.find(set, key).is_some()
     }
 
-    /// Puts `key` into `set`: over its own entry if it is there (counts as a use), into an empty way, or in place of the
-    /// policy's victim, which is returned.
+    /// Puts `key` into `set`: over its own entry if it is there (counts as a use), into an empty way, or in
+    /// place of the policy's victim, which is returned.
     #[inline]
     pub fn insert(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
         debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be inserted");

@@ -1,4 +1,5 @@
-//! What is written for the machine that simulates (the sim host): prefetch hints, and comparing a set's tags at once.
+//! What is written for the machine that simulates (the sim host): prefetch hints, and comparing a set's tags
+//! at once.
 
 /// Asks the sim host to bring `slice[index]` into its caches. Changes nothing but speed.
 #[inline(always)]
@@ -21,8 +22,8 @@ pub fn matches<const N: usize>(tags: &[u32; N], tag: u32) -> u32 {
             __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
             _mm_set1_epi32, _mm_setzero_si128,
         };
-        // SAFETY: SSE2 is part of x86-64. `four(i)` reads `tags[4 * i..4 * i + 4]` with an unaligned load, and is called for
-        // `i < N / 4` only (the assertion above: N is a multiple of 4).
+        // SAFETY: SSE2 is part of x86-64. `four(i)` reads `tags[4 * i..4 * i + 4]` with an unaligned load,
+        // and is called for `i < N / 4` only (the assertion above: N is a multiple of 4).
         #[allow(unsafe_code)]
         unsafe {
             let wanted = _mm_set1_epi32(tag as i32);

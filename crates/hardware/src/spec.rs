@@ -32,12 +32,14 @@ pub struct CacheSpec {
     /// Capacity. For the last-level cache this is the share of one core: cores times this is the whole.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
     pub bytes: u64,
-    /// Associativity, 1 to 32; need not be a power of two, but the number of sets must be (for the last-level cache: of one
-    /// core's share; with a number of cores that is no power of two, lines are spread over all sets by remainder).
+    /// Associativity, 1 to 32; need not be a power of two, but the number of sets must be (for the last-level
+    /// cache: of one core's share; with a number of cores that is no power of two, lines are spread over all
+    /// sets by remainder).
     #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways: u32,
-    /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the value there, the look-ups
-    /// of the levels above included. A DRAM access costs the last level's round trip plus DRAM's own time.
+    /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the value there,
+    /// the look-ups of the levels above included. A DRAM access costs the last level's round trip plus DRAM's
+    /// own time.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
     /// Misses that can be outstanding (for the last level: for each core's share of it). Further ones wait.

@@ -1,13 +1,15 @@
 //! The window of one out-of-order core.
 //!
-//! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store queues have
-//! room; they complete out of order and commit in order, at most `width` a cycle. There is no cycle loop: the times of each
-//! record are worked out once, from those of the records before it. Time within the window is counted in *slots*, `width`
-//! of which make a cycle, so that "the third instruction of this cycle" is a number.
+//! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
+//! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
+//! cycle loop: the times of each record are worked out once, from those of the records before it. Time within
+//! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
+//! cycle" is a number.
 //!
-//! What is left out: the scheduler's size and the functional units (an instruction that waits for nothing starts when it
-//! dispatches, and one that touches no memory completes a cycle later), and wrong-path instructions (a misprediction costs
-//! time, but fetches nothing). A dispatch stall within a gap is put at the gap's beginning.
+//! What is left out: the scheduler's size and the functional units (an instruction that waits for nothing
+//! starts when it dispatches, and one that touches no memory completes a cycle later), and wrong-path
+//! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is put at
+//! the gap's beginning.
 
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreSpec};
@@ -162,7 +164,8 @@ impl CoreWindow {
             retirements: vec![Retirement::default(); places].into_boxed_slice(),
             head: 0,
             tail: 0,
-            // A producer further back than the reorder buffer is long has committed; explicit fetches take room too.
+            // A producer further back than the reorder buffer is long has committed; explicit fetches take
+            // room too.
             values: vec![0; 4 * places].into_boxed_slice(),
             position: 0,
             loads: Ring::new(spec.load_queue as usize),
@@ -176,8 +179,8 @@ impl CoreWindow {
         }
     }
 
-    /// Dispatches the record's gap instructions and the record itself; returns the earliest cycle in which its address is
-    /// known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
+    /// Dispatches the record's gap instructions and the record itself; returns the earliest cycle in which
+    /// its address is known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
     #[inline]
     pub fn dispatch(&mut self, record: &Record) -> Cycle {
         let instructions = u64::from(record.gap) + 1;
@@ -270,9 +273,9 @@ impl CoreWindow {
         }
     }
 
-    /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued at `issued`
-    /// (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which the value is there, which
-    /// is earlier than `ready` when an older store forwards it.
+    /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued
+    /// at `issued` (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which
+    /// the value is there, which is earlier than `ready` when an older store forwards it.
     #[inline]
     pub fn complete(&mut self, record: &Record, issued: Cycle, ready: Cycle) -> Cycle {
         let word = record.va.0 / 8;
@@ -323,8 +326,8 @@ impl CoreWindow {
         self.push_value(resolved);
     }
 
-    /// An explicit fetch record: its gap's instructions dispatch and commit as those of any other record do. The record
-    /// itself is no instruction, and only counts for dependence distances.
+    /// An explicit fetch record: its gap's instructions dispatch and commit as those of any other record do.
+    /// The record itself is no instruction, and only counts for dependence distances.
     #[inline]
     pub fn skip_fetch(&mut self, record: &Record) {
         if let Some(before_last) = record.gap.checked_sub(1) {
@@ -362,7 +365,8 @@ impl CoreWindow {
         self.tail = self.tail.max(self.head.saturating_sub(mask + 1));
     }
 
-    /// Everything stops until `cycles` after all in flight has committed (page faults, system calls, context switches).
+    /// Everything stops until `cycles` after all in flight has committed (page faults, system calls, context
+    /// switches).
     pub fn serialize(&mut self, cycles: u64) {
         // Whole cycles: what follows begins a new one.
         let end = (self.committed.max(self.dispatched).div_ceil(self.width) + cycles) * self.width;

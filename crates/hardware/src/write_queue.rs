@@ -14,10 +14,12 @@ pub(crate) struct Write {
     pub table: bool,
 }
 
-/// The writes of a bank that no access at their time or after it has been seen behind, in the order of their times.
+/// The writes of a bank that no access at their time or after it has been seen behind, in the order of their
+/// times.
 ///
-/// A line is written back when the line that takes its place arrives, which is known long before: reads that come until then
-/// are carried out later, though they are earlier in time. A write takes its turn when a read comes that is not.
+/// A line is written back when the line that takes its place arrives, which is known long before: reads that
+/// come until then are carried out later, though they are earlier in time. A write takes its turn when a read
+/// comes that is not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteQueue {
     /// A ring, from `first` on.

@@ -1,4 +1,5 @@
-//! DRAM against the datasheet's numbers: DDR4-3200AA (22-22-22) at a 2 GHz core, where a DRAM clock is 1.25 core cycles.
+//! DRAM against the datasheet's numbers: DDR4-3200AA (22-22-22) at a 2 GHz core, where a DRAM clock is 1.25
+//! core cycles.
 
 use ambulator_hardware::{AddressMapping, Dram, DramModel, DramSpec, PagePolicy};
 
@@ -81,14 +82,16 @@ fn a_refresh_blocks_the_rank_and_closes_its_rows() {
     assert_eq!(dram.counters().refreshes, 1);
 }
 
-/// Reads `n` lines at cycle `now`, all at once; returns the cycle after which all have come, counted from `now`.
+/// Reads `n` lines at cycle `now`, all at once; returns the cycle after which all have come, counted from
+/// `now`.
 fn burst(dram: &mut Dram, now: u64, lines: impl Iterator<Item = u64>) -> u64 {
     lines.map(|line| dram.read(line, false, now)).max().unwrap_or(now) - now
 }
 
 #[test]
 fn data_pass_at_the_data_rate() {
-    // Neighbouring lines in neighbouring banks: only the bus limits. 64 bytes at 3200 MT/s of 8 bytes take 5 cycles.
+    // Neighbouring lines in neighbouring banks: only the bus limits. 64 bytes at 3200 MT/s of 8 bytes take 5
+    // cycles.
     let mut spread = dram(&DramSpec { mapping: AddressMapping::RoCoRaBaCh, t_faw_ns: 0.0, ..plain() });
     let cycles = burst(&mut spread, 0, 0..400);
     assert!((2000..2000 + clocks(MISS) + 10).contains(&cycles), "400 lines took {cycles} cycles");
@@ -145,7 +148,8 @@ fn a_queue_longer_than_a_bank_remembers_is_still_a_queue() {
     let mut dram = dram(&DramSpec { t_faw_ns: 0.0, ..plain() });
     let n = 40;
     let cycles = burst(&mut dram, 0, (0..n).map(row));
-    // Each but the first waits for tRAS of the one before (65 cycles), then tRP: 92.5 cycles from one to the next.
+    // Each but the first waits for tRAS of the one before (65 cycles), then tRP: 92.5 cycles from one to the
+    // next.
     let expected = (n - 1) * 185 / 2 + clocks(MISS);
     assert!(cycles.abs_diff(expected) <= 40, "{n} conflicts took {cycles} cycles, expected {expected}");
 }
@@ -175,14 +179,15 @@ fn mappings_differ_where_they_should() {
 
 #[test]
 fn every_line_has_a_place_of_its_own_whatever_the_mapping() {
-    // Over a memory of 4 rows, each bank's row is filled once: lines of one row hit, and there are as many misses and
-    // conflicts as rows over all banks.
+    // Over a memory of 4 rows, each bank's row is filled once: lines of one row hit, and there are as many
+    // misses and conflicts as rows over all banks.
     for mapping in
         [AddressMapping::RoBaRaCoCh, AddressMapping::RoRaBaChCo, AddressMapping::RoCoRaBaCh, AddressMapping::XorBank]
     {
         let spec = DramSpec { mapping, channels: 2, ranks: 2, ..plain() };
         let mut dram = dram(&spec);
-        // One row over all banks, channels and ranks, then the next: 128 columns, 8 banks, 2 ranks, 2 channels.
+        // One row over all banks, channels and ranks, then the next: 128 columns, 8 banks, 2 ranks, 2
+        // channels.
         let lines = 128 * 8 * 2 * 2;
         for line in 0..4 * lines {
             dram.read(line, false, 1000 + 200 * line);

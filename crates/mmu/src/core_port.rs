@@ -57,7 +57,8 @@ impl CorePort<'_> {
         self.hierarchy.fetch(self.core, at, false, now).ready
     }
 
-    /// A line that a design guesses is wanted, of a table or of data; nobody waits, and it is dropped where demand needs what it would take.
+    /// A line that a design guesses is wanted, of a table or of data; nobody waits, and it is dropped where
+    /// demand needs what it would take.
     pub fn guess(&mut self, at: PhysAddr, is_table: bool, now: Cycle) {
         self.traffic.fetches += u64::from(is_table);
         self.hierarchy.guess(self.core, at, is_table, now);

@@ -1,7 +1,8 @@
 //! Translation through an intermediate address space: areas before the caches, pages behind the last level.
 //!
-//! With a [`FrontSide`] in its socket, a core asks the caches for intermediate addresses. Only what none of them holds needs
-//! a page: the MMU walks the page table for it, with the walk's accesses entering at the last-level cache.
+//! With a [`FrontSide`] in its socket, a core asks the caches for intermediate addresses. Only what none of
+//! them holds needs a page: the MMU walks the page table for it, with the walk's accesses entering at the
+//! last-level cache.
 
 use crate::pipeline::{FaultCause, Mmu, Translated};
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
@@ -78,8 +79,8 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
-    /// A TLB shootdown on a machine with two sides: the page walker's caches and the TLB behind the caches know intermediate
-    /// addresses, so they drop the whole address space.
+    /// A TLB shootdown on a machine with two sides: the page walker's caches and the TLB behind the caches
+    /// know intermediate addresses, so they drop the whole address space.
     pub fn invalidate_sides(&mut self, what: Invalidation) {
         self.invalidate(what);
         let all = match what {

@@ -1,5 +1,5 @@
-//! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets' hardware
-//! halves (traits) that designs plug into. It knows no design.
+//! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets'
+//! hardware halves (traits) that designs plug into. It knows no design.
 
 mod core_port;
 mod intermediate;

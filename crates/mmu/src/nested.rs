@@ -1,4 +1,5 @@
-//! Nested paging as a port: every guest-physical load is first translated by the walker of the hypervisor's table, whatever the guest's table is.
+//! Nested paging as a port: every guest-physical load is first translated by the walker of the hypervisor's
+//! table, whatever the guest's table is.
 
 use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
@@ -95,8 +96,8 @@ impl HypervisorStage {
         self.walker.reset_counters();
     }
 
-    /// Guest-physical to host-physical: the translation, when it is there, and the loads that it took. `None` when the
-    /// hypervisor has no page there.
+    /// Guest-physical to host-physical: the translation, when it is there, and the loads that it took. `None`
+    /// when the hypervisor has no page there.
     fn translate(
         &mut self,
         guest: PhysAddr,
@@ -137,8 +138,9 @@ impl HypervisorStage {
         (Some(found), walk.ready, walk.accesses)
     }
 
-    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by the hypervisor's,
-    /// and then the page itself is translated. Cold, with four levels each and no caches, that is 24 loads.
+    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by
+    /// the hypervisor's, and then the page itself is translated. Cold, with four levels each and no caches,
+    /// that is 24 loads.
     pub fn walk(
         &mut self,
         guest: &mut dyn Walker,
@@ -155,7 +157,8 @@ impl HypervisorStage {
             return Walk { outcome: WalkOutcome::HypervisorFault(guest_physical), ready: walk.ready, accesses };
         }
         let WalkOutcome::Mapped(in_guest) = walk.outcome else { return Walk { accesses, ..walk } };
-        // A store to a page that the guest protects faults in the guest; the hypervisor is not asked to make it writable.
+        // A store to a page that the guest protects faults in the guest; the hypervisor is not asked to make
+        // it writable.
         let host_access = if access == AccessKind::Store && !in_guest.writable { AccessKind::Load } else { access };
         let host_access = if host_access == AccessKind::Fetch { AccessKind::Load } else { host_access };
         let guest_physical = in_guest.physical(va);
@@ -179,7 +182,8 @@ impl HypervisorStage {
     }
 }
 
-/// A guest walker's path to memory: guest-physical addresses in, each translated by the hypervisor before it is read.
+/// A guest walker's path to memory: guest-physical addresses in, each translated by the hypervisor before it
+/// is read.
 struct NestedPort<'a> {
     stage: &'a mut HypervisorStage,
     port: &'a mut dyn MemoryPort,
@@ -188,7 +192,7 @@ struct NestedPort<'a> {
 }
 
 impl NestedPort<'_> {
-    fn to_host(&mut self, at: PhysAddr, access: AccessKind, now: Cycle) -> (Option<PhysAddr>, Cycle) {
+    fn host_physical(&mut self, at: PhysAddr, access: AccessKind, now: Cycle) -> (Option<PhysAddr>, Cycle) {
         if self.fault.is_some() {
             return (None, now);
         }
@@ -203,7 +207,7 @@ impl NestedPort<'_> {
 
 impl MemoryPort for NestedPort<'_> {
     fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
-        match self.to_host(at, AccessKind::Load, now) {
+        match self.host_physical(at, AccessKind::Load, now) {
             (Some(host), ready) => self.port.load_guest(at, host, ready),
             // Zero is "not present" in every table's entries: the walk ends, and its outcome is void.
             (None, ready) => Loaded { value: 0, ready, served: Served::L1 },
@@ -211,7 +215,7 @@ impl MemoryPort for NestedPort<'_> {
     }
 
     fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
-        match self.to_host(at, AccessKind::Load, now) {
+        match self.host_physical(at, AccessKind::Load, now) {
             (Some(host), ready) => self.port.load_line_guest(at, host, ready),
             (None, ready) => LoadedLine { words: [0; 8], ready, served: Served::L1 },
         }
@@ -235,7 +239,7 @@ impl MemoryPort for NestedPort<'_> {
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
-        if let (Some(host), ready) = self.to_host(at, AccessKind::Store, now) {
+        if let (Some(host), ready) = self.host_physical(at, AccessKind::Store, now) {
             self.port.update_guest(at, host, bits, ready);
         }
     }

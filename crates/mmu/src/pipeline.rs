@@ -1,5 +1,5 @@
-//! The translation pipeline of a core: L1 TLBs; the L2 TLB beside the lookaside; speculation; walkers. Every design goes
-//! through it and pays the same price for the same event.
+//! The translation pipeline of a core: L1 TLBs; the L2 TLB beside the lookaside; speculation; walkers. Every
+//! design goes through it and pays the same price for the same event.
 
 use crate::{
     Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
@@ -140,7 +140,8 @@ fn allowed(found: &Translation, access: AccessKind) -> bool {
 }
 
 impl Mmu {
-    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and walkers are never short.
+    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and walkers are never
+    /// short.
     pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
         let mut second = SecondLevel::new(&spec.l2_tlb);
         if !timing {
@@ -200,8 +201,8 @@ impl Mmu {
         }
     }
 
-    /// What [`Mmu::translate`] would answer to a data access, where that is the answer that was given to the page's last
-    /// access, nothing has changed since, and nothing but counters changes by asking.
+    /// What [`Mmu::translate`] would answer to a data access, where that is the answer that was given to the
+    /// page's last access, nothing has changed since, and nothing but counters changes by asking.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
         let (at, usable) = self.data.recent.recall(va, access)?;
@@ -214,7 +215,8 @@ impl Mmu {
         Some((at, ready))
     }
 
-    /// The kernel has acted: the answers given last may not be the truth any more, and are asked of the TLB again.
+    /// The kernel has acted: the answers given last may not be the truth any more, and are asked of the TLB
+    /// again.
     #[inline]
     pub fn forget_recent(&mut self) {
         self.data.recent.forget();
@@ -268,7 +270,8 @@ impl Mmu {
             self.counters.faults += 1;
             return Translated::Fault { cause: FaultCause::Protection, at: now };
         }
-        // A store through a clean entry: hardware walks again to set the dirty bit; or what is beside the L2 TLB does it.
+        // A store through a clean entry: hardware walks again to set the dirty bit; or what is beside the L2
+        // TLB does it.
         self.counters.dirty_assists += 1;
         let aside = self.probe_lookaside(va, access, now, port);
         if let Some(aside) = aside
@@ -486,7 +489,8 @@ impl Mmu {
         Some(guess)
     }
 
-    /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they are.
+    /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they
+    /// are.
     pub fn walk_untimed(&mut self, va: VirtAddr, port: &mut dyn MemoryPort) -> Walk {
         match &mut self.hypervisor {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
@@ -509,7 +513,8 @@ impl Mmu {
         }
     }
 
-    /// The hypervisor dropped translations: they go from the second stage, and with them everything that was combined with them.
+    /// The hypervisor dropped translations: they go from the second stage, and with them everything that was
+    /// combined with them.
     pub fn invalidate_hypervisor(&mut self, what: Invalidation) {
         if let Some(hypervisor) = &mut self.hypervisor {
             hypervisor.invalidate(what);

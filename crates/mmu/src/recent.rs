@@ -1,8 +1,8 @@
 //! The translations that the L1 data TLB gave last, one for each of its sets, for the sim host's speed alone.
 //!
-//! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and leaves the order of replacement as
-//! it is. So it may be answered from here, with the same time and the same counts. Whatever else a set is asked, or takes in,
-//! replaces or clears its slot.
+//! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and leaves the order of
+//! replacement as it is. So it may be answered from here, with the same time and the same counts. Whatever
+//! else a set is asked, or takes in, replaces or clears its slot.
 
 use crate::tlb::TlbEntry;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
@@ -38,7 +38,8 @@ impl Recent {
         self.slots.get_mut(((va.0 >> 12) & self.mask) as usize)
     }
 
-    /// The physical address, and when the entry is usable, if the page was the last of its set and allows the access.
+    /// The physical address, and when the entry is usable, if the page was the last of its set and allows the
+    /// access.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind) -> Option<(PhysAddr, Cycle)> {
         let slot = self.slot(va)?;

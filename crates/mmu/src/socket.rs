@@ -35,7 +35,8 @@ pub enum WalkOutcome {
     Mapped(Translation),
     /// No present entry: a page fault.
     NotMapped,
-    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no page of the hypervisor.
+    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no
+    /// page of the hypervisor.
     HypervisorFault(PhysAddr),
 }
 
@@ -50,15 +51,16 @@ pub struct Walk {
     pub accesses: u32,
 }
 
-/// The registers that tell the hardware where a process's table is: CR3 and its relatives. The OS half writes them; what
-/// each word means is between the two halves of one design.
+/// The registers that tell the hardware where a process's table is: CR3 and its relatives. The OS half writes
+/// them; what each word means is between the two halves of one design.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableRegisters(pub Vec<u64>);
 
 /// What must leave the translation caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidation {
-    /// One page of one address space (INVLPG): every structure that holds a translation for any address in it.
+    /// One page of one address space (INVLPG): every structure that holds a translation for any address in
+    /// it.
     Page {
         /// The address space.
         asid: Asid,
@@ -71,17 +73,18 @@ pub enum Invalidation {
     All,
 }
 
-/// The hardware half of a page table, one instance per core; the pipeline gives it to one of the core's walkers at a time.
+/// The hardware half of a page table, one instance per core; the pipeline gives it to one of the core's
+/// walkers at a time.
 pub trait Walker: Send {
     /// Context switch, or the OS half changed its registers: from now on `walk` serves this address space.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
-    /// Finds `va`'s entry, reading memory only through `port`, from `now` on. Sets the accessed bit, and the dirty bit for
-    /// a store to a writable page, through `port.update` where they are not set.
+    /// Finds `va`'s entry, reading memory only through `port`, from `now` on. Sets the accessed bit, and the
+    /// dirty bit for a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;
 
-    /// Where the leaf entry lies that the latest walk found, if the line around it has the entries of the eight pages around
-    /// the page, as lines of trees have.
+    /// Where the leaf entry lies that the latest walk found, if the line around it has the entries of the
+    /// eight pages around the page, as lines of trees have.
     fn leaf_pte_address(&self) -> Option<PhysAddr> {
         None
     }
@@ -101,7 +104,8 @@ pub trait Walker: Send {
 pub struct FinishedWalk {
     /// What it found.
     pub found: Translation,
-    /// Where the leaf entry lies, if its line holds the entries of the pages around (see [`Walker::leaf_pte_address`]).
+    /// Where the leaf entry lies, if its line holds the entries of the pages around (see
+    /// [`Walker::leaf_pte_address`]).
     pub entry: Option<PhysAddr>,
     /// Loads of the walk that DRAM served.
     pub dram_loads: u32,
@@ -120,7 +124,8 @@ pub struct LookasideAnswer {
     pub holds_walk: bool,
 }
 
-/// A structure probed beside the L2 TLB after an L1 TLB miss: a TLB of ranges or of clusters, a segment, tags in memory.
+/// A structure probed beside the L2 TLB after an L1 TLB miss: a TLB of ranges or of clusters, a segment, tags
+/// in memory.
 pub trait Lookaside: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
@@ -188,7 +193,8 @@ pub trait Speculator: Send {
     /// Candidates for `va`, of which the L2 TLB knows nothing.
     fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, bus: Bus) -> Speculation;
 
-    /// Whether it knows where the data is, always: the bound of all speculation. Then nothing is asked of it, and the data is fetched from the miss on.
+    /// Whether it knows where the data is, always: the bound of all speculation. Then nothing is asked of it,
+    /// and the data is fetched from the miss on.
     fn perfect(&self) -> bool {
         false
     }

@@ -161,7 +161,8 @@ pub struct MmuSpec {
     /// L1 instruction TLB for 2 MiB pages.
     #[schemars(extend("x-unit" = "group"))]
     pub l1i_2m: TlbSpec,
-    /// Cycles of an L1 TLB look-up. One cycle of it overlaps the indexing of the L1 cache, so the usual 1 delays nothing.
+    /// Cycles of an L1 TLB look-up. One cycle of it overlaps the indexing of the L1 cache, so the usual 1
+    /// delays nothing.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
     pub l1_latency: u64,
     /// The second-level TLB.

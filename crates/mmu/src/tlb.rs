@@ -44,8 +44,8 @@ impl TlbEntry {
     }
 }
 
-/// The x86 page size whose TLB array holds a page of `size`: the largest that is not above it. Pages of sizes in between
-/// are held a fragment at a time.
+/// The x86 page size whose TLB array holds a page of `size`: the largest that is not above it. Pages of sizes
+/// in between are held a fragment at a time.
 #[inline(always)]
 pub(crate) fn tlb_page_size(size: PageSize) -> PageSize {
     if size >= PageSize::SIZE_1G {

@@ -11,13 +11,13 @@ struct Interval {
 
 /// How many walks can be under way at once, and which are.
 ///
-/// Walks are carried to completion when they start, and an out-of-order core starts them out of time order; so the
-/// resource is a list of recent walks' intervals, not a time at which a walker is free: a walk that starts later in time
-/// never delays one that starts earlier.
+/// Walks are carried to completion when they start, and an out-of-order core starts them out of time order;
+/// so the resource is a list of recent walks' intervals, not a time at which a walker is free: a walk that
+/// starts later in time never delays one that starts earlier.
 ///
-/// Almost every question is answered without that list. Of as many walks as there are walkers, those that end last, take the
-/// first to end: from its end on a walker is free, for fewer walks end later. And before that is a stretch of time in which all
-/// walkers are known to be busy.
+/// Almost every question is answered without that list. Of as many walks as there are walkers, those that end
+/// last, take the first to end: from its end on a walker is free, for fewer walks end later. And before that
+/// is a stretch of time in which all walkers are known to be busy.
 pub struct WalkerPool {
     /// The walks that end last, at the most [`REMEMBERED`] and from `first` on, in the order of their ends.
     walks: Vec<Interval>,
@@ -94,7 +94,8 @@ impl WalkerPool {
             }
         }
         if walk.end > free_from {
-            // Those that end last are as many as there are walkers: all are busy once the latest of them has started.
+            // Those that end last are as many as there are walkers: all are busy once the latest of them has
+            // started.
             let all_started = self.last().iter().fold(0, |latest, walk| latest.max(walk.start));
             let joins = self.busy_from < free_from && all_started <= free_from;
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };

@@ -119,6 +119,12 @@ impl Kernel {
         }
     }
 
+    /// What is known about all pages of a process; `None` when it has exited.
+    #[inline(always)]
+    pub fn page_map(&self, process: ProcessId) -> Option<&crate::PageMap> {
+        self.processes.find(process).map(|process| &process.pages)
+    }
+
     /// Processes that have not exited.
     pub fn live_processes(&self) -> impl Iterator<Item = ProcessId> + '_ {
         self.processes.live().map(|(process, _)| process)

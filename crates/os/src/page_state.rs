@@ -123,6 +123,8 @@ pub struct PageMap {
     by_number: FxHashMap<u64, u32>,
     /// Direct table for regions below 2^17 (47-bit user space): region number to index + 1.
     direct: Vec<u32>,
+    /// Changes so far.
+    changes: u64,
 }
 
 const DIRECT: u64 = 1 << 17;
@@ -159,6 +161,12 @@ impl PageMap {
         }
     }
 
+    /// How often anything changed: what was read holds as long as this stays the same.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Asks the host to bring the word for `va` into its cache.
     #[inline(always)]
     pub fn prefetch(&self, va: VirtAddr) {
@@ -191,6 +199,7 @@ impl PageMap {
 
     #[inline(always)]
     fn change_words(&mut self, vpn: Vpn, size: PageSize, change: impl FnMut(usize, u64) -> u64) {
+        self.changes += 1;
         let region = self.region_mut(vpn.0 >> REGION_BITS);
         region.change(vpn.0 as usize & (REGION_PAGES - 1), size.frames() as usize, change);
     }

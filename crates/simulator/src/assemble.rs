@@ -23,8 +23,8 @@ use ambulator_sockets::DesignParts;
 use std::sync::Arc;
 
 impl Machine {
-    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there); with
-    /// `run.spread_threads`, each program has an equal share of the cores, one after the other.
+    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there);
+    /// with `run.spread_threads`, each program has an equal share of the cores, one after the other.
     ///
     /// # Errors
     /// What is wrong with the spec, or a sim host that cannot give the memory.
@@ -185,8 +185,8 @@ fn hierarchy(spec: &Spec, cores: usize, path: TranslationPath) -> Hierarchy {
     hierarchy
 }
 
-/// Guest memory of a virtual machine on a machine with that much: seven eighths, in whole 2 MiB. The rest is the
-/// hypervisor's own, for its tables.
+/// Guest memory of a virtual machine on a machine with that much: seven eighths, in whole 2 MiB. The rest is
+/// the hypervisor's own, for its tables.
 fn guest_bytes(physical: u64) -> u64 {
     (physical / 8 * 7) & !((2 << 20) - 1)
 }

@@ -1,5 +1,5 @@
-//! What the address spaces of a machine look like when a run ends: how regular they are, how contiguous, and how often keys would collide in
-//! a hash table.
+//! What the address spaces of a machine look like when a run ends: how regular they are, how contiguous, and
+//! how often keys would collide in a hash table.
 
 use crate::machine::Machine;
 use ambulator_base::{PageRuns, PageSize};
@@ -57,7 +57,8 @@ impl Machine {
     }
 }
 
-/// Of these page numbers, how many find the slot that their Blake2 hash names taken by another, in a table of a load factor of 0.6.
+/// Of these page numbers, how many find the slot that their Blake2 hash names taken by another, in a table of
+/// a load factor of 0.6.
 fn collisions(keys: &[u64]) -> u64 {
     let slots = (keys.len() as u64 * LOAD.1).div_ceil(LOAD.0).max(1);
     let mut taken = vec![0u64; slots.div_ceil(64) as usize];

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Records that a machine runs before another gets its turn on the sim host's core: long enough that the sim host's caches are
-/// not refilled for nothing, short enough that the batches between the fastest and the slowest machine stay few.
+/// Records that a machine runs before another gets its turn on the sim host's core: long enough that the sim
+/// host's caches are not refilled for nothing, short enough that the batches between the fastest and the
+/// slowest machine stay few.
 const TURN_RECORDS: usize = 1 << 17;
 
 /// One design on one machine.
@@ -44,7 +45,8 @@ impl Progress for Silent {
 pub struct Comparison {
     /// The designs. The first is what speed-ups are relative to.
     pub jobs: Vec<Job>,
-    /// One program a core (all jobs have as many cores), or with `run.spread_threads` a divisor of that; already opened.
+    /// One program a core (all jobs have as many cores), or with `run.spread_threads` a divisor of that;
+    /// already opened.
     pub programs: Vec<Box<dyn RecordSource>>,
     /// Sim-host threads; 0 takes as many as the sim host has cores.
     pub threads: usize,
@@ -61,7 +63,8 @@ pub struct Outcome {
     pub runs: Vec<RunResult>,
     /// Unit and meaning of every counter that any run has.
     pub schema: BTreeMap<String, CounterMeaning>,
-    /// What should be known of the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
+    /// What should be known of the programs as far as they were read, each sentence once
+    /// ([`RecordSource::notes`]).
     pub notes: Vec<String>,
 }
 

@@ -58,8 +58,9 @@ pub(crate) enum CorePhase {
     Finished,
 }
 
-/// Lines that a front end holds decoded, so that a loop asks neither the I-TLB nor the L1I again. Cores of the papers' kind have
-/// 1.5 K micro-operations, about 64 lines of code; a direct-mapped buffer of that size stands for it.
+/// Lines that a front end holds decoded, so that a loop asks neither the I-TLB nor the L1I again. Cores of
+/// the papers' kind have 1.5 K micro-operations, about 64 lines of code; a direct-mapped buffer of that size
+/// stands for it.
 pub(crate) const FRONT_END_LINES: usize = 64;
 
 pub(crate) struct Core {

@@ -8,8 +8,9 @@ use std::io::Cursor;
 /// The designs that take turns, by the first byte.
 const DESIGNS: [&str; 8] = ["radix", "thp", "flattened-thp", "asap", "ideal", "hashed", "thp-khugepaged", "nested-thp"];
 
-/// Runs a machine of 32 MiB on whatever trace the bytes make (see [`sealed_block`]). Any stream must end in a sentence: never in a
-/// panic, never in a translation that is not the kernel's, never in a kernel whose books do not balance.
+/// Runs a machine of 32 MiB on whatever trace the bytes make (see [`sealed_block`]). Any stream must end in a
+/// sentence: never in a panic, never in a translation that is not the kernel's, never in a kernel whose books
+/// do not balance.
 ///
 /// # Panics
 /// When one of them does: that is the mistake that a fuzzer looks for.

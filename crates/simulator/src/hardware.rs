@@ -1,4 +1,5 @@
-//! The hardware of a machine: its cores with what runs on them, and the caches and the main memory that they share.
+//! The hardware of a machine: its cores with what runs on them, and the caches and the main memory that they
+//! share.
 
 use crate::core::Core;
 use crate::machine::Phase;
@@ -73,7 +74,8 @@ impl Hardware {
         act(&mut core.mmu, &mut port)
     }
 
-    /// Operating-system work in the region of interest stops the core for that long; in set-up it has no time.
+    /// Operating-system work in the region of interest stops the core for that long; in set-up it has no
+    /// time.
     pub fn charge(&mut self, phase: Phase, number: usize, cycles: u64) {
         if phase == Phase::Setup || cycles == 0 {
             return;
@@ -85,7 +87,8 @@ impl Hardware {
         }
     }
 
-    /// Copies a page that the kernel has moved for a core, beside the program; whoever wants the page waits for its copy.
+    /// Copies a page that the kernel has moved for a core, beside the program; whoever wants the page waits
+    /// for its copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
         let now = self.cores[number].window.now();
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);

@@ -13,7 +13,8 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// An action at `now` holds `locks`, one after the other, for `hold` cycles each. Returns the cycles that it waits.
+    /// An action at `now` holds `locks`, one after the other, for `hold` cycles each. Returns the cycles that
+    /// it waits.
     pub fn acquire(&mut self, process: ProcessId, locks: &[TableLock], now: Cycle, hold: u64) -> u64 {
         let mut at = now;
         for lock in locks {

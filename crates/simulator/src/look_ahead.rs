@@ -15,8 +15,9 @@ const REMEMBERED: usize = 64;
 pub(crate) struct LookAhead {
     pages: [u64; REMEMBERED],
     lines: [u64; REMEMBERED],
-    /// Whether cache sets are asked for: the model of one core's caches lies in the sim host's own L2, and asking costs more
-    /// than it brings (BFS at 1 GiB: 4 to 8% slower with it); the shared cache of several cores does not.
+    /// Whether cache sets are asked for: the model of one core's caches lies in the sim host's own L2, and
+    /// asking costs more than it brings (BFS at 1 GiB: 4 to 8% slower with it); the shared cache of several
+    /// cores does not.
     sets: bool,
 }
 

@@ -25,8 +25,8 @@ pub enum Phase {
     Done,
 }
 
-/// A machine with its programs: it carries each record from its core through translation to the caches, and has its parts do
-/// the rest.
+/// A machine with its programs: it carries each record from its core through translation to the caches, and
+/// has its parts do the rest.
 pub struct Machine {
     pub(crate) hw: Hardware,
     pub(crate) os: OperatingSystem,
@@ -36,8 +36,8 @@ pub struct Machine {
     pub(crate) memory: MemorySetUp,
 }
 
-/// A translation that holds: where the data is, when that is known, and when the access issued for good (after any
-/// faults).
+/// A translation that holds: where the data is, when that is known, and when the access issued for good
+/// (after any faults).
 #[derive(Clone, Copy)]
 pub(crate) struct Located {
     pub at: PhysAddr,
@@ -173,7 +173,8 @@ impl Machine {
         self.scheduler.leave(number, &mut self.hw.cores);
     }
 
-    /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its budget ended.
+    /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its
+    /// budget ended.
     fn run_records(
         &mut self,
         number: usize,

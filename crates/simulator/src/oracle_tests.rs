@@ -3,15 +3,21 @@
 use crate::spec::{SpecRequest, load};
 use crate::{Machine, SharedStream, Stop};
 use ambulator_base::{
-    Batch, MapKind, ProgramIdentity, Protection, Record, RecordSource, SourceError, VirtAddr, VmEvent,
+    AccessKind, Batch, MapKind, ProgramIdentity, Protection, Record, RecordKind, RecordSource, SourceError, VirtAddr,
+    VmEvent,
 };
 
 const CODE: VirtAddr = VirtAddr(0x40_0000);
 const DATA: VirtAddr = VirtAddr(0x10_0000_0000);
+/// Loads of the first page, and the instructions before each: long enough for the walk of the load before to
+/// end.
+const FIRST: u64 = 4;
+const GAP: u32 = 4000;
 
-/// Touches two pages, loads the first, and then (in a batch of its own) loads the page `then`.
+/// Touches two pages, loads the first some times, and then (in a batch of its own) accesses the page `then`.
 struct TwoPages {
     then: VirtAddr,
+    kind: RecordKind,
     done: u32,
 }
 
@@ -31,9 +37,19 @@ impl RecordSource for TwoPages {
                 batch.push_event(VmEvent::Touch { start: CODE, len: 4096, write: false });
                 batch.push_event(VmEvent::Touch { start: DATA, len: 8192, write: true });
                 batch.push_event(VmEvent::RegionBegin);
-                batch.records.push(Record { pc: CODE, va: DATA, size: 8, ..Record::default() });
+                // From the second on, the MMU answers loads from the translation that it used last.
+                for _ in 0..FIRST {
+                    batch.records.push(Record { pc: CODE, va: DATA, size: 8, gap: GAP, ..Record::default() });
+                }
             }
-            2 => batch.records.push(Record { pc: CODE, va: self.then, size: 8, ..Record::default() }),
+            2 => batch.records.push(Record {
+                pc: CODE,
+                va: self.then,
+                size: 8,
+                gap: GAP,
+                kind: self.kind,
+                ..Record::default()
+            }),
             _ => return Ok(false),
         }
         Ok(true)
@@ -42,12 +58,16 @@ impl RecordSource for TwoPages {
 
 /// Runs the first batch, lets `harm` at the machine, and runs the second.
 fn harmed(design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<bool, Stop> {
+    harmed_before(RecordKind::Load, design, then, harm)
+}
+
+fn harmed_before(kind: RecordKind, design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<bool, Stop> {
     let options = ["memory.bytes=64MiB", "run.warmup=0"].map(str::to_owned).to_vec();
     let request = SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() };
     let spec = load(&request).expect("a spec").spec;
-    let stream = SharedStream::new(Box::new(TwoPages { then, done: 0 }), 1);
+    let stream = SharedStream::new(Box::new(TwoPages { then, kind, done: 0 }), 1);
     let mut machine = Machine::new(&spec, vec![(stream, 0)]).expect("a machine");
-    while machine.hw.cores[0].executed == 0 {
+    while machine.hw.cores[0].executed < FIRST * u64::from(GAP + 1) {
         machine.advance(1)?;
     }
     harm(&mut machine);
@@ -108,4 +128,54 @@ fn a_forgotten_shootdown_is_found_at_the_next_use() {
     });
     let Err(Stop::Failed(message)) = failed else { panic!("the stale entry was used") };
     assert!(message.contains("the kernel has no page there"), "{message}");
+}
+
+#[test]
+fn recalled_translations_are_checked_as_all_others_are() {
+    let recalls = |machine: &Machine| machine.hw.cores[0].mmu.counters.l1d_tlb_hits;
+    let stop = |kind, event: VmEvent| {
+        let failed = harmed_before(kind, "radix", DATA, |machine| {
+            assert!(recalls(machine) >= FIRST - 1, "the page is in the TLB");
+            let checked = machine.checker.checked();
+            assert!(checked >= FIRST, "{checked} checks of {FIRST} loads");
+            let process = machine.hw.cores[0].process;
+            // The kernel acts, and nobody tells the MMU: neither its TLBs nor what it recalls.
+            machine.os.kernel_mut().event(process, &event).expect("an event");
+            machine.os.kernel_mut().take_shootdowns(&mut Vec::new());
+        });
+        let Err(Stop::Failed(message)) = failed else { panic!("a stale translation was used after {event:?}") };
+        message
+    };
+    let unmapped = stop(RecordKind::Load, VmEvent::Unmap { start: DATA, len: 4096 });
+    assert!(unmapped.contains("the kernel has no page there"), "{unmapped}");
+    let moved = VmEvent::Remap { old: DATA, old_len: 4096, new: DATA.offset(1 << 30), new_len: 4096 };
+    assert!(stop(RecordKind::Load, moved).contains("the kernel has no page there"));
+}
+
+#[test]
+fn what_the_checker_keeps_of_a_page_ends_with_the_next_change() {
+    let request = SpecRequest { design: Some("radix".into()), ..SpecRequest::default() };
+    let mut spec = load(&request).expect("a spec").spec;
+    spec.memory.bytes = 64 << 20;
+    let stream = SharedStream::new(Box::new(TwoPages { then: DATA, kind: RecordKind::Load, done: 0 }), 1);
+    let mut machine = Machine::new(&spec, vec![(stream, 0)]).expect("a machine");
+    while machine.hw.cores[0].executed == 0 {
+        machine.advance(1).expect("a run");
+    }
+    let process = machine.hw.cores[0].process;
+    let Machine { os, checker, .. } = &mut machine;
+    let at = os.kernel().truth(process, DATA).frame().start();
+    let store = AccessKind::Store;
+    assert!(checker.matches_kernel(os, process, DATA, at, store));
+    assert!(checker.matches_kernel(os, process, DATA, at, store), "and again, from what is kept");
+    assert!(!checker.matches_kernel(os, process, DATA, at.offset(4096), store), "another frame");
+    let protect = VmEvent::Protect { start: DATA, len: 4096, protection: Protection::READ };
+    os.kernel_mut().event(process, &protect).expect("an event");
+    assert!(!checker.matches_kernel(os, process, DATA, at, store), "no longer writable");
+    assert!(checker.matches_kernel(os, process, DATA, at, AccessKind::Load));
+    let other = os.kernel_mut().fork(process).expect("a child");
+    os.kernel_mut().event(other, &VmEvent::Unmap { start: DATA, len: 4096 }).expect("an event");
+    assert!(!checker.matches_kernel(os, other, DATA, at, AccessKind::Load), "another process");
+    os.kernel_mut().event(other, &VmEvent::Exit { process: other }).expect("an event");
+    assert!(!checker.matches_kernel(os, other, DATA, at, AccessKind::Load), "none at all");
 }

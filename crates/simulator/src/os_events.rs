@@ -36,7 +36,8 @@ pub(crate) struct OperatingSystem {
     locks: Locks,
     /// Cycles of page tables' upkeep so far.
     table_cycles: u64,
-    /// Room for what the kernel hands over after an action: shootdowns, pages that it has moved, locks that it held.
+    /// Room for what the kernel hands over after an action: shootdowns, pages that it has moved, locks that
+    /// it held.
     shootdowns: Vec<Shootdown>,
     migrations: Vec<Migration>,
     held: Vec<TableLock>,
@@ -97,7 +98,8 @@ impl OperatingSystem {
         }
     }
 
-    /// Host-physical for guest-physical by the hypervisor's page state; the address itself without a hypervisor.
+    /// Host-physical for guest-physical by the hypervisor's page state; the address itself without a
+    /// hypervisor.
     pub fn host_physical(&self, at: PhysAddr, access: AccessKind) -> Option<PhysAddr> {
         match &self.hypervisor {
             None => Some(at),
@@ -143,7 +145,8 @@ impl OperatingSystem {
         guest: PhysAddr,
     ) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
-        // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a whole.
+        // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a
+        // whole.
         hypervisor.kernel.fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
         self.settle_hypervisor(hw, phase, number);
         Ok(())
@@ -228,7 +231,8 @@ impl OperatingSystem {
         }
     }
 
-    /// The action that the kernel has just done for a core held locks, which threads of the process on other cores may have had.
+    /// The action that the kernel has just done for a core held locks, which threads of the process on other
+    /// cores may have had.
     fn wait_for_locks(&mut self, hw: &mut Hardware, phase: Phase, number: usize, upkeep: u64) {
         self.kernel.ledger.take_locks(&mut self.held);
         if !self.held.is_empty() && hw.timing() && phase != Phase::Setup && self.settings.shared_tables {
@@ -241,7 +245,8 @@ impl OperatingSystem {
         self.held.clear();
     }
 
-    /// After any action of the hypervisor for `number`: its cycles, its shootdowns, registers that it changed.
+    /// After any action of the hypervisor for `number`: its cycles, its shootdowns, registers that it
+    /// changed.
     fn settle_hypervisor(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let Some(hypervisor) = &mut self.hypervisor else { return };
         hw.charge(phase, number, hypervisor.kernel.ledger.take());
@@ -261,7 +266,8 @@ impl OperatingSystem {
     /// Gives the core's MMU the registers of its process, if they are others than it has.
     pub fn load_registers(&self, core: &mut Core) {
         let generation = self.kernel.registers_generation(core.process);
-        // A process that has just exited has no table any more; the program switches to another before it goes on.
+        // A process that has just exited has no table any more; the program switches to another before it
+        // goes on.
         if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
             let registers = TableRegisters(self.kernel.registers(core.process));

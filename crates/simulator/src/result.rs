@@ -13,8 +13,8 @@ pub enum Status {
     Done,
     /// It was interrupted; what is there is of the part that ran.
     Interrupted,
-    /// The modelled machine could not go on (no memory left, an allocation that fragmented memory cannot give): an
-    /// outcome of the design, told in `outcome`.
+    /// The modelled machine could not go on (no memory left, an allocation that fragmented memory cannot
+    /// give): an outcome of the design, told in `outcome`.
     Outcome,
     /// It could not run: bad input, or a mistake found by the oracle. `outcome` says which.
     Failed,
@@ -183,7 +183,8 @@ measures! {
 }
 
 impl RunResult {
-    /// The run without what depends on the sim host: the part that equal specs and seeds reproduce to the byte.
+    /// The run without what depends on the sim host: the part that equal specs and seeds reproduce to the
+    /// byte.
     #[must_use]
     pub fn without_host(mut self) -> RunResult {
         self.host_seconds = 0.0;

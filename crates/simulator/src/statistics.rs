@@ -21,7 +21,8 @@ pub(crate) struct Statistics {
     epoch_end: u64,
     occupancies: Occupancies,
     setup_faults: u64,
-    /// Cycles that the operating system spent on page tables before counting began: their memory and their upkeep.
+    /// Cycles that the operating system spent on page tables before counting began: their memory and their
+    /// upkeep.
     setup_table_cycles: u64,
     /// All of the operating system's cycles before counting began.
     setup_os_cycles: u64,

@@ -1,5 +1,5 @@
-//! One decoding of a program's stream for several machines: batches are made once, shared, and dropped when the slowest
-//! machine has passed them.
+//! One decoding of a program's stream for several machines: batches are made once, shared, and dropped when
+//! the slowest machine has passed them.
 
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::collections::VecDeque;
@@ -23,8 +23,8 @@ struct Inner {
 }
 
 impl SharedStream {
-    /// A stream for `readers` machines, numbered from 0. A stream with more than one reader keeps the batches between its
-    /// slowest and its fastest.
+    /// A stream for `readers` machines, numbered from 0. A stream with more than one reader keeps the batches
+    /// between its slowest and its fastest.
     pub fn new(source: Box<dyn RecordSource>, readers: usize) -> Arc<SharedStream> {
         Arc::new(SharedStream {
             identity: source.identity(),

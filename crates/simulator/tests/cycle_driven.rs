@@ -1,4 +1,5 @@
-//! The simulator's timing and a cycle-driven model of the same machine agree on streams whose time can be worked out by hand.
+//! The simulator's timing and a cycle-driven model of the same machine agree on streams whose time can be
+//! worked out by hand.
 
 #[allow(dead_code)]
 #[path = "../examples/cycle_driven/model/mod.rs"]
@@ -13,8 +14,8 @@ use support::{DATA, Scripted, run, spec};
 
 const LOADS: u64 = 2000;
 const BYTES: u64 = 64 << 20;
-/// Cycles at 2 GHz of a read from idle main memory: 56 to the LLC and back, 10 ns of controller, 22 DRAM clocks of 0.625 ns
-/// each to activate and to read, 4 for the data.
+/// Cycles at 2 GHz of a read from idle main memory: 56 to the LLC and back, 10 ns of controller, 22 DRAM
+/// clocks of 0.625 ns each to activate and to read, 4 for the data.
 const IDLE: f64 = 56.0 + 20.0 + 1.25 * (22.0 + 22.0 + 4.0);
 /// Rows are closed after each access, and nothing refreshes: every read of an idle bank takes as long.
 const STEADY: [&str; 2] = ["dram.page_policy=\"closed\"", "dram.t_refi_ns=0"];
@@ -80,8 +81,8 @@ fn banks_and_buses_bound_what_overlaps() {
     on_huge_pages(1.25 * 74.0, 0.02, &[&ROWS, ample], &loads(0, false, |i| i % 128 * NEXT_ROW + i / 128 * 64));
 }
 
-/// Independent loads, each of which walks with one load from main memory: eight pages further is the next line of the
-/// table, and the levels above are in the page-walk caches, 2 cycles away.
+/// Independent loads, each of which walks with one load from main memory: eight pages further is the next
+/// line of the table, and the levels above are in the page-walk caches, 2 cycles away.
 fn each_walk_takes(walkers: u32, outstanding: u32) {
     let program = loads(0, false, |i| i * 8 * 4096);
     let (walkers_key, queue) = (format!("mmu.walkers={walkers}"), format!("core.load_queue={outstanding}"));

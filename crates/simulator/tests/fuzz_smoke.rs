@@ -1,4 +1,5 @@
-//! What `fuzz/` runs for minutes, run for moments: every entry point on random bytes and on mutated good input.
+//! What `fuzz/` runs for minutes, run for moments: every entry point on random bytes and on mutated good
+//! input.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Random, Record, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::{fuzz_machine, spec};

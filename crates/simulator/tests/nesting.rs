@@ -12,7 +12,8 @@ fn tables() -> Vec<&'static str> {
     catalogue().filling(Socket::PageTable).map(|design| design.name).collect()
 }
 
-/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the way.
+/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the
+/// way.
 fn growing() -> Scripted {
     let mut program = Scripted::new(4 << 20);
     program.touch(DATA, 1 << 20, true).begin();

@@ -47,7 +47,8 @@ fn four_threads_on_four_cores_run_side_by_side() {
 
 #[test]
 fn what_one_thread_unmaps_another_no_longer_reaches_and_order_holds() {
-    // Thread 1 uses a page, thread 0 unmaps it and maps it anew read-only: both in the stream's order, whatever core is ahead.
+    // Thread 1 uses a page, thread 0 unmaps it and maps it anew read-only: both in the stream's order,
+    // whatever core is ahead.
     let page = DATA + 64 * 4096;
     let build = |store_after: bool| {
         let mut program = Scripted::new(PAGES * 4096);

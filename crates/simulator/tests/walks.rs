@@ -59,7 +59,8 @@ fn a_cold_nested_walk_of_four_and_four_levels_takes_24_loads() {
 
 #[test]
 fn walk_caches_skip_what_they_hold() {
-    // Four pages: a neighbour in the same 2 MiB, one in the same 1 GiB, one in the same 512 GiB. Each pause lets the walk end.
+    // Four pages: a neighbour in the same 2 MiB, one in the same 1 GiB, one in the same 512 GiB. Each pause
+    // lets the walk end.
     let far = [DATA, DATA + 4096, DATA + (4 << 20), DATA + (2 << 30)];
     let mut program = Scripted::new(4 << 30);
     for va in far {
@@ -71,7 +72,8 @@ fn walk_caches_skip_what_they_hold() {
     }
     let done = run("radix", &["memory.bytes=8GiB"], &program);
     assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
-    // Code 4 cold; data 3, for code and data share their 512 GiB (PML4E hit); then 1 (PDE hit), 2 (PDPTE hit), 3 (PML4E).
+    // Code 4 cold; data 3, for code and data share their 512 GiB (PML4E hit); then 1 (PDE hit), 2 (PDPTE
+    // hit), 3 (PML4E).
     assert_eq!(counter(&done, "mmu.walks"), 5);
     let upper = counter(&done, "mmu.walker.pwc_pde_hits")
         + counter(&done, "mmu.walker.pwc_pdpte_hits")
@@ -94,8 +96,8 @@ fn misses(name: &str, pages: u64, settings: &[&str]) -> u64 {
 
 #[test]
 fn a_tlb_holds_exactly_its_entries() {
-    // 64 entries, fully associative. The pause loads the first page again and again: it stays, and the other 64 chase each
-    // other round 63 places.
+    // 64 entries, fully associative. The pause loads the first page again and again: it stays, and the other
+    // 64 chase each other round 63 places.
     let whole = ["mmu.l1d_4k.ways=0", "mmu.l2_tlb.entries=0"];
     assert_eq!(misses("mmu.l1d_tlb_misses", 64, &whole), 64, "every page misses once");
     assert_eq!(misses("mmu.l1d_tlb_misses", 65, &whole), 1 + 10 * 64, "but the first, all always miss");

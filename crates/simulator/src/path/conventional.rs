@@ -23,8 +23,9 @@ impl Machine {
             }
             return self.translate_further(number, va, access, now, Translated::Physical { at, ready });
         }
-        // A translation without a fault must not pass through a `Result` of several words: on the sim host, single words
-        // that are stored and loaded again as one wide word stall, and that costs a tenth of all time here.
+        // A translation without a fault must not pass through a `Result` of several words: on the sim host,
+        // single words that are stored and loaded again as one wide word stall, and that costs a tenth of all
+        // time here.
         let answer = self.ask_mmu(number, va, access, now);
         if let Translated::Physical { at, ready } = answer
             && self.accepts(number, va, at, access)

@@ -1,5 +1,5 @@
-//! The path through an intermediate address space: areas translated before the caches, pages behind the last level, both
-//! checked against the kernel.
+//! The path through an intermediate address space: areas translated before the caches, pages behind the last
+//! level, both checked against the kernel.
 
 use crate::Stop;
 use crate::hardware::Hardware;
@@ -9,8 +9,8 @@ use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 use ambulator_os::Kernel;
 
 impl Machine {
-    /// The intermediate address of an access. What no cache holds is translated behind the last level, so that main memory is
-    /// asked when its frame is known.
+    /// The intermediate address of an access. What no cache holds is translated behind the last level, so
+    /// that main memory is asked when its frame is known.
     #[cold]
     pub(super) fn translate_by_intermediate(
         &mut self,

@@ -1,5 +1,5 @@
-//! The translation paths: how an access comes from its virtual address to its data. A machine has one of them, which
-//! [`Machine::new`] chooses.
+//! The translation paths: how an access comes from its virtual address to its data. A machine has one of
+//! them, which [`Machine::new`] chooses.
 
 mod conventional;
 mod intermediate;
@@ -64,7 +64,8 @@ impl Machine {
         }
     }
 
-    /// The operating system serves a fault of an access, the `times`th; returns when the access may be tried again.
+    /// The operating system serves a fault of an access, the `times`th; returns when the access may be tried
+    /// again.
     #[cold]
     fn fault(
         &mut self,

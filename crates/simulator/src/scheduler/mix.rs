@@ -4,11 +4,13 @@ use crate::spec::Spec;
 use ambulator_base::RecordSource;
 use ambulator_workloads::TimeShared;
 
-/// Opens the programs of a mix, one stream for each core of the machine (with `run.spread_threads`, one for each program).
+/// Opens the programs of a mix, one stream for each core of the machine (with `run.spread_threads`, one for
+/// each program).
 ///
-/// As many programs as cores run one on each; a divisor of the cores repeats. A multiple of the cores is multiprogrammed:
-/// neighbours in `names` share a core, round-robin, in time slices of `run.time_slice` instructions. `open` opens the
-/// program of a name; its second argument is the program's number in the mix, by which seeds differ.
+/// As many programs as cores run one on each; a divisor of the cores repeats. A multiple of the cores is
+/// multiprogrammed: neighbours in `names` share a core, round-robin, in time slices of `run.time_slice`
+/// instructions. `open` opens the program of a name; its second argument is the program's number in the mix,
+/// by which seeds differ.
 ///
 /// # Errors
 /// A mix that does not fit the machine, and what `open` says.

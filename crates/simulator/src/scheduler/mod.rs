@@ -87,7 +87,8 @@ impl Scheduler {
         begins
     }
 
-    /// Moves on to the measured region when all cores are warm, and gives them their budgets. True if counting begins anew.
+    /// Moves on to the measured region when all cores are warm, and gives them their budgets. True if
+    /// counting begins anew.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
         let ready = |core: &Core| {
             let idle = self.places_threads() && core.executed == 0;

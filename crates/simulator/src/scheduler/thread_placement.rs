@@ -1,10 +1,11 @@
 //! The threads of one program on several cores: thread `t` runs on core `t` modulo the program's cores.
 //!
-//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its segments are handed to the cores of
-//! their threads, which run them each at its own pace, the one behind in time first. A VM event waits until all that comes
-//! before it in the stream has run, and holds back what comes after: address spaces change in the stream's order. (Threads
-//! that wait for each other otherwise are not held back: their order within a segment without VM events is what the cores
-//! make of it.) Dependences count within a thread's segment: they do not reach across a switch.
+//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its segments are handed to
+//! the cores of their threads, which run them each at its own pace, the one behind in time first. A VM event
+//! waits until all that comes before it in the stream has run, and holds back what comes after: address
+//! spaces change in the stream's order. (Threads that wait for each other otherwise are not held back: their
+//! order within a segment without VM events is what the cores make of it.) Dependences count within a
+//! thread's segment: they do not reach across a switch.
 
 use crate::Stop;
 use crate::core::{Core, CorePhase};
@@ -15,7 +16,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Records that may wait for the cores of a program together: as far as the fastest thread is ahead of the slowest.
+/// Records that may wait for the cores of a program together: as far as the fastest thread is ahead of the
+/// slowest.
 const MOST_WAITING: usize = 8 * Batch::TARGET_RECORDS;
 
 /// Records of one thread, one after the other in the stream.
@@ -149,8 +151,8 @@ impl Machine {
         }
     }
 
-    /// Whether all cores that have ever run have finished, and there were some: the others wait for threads that the program
-    /// does not have.
+    /// Whether all cores that have ever run have finished, and there were some: the others wait for threads
+    /// that the program does not have.
     fn only_idle_are_left(&self, cores: &Range<usize>) -> bool {
         let cores = &self.hw.cores[cores.clone()];
         let finished = |core: &Core| core.phase == CorePhase::Finished;

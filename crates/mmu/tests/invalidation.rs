@@ -1,0 +1,198 @@
+//! Invalidation: nothing that was dropped is used again, in no structure, and what was not named stays.
+
+mod support;
+use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, VirtAddr};
+use ambulator_mmu::{INTERMEDIATE, Invalidation, Translated};
+use support::{Bench, FakeLookaside, FakeSpeculator, Parts};
+
+const PAGE: u64 = 0x4000_0000;
+/// Pages that share the L1 set of `PAGE` (16 sets), and not its L2 set.
+const L1_CONFLICT: u64 = 16 * 4096;
+
+fn page(asid: u16, va: u64, size: PageSize) -> Invalidation {
+    Invalidation::Page { asid: Asid(asid), page: Page::containing(VirtAddr(va), size) }
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new(|_| Parts::default());
+    for asid in [1, 2] {
+        for i in 0..8 {
+            bench.table.map(asid, PAGE + i * L1_CONFLICT, u64::from(asid) * 1000 + i, PageSize::SIZE_4K, true);
+        }
+    }
+    bench
+}
+
+#[test]
+fn what_is_dropped_leaves_both_levels_and_the_memo() {
+    for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
+        for access in [AccessKind::Load, AccessKind::Fetch] {
+            let mut bench = bench();
+            for _ in 0..3 {
+                assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(1000 << 12));
+            }
+            bench.table.map(1, PAGE, 7, PageSize::SIZE_4K, true);
+            bench.mmu.invalidate(what);
+            assert_eq!(bench.recall(PAGE, access), None, "{what:?}: the memo");
+            assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(7 << 12), "{what:?} {access:?}");
+        }
+    }
+}
+
+#[test]
+fn what_only_the_second_level_holds_is_dropped_there() {
+    for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
+        let mut bench = bench();
+        for i in 0..8 {
+            bench.load(PAGE + i * L1_CONFLICT);
+        }
+        assert_eq!((bench.load(PAGE), bench.mmu.counters.l2_tlb_hits), (Some(1000 << 12), 1));
+        for i in 1..8 {
+            bench.load(PAGE + i * L1_CONFLICT);
+        }
+        bench.table.unmap(1, PAGE);
+        bench.mmu.invalidate(what);
+        assert_eq!(bench.load(PAGE), None, "{what:?}");
+    }
+}
+
+#[test]
+fn what_is_not_named_stays() {
+    let mut bench = bench();
+    let all = |bench: &mut Bench| {
+        for asid in [1, 2] {
+            bench.switch_to(asid);
+            for i in 0..2 {
+                assert_eq!(bench.load(PAGE + i * L1_CONFLICT), Some((u64::from(asid) * 1000 + i) << 12));
+            }
+        }
+        bench.mmu.counters.walks
+    };
+    assert_eq!(all(&mut bench), 4);
+    bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));
+    assert_eq!(all(&mut bench), 5);
+    bench.mmu.invalidate(Invalidation::Asid(Asid(2)));
+    assert_eq!(all(&mut bench), 7);
+    bench.mmu.invalidate(Invalidation::All);
+    assert_eq!(all(&mut bench), 11);
+}
+
+#[test]
+fn a_large_page_goes_with_any_part_of_it_and_takes_its_parts_with_it() {
+    let mut bench = Bench::new(|_| Parts::default());
+    bench.table.map(1, PAGE, 512, PageSize::SIZE_2M, true);
+    assert_eq!(bench.load(PAGE + 0x5123), Some((517 << 12) + 0x123));
+    bench.table.map(1, PAGE, 1024, PageSize::SIZE_2M, true);
+    bench.mmu.invalidate(page(1, PAGE + 0x7000, PageSize::SIZE_4K));
+    assert_eq!(bench.load(PAGE + 0x5123), Some((1029 << 12) + 0x123));
+    // The other way about: base pages become one large page.
+    let base = PAGE + (2 << 20);
+    bench.table.map(1, base + 0x3000, 9, PageSize::SIZE_4K, true);
+    assert_eq!(bench.load(base + 0x3000), Some(9 << 12));
+    bench.table.unmap(1, base + 0x3000);
+    bench.table.map(1, base, 2048, PageSize::SIZE_2M, true);
+    bench.mmu.invalidate(page(1, base, PageSize::SIZE_2M));
+    assert_eq!(bench.load(base + 0x3000), Some(2051 << 12));
+}
+
+#[test]
+fn the_memo_ends_with_whatever_may_change_its_answer() {
+    let mut bench = bench();
+    let warm = |bench: &mut Bench| {
+        bench.switch_to(1);
+        bench.load(PAGE);
+        bench.load(PAGE);
+        assert_eq!(bench.recall(PAGE + 8, AccessKind::Store), Some((1000 << 12) + 8));
+    };
+    warm(&mut bench);
+    assert_eq!(bench.recall(PAGE + L1_CONFLICT, AccessKind::Load), None, "another page of the set");
+    // A context switch: the page is another process's now.
+    bench.switch_to(2);
+    assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
+    assert_eq!(bench.load(PAGE), Some(2000 << 12));
+    // The kernel has acted.
+    warm(&mut bench);
+    bench.mmu.forget_recent();
+    assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
+    // An eviction from the set of the L1 TLB.
+    warm(&mut bench);
+    bench.load(PAGE + L1_CONFLICT);
+    assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
+    // A change of protection: after the shootdown a store is asked for anew, and refused.
+    warm(&mut bench);
+    bench.table.map(1, PAGE, 1000, PageSize::SIZE_4K, false);
+    bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));
+    bench.load(PAGE);
+    bench.load(PAGE);
+    assert_eq!(bench.recall(PAGE, AccessKind::Load), Some(1000 << 12));
+    assert_eq!(bench.recall(PAGE, AccessKind::Store), None, "what the entry forbids is not remembered as allowed");
+    assert_eq!(bench.access(PAGE, AccessKind::Store, 1 << 41), None);
+}
+
+#[test]
+fn every_socket_hears_of_an_invalidation() {
+    let mut bench = Bench::new(|log| Parts {
+        lookaside: Some(FakeLookaside { found: None, latency: 1, holds_walk: false, log: log.clone() }),
+        speculator: Some(FakeSpeculator { guess: PhysAddr(0), log: log.clone() }),
+        ..Parts::default()
+    });
+    bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));
+    assert_eq!(bench.log.take(), ["walker invalidates", "lookaside invalidates", "speculator invalidates"]);
+    assert_eq!(bench.mmu.counters.invalidations, 1);
+}
+
+#[test]
+fn what_the_hypervisor_moves_leaves_the_nested_tlb_and_what_was_combined_with_it() {
+    let guest = 0x20_0000_u64;
+    for what in [page(9, guest, PageSize::SIZE_4K), Invalidation::Asid(Asid(9)), Invalidation::All] {
+        let mut bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
+        bench.table.map(1, PAGE, guest >> 12, PageSize::SIZE_4K, true);
+        bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+        bench.hypervisor.map(9, guest, 300, PageSize::SIZE_4K, true);
+        for _ in 0..3 {
+            assert_eq!(bench.load(PAGE), Some(300 << 12));
+        }
+        bench.hypervisor.map(9, guest, 400, PageSize::SIZE_4K, true);
+        bench.mmu.invalidate_hypervisor(what);
+        assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
+        assert_eq!(bench.load(PAGE), Some(400 << 12), "{what:?}");
+        // A page that the hypervisor takes away is a fault of its own.
+        bench.hypervisor.unmap(9, guest);
+        bench.mmu.invalidate_hypervisor(what);
+        let fault = bench.with_port(|mmu, port| mmu.translate(VirtAddr(PAGE), AccessKind::Load, Cycle(1 << 40), port));
+        let Translated::Fault { cause, .. } = fault else { panic!("{what:?}: {fault:?}") };
+        assert_eq!(cause, ambulator_mmu::FaultCause::Hypervisor(PhysAddr(guest)));
+    }
+}
+
+#[test]
+fn both_sides_of_an_intermediate_address_space_drop_what_changed() {
+    let (old, new) = (INTERMEDIATE.start.0, INTERMEDIATE.start.0 + (1 << 30));
+    for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
+        let mut bench = Bench::new(|_| Parts { front_side: true, ..Parts::default() });
+        let front = |bench: &mut Bench| {
+            bench.with_port(|mmu, port| mmu.front_side(VirtAddr(PAGE), Cycle(1 << 40), port)).map(|(at, _)| at.0)
+        };
+        let back = |bench: &mut Bench, at: u64| {
+            let at = PhysAddr(at);
+            match bench.with_port(|mmu, port| mmu.back_side(at, AccessKind::Load, Cycle(1 << 40), port)) {
+                Translated::Physical { at, .. } => Some(at.0),
+                Translated::Fault { .. } => None,
+            }
+        };
+        bench.areas.map(1, PAGE, old >> 12, PageSize::SIZE_4K, true);
+        bench.table.map(1, old, 50, PageSize::SIZE_4K, true);
+        for _ in 0..2 {
+            assert_eq!((front(&mut bench), back(&mut bench, old)), (Some(old), Some(50 << 12)));
+        }
+        assert_eq!(bench.mmu.counters.walks, 1, "the TLB behind the caches holds the page");
+        // The page moves to another frame, and the area to another place.
+        bench.table.map(1, old, 60, PageSize::SIZE_4K, true);
+        bench.areas.map(1, PAGE, new >> 12, PageSize::SIZE_4K, true);
+        bench.log.take();
+        bench.mmu.invalidate_sides(what);
+        assert!(bench.log.take().contains(&"walker invalidates"), "{what:?}");
+        assert_eq!(front(&mut bench), Some(new), "{what:?}: in front of the caches");
+        assert_eq!(back(&mut bench, old), Some(60 << 12), "{what:?}: behind them");
+    }
+}

@@ -1,0 +1,257 @@
+//! An MMU over fakes: a table that tests change behind the hardware's back, and sockets that note what they
+//! are asked.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
+use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
+use ambulator_memory::PhysicalMemory;
+use ambulator_mmu::{
+    Bus, CorePort, FinishedWalk, FrontSide, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, Mmu,
+    MmuSpec, NestedSpec, Sockets, Speculation, Speculator, TableRegisters, Translated, Translation, Walk, WalkOutcome,
+    WalkTraffic, Walker,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Cycles of a walk.
+pub const WALK: u64 = 200;
+/// Where walks load their entries.
+pub const ENTRY: PhysAddr = PhysAddr(0x5000);
+
+/// What happened, in its order.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    pub fn note(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    pub fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Pages by address space and first page number.
+#[derive(Clone, Default)]
+pub struct Table(Arc<Mutex<HashMap<(u16, u64), Translation>>>);
+
+impl Table {
+    pub fn map(&self, asid: u16, va: u64, frame: u64, size: PageSize, writable: bool) {
+        let page = Translation { frame: Pfn(frame), size, writable, executable: true, dirty: writable, ranged: false };
+        self.0.lock().unwrap().insert((asid, va >> 12), page);
+    }
+
+    pub fn unmap(&self, asid: u16, va: u64) {
+        self.0.lock().unwrap().remove(&(asid, va >> 12));
+    }
+
+    fn find(&self, asid: Asid, va: VirtAddr) -> Option<Translation> {
+        let pages = self.0.lock().unwrap();
+        [PageSize::SIZE_4K, PageSize::SIZE_2M].into_iter().find_map(|size| {
+            let page = pages.get(&(asid.0, va.align_down(size).0 >> 12))?;
+            (page.size == size).then_some(*page)
+        })
+    }
+}
+
+pub struct FakeWalker {
+    pub table: Table,
+    pub log: Log,
+    asid: Asid,
+}
+
+impl Walker for FakeWalker {
+    fn load_registers(&mut self, asid: Asid, _registers: &TableRegisters) {
+        self.asid = asid;
+    }
+
+    fn walk(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        self.log.note("walk");
+        port.load(ENTRY, now);
+        let outcome = self.table.find(self.asid, va).map_or(WalkOutcome::NotMapped, WalkOutcome::Mapped);
+        Walk { outcome, ready: now.after(WALK), accesses: 1 }
+    }
+
+    fn invalidate(&mut self, _what: Invalidation) {
+        self.log.note("walker invalidates");
+    }
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+    fn reset_counters(&mut self) {}
+}
+
+/// A lookaside that answers `found` after so many cycles.
+pub struct FakeLookaside {
+    pub found: Option<Translation>,
+    pub latency: u64,
+    pub holds_walk: bool,
+    pub log: Log,
+}
+
+impl Lookaside for FakeLookaside {
+    fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
+
+    fn probe(&mut self, _: VirtAddr, _: AccessKind, now: Cycle, _: &mut dyn MemoryPort) -> LookasideAnswer {
+        self.log.note("probe");
+        LookasideAnswer { found: self.found, ready: now.after(self.latency), holds_walk: self.holds_walk }
+    }
+
+    fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {
+        self.log.note("refill");
+    }
+
+    fn invalidate(&mut self, _what: Invalidation) {
+        self.log.note("lookaside invalidates");
+    }
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+    fn reset_counters(&mut self) {}
+}
+
+/// A speculator that always guesses the same data line.
+pub struct FakeSpeculator {
+    pub guess: PhysAddr,
+    pub log: Log,
+}
+
+impl Speculator for FakeSpeculator {
+    fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}
+
+    fn speculate(&mut self, _va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+        self.log.note("speculate");
+        let mut guess = Speculation { data_count: 1, table_count: 1, ..Speculation::default() };
+        (guess.data[0], guess.table[0]) = (self.guess, self.guess);
+        guess
+    }
+
+    fn learn(&mut self, _: VirtAddr, _: &Speculation, _: &Translation, _: Option<PhysAddr>) {
+        self.log.note("learn");
+    }
+
+    fn invalidate(&mut self, _what: Invalidation) {
+        self.log.note("speculator invalidates");
+    }
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+    fn reset_counters(&mut self) {}
+}
+
+/// A front side that keeps every answer until it is told to drop it.
+pub struct FakeFrontSide {
+    pub areas: Table,
+    kept: HashMap<u64, PhysAddr>,
+    asid: Asid,
+}
+
+impl FrontSide for FakeFrontSide {
+    fn load_registers(&mut self, asid: Asid, _registers: &TableRegisters) {
+        self.asid = asid;
+    }
+
+    fn translate(&mut self, va: VirtAddr, now: Cycle, _port: &mut dyn MemoryPort) -> Option<(PhysAddr, Cycle)> {
+        if let Some(kept) = self.kept.get(&va.0) {
+            return Some((*kept, now));
+        }
+        let at = self.areas.find(self.asid, va)?.physical(va);
+        self.kept.insert(va.0, at);
+        Some((at, now))
+    }
+
+    fn locate(&self, _: &TableRegisters, va: VirtAddr, _: &PhysicalMemory) -> Option<PhysAddr> {
+        self.areas.find(self.asid, va).map(|area| area.physical(va))
+    }
+
+    fn invalidate(&mut self, _what: Invalidation) {
+        self.kept.clear();
+    }
+
+    fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
+    fn reset_counters(&mut self) {}
+}
+
+/// A core's MMU, its caches, and the tables behind it. Address space 1 runs.
+pub struct Bench {
+    pub mmu: Mmu,
+    pub table: Table,
+    /// Guest-physical to host-physical, of address space 9.
+    pub hypervisor: Table,
+    pub areas: Table,
+    pub log: Log,
+    hierarchy: Hierarchy,
+    memory: PhysicalMemory,
+    traffic: WalkTraffic,
+}
+
+/// What is in the sockets beside the walker.
+#[derive(Default)]
+pub struct Parts {
+    pub lookaside: Option<FakeLookaside>,
+    pub speculator: Option<FakeSpeculator>,
+    pub nested: bool,
+    pub front_side: bool,
+}
+
+impl Bench {
+    pub fn new(parts: impl FnOnce(&Log) -> Parts) -> Bench {
+        let (log, table, hypervisor, areas) = (Log::default(), Table::default(), Table::default(), Table::default());
+        let parts = parts(&log);
+        let walker = |table: &Table| Box::new(FakeWalker { table: table.clone(), log: log.clone(), asid: Asid(0) });
+        let front: Box<dyn FrontSide> =
+            Box::new(FakeFrontSide { areas: areas.clone(), kept: HashMap::new(), asid: Asid(0) });
+        let sockets = Sockets {
+            walker: walker(&table),
+            hypervisor: parts.nested.then(|| HypervisorStage::new(&NestedSpec::default(), walker(&hypervisor))),
+            lookaside: parts.lookaside.map(|own| Box::new(own) as Box<dyn Lookaside>),
+            speculator: parts.speculator.map(|own| Box::new(own) as Box<dyn Speculator>),
+            front_side: parts.front_side.then_some((front, 64)),
+        };
+        let mut mmu = Mmu::new(&MmuSpec::default(), sockets, true);
+        mmu.load_hypervisor_registers(Asid(9), &TableRegisters::default());
+        let hierarchy = Hierarchy::new(&HierarchySpec::default(), 1, 2000, 1 << 37, true);
+        let memory = PhysicalMemory::new(1 << 30).unwrap();
+        let mut bench =
+            Bench { mmu, table, hypervisor, areas, log, hierarchy, memory, traffic: WalkTraffic::default() };
+        bench.switch_to(1);
+        bench
+    }
+
+    pub fn switch_to(&mut self, asid: u16) {
+        self.mmu.load_registers(
+            Asid(asid),
+            &TableRegisters::default(),
+            &TableRegisters::default(),
+            &TableRegisters::default(),
+        );
+    }
+
+    pub fn with_port<T>(&mut self, act: impl FnOnce(&mut Mmu, &mut CorePort<'_>) -> T) -> T {
+        let mut port = CorePort {
+            hierarchy: &mut self.hierarchy,
+            memory: &mut self.memory,
+            guest: None,
+            core: 0,
+            entry: EntryLevel::L2,
+            traffic: &mut self.traffic,
+        };
+        act(&mut self.mmu, &mut port)
+    }
+
+    /// Where an access goes, and when that is known; `None` for a fault.
+    pub fn access(&mut self, va: u64, access: AccessKind, now: u64) -> Option<(u64, u64)> {
+        match self.with_port(|mmu, port| mmu.translate(VirtAddr(va), access, Cycle(now), port)) {
+            Translated::Physical { at, ready } => Some((at.0, ready.0)),
+            Translated::Fault { .. } => None,
+        }
+    }
+
+    /// Where a load goes, long after all that went before.
+    pub fn load(&mut self, va: u64) -> Option<u64> {
+        Some(self.access(va, AccessKind::Load, 1 << 40)?.0)
+    }
+
+    /// What the memo of the page used last says about an access, when all walks of loads have ended.
+    pub fn recall(&mut self, va: u64, access: AccessKind) -> Option<u64> {
+        self.mmu.recall(VirtAddr(va), access, Cycle(1 << 42)).map(|(at, _)| at.0)
+    }
+}
