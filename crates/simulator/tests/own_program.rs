@@ -34,8 +34,7 @@ impl BenchmarkSpec for SmallGups {
     }
 
     fn source(&self) -> Box<dyn RecordSource> {
-        let request =
-            ProgramRequest { name: "gups".into(), footprint: Some(self.table), ..ProgramRequest::default() };
+        let request = ProgramRequest { name: "gups".into(), footprint: Some(self.table), ..ProgramRequest::default() };
         open(&request).expect("GUPS is built in")
     }
 }

@@ -192,6 +192,13 @@ impl AddressSpace {
         Array { base: mapping.0 + MMAP_HEADER, element, len }
     }
 
+    /// [`AddressSpace::allocate_array`], which the program then fills in ascending order.
+    pub fn filled_array(&mut self, element: u64, len: u64) -> Array {
+        let array = self.allocate_array(element, len);
+        self.push(array.touch(true));
+        array
+    }
+
     /// `free` of what [`AddressSpace::allocate_array`] gave.
     pub fn free_array(&mut self, array: &Array) {
         self.unmap(VirtAddr(array.base - MMAP_HEADER), array.bytes() + MMAP_HEADER);

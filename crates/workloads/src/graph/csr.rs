@@ -171,6 +171,11 @@ impl Graph {
         Graph { offsets: self.offsets.clone(), neighbours, first_touches: self.first_touches.clone() }
     }
 
+    /// The graph's size in words, for a program's identity.
+    pub(crate) fn facts(&self) -> String {
+        format!("graph = {} vertices and {} stored edges", self.vertices(), self.edges())
+    }
+
     /// Number of vertices.
     pub fn vertices(&self) -> u64 {
         self.offsets.len() as u64 - 1

@@ -94,8 +94,7 @@ impl<A: Algorithm> GraphBigSpec<A> {
             Placed::Property(property) => Place::Property(property),
             Placed::Csr { offsets, neighbours } => {
                 let mut array = |element, len| {
-                    let array = space.allocate_array(element, len);
-                    space.push(array.touch(true));
+                    let array = space.filled_array(element, len);
                     bytes += array.bytes();
                     array
                 };
@@ -125,7 +124,7 @@ impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let program = self.build(&mut space);
-        let facts = format!("graph = {} vertices and {} stored edges", program.graph.vertices(), program.graph.edges());
+        let facts = program.graph.facts();
         ProgramSource::boxed(identity(A::INFO.name, self, &facts, program.bytes), space, program)
     }
 }
