@@ -359,20 +359,20 @@ impl<S: Steps + 'static> Bfs<S> {
         }
     }
 
-    /// Hints to the host about the vertices behind the queue's head.
+    /// Hints to the host about the vertices after the queue's head.
     #[inline(always)]
     fn prefetch_queue(&self) {
-        let behind = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
-        if let Some(u) = behind(12) {
+        let after = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
+        if let Some(u) = after(12) {
             prefetch_host(&self.graph.offsets[u]);
         }
-        if let Some(u) = behind(6) {
+        if let Some(u) = after(6) {
             let first = self.graph.offsets[u] as usize;
             if let Some(neighbour) = self.graph.neighbours.get(first) {
                 prefetch_host(neighbour);
             }
         }
-        if let Some(u) = behind(2) {
+        if let Some(u) = after(2) {
             let first = self.graph.offsets[u] as usize;
             for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
                 self.steps.prefetch_host(v);

@@ -42,7 +42,7 @@ pub(crate) struct GraphChoice<'a> {
     pub edge_list: EdgeList,
     /// Host bytes that graph and program may take.
     pub host_memory: u64,
-    /// What it takes beside the graph.
+    /// What it takes besides the graph.
     pub needs: GraphNeeds,
 }
 
