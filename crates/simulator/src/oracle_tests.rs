@@ -164,7 +164,7 @@ fn what_the_checker_keeps_of_a_page_ends_with_the_next_change() {
     }
     let process = machine.hw.cores[0].process;
     let Machine { os, checker, .. } = &mut machine;
-    let at = os.kernel().truth(process, DATA).frame().start();
+    let at = os.kernel().page_state(process, DATA).frame().start();
     let store = AccessKind::Store;
     assert!(checker.matches_kernel(os, process, DATA, at, store));
     assert!(checker.matches_kernel(os, process, DATA, at, store), "and again, from what is kept");

@@ -3,7 +3,7 @@
 //! The layout is described in [`super::format`]. The idea: a program's records come from few *sites*
 //! (instruction, kind and size). A block lists its sites once, says in which order they ran (an order that
 //! the last successor of each site predicts well), and keeps every other field site by site, where it hardly
-//! changes. Each site names the record that its addresses are best told from: its own last one, or the one 1
+//! changes. Each site names the record that its addresses are best predicted from: its own last one, or the one 1
 //! to 15 records earlier.
 
 use ambulator_base::Batch;

@@ -204,7 +204,7 @@ impl RecordSource for ChampSimReader {
             let bytes = *bytes;
             if bytes[8] > 1 || bytes[9] > 1 {
                 return Err(SourceError::new(format!(
-                    "{}: instruction {} at byte {offset} is no ChampSim instruction: is_branch \
+                    "{}: instruction {} at byte {offset} is not a ChampSim instruction: is_branch \
                      is {} and branch_taken {}, where \
                      both are 0 or 1; is it another kind of trace, or damaged?",
                     self.input.name(),

@@ -1,4 +1,4 @@
-//! Compressed files, told by their first bytes, never by their names.
+//! Compressed files, recognised by their first bytes, never by their names.
 
 use crate::format;
 use std::io::{self, BufRead, BufReader, Read};

@@ -30,7 +30,7 @@ pub struct Conversion {
     pub writer: TraceWriterSpec,
     /// How the input is read.
     pub reader: TraceOptions,
-    /// Set to end early, leaving nothing behind.
+    /// Set to end early; no file is left.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -109,7 +109,7 @@ impl Counted {
     }
 }
 
-/// Writes `from` anew as `to`. The new file appears under its name only when it is complete; a device or a pipe is written to as
+/// Converts `from` to `to`. The new file appears under its name only when it is complete; a device or a pipe is written to as
 /// it is.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ fn kind_of(number: u8) -> Option<RecordKind> {
     })
 }
 
-/// What one record has beside its site.
+/// What a record holds besides its site.
 #[derive(Clone, Copy, Default)]
 struct Fields {
     delta: u64,
@@ -159,7 +159,7 @@ impl Decoder {
         };
         let found = read();
         if found.is_none() || self.sites.iter().any(|site| usize::from(site.reference) > MAX_REFERENCE) {
-            return Err("the sites column lists something that is no instruction site, or not \
+            return Err("the sites column lists something that is not an instruction site, or not \
             as many records as the block has"
                 .into());
         }

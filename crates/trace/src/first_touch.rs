@@ -26,7 +26,7 @@ pub struct FirstTouches {
 }
 
 impl FirstTouches {
-    /// Notes an access of `bytes` (at most 4 KiB: a longer range is told page by page) at `va`. Returns a run of
+    /// Notes an access of `bytes` (at most 4 KiB: a longer range is given page by page) at `va`. Returns a run of
     /// earlier touches that it ends, which then comes first.
     #[inline]
     pub fn touch(&mut self, va: VirtAddr, bytes: u64, write: bool) -> Option<VmEvent> {
@@ -76,7 +76,7 @@ impl FirstTouches {
         })
     }
 
-    /// Notes a VM event: pages that it takes away will be touched anew, moved pages are touched at their new
+    /// Notes a VM event: pages that it takes away will be touched again, moved pages are touched at their new
     /// place, and after a fork each page is written for the first time once more. Returns the run that comes before the event.
     pub fn event(&mut self, event: &VmEvent) -> Option<VmEvent> {
         let run = self.take_run();

@@ -143,7 +143,7 @@ fn a_written_champsim_trace_reads_back_equal() {
     assert_eq!(report.bytes, 64 * instructions);
     let mut expected = batch.records;
     for i in 0..expected.len() {
-        // A dependence on something that is no load cannot be said either.
+        // A dependence on something that is not a load cannot be expressed either.
         let producer = i.checked_sub(usize::from(expected[i].dep1)).map(|p| expected[p].kind);
         if expected[i].dep1 > 0 && producer != Some(RecordKind::Load) {
             expected[i].dep1 = 0;
@@ -184,7 +184,7 @@ fn a_real_lackey_sample_is_read() {
     assert_eq!(summary.format, TraceFormat::Lackey);
     assert_eq!(summary.loads, lines(" L") + lines(" M"));
     assert_eq!(summary.stores, lines(" S") + lines(" M"));
-    // Instructions behind the last record are not told.
+    // Instructions after the last record are not counted.
     assert!(summary.instructions <= lines("I") && summary.instructions + 10 > lines("I"), "{}", summary.instructions);
     assert_eq!((summary.damage, summary.outside_mappings), (None, 0));
 }
@@ -223,7 +223,7 @@ fn files_that_are_no_traces_are_refused_with_a_reason() {
     assert_eq!(wrong.validate("trace").len(), 2);
     assert!(open_trace(scratch.0.path(), &wrong).err().unwrap().message.contains("trace.map_granularity"));
     #[cfg(unix)]
-    assert!(error(Path::new("/dev/null")).contains("no ordinary file"));
+    assert!(error(Path::new("/dev/null")).contains("not a regular file"));
 }
 
 #[test]

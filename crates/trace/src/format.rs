@@ -54,7 +54,7 @@
 //! its own.
 //!
 //! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer;
-//! it is read up to its last whole block, which the blocks' own headers tell. Readers refuse versions that
+//! it is read up to its last whole block, as the blocks' own headers show. Readers refuse versions that
 //! they do not know.
 
 use crate::event_codec;

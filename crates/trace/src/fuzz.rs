@@ -31,7 +31,7 @@ pub fn fuzz_trace(bytes: &[u8]) {
     }
 }
 
-/// A file of our format in which `bytes` stand behind sound checksums, so that a fuzzer gets past them: the first four say how
+/// A file of our format in which `bytes` stand after sound checksums, so that a fuzzer gets past them: the first four say how
 /// many records and events the one block claims, the rest is its payload.
 pub fn sealed_block(bytes: &[u8]) -> Vec<u8> {
     let (counts, payload) = bytes.split_at(bytes.len().min(4));
@@ -52,12 +52,12 @@ pub fn sealed_block(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Our format: a block's payload, behind sound checksums.
+/// Our format: a block's payload, after sound checksums.
 pub fn fuzz_block(bytes: &[u8]) {
     fuzz_trace(&sealed_block(bytes));
 }
 
-/// Our format: a header's body, behind a sound checksum.
+/// Our format: a header's body, after a sound checksum.
 pub fn fuzz_header(bytes: &[u8]) {
     let mut file = MAGIC.to_vec();
     file.extend(VERSION.to_le_bytes());
@@ -69,7 +69,7 @@ pub fn fuzz_header(bytes: &[u8]) {
     fuzz_trace(&file);
 }
 
-/// The other formats, told apart and unpacked as for a file.
+/// The other formats, recognised and unpacked as a file is.
 pub fn fuzz_open(bytes: &[u8]) {
     let opened = foreign(Cursor::new(bytes.to_vec()), Path::new("fuzz"), "fuzz", 0, &TraceOptions::default());
     if let Ok(Opened::Foreign { mut source, .. }) = opened {
@@ -77,7 +77,7 @@ pub fn fuzz_open(bytes: &[u8]) {
     }
 }
 
-/// ChampSim: the bytes behind an instruction that is one.
+/// ChampSim: the bytes after a valid instruction.
 pub fn fuzz_champsim(bytes: &[u8]) {
     let mut file = vec![0; 64];
     file[2] = 0x40;
@@ -85,7 +85,7 @@ pub fn fuzz_champsim(bytes: &[u8]) {
     fuzz_open(&file);
 }
 
-/// Lackey: the bytes behind a line that is one.
+/// Lackey: the bytes after a valid line.
 pub fn fuzz_lackey(bytes: &[u8]) {
     let mut file = b"I  04000870,3\n".to_vec();
     file.extend_from_slice(bytes);

@@ -116,7 +116,7 @@ impl LackeyReader {
     #[cold]
     fn no_line(&self, shown: &str) -> SourceError {
         SourceError::new(format!(
-            "{}: line {} (byte {}) is \"{shown}\", which is no line of lackey: those are \"I  \
+            "{}: line {} (byte {}) is \"{shown}\", which is not a line of lackey: those are \"I  \
              ADDRESS,SIZE\", \" L \", \" S \" or \" M \
              ADDRESS,SIZE\" with a hexadecimal address, or begin with \"==\"",
             self.input.name(),

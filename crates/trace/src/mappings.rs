@@ -1,9 +1,9 @@
-//! What a stream's own VM events map, to tell accesses that lie outside or are not allowed.
+//! What a stream's own VM events map, to find accesses that lie outside or are not allowed.
 
 use ambulator_base::{AccessKind, FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
-/// The mapped ranges of a stream with one process. (After a fork nothing is told any more.)
+/// The mapped ranges of a stream with one process. (After a fork it finds nothing any more.)
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
     /// Start to end and rights; ranges do not overlap.

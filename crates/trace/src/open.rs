@@ -89,10 +89,10 @@ pub(crate) enum Opened {
     Foreign { format: TraceFormat, compression: Compression, source: Box<dyn RecordSource> },
 }
 
-/// Opens a trace file; the format is told by its contents.
+/// Opens a trace file; its contents say which format it has.
 ///
 /// # Errors
-/// When the file is missing, a directory or another thing that is no file, empty, of no known
+/// When the file is missing, a directory or anything else that is not a file, empty, of no known
 /// format, or its beginning is damaged.
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     Ok(match open(path, options)? {
@@ -112,7 +112,7 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
         return Err(fail("is a directory; a trace is a file".into()));
     }
     if !kind.is_file() {
-        return Err(fail("is no ordinary file; a trace is read from a file on disk, so write it there first".into()));
+        return Err(fail("is not a regular file; a trace is read from a file on disk, so write it there first".into()));
     }
     if kind.len() == 0 {
         return Err(fail("the trace is empty (0 bytes)".into()));
@@ -168,7 +168,7 @@ pub(crate) fn foreign(
     } else {
         let shown: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
         return Err(fail(&format!(
-            "is no trace of a known format: it begins with the bytes {}; known are Ambulator \
+            "is not a trace of a known format: it begins with the bytes {}; known are Ambulator \
              traces (\"AMBTRACE\"), ChampSim's 64-byte \
              instructions and lackey's text, the last two also in gzip, xz or zstd",
             shown.join(" ")

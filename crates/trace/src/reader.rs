@@ -51,7 +51,7 @@ impl<R: Read + Seek> TraceReader<R> {
     /// Opens a trace; `name` is how errors call the file.
     ///
     /// # Errors
-    /// When it is no trace of ours, of another version, its header is damaged, or it cannot be read.
+    /// When it is not a trace of ours, of another version, its header is damaged, or it cannot be read.
     pub fn new(mut source: R, name: &str) -> Result<TraceReader<R>, SourceError> {
         let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
         let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
@@ -172,7 +172,7 @@ pub(crate) fn read_header<R: Read>(
     let mut head = vec![0; HEADER_PREFIX_BYTES];
     source.read_exact(&mut head).map_err(io)?;
     if head[..8] != MAGIC {
-        return fail("it is no Ambulator trace: it does not begin with \"AMBTRACE\"".into());
+        return fail("it is not an Ambulator trace: it does not begin with \"AMBTRACE\"".into());
     }
     let version = u16::from_le_bytes([head[8], head[9]]);
     if version != VERSION {

@@ -22,7 +22,7 @@ impl<R: Read> TraceStream<R> {
     /// Waits for the header; `name` is how errors call the stream.
     ///
     /// # Errors
-    /// When it is no trace of ours, of another version, or ends before its header does.
+    /// When it is not a trace of ours, of another version, or ends before its header does.
     pub fn new(mut source: R, name: &str) -> Result<TraceStream<R>, SourceError> {
         let (header, ..) = read_header(&mut source, name, u64::MAX)?;
         let decoder = Decoder::new().map_err(|e| SourceError::new(format!("{name}: {e}")))?;

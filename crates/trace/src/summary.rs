@@ -1,4 +1,4 @@
-//! What is in a trace: the numbers behind `trace info`, and the lines of `trace head`.
+//! What is in a trace: the numbers of `trace info`, and the lines of `trace head`.
 
 use crate::compressed::Compression;
 use crate::mappings::Mappings;
@@ -66,7 +66,7 @@ pub struct TraceSummary {
     pub blocks_good: Option<u64>,
     /// Why reading ended early, if it did: everything else is then of what came before.
     pub damage: Option<String>,
-    /// Those of `notes` that tell of something that is not as it should be ([`RecordSource::notes`]): a missing footer, addresses
+    /// Those of `notes` that report something wrong ([`RecordSource::notes`]): a missing footer, addresses
     /// that lost bits.
     #[serde(skip)]
     pub warnings: Vec<String>,
@@ -114,7 +114,7 @@ impl Pages {
     }
 }
 
-/// Reads a whole trace and tells what is in it. Damage in the middle is not an error here: it is told in the
+/// Reads a whole trace and summarises it. Damage in the middle is not an error here: it is reported in the
 /// summary.
 ///
 /// # Errors

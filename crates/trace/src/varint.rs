@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
 
     #[inline(always)]
     fn long_value(&mut self, first: u8) -> Option<u64> {
-        // Most long values (random 64-bit deltas) have eight bytes left behind them: one load finds their
+        // Most long values (random 64-bit deltas) have eight more bytes after them: one load finds their
         // end.
         if let Some(word) = self.bytes.first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);

@@ -1,7 +1,7 @@
 //! Where a program's parts lie in its address space, and the VM events that put them there.
 //!
 //! A position-independent executable on x86-64 Linux without address randomisation (`setarch -R`), as
-//! `/proc/self/maps` shows it: the image at `0x5555_5555_4000`, the heap that `brk` moves right behind it, shared objects
+//! `/proc/self/maps` shows it: the image at `0x5555_5555_4000`, the heap that `brk` moves right after it, shared objects
 //! below `0x7fff_f800_0000`, anonymous mappings top-down below those, the stack below `0x7fff_ffff_f000`. Large arrays
 //! come from `malloc`, which maps them one by one; the C library's header makes them begin 16 bytes into their mapping.
 
@@ -13,9 +13,9 @@ pub const TEXT: u64 = 0x5555_5555_5000;
 /// Bytes that glibc keeps in front of a block that it maps by itself.
 pub const MMAP_HEADER: u64 = 16;
 
-/// First address behind the main thread's stack.
+/// First address above the main thread's stack.
 const STACK_END: u64 = 0x7fff_ffff_f000;
-/// Where the bss, or the heap of a program without one, begins: behind the program's image.
+/// Where the bss, or the heap of a program without one, begins: right after the program's image.
 const HEAP_START: u64 = 0x5555_5555_9000;
 /// Lowest address that the shared objects take; anonymous mappings grow down from here.
 const MMAP_END: u64 = 0x7fff_f7dd_2000;
@@ -24,7 +24,7 @@ const READ: Protection = Protection::READ;
 const WRITE: Protection = Protection::READ_WRITE;
 const EXECUTE: Protection = Protection::READ_EXECUTE;
 
-/// The image, the C library and the loader: first address, 4 KiB pages, rights, and whether a file lies behind them.
+/// The image, the C library and the loader: first address, 4 KiB pages, rights, and whether they map a file.
 /// Sizes of Debian 12's glibc 2.36.
 const IMAGE: &[(u64, u64, Protection, MapKind)] = &[
     (0x5555_5555_4000, 1, READ, MapKind::File),
@@ -69,7 +69,7 @@ impl Array {
     /// Address of element `index`.
     #[inline(always)]
     pub fn at(&self, index: u64) -> VirtAddr {
-        debug_assert!(index < self.len, "index {index} is behind an array of {} elements", self.len);
+        debug_assert!(index < self.len, "index {index} is beyond an array of {} elements", self.len);
         VirtAddr(self.base + index * self.element)
     }
 
@@ -126,8 +126,8 @@ impl AddressSpace {
         AddressSpace { events, lowest: MMAP_END, holes: BTreeMap::new(), heap_start: HEAP_START, heap_end: HEAP_START }
     }
 
-    /// A process whose program has static arrays of those element sizes and lengths: one behind the other in its bss,
-    /// each aligned to 32 bytes, behind the image and below the heap.
+    /// A process whose program has static arrays of those element sizes and lengths: one after the other in its bss,
+    /// each aligned to 32 bytes, above the image and below the heap.
     pub fn with_static_arrays<const N: usize>(arrays: [(u64, u64); N]) -> (AddressSpace, [Array; N]) {
         let mut space = AddressSpace::new();
         let mut end = HEAP_START;
@@ -190,6 +190,13 @@ impl AddressSpace {
     pub fn allocate_array(&mut self, element: u64, len: u64) -> Array {
         let mapping = self.map(element * len + MMAP_HEADER);
         Array { base: mapping.0 + MMAP_HEADER, element, len }
+    }
+
+    /// [`AddressSpace::allocate_array`], which the program then fills in ascending order.
+    pub fn filled_array(&mut self, element: u64, len: u64) -> Array {
+        let array = self.allocate_array(element, len);
+        self.push(array.touch(true));
+        array
     }
 
     /// `free` of what [`AddressSpace::allocate_array`] gave.

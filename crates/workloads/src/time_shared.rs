@@ -1,8 +1,8 @@
-//! Several programs that take turns on one core, each in a process of its own.
+//! Round-robin multiprogramming: several programs on one core, each in a process of its own.
 
 use ambulator_base::{Batch, ProcessId, ProgramIdentity, Record, RecordSource, SourceError, VmEvent};
 
-/// A program among those that take turns.
+/// One of the programs.
 struct Turn {
     source: Box<dyn RecordSource>,
     batch: Batch,
@@ -43,7 +43,7 @@ impl Turn {
     }
 }
 
-/// Programs on one core: first each sets up, then they take turns of `slice` instructions until all have ended.
+/// Programs on one core: first each sets up, then they run round-robin, `slice` instructions at a time, until all have ended.
 ///
 /// Each is a process of its own, with an address space of its own; a turn begins with a context switch. A record that depends on
 /// one of an earlier turn depends on nothing: its producer is long done.

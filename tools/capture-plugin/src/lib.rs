@@ -25,6 +25,7 @@ mod decode;
 mod output;
 mod program;
 mod qemu;
+mod slot;
 mod system_calls;
 mod thread;
 
@@ -32,7 +33,7 @@ use decode::Block;
 use iced_x86::InstructionInfoFactory;
 use output::{Output, Target};
 use qemu::Id;
-use std::cell::UnsafeCell;
+use slot::{Own, Slot, state};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,10 +48,6 @@ const QUANTUM: u64 = 2000;
 const SKIPPING: u8 = 0;
 const RECORDING: u8 = 1;
 const OVER: u8 = 2;
-
-const NOT_THERE: u8 = 0;
-const RUNNING: u8 = 1;
-const BLOCKED: u8 = 2;
 
 /// What all threads share.
 struct Capture {
@@ -78,25 +75,6 @@ struct Shared {
     change_at: u64,
 }
 
-/// A thread's own things: touched by its own callbacks alone, which do not nest.
-struct Slot {
-    state: AtomicU8,
-    /// The last epoch at which it handed over.
-    epoch: AtomicU64,
-    own: UnsafeCell<Option<Box<Own>>>,
-}
-
-struct Own {
-    tracer: Tracer,
-    mode: u8,
-    pending: u64,
-    limit: u64,
-    arguments: [u64; 6],
-}
-
-// SAFETY: `own` is only touched by the thread whose number the slot has (QEMU calls a virtual CPU's callbacks on its thread).
-unsafe impl Sync for Slot {}
-
 static CAPTURE: AtomicPtr<Capture> = AtomicPtr::new(std::ptr::null_mut());
 
 fn capture() -> &'static Capture {
@@ -114,30 +92,29 @@ impl Capture {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The things of the thread that calls; `None` when there is nothing to do any more.
+    /// The slot of the thread that calls, and what is its own; `None` when there is nothing to do any more.
+    ///
+    /// # Safety
+    /// As for [`Slot::own`]: called once by each callback for `cpu`, on its thread.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
-    fn own(&self, cpu: c_uint) -> Option<&mut Own> {
+    unsafe fn own(&self, cpu: c_uint) -> Option<(&Slot, &mut Own)> {
         if self.mode.load(Ordering::Relaxed) == OVER {
             return None;
         }
         let slot = self.threads.get(cpu as usize)?;
-        // SAFETY: see `Slot`.
-        let own = unsafe { &mut *slot.own.get() };
+        // SAFETY: the caller's promise.
+        let own = unsafe { slot.own() };
         if own.is_none() {
             // A forked child may run blocks that its parent translated, and none of its own.
             self.begin_trace(&mut self.lock());
-            slot.state.store(RUNNING, Ordering::SeqCst);
+            slot.pending.store(0, Ordering::SeqCst);
+            slot.mode.store(self.mode.load(Ordering::SeqCst), Ordering::SeqCst);
             slot.epoch.store(self.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
-            *own = Some(Box::new(Own {
-                tracer: Tracer::new(),
-                mode: self.mode.load(Ordering::SeqCst),
-                pending: 0,
-                limit: 0,
-                arguments: [0; 6],
-            }));
+            slot.state.store(state::RUNNING, Ordering::SeqCst);
+            *own = Some(Box::new(Own { tracer: Tracer::new(), limit: 0, arguments: [0; 6] }));
         }
-        own.as_deref_mut()
+        own.as_deref_mut().map(|own| (slot, own))
     }
 
     /// Begins the trace, if that has not happened yet.
@@ -156,27 +133,33 @@ impl Capture {
         own.tracer.first += count;
     }
 
-    /// Tells the clock of instructions what this thread has executed, and follows the window.
-    #[cold]
-    fn account(&self, cpu: c_uint, own: &mut Own) {
-        let mut shared = self.lock();
-        shared.executed += own.pending;
-        if own.mode == RECORDING {
-            shared.recorded += own.pending;
+    /// Adds what the thread has executed to what all have. As the process ends another thread does it; what the slot's
+    /// thread adds meanwhile no longer counts.
+    fn count(&self, slot: &Slot, shared: &mut Shared) {
+        let pending = slot.pending.swap(0, Ordering::SeqCst);
+        shared.executed += pending;
+        if slot.mode.load(Ordering::SeqCst) == RECORDING {
+            shared.recorded += pending;
         }
-        own.pending = 0;
+    }
+
+    /// Accounts for what this thread has executed, and follows the window.
+    #[cold]
+    fn account(&self, cpu: c_uint, slot: &Slot, own: &mut Own) {
+        let mut shared = self.lock();
+        self.count(slot, &mut shared);
         if shared.executed >= shared.change_at {
             self.change_mode(&mut shared);
         }
-        let mode = self.mode.load(Ordering::SeqCst);
-        if mode != own.mode {
-            if own.mode == RECORDING {
+        let (mode, before) = (self.mode.load(Ordering::SeqCst), slot.mode.load(Ordering::SeqCst));
+        if mode != before {
+            if before == RECORDING {
                 // The last block counts: where it goes is not known.
                 own.tracer.end(0);
                 self.hand_over(cpu, own, &mut shared);
             }
             own.tracer.forget();
-            own.mode = mode;
+            slot.mode.store(mode, Ordering::SeqCst);
         }
         if mode == OVER {
             self.finish(&mut shared, false);
@@ -206,23 +189,40 @@ impl Capture {
         self.mode.store(next, Ordering::SeqCst);
     }
 
-    /// Waits until every running thread has handed over what it did up to now.
+    /// Waits until every other running thread has handed over what it did up to now, or until all is over.
     fn gather(&self, cpu: c_uint) {
         let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
         for (number, slot) in self.threads.iter().enumerate() {
-            if number == cpu as usize || slot.state.load(Ordering::SeqCst) == NOT_THERE {
+            if number == cpu as usize {
                 continue;
             }
-            while slot.state.load(Ordering::SeqCst) == RUNNING && slot.epoch.load(Ordering::SeqCst) < epoch {
+            while slot.state.load(Ordering::SeqCst) == state::RUNNING
+                && slot.epoch.load(Ordering::SeqCst) < epoch
+                && self.mode.load(Ordering::SeqCst) != OVER
+            {
                 std::thread::yield_now();
+            }
+        }
+    }
+
+    /// A thread begins a block.
+    #[inline(always)]
+    fn execute(&self, cpu: c_uint, slot: &Slot, own: &mut Own, block: &'static Block) {
+        if slot.pending.load(Ordering::Relaxed) >= own.limit {
+            self.account(cpu, slot, own);
+        }
+        slot.executed(block.instructions.len() as u64);
+        if slot.mode.load(Ordering::Relaxed) == RECORDING {
+            own.tracer.begin(block);
+            if own.tracer.records.len() >= CHUNK {
+                self.hand_over(cpu, own, &mut self.lock());
             }
         }
     }
 
     /// Hands over and says so, if that has been asked for.
     #[inline(always)]
-    fn heed(&self, cpu: c_uint, own: &mut Own) {
-        let slot = &self.threads[cpu as usize];
+    fn heed(&self, cpu: c_uint, slot: &Slot, own: &mut Own) {
         let epoch = self.epoch.load(Ordering::Relaxed);
         if slot.epoch.load(Ordering::Relaxed) != epoch {
             self.hand_over(cpu, own, &mut self.lock());
@@ -231,20 +231,29 @@ impl Capture {
         }
     }
 
-    /// Takes what the threads still have, and ends the trace of a process that ends.
+    /// A thread makes a system call. While it is in the call nobody waits for it: it has handed over what it did.
+    fn enter_call(&self, cpu: c_uint, slot: &Slot, own: &mut Own, number: i64, arguments: [u64; 6]) {
+        own.arguments = arguments;
+        own.tracer.end(0);
+        self.hand_over(cpu, own, &mut self.lock());
+        slot.state.store(state::BLOCKED, Ordering::SeqCst);
+        if let Some(event) = system_calls::before(number, arguments) {
+            self.gather(cpu);
+            if let Some(output) = &mut self.lock().output {
+                output.event(cpu, event);
+            }
+        } else if system_calls::ends_process(number) {
+            self.gather(cpu);
+        }
+    }
+
+    /// Ends the trace of a process that ends. Threads have handed over what they did when the process asked for its end;
+    /// what some still did since then is lost, as their work is: it is theirs, and not looked at from here.
     fn end_process(&self) {
         let mut shared = self.lock();
-        for (cpu, slot) in self.threads.iter().enumerate() {
-            // SAFETY: the process ends; threads that still run are in the emulator's hands and do not come back here once the
-            // mode says that all is over. What they have not handed over is lost, as their work is.
-            let own = unsafe { &mut *slot.own.get() };
-            if slot.state.load(Ordering::SeqCst) != NOT_THERE
-                && let Some(own) = own
-            {
-                shared.executed += own.pending;
-                shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
-                own.tracer.end(0);
-                self.hand_over(cpu as c_uint, own, &mut shared);
+        for slot in &self.threads {
+            if slot.state.load(Ordering::SeqCst) != state::ABSENT {
+                self.count(slot, &mut shared);
             }
         }
         self.finish(&mut shared, true);
@@ -271,28 +280,21 @@ impl Capture {
 
 extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
     let capture = capture();
-    let Some(own) = capture.own(cpu) else { return };
-    capture.heed(cpu, own);
+    // SAFETY: a callback for `cpu`, on its thread.
+    let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
+    capture.heed(cpu, slot, own);
     // SAFETY: `data` is the leaked `Block` given at registration.
     let block: &'static Block = unsafe { &*data.cast::<Block>() };
-    if own.pending >= own.limit {
-        capture.account(cpu, own);
-    }
-    own.pending += block.instructions.len() as u64;
-    if own.mode == RECORDING {
-        own.tracer.begin(block);
-        if own.tracer.records.len() >= CHUNK {
-            capture.hand_over(cpu, own, &mut capture.lock());
-        }
-    }
+    capture.execute(cpu, slot, own, block);
 }
 
 extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, data: *mut c_void) {
     let capture = capture();
-    let Some(own) = capture.own(cpu) else { return };
+    // SAFETY: a callback for `cpu`, on its thread.
+    let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
     // SAFETY: plain functions of the emulator on the value that it just gave.
     let (shift, store) = unsafe { (qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
-    if own.mode == RECORDING {
+    if slot.mode.load(Ordering::Relaxed) == RECORDING {
         own.tracer.access(data as usize, va, 1 << shift.min(6), store);
     } else {
         let last = va + (1 << shift) - 1;
@@ -360,34 +362,28 @@ extern "C" fn on_call(
     _h: u64,
 ) {
     let capture = capture();
-    let Some(own) = capture.own(cpu) else { return };
-    own.arguments = [a, b, c, d, e, f];
+    // SAFETY: a callback for `cpu`, on its thread.
+    let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
     if number == program::EXECVE {
-        // SAFETY: the program's addresses are the emulator's (its guest base is 0); a call with wrong ones is the program's mistake.
-        if let Some(next) = unsafe { program::Program::of_call([a, b, c]) } {
-            capture.gather(cpu);
-            capture.end_process();
-            if capture.follow {
-                next.run_under_capture(capture);
-            }
+        own.arguments = [a, b, c, d, e, f];
+        // SAFETY: the program's addresses are the emulator's (its guest base is 0); a call with wrong ones is the program's
+        // mistake.
+        let Some(next) = (unsafe { program::Program::of_call([a, b, c]) }) else { return };
+        capture.enter_call(cpu, slot, own, number, [a, b, c, d, e, f]);
+        capture.gather(cpu);
+        capture.end_process();
+        if capture.follow {
+            next.run_under_capture(capture);
         }
         return;
     }
-    // While it is in the call nobody waits for it: it has handed over what it did.
-    own.tracer.end(0);
-    capture.hand_over(cpu, own, &mut capture.lock());
-    capture.threads[cpu as usize].state.store(BLOCKED, Ordering::SeqCst);
-    if let Some(event) = system_calls::before(number, own.arguments) {
-        capture.gather(cpu);
-        if let Some(output) = &mut capture.lock().output {
-            output.event(cpu, event);
-        }
-    }
+    capture.enter_call(cpu, slot, own, number, [a, b, c, d, e, f]);
 }
 
 extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {
     let capture = capture();
-    let Some(own) = capture.own(cpu) else { return };
+    // SAFETY: a callback for `cpu`, on its thread.
+    let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
     let takes_away = system_calls::takes_away(number);
     if takes_away {
         capture.gather(cpu);
@@ -407,26 +403,21 @@ extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {
             }
         }
     }
-    let slot = &capture.threads[cpu as usize];
     slot.epoch.store(capture.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
-    slot.state.store(RUNNING, Ordering::SeqCst);
+    slot.state.store(state::RUNNING, Ordering::SeqCst);
 }
 
 extern "C" fn on_thread_end(_id: Id, cpu: c_uint) {
     let capture = capture();
-    if let Some(own) = capture.own(cpu) {
-        own.tracer.end(0);
-        let mut shared = capture.lock();
-        shared.executed += own.pending;
-        shared.recorded += if own.mode == RECORDING { own.pending } else { 0 };
-        own.pending = 0;
-        capture.hand_over(cpu, own, &mut shared);
-        drop(shared);
-        let slot = &capture.threads[cpu as usize];
-        slot.state.store(NOT_THERE, Ordering::SeqCst);
-        // SAFETY: see `Slot`; `own` is not used any more. Another thread may come to have this number.
-        unsafe { *slot.own.get() = None };
-    }
+    // SAFETY: a callback for `cpu`, on its thread.
+    let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
+    own.tracer.end(0);
+    let mut shared = capture.lock();
+    capture.count(slot, &mut shared);
+    capture.hand_over(cpu, own, &mut shared);
+    drop(shared);
+    // SAFETY: as above; `own` is not used any more. Another thread may come to have this number.
+    unsafe { slot.clear() };
 }
 
 extern "C" fn on_exit(_id: Id, _data: *mut c_void) {
@@ -459,7 +450,6 @@ impl Capture {
     }
 
     fn with(target: Target, skip: u64, take: u64, every: u64, window: u64, follow: bool) -> Capture {
-        let slot = |_| Slot { state: AtomicU8::new(NOT_THERE), epoch: AtomicU64::new(0), own: UnsafeCell::new(None) };
         Capture {
             target,
             skip,
@@ -477,7 +467,7 @@ impl Capture {
             }),
             mode: AtomicU8::new(SKIPPING),
             epoch: AtomicU64::new(0),
-            threads: (0..THREADS).map(slot).collect(),
+            threads: (0..THREADS).map(|_| Slot::new()).collect(),
         }
     }
 }
@@ -549,3 +539,6 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
     0
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ const CLONE: i64 = 56;
 const FORK: i64 = 57;
 const WAIT4: i64 = 61;
 const SHMDT: i64 = 67;
+const EXIT_GROUP: i64 = 231;
 const WAITID: i64 = 247;
 
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -60,6 +61,11 @@ fn pages(bytes: u64) -> u64 {
 /// Whether the call may take pages or rights away (a fork makes them copy on write): what threads did before it must come before it.
 pub fn takes_away(number: i64) -> bool {
     matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT | FORK | CLONE)
+}
+
+/// Whether the call ends the process with all of its threads.
+pub fn ends_process(number: i64) -> bool {
+    number == EXIT_GROUP
 }
 
 /// What a call takes away as it begins. An unmapping is told before it happens: once it has, another thread may be given the

@@ -22,10 +22,11 @@
 //!     next: add; cmp; jne
 //! ```
 
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, distance, identity, load, store};
+use super::edges::{EdgeWalk, StoredEdge};
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
+use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -54,20 +55,17 @@ impl BenchmarkSpec for BfsSpec {
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
-        let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());
+        let facts = graph.facts();
         let footprint = placed.footprint();
         let vertices = graph.vertices();
         let benchmark = match placed {
             Placed::Csr { offsets, neighbours } => {
-                let parent = space.allocate_array(4, vertices);
-                space.push(parent.touch(true));
-                let queue = space.allocate_array(4, vertices);
-                space.push(queue.touch(true));
+                let parent = space.filled_array(4, vertices);
+                let queue = space.filled_array(4, vertices);
                 Bfs::boxed(graph, self.seed, Arrays { offsets, neighbours, parent, queue })
             }
             Placed::Property(property) => {
-                let queue = space.allocate_array(8, vertices);
-                space.push(queue.touch(true));
+                let queue = space.filled_array(8, vertices);
                 Bfs::boxed(graph, self.seed, Objects { graph: property, queue })
             }
         };
@@ -90,9 +88,8 @@ trait Steps: Send {
     /// Takes the queue's element `head`, vertex `u`, and finds its edges. Returns how many records ago, from the next record
     /// on, the loads were made that name `u`'s object and its first edge.
     fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32);
-    /// Looks at stored edge `edge`, the `k`-th of `u`, which leads to `v`.
-    #[allow(clippy::too_many_arguments)]
-    fn edge(&self, u: u32, edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>);
+    /// Looks at an edge of `u`; `found` is the queue's element that a vertex not seen before becomes.
+    fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>);
     /// A hint to the host: an edge to `v` will be looked at soon.
     fn prefetch_host(&self, _v: u32) {}
     /// Done with `u`.
@@ -150,9 +147,9 @@ impl Steps for Arrays {
     }
 
     #[inline(always)]
-    fn edge(&self, _u: u32, edge: u64, _k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
-        let parent = self.parent.at(u64::from(v));
-        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge), 4, 0, edges_from), 2);
+    fn edge(&self, _u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
+        let parent = self.parent.at(u64::from(edge.to));
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.edges_from), 2);
         out.push(load(csr_pc::PARENT, parent, 4, 0, 1), 0);
         out.push(branch(csr_pc::VISITED, csr_pc::NEXT, found.is_none()), 3);
         if let Some(tail) = found {
@@ -232,10 +229,10 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn edge(&self, u: u32, _edge: u64, k: u64, v: u32, found: Option<u64>, edges_from: u16, out: &mut Out<'_>) {
-        let object = self.graph.places[v as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from), 0);
-        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(v)), 8, 0, 1), 0);
+    fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
+        let object = self.graph.places[edge.to as usize].object;
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 0);
+        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
         out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none()), 3);
         if let Some(tail) = found {
@@ -289,9 +286,7 @@ struct Bfs<S> {
     parent: Vec<u32>,
     queue: Vec<u32>,
     head: usize,
-    /// Records since the loads of the current vertex's object and of its first edge.
-    object_from: u32,
-    edges_from: u32,
+    walk: EdgeWalk,
 }
 
 impl<S: Steps + 'static> Bfs<S> {
@@ -308,8 +303,7 @@ impl<S: Steps + 'static> Bfs<S> {
             parent: vec![u32::MAX; vertices],
             queue: Vec::with_capacity(vertices),
             head: 0,
-            object_from: 0,
-            edges_from: 0,
+            walk: EdgeWalk::default(),
         };
         bfs.next_root();
         // What the first search of the region finds set back was set back before it.
@@ -339,48 +333,46 @@ impl<S: Steps + 'static> Bfs<S> {
     /// Looks at the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
     fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
         let u = self.queue[self.head];
-        let (first, end) = (u64::from(self.graph.offsets[u as usize]), u64::from(self.graph.offsets[u as usize + 1]));
-        let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / S::MOST + 1) as u64;
-        let stop = end.min(edge + room);
-        let before = out.records.len();
-        for at in edge..stop {
-            let v = self.graph.neighbours[at as usize];
-            self.graph.look_ahead(u, at - first, |soon| self.steps.prefetch_host(soon));
-            let (word, bit) = (&mut self.visited[v as usize / 64], 1 << (v % 64));
-            let found = (*word & bit == 0).then_some(self.queue.len() as u64);
-            let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
-            if found.is_some() {
-                *word |= bit;
-                self.parent[v as usize] = u;
-                self.queue.push(v);
-            }
-            self.steps.edge(u, at, at - first, v, found, edges_from, out);
-        }
-        let made = (out.records.len() - before) as u32;
-        self.edges_from += made;
-        self.object_from += made;
+        let Bfs { graph, steps, walk, visited, parent, queue, .. } = self;
+        let (stop, done) = walk.go(
+            (graph, u),
+            edge,
+            S::MOST,
+            out,
+            |soon| steps.prefetch_host(soon),
+            |edge, out| {
+                let (word, bit) = (&mut visited[edge.to as usize / 64], 1 << (edge.to % 64));
+                let found = (*word & bit == 0).then_some(queue.len() as u64);
+                if found.is_some() {
+                    *word |= bit;
+                    parent[edge.to as usize] = u;
+                    queue.push(edge.to);
+                }
+                steps.edge(u, edge, found, out);
+            },
+        );
         self.phase = Phase::Edges(stop);
-        if stop == end {
-            self.steps.leave(u, distance(self.object_from), out);
+        if done {
+            self.steps.leave(u, self.walk.object_from(), out);
             self.head += 1;
             self.phase = Phase::Take;
         }
     }
 
-    /// Hints to the host about the vertices behind the queue's head.
+    /// Hints to the host about the vertices after the queue's head.
     #[inline(always)]
     fn prefetch_queue(&self) {
-        let behind = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
-        if let Some(u) = behind(12) {
+        let after = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
+        if let Some(u) = after(12) {
             prefetch_host(&self.graph.offsets[u]);
         }
-        if let Some(u) = behind(6) {
+        if let Some(u) = after(6) {
             let first = self.graph.offsets[u] as usize;
             if let Some(neighbour) = self.graph.neighbours.get(first) {
                 prefetch_host(neighbour);
             }
         }
-        if let Some(u) = behind(2) {
+        if let Some(u) = after(2) {
             let first = self.graph.offsets[u] as usize;
             for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
                 self.steps.prefetch_host(v);
@@ -391,8 +383,7 @@ impl<S: Steps + 'static> Bfs<S> {
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
             Phase::Reset(from) => {
-                let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / 2 + 1) as u64;
-                let end = self.graph.vertices().min(from + room * S::RESET);
+                let end = self.graph.vertices().min(from + out.room(2) * S::RESET);
                 for u in (from..end).step_by(S::RESET as usize) {
                     self.steps.reset(u, out);
                 }
@@ -409,7 +400,7 @@ impl<S: Steps + 'static> Bfs<S> {
             Phase::Take => match self.queue.get(self.head) {
                 Some(&u) => {
                     self.prefetch_queue();
-                    (self.object_from, self.edges_from) = self.steps.take(self.head as u64, u, out);
+                    self.walk = EdgeWalk::new(self.steps.take(self.head as u64, u, out));
                     self.phase = Phase::Edges(u64::from(self.graph.offsets[u as usize]));
                 }
                 None => self.next_root(),
@@ -421,11 +412,7 @@ impl<S: Steps + 'static> Bfs<S> {
 
 impl<S: Steps + 'static> Benchmark for Bfs<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
-        let mut out = Out { records, gap: self.gap };
-        while out.records.len() < Batch::TARGET_RECORDS {
-            self.step(&mut out);
-        }
-        self.gap = out.gap;
+        self.gap = Out::fill(records, self.gap, |out| self.step(out));
     }
 }
 

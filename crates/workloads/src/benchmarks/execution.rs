@@ -2,11 +2,11 @@
 //!
 //! A [`Program`] computes on real data in host memory and says, through an [`Execution`], what the compiled program does to
 //! its memory meanwhile: loads, stores and branches with the loads that they depend on, instructions in between, calls of
-//! the heap. Before [`Execution::begin_region`] no records leave: set-up is told as first touches in the program's order, so
+//! the heap. Before [`Execution::begin_region`] no records leave: set-up leaves as first touches in the program's order, so
 //! the same code can build a structure in set-up and change it in the region. Batches wait in a short queue: the thread
 //! runs ahead of the simulation a little and never further.
 //!
-//! Threads of the program are told by [`Execution::thread`]: the algorithm takes turns for them on one host thread, and the
+//! [`Execution::thread`] says which of the program's threads runs: the algorithm runs all of them on one host thread, and the
 //! stream says which thread each record is of. Dependences do not reach across such a turn.
 
 use crate::heap::{Heap, HeapModel};
@@ -18,7 +18,7 @@ use ambulator_trace::FirstTouches;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// An algorithm that tells what it does to memory.
+/// An algorithm that reports what it does to memory.
 pub(crate) trait Program: Send + 'static {
     /// Sets up, begins the region of interest, and returns when the program ends.
     fn run(self: Box<Self>, on: &mut Execution);

@@ -322,7 +322,7 @@ impl Memcached {
             let bucket = store.bucket(key);
             let mut pointer = on.load(pc::BUCKET, table.at(bucket), 8, parsed);
             for held in store.chain(bucket) {
-                // nkey is at byte 41 of the header; the hash chain's pointer at 16; the key behind header and CAS.
+                // nkey is at byte 41 of the header; the hash chain's pointer at 16; the key after header and CAS.
                 let length = on.load(pc::LENGTH, item(held).offset(41), 1, pointer);
                 on.branch(pc::SAME_LENGTH, pc::NEXT, false, length);
                 on.work(2);

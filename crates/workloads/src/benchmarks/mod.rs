@@ -11,6 +11,7 @@ mod bfs;
 mod canneal;
 mod cg;
 mod dlrm;
+mod edges;
 pub(crate) mod execution;
 pub mod graphbig;
 mod gups;
@@ -50,7 +51,7 @@ pub use sysbench_memory::{MemoryAccessMode, MemoryOperation, MemoryScope, Sysben
 pub use xsbench::{XsbenchSize, XsbenchSpec};
 
 use crate::program::{BenchmarkSpec, ProgramDescriptor, ProgramInfo};
-use ambulator_base::{Invalid, Record, RecordKind, VirtAddr};
+use ambulator_base::{Batch, Invalid, Record, RecordKind, VirtAddr};
 use graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 
 /// Every built-in program, in the order of their names: one line adds one.
@@ -116,8 +117,24 @@ pub(crate) struct Out<'a> {
 }
 
 impl Out<'_> {
+    /// Fills a batch by steps of a few records each, from a gap on that earlier records left; returns the gap left now.
     #[inline(always)]
+    pub fn fill(records: &mut Vec<Record>, gap: u32, mut step: impl FnMut(&mut Out<'_>)) -> u32 {
+        let mut out = Out { records, gap };
+        while out.records.len() < Batch::TARGET_RECORDS {
+            step(&mut out);
+        }
+        out.gap
+    }
+
+    /// How many steps of up to `most` records the batch has room for, at least one.
+    #[inline(always)]
+    pub fn room(&self, most: usize) -> u64 {
+        (Batch::TARGET_RECORDS.saturating_sub(self.records.len()) / most + 1) as u64
+    }
+
     /// Adds a record; `gap_after` instructions follow it, whatever comes next.
+    #[inline(always)]
     pub fn push(&mut self, mut record: Record, gap_after: u32) {
         record.gap += self.gap;
         self.gap = gap_after;

@@ -17,10 +17,11 @@
 //! property   mov (%rax),%rdx; add; mov (index,%rdx,8),%rdx; addsd 48(%rdx),%xmm1; cmp; jne
 //! ```
 
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, distance, identity, load, store};
+use super::edges::{EdgeWalk, StoredEdge};
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Batch, Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -75,14 +76,12 @@ impl BenchmarkSpec for PageRankSpec {
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let (graph, placed) = self.choice().build(&mut space);
-        let facts = format!("graph = {} vertices and {} stored edges", graph.vertices(), graph.edges());
+        let facts = graph.facts();
         let (footprint, vertices) = (placed.footprint(), graph.vertices());
         let (benchmark, footprint): (Box<dyn Benchmark>, u64) = match placed {
             Placed::Csr { offsets, neighbours } => {
-                let score = space.allocate_array(4, vertices);
-                space.push(score.touch(true));
-                let contribution = space.allocate_array(4, vertices);
-                space.push(contribution.touch(true));
+                let score = space.filled_array(4, vertices);
+                let contribution = space.filled_array(4, vertices);
                 let steps = Arrays { offsets, neighbours, score, contribution };
                 (Box::new(PageRank::new(self, graph, steps)), footprint + 8 * vertices)
             }
@@ -108,8 +107,8 @@ trait Steps: Send {
     /// Finds `u`'s edges. Returns how many records ago, from the next on, the loads were made that name its object and its
     /// first edge, or `None` if the program passes the vertex over.
     fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)>;
-    /// Adds the contribution of `v`, to which stored edge `edge`, the `k`-th of `u`, leads.
-    fn pull(&self, u: u32, edge: u64, k: u64, v: u32, edges_from: u16, out: &mut Out<'_>);
+    /// Adds the contribution of the vertex to which an edge of `u` leads.
+    fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>);
     /// A hint to the host: an edge to `v` will be pulled along soon.
     fn prefetch_host(&self, _v: u32) {}
     /// The new score, and how much it moved.
@@ -170,9 +169,9 @@ impl Steps for Arrays {
     }
 
     #[inline(always)]
-    fn pull(&self, _u: u32, edge: u64, _k: u64, v: u32, edges_from: u16, out: &mut Out<'_>) {
-        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge), 4, 0, edges_from), 1);
-        out.push(load(csr_pc::PULL, self.contribution.at(u64::from(v)), 4, 0, 1), 2);
+    fn pull(&self, _u: u32, edge: StoredEdge, out: &mut Out<'_>) {
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.edges_from), 1);
+        out.push(load(csr_pc::PULL, self.contribution.at(u64::from(edge.to)), 4, 0, 1), 2);
     }
 
     #[inline(always)]
@@ -265,10 +264,10 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn pull(&self, u: u32, _edge: u64, k: u64, v: u32, edges_from: u16, out: &mut Out<'_>) {
-        let object = self.graph.places[v as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, k), 8, 0, edges_from), 1);
-        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(v)), 8, 0, 1), 0);
+    fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>) {
+        let object = self.graph.places[edge.to as usize].object;
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 1);
+        out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 2);
     }
 
@@ -313,9 +312,7 @@ struct PageRank<S> {
     /// How far all scores have moved in this iteration.
     moved: f64,
     iterations: u32,
-    /// Records since the loads of the current vertex's object and of its first edge.
-    object_from: u32,
-    edges_from: u32,
+    walk: EdgeWalk,
 }
 
 impl<S: Steps> PageRank<S> {
@@ -337,8 +334,7 @@ impl<S: Steps> PageRank<S> {
             sum: 0.0,
             moved: 0.0,
             iterations: 0,
-            object_from: 0,
-            edges_from: 0,
+            walk: EdgeWalk::default(),
         }
     }
 
@@ -346,41 +342,38 @@ impl<S: Steps> PageRank<S> {
         self.score.len() as u32
     }
 
-    /// The end of a stretch of vertices from `u` on whose records, up to `most` each, the batch has room for.
-    fn stretch(&self, u: u32, most: usize, out: &Out<'_>) -> u32 {
-        let room = Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / most + 1;
-        self.vertices().min(u.saturating_add(room as u32))
+    /// The end of the segment of vertices from `u` on whose records, up to `most` each, the batch has room for.
+    fn segment_end(&self, u: u32, most: usize, out: &Out<'_>) -> u32 {
+        self.vertices().min(u.saturating_add(out.room(most) as u32))
     }
 
     /// Pulls along the edges of `u` from stored edge `edge` on, as far as the batch has room.
     #[inline(always)]
     fn pull(&mut self, u: u32, edge: u64, out: &mut Out<'_>) {
-        let (first, end) = (u64::from(self.graph.offsets[u as usize]), u64::from(self.graph.offsets[u as usize + 1]));
-        let room = (Batch::TARGET_RECORDS.saturating_sub(out.records.len()) / S::MOST + 1) as u64;
-        let stop = end.min(edge + room);
-        let before = out.records.len();
+        let PageRank { graph, steps, walk, contribution, .. } = self;
         let mut sum = self.sum;
-        for at in edge..stop {
-            let v = self.graph.neighbours[at as usize];
-            self.graph.look_ahead(u, at - first, |soon| {
-                self.steps.prefetch_host(soon);
-                prefetch_host(&self.contribution[soon as usize]);
-            });
-            let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
-            sum += self.contribution[v as usize];
-            self.steps.pull(u, at, at - first, v, edges_from, out);
-        }
+        let (stop, done) = walk.go(
+            (graph, u),
+            edge,
+            S::MOST,
+            out,
+            |soon| {
+                steps.prefetch_host(soon);
+                prefetch_host(&contribution[soon as usize]);
+            },
+            |edge, out| {
+                sum += contribution[edge.to as usize];
+                steps.pull(u, edge, out);
+            },
+        );
         self.sum = sum;
-        let made = (out.records.len() - before) as u32;
-        self.edges_from += made;
-        self.object_from += made;
         self.phase = Phase::Pull(u, stop);
-        if stop == end {
+        if done {
             let base = (1.0 - self.damping) / self.score.len() as f32;
             let score = base + self.damping * self.sum;
             self.moved += f64::from((score - self.score[u as usize]).abs());
             self.score[u as usize] = score;
-            self.steps.end(u, distance(self.object_from), out);
+            self.steps.end(u, self.walk.object_from(), out);
             self.phase = Phase::Begin(u + 1);
         }
     }
@@ -388,7 +381,7 @@ impl<S: Steps> PageRank<S> {
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
             Phase::Reset(from) => {
-                let end = self.stretch(from, 2, out);
+                let end = self.segment_end(from, 2, out);
                 for u in from..end {
                     self.steps.reset(u, out);
                 }
@@ -401,7 +394,7 @@ impl<S: Steps> PageRank<S> {
                 }
             }
             Phase::Contribute(from) => {
-                let end = self.stretch(from, 5, out);
+                let end = self.segment_end(from, 5, out);
                 for u in from..end {
                     self.contribution[u as usize] = self.score[u as usize] / self.graph.degree(u) as f32;
                     self.steps.contribute(u, out);
@@ -419,7 +412,7 @@ impl<S: Steps> PageRank<S> {
             }
             Phase::Begin(u) => match self.steps.begin(u, out) {
                 Some(from) => {
-                    (self.object_from, self.edges_from) = from;
+                    self.walk = EdgeWalk::new(from);
                     self.sum = 0.0;
                     self.phase = Phase::Pull(u, u64::from(self.graph.offsets[u as usize]));
                     self.pull(u, u64::from(self.graph.offsets[u as usize]), out);
@@ -433,11 +426,7 @@ impl<S: Steps> PageRank<S> {
 
 impl<S: Steps> Benchmark for PageRank<S> {
     fn run(&mut self, records: &mut Vec<Record>) {
-        let mut out = Out { records, gap: self.gap };
-        while out.records.len() < Batch::TARGET_RECORDS {
-            self.step(&mut out);
-        }
-        self.gap = out.gap;
+        self.gap = Out::fill(records, self.gap, |out| self.step(out));
     }
 }
 

@@ -36,7 +36,7 @@ pub struct PointerChaseSpec {
     /// Bytes of a node, a multiple of 8; 64 gives each node its own cache line, 4096 its own page.
     #[schemars(extend("x-unit" = "bytes"))]
     pub node_bytes: u64,
-    /// Independent chases that take turns, 1 to 12 (what fits in registers).
+    /// Independent chases, one step of each in turn, 1 to 12 (what fits in registers).
     #[schemars(extend("x-unit" = "count"))]
     pub chains: u32,
 }

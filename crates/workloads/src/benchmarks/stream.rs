@@ -2,7 +2,7 @@
 //!
 //! Stands for bandwidth-bound dense loops: a new page every few hundred accesses, in order, on up to three streams.
 //!
-//! Layout: the arrays `a`, `b`, `c` of doubles are static, as in STREAM 5.10, so they lie one behind the other in the
+//! Layout: the arrays `a`, `b`, `c` of doubles are static, as in STREAM 5.10, so they lie one after the other in the
 //! program's bss. The set-up loop `a[j] = 1; b[j] = 2; c[j] = 0` touches pages of the three arrays in turn. Nothing
 //! depends on data, so no host memory is needed at any footprint. The four loops repeat without end.
 //!

@@ -96,7 +96,7 @@ fn for_each_half(spec: &GraphSpec, vertices: u64, seed: u64, mut place: impl FnM
 }
 
 impl Graph {
-    /// Edges ahead at which the host is told which vertices come: its own cache misses are that many steps long.
+    /// Edges ahead at which the host gets a hint which vertices come: its own cache misses are that many steps long.
     pub const EDGES_AHEAD: usize = 8;
 
     /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is stored.
@@ -171,6 +171,11 @@ impl Graph {
         Graph { offsets: self.offsets.clone(), neighbours, first_touches: self.first_touches.clone() }
     }
 
+    /// The graph's size in words, for a program's identity.
+    pub(crate) fn facts(&self) -> String {
+        format!("graph = {} vertices and {} stored edges", self.vertices(), self.edges())
+    }
+
     /// Number of vertices.
     pub fn vertices(&self) -> u64 {
         self.offsets.len() as u64 - 1
@@ -193,7 +198,7 @@ impl Graph {
         &self.neighbours[self.offsets[u as usize] as usize..self.offsets[u as usize + 1] as usize]
     }
 
-    /// Hands the neighbour that is stored some edges behind edge `k` of `u` to `soon`, for hints to the host.
+    /// Hands the neighbour that is stored some edges after edge `k` of `u` to `soon`, for hints to the host.
     #[inline(always)]
     pub fn look_ahead(&self, u: u32, k: u64, soon: impl FnOnce(u32)) {
         if let Some(&v) = self.neighbours.get(self.offsets[u as usize] as usize + k as usize + Self::EDGES_AHEAD) {

@@ -5,7 +5,7 @@
 //! - Matrix Market (`.mtx`): `%%MatrixMarket matrix coordinate` with any field and symmetry; entries are edges from row to column.
 //! - GAP (`.sg`, `.wsg`; its `writer.h`): a byte that says whether the graph is directed, 8-byte numbers of stored edges and
 //!   vertices, an 8-byte offset for each vertex and one more, then the neighbours of 4 bytes, in a `.wsg` each with a weight
-//!   of 4 bytes; a directed graph has its incoming edges behind that, which say the same again.
+//!   of 4 bytes; a directed graph then has its incoming edges, which say the same again.
 //!
 //! All are little-endian, and the first two may be compressed with gzip (`.gz`). Edges count as undirected, as those of generated
 //! graphs do: each is stored at both of its ends, and an undirected GAP graph gives each of its edges once.
@@ -67,8 +67,9 @@ const MOST: u64 = 1 << 31;
 
 fn number(word: Option<&str>, line: usize, what: &str) -> Result<u64, String> {
     let word = word.ok_or_else(|| format!("line {line} has no {what}; an edge is two numbers"))?;
-    let number: u64 =
-        word.parse().map_err(|_| format!("line {line}: the {what} is `{word}`, which is no whole number from 0 on"))?;
+    let number: u64 = word
+        .parse()
+        .map_err(|_| format!("line {line}: the {what} is `{word}`, which is not a whole number from 0 on"))?;
     if number >= MOST {
         return Err(format!("line {line}: the {what} is {number}; vertices are numbered below 2^31"));
     }
@@ -98,7 +99,7 @@ pub fn edge_list(reader: impl BufRead) -> Result<Edges, String> {
         if let Some(weight) = words.next()
             && weight.parse::<f64>().is_err()
         {
-            return Err(format!("line {at}: behind the vertices is `{weight}`, which is no weight"));
+            return Err(format!("line {at}: after the vertices stands `{weight}`, which is not a weight"));
         }
         all.vertices = all.vertices.max(u + 1).max(v + 1);
         all.edges.push((u as u32, v as u32));
@@ -268,7 +269,7 @@ mod tests {
         assert!(told("0 1\n2\n").contains("line 2 has no second vertex"));
         assert!(told("a b\n").contains("line 1: the first vertex is `a`"));
         assert!(told("0 99999999999\n").contains("below 2^31"));
-        assert!(told("0 1 heavy\n").contains("`heavy`, which is no weight"));
+        assert!(told("0 1 heavy\n").contains("`heavy`, which is not a weight"));
         let told = |text: &str| matrix_market(text.as_bytes()).unwrap_err();
         assert!(told("1 2\n").contains("%%MatrixMarket"));
         assert!(told("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 0.5\n").contains("1 entries early"));

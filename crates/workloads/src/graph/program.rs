@@ -42,7 +42,7 @@ pub(crate) struct GraphChoice<'a> {
     pub edge_list: EdgeList,
     /// Host bytes that graph and program may take.
     pub host_memory: u64,
-    /// What it takes beside the graph.
+    /// What it takes besides the graph.
     pub needs: GraphNeeds,
 }
 
@@ -187,14 +187,9 @@ impl GraphChoice<'_> {
     /// neighbours in the order in which the edges scatter them.
     fn build_csr(&self, graph: &Graph, space: &mut AddressSpace) -> Placed {
         let (vertices, edges) = (graph.vertices(), graph.edges());
-        let list = (self.edge_list == EdgeList::Memory).then(|| space.allocate_array(LISTED_EDGE_BYTES, edges / 2));
-        if let Some(list) = &list {
-            space.push(list.touch(true));
-        }
-        let degrees = space.allocate_array(ID_BYTES, vertices);
-        space.push(degrees.touch(true));
-        let offsets = space.allocate_array(OFFSET_BYTES, vertices + 1);
-        space.push(offsets.touch(true));
+        let list = (self.edge_list == EdgeList::Memory).then(|| space.filled_array(LISTED_EDGE_BYTES, edges / 2));
+        let degrees = space.filled_array(ID_BYTES, vertices);
+        let offsets = space.filled_array(OFFSET_BYTES, vertices + 1);
         let neighbours = space.allocate_array(ID_BYTES, edges);
         let (start, end) = (neighbours.base - MMAP_HEADER, neighbours.base + neighbours.bytes());
         for &page in &graph.first_touches {

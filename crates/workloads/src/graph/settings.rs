@@ -1,6 +1,6 @@
 //! The settings that every graph program has.
 
-/// Bytes for each vertex that a program needs beside the graph.
+/// Bytes for each vertex that a program needs besides the graph.
 #[derive(Clone, Copy)]
 pub(crate) struct GraphNeeds {
     /// Of its own arrays in the address space, by layout.

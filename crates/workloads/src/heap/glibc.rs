@@ -71,7 +71,7 @@ impl Glibc {
         if self.top + chunk + MIN_CHUNK > self.end {
             let more = (self.top + chunk + MIN_CHUNK + TOP_PAD - self.end).next_multiple_of(FRAME_BYTES);
             let old = space.grow_heap(more);
-            // Chunk headers and what is stored behind them follow the top upwards.
+            // Chunk headers and what is stored after them follow the top upwards.
             space.push(VmEvent::Touch { start: old, len: more, write: true });
             self.end += more;
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeapModel {
-    /// The C library's: chunks behind each other on the break, large blocks mapped one by one.
+    /// The C library's: chunks after each other on the break, large blocks mapped one by one.
     #[default]
     Glibc,
     /// TCMalloc (gperftools): spans of pages, each with objects of one size class, from a page heap that grows by a mebibyte.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
+use ambulator_base::Batch;
 use std::collections::VecDeque;
 
 fn graph() -> Arc<Graph> {

@@ -32,7 +32,7 @@ impl Algorithm for Dfs {
 
     fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u32> {
         let n = graph.vertices();
-        // Room for every stored edge; what is used of it is known only in the end, and small beside it.
+        // Room for every stored edge; what is used of it is known only in the end, and small compared with it.
         let stack = on.array(8, graph.edges() + n);
         on.event(crate::layout::Array { len: n, ..stack }.touch(true));
         let mut order = vec![0; n as usize];
@@ -111,7 +111,7 @@ mod tests {
                     path.pop();
                 }
                 if let Some(&last) = path.last() {
-                    assert!(graph.neighbours_of(last).contains(&u), "{u} is no neighbour of {last}");
+                    assert!(graph.neighbours_of(last).contains(&u), "{u} is not a neighbour of {last}");
                 }
                 path.push(u);
             }

@@ -76,7 +76,7 @@ graph_settings! {
 
 impl<A: Algorithm> GraphBigSpec<A> {
     fn choice(&self) -> GraphChoice<'_> {
-        // Each undirected edge is stored twice, a weight of 4 bytes beside each in rows.
+        // Each undirected edge is stored twice, in rows each with a weight of 4 bytes.
         let weights = if A::WEIGHTS { 2 * u64::from(self.graph.edge_factor) * WEIGHT_BYTES } else { 0 };
         let copy = if A::SORTED { 4 + 2 * u64::from(self.graph.edge_factor) * 4 } else { 0 };
         self.choice_for(GraphNeeds {
@@ -94,8 +94,7 @@ impl<A: Algorithm> GraphBigSpec<A> {
             Placed::Property(property) => Place::Property(property),
             Placed::Csr { offsets, neighbours } => {
                 let mut array = |element, len| {
-                    let array = space.allocate_array(element, len);
-                    space.push(array.touch(true));
+                    let array = space.filled_array(element, len);
                     bytes += array.bytes();
                     array
                 };
@@ -125,7 +124,7 @@ impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let program = self.build(&mut space);
-        let facts = format!("graph = {} vertices and {} stored edges", program.graph.vertices(), program.graph.edges());
+        let facts = program.graph.facts();
         ProgramSource::boxed(identity(A::INFO.name, self, &facts, program.bytes), space, program)
     }
 }
@@ -171,7 +170,7 @@ const fn site(n: u64) -> u64 {
 /// Iterations of a thread before another takes its turn.
 const TURN: u64 = 64;
 
-/// `#pragma omp parallel for schedule(static)`: each thread has an equal share of `0..n`, one behind the other.
+/// `#pragma omp parallel for schedule(static)`: each thread has an equal share of `0..n`, one after the other.
 fn parallel(on: &mut Execution, threads: u32, n: u64, mut body: impl FnMut(&mut Execution, u64)) {
     if threads == 1 {
         (0..n).for_each(|i| body(on, i));
