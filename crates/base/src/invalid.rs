@@ -43,7 +43,7 @@ impl Invalid {
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let space = if self.message.starts_with(':') { "" } else { " " };
+        let space = if self.message.starts_with([':', ',']) { "" } else { " " };
         write!(f, "`{}`{space}{}", self.key, self.message)
     }
 }
