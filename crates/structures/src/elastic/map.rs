@@ -15,7 +15,7 @@ const CHUNK_SLOTS: u64 = 512;
 /// of iteration is arbitrary, and the same for the same operations.
 ///
 /// ```
-/// use ambulator_designs::elastic::ElasticMap;
+/// use ambulator_structures::elastic::ElasticMap;
 /// let mut stock = ElasticMap::new();
 /// stock.insert("apples", 12);
 /// stock.insert("pears", 3);
