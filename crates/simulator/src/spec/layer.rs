@@ -284,16 +284,20 @@ impl<'s> Reader<'_, 's> {
     /// Says which keys the settings of a table have now, if it is one from before: `design.page_table.lvm`, which is
     /// `lvm` now, or `design.page_table` as a table. False if nothing of it has moved.
     fn moved_below(&mut self, whole: &str, value: &DeValue<'_>, span: Range<usize>) -> bool {
-        if new_key(whole).is_some() {
+        if let DeValue::Table(table) = value {
+            let mut any = false;
+            for (key, value) in in_order(table) {
+                any |= self.moved_below(&format!("{whole}.{}", key.get_ref()), value.get_ref(), key.span());
+            }
+            if any {
+                return true;
+            }
+        }
+        let moved = new_key(whole).is_some();
+        if moved {
             self.moved(whole, span);
-            return true;
         }
-        let DeValue::Table(table) = value else { return false };
-        let mut any = false;
-        for (key, value) in in_order(table) {
-            any |= self.moved_below(&format!("{whole}.{}", key.get_ref()), value.get_ref(), key.span());
-        }
-        any
+        moved
     }
 
     /// A key from before.
@@ -301,7 +305,7 @@ impl<'s> Reader<'_, 's> {
         let Some(now) = new_key(whole) else { return };
         let title = format!("the setting `{whole}` is called `{now}` now");
         let help = format!("write `{now}`; `ambulator explain {now}` tells what it takes");
-        self.push(Problem::new(title).label("from before designs had settings of their own").help(help), span);
+        self.push(Problem::new(title).label("the key of an earlier version").help(help), span);
     }
 
     /// There is no setting `name` below `parent`; the whole key as it was written is `whole`.
