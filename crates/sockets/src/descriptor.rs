@@ -59,7 +59,7 @@ type Build = Arc<dyn Fn(&Value, Site) -> Parts + Send + Sync>;
 /// A translation design: what it is, what it fills, and how it is built. Everything that knows designs (specs, the
 /// list, explanations, the reference, the build, the conformance suite) reads this and nothing else.
 ///
-/// `T` is the type of its settings until [`Descriptor::erase`] makes it one of many.
+/// `T` is the type of its settings until [`Descriptor::build`] makes it one of many.
 #[derive(Clone)]
 pub struct Descriptor<T = NoSettings> {
     /// Its name, as specs write it: lower case, words joined with `-`.
@@ -181,35 +181,13 @@ impl<T> Descriptor<T> {
             },
             Err(error) => vec![Invalid::new(at, format!("does not hold this design's settings: {error}"))],
         });
-        Descriptor {
-            schema: serde_json::to_value(schemars::schema_for!(S)).unwrap_or_default(),
-            default: serde_json::to_value(S::default()).unwrap_or_default(),
-            check,
-            name: self.name,
-            about: self.about,
-            paper: self.paper,
-            fills: self.fills,
-            together: self.together,
-            native_only: self.native_only,
-            takes_nodes: self.takes_nodes,
-            claims: self.claims,
-            formerly: self.formerly,
-            build: self.build,
-            settings: PhantomData,
-        }
-    }
-}
-
-impl<T: Settings> Descriptor<T> {
-    /// How its parts are built, for the sockets that hold it ([`Site::design`]); others are not asked for. The settings
-    /// have been validated.
-    pub fn build(self, build: impl Fn(&T, Site) -> Parts + Send + Sync + 'static) -> Descriptor {
-        let build: Build =
-            Arc::new(move |value, site| build(&serde_json::from_value::<T>(value.clone()).unwrap_or_default(), site));
-        Descriptor { build, ..self.erase() }
+        let schema = serde_json::to_value(schemars::schema_for!(S)).unwrap_or_default();
+        let default = serde_json::to_value(S::default()).unwrap_or_default();
+        Descriptor { schema, default, check, ..self.of::<S>() }
     }
 
-    fn erase(self) -> Descriptor {
+    /// The same with settings of another type.
+    fn of<S>(self) -> Descriptor<S> {
         Descriptor {
             name: self.name,
             about: self.about,
@@ -226,6 +204,16 @@ impl<T: Settings> Descriptor<T> {
             build: self.build,
             settings: PhantomData,
         }
+    }
+}
+
+impl<T: Settings> Descriptor<T> {
+    /// How its parts are built, for the sockets that hold it ([`Site::design`]); others are not asked for. The settings
+    /// have been validated.
+    pub fn build(self, build: impl Fn(&T, Site) -> Parts + Send + Sync + 'static) -> Descriptor {
+        let build: Build =
+            Arc::new(move |value, site| build(&serde_json::from_value::<T>(value.clone()).unwrap_or_default(), site));
+        Descriptor { build, ..self.of() }
     }
 }
 

@@ -22,5 +22,16 @@ fn the_command_lists_explains_and_runs_it() {
     assert!(own_design("reference designs").1.contains("## two-choice"));
     let run = "compare gups --footprint 16MiB --designs radix,two-choice --instructions 100K --no-progress --json -";
     let (done, said) = own_design(run);
-    assert!(done && said.contains("\"design\": \"two-choice\"") && !said.contains("\"checked_translations\": 0"), "{said}");
+    assert!(
+        done && said.contains("\"design\": \"two-choice\"") && !said.contains("\"checked_translations\": 0"),
+        "{said}"
+    );
+}
+
+#[test]
+fn pages_that_the_table_does_not_hold_are_refused() {
+    let done =
+        Command::new(env!("CARGO_BIN_EXE_own-design")).args(["run", "gups", "--design", "two-choice+thp"]).output();
+    let said = String::from_utf8_lossy(&done.unwrap().stderr).into_owned();
+    assert!(said.contains("pages of 2 MiB, which the page table \"two-choice\" does not hold"), "{said}");
 }

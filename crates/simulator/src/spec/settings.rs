@@ -3,7 +3,7 @@
 use super::schema::{Choice as SettingChoice, Kind, Setting};
 use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, PageSize};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
@@ -113,6 +113,7 @@ impl Spec {
         wrong.extend(self.energy.validate("energy"));
         let choice = self.choice();
         wrong.extend(catalogue().validate("design", &choice));
+        wrong.extend(self.validate_page_sizes());
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));
         if self.has_front_side() {
@@ -131,6 +132,31 @@ impl Spec {
             pwc: self.mmu.pwc.clone(),
             hypervisor_table: nested.then(|| self.virtualization.hypervisor_table.clone()),
         }
+    }
+
+    /// What is wrong with asking for pages that a page table does not hold.
+    fn validate_page_sizes(&self) -> Vec<Invalid> {
+        let lacks = |table: &str| {
+            let design = catalogue().find(table);
+            design.is_some_and(|design| !design.claims.sizes.contains(&PageSize::SIZE_2M))
+        };
+        let mut wrong = Vec::new();
+        if self.kernel.page_size_policy != PageSizePolicy::Never && lacks(&self.design.page_table) {
+            let message = format!(
+                "asks for pages of 2 MiB, which the page table \"{}\" does not hold; set it to \"never\", or choose another \
+                 `design.page_table`",
+                self.design.page_table
+            );
+            wrong.push(Invalid::new("kernel.page_size_policy", message).and("design.page_table"));
+        }
+        let VirtualizationSpec { mode, hypervisor_page, hypervisor_table, .. } = &self.virtualization;
+        let huge = *mode == VirtualizationMode::Nested && *hypervisor_page == HypervisorPageSize::Huge;
+        if huge && lacks(hypervisor_table) {
+            let message =
+                format!("is \"2MiB\", which the page table \"{hypervisor_table}\" does not hold; set it to \"4KiB\"");
+            wrong.push(Invalid::new("virtualization.hypervisor_page", message).and("virtualization.hypervisor_table"));
+        }
+        wrong
     }
 
     /// Whether accesses are translated before the caches, into an intermediate address space.
