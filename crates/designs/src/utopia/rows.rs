@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_counts_to_its_last_bit_and_only_in_a_way_that_is_valid() {
+        for (ways, tag_bits) in [(16, 23), (12, 31), (4, 28), (1, 36)] {
+            let row = Row { ways, tag_bits };
+            assert_eq!(row.find(&[0; 8], 0), None, "an empty row holds no page, not even the one whose tag is 0");
+            let tag = 0x5_1f37_2b6d & ((1 << tag_bits) - 1);
+            for way in 0..ways {
+                let mut words = [0; 8];
+                row.write(&mut words, way, VALID, tag);
+                assert_eq!(row.find(&words, tag), Some(way));
+                for bit in 0..tag_bits {
+                    assert_eq!(row.find(&words, tag ^ 1 << bit), None, "{ways} ways, way {way}, bit {bit}");
+                }
+                row.write(&mut words, way, !VALID, tag);
+                assert_eq!(row.find(&words, tag), None, "{ways} ways: way {way} is not valid");
+            }
+        }
+    }
+
+    #[test]
     fn counters_of_a_full_set_fit_and_lie_in_one_line() {
         let filter = Filter::new(16);
         assert_eq!((filter.bits, filter.per_line, filter.bytes(8192)), (5, 102, 81 * 64));
