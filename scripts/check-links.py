@@ -38,8 +38,11 @@ def quoted(file, part):
     if not part:
         return text or None
     if part.startswith('"'):
-        items = re.findall(rf"^( *)({re.escape(part[1:-1])}[^\n]*\n(?:.*?)^\1}};?\n)", text, flags=re.S | re.M)
-        return textwrap.dedent(items[0][0] + items[0][1]) if len(items) == 1 else None
+        # The item's documentation and attributes belong to it.
+        above = r"(?:^ *(?:///|#\[)[^\n]*\n)*"
+        item = rf"({above}^( *){re.escape(part[1:-1])}[^\n]*\n.*?^\2}}\n)"
+        items = re.findall(item, text, flags=re.S | re.M)
+        return textwrap.dedent(items[0][0]) if len(items) == 1 else None
     found = re.search(rf"^ *// ANCHOR: {part}\n(.*?)^ *// ANCHOR_END: {part}\n", text, flags=re.S | re.M)
     return textwrap.dedent(found.group(1)) if found else None
 
