@@ -5,15 +5,16 @@ usage: scripts/refresh-outputs.py [--check] [FILE...]
 
 Outputs. A `console` block right after `<!-- run -->` is run: each line that begins with `$ ` is a command, what follows is
 its output. Commands run at the root of the repository, with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path and
-the folder `out` at hand. An output line of `...` stands for lines that are left out; the number of lines before it stays.
+the folder `out` at hand. An output line of `...` stands for lines that are left out; the number of lines before it stays. An
+output that differs only in the run's own time stays as it is.
 
 Numbers. A number in prose that an output or a table above it states follows a comment that names the cell:
 
     a walk takes <!-- number: row "cycles a walk" column "thp" -->22.2 cycles
 
 The nearest output or Markdown table above that has the row and the column is meant. A column is a name or, counted from 1
-after the rows' names, a number. Without a column the row is the line of an output that begins so. What may follow, in this
-order:
+after the rows' names, a number. Without a column the row is the line of an output that begins so. The comment may wrap, but
+no line may begin with it. What may follow, in this order:
 
     but "ROW"       with row "*": the largest magnitude of the column, without that row
     part N          the cell's N-th number
@@ -37,11 +38,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = ROOT / (os.environ.get("CARGO_TARGET_DIR") or "target")
 BLOCK = re.compile(r"(<!-- run -->\n```console\n)(.*?)(^```)", flags=re.S | re.M)
+# What the simulator says of itself after a run.
+OWN_TIME = re.compile(r"(?<=translations\. ).*")
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 NUMBER = re.compile(
     r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: but "(?P<but>[^"]+)")?'
     r'(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
-    rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
+    .replace(" ", r"\s+")
+    + rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
 )
 
 
@@ -64,8 +68,11 @@ def refresh(block):
         output = run(lines[start][2:])
         if before and before[-1] == "...":
             output = output[: len(before) - 1] + ["..."]
+        output = [line.rstrip() for line in output]
+        if [OWN_TIME.sub("", line) for line in output] == [OWN_TIME.sub("", line) for line in before]:
+            output = before
         out += [lines[start], *output]
-    return block[1] + "\n".join(line.rstrip() for line in out) + "\n" + block[3]
+    return block[1] + "\n".join(out) + "\n" + block[3]
 
 
 def tables(text):
@@ -139,15 +146,18 @@ def fill(text):
     wrong = []
 
     def number(marker):
-        right = stated(text[: marker.start()], marker)
+        words = {name: value and " ".join(value.split()) for name, value in marker.groupdict().items()}
+        right = stated(text[: marker.start()], words)
         if right is None:
-            wrong.append(f"no output or table above has the cell of `{marker[0]}`")
+            wrong.append(f"no output or table above has the cell of `{' '.join(marker[0].split())}`")
         elif right != marker["text"]:
-            wrong.append(f"`{marker[0]}` is {right} in the table; scripts/refresh-outputs.py fills it in")
+            wrong.append(f"`{' '.join(marker[0].split())}` is {right} in the table; scripts/refresh-outputs.py fills it in")
             return marker[0][: -len(marker["text"])] + right
         return marker[0]
 
     filled = NUMBER.sub(number, text)
+    for line in re.findall(r"^\s*<!-- number:.*", text, flags=re.M):
+        wrong.append(f"a line that begins with a comment would end the paragraph: `{line[:100]}`")
     if text.count("<!-- number:") != len(NUMBER.findall(text)):
         whole = {found.start() for found in NUMBER.finditer(text)}
         for found in re.finditer("<!-- number:.*", text):
