@@ -17,6 +17,7 @@ after the rows' names, a number. Without a column the row is the line of an outp
 no line may begin with it. What may follow, in this order:
 
     but "ROW"       with row "*": the largest magnitude of the column, without that row
+    table N         the N-th table above that has such a cell, not the nearest
     part N          the cell's N-th number
     over "COLUMN"   divided by the number of another column
     as FORM         whole, ceil    rounded, rounded up
@@ -43,7 +44,7 @@ OWN_TIME = re.compile(r"(?<=translations\. ).*")
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 NUMBER = re.compile(
     r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: but "(?P<but>[^"]+)")?'
-    r'(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
+    r'(?: table (?P<table>\d+))?(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
     .replace(" ", r"\s+")
     + rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
 )
@@ -100,10 +101,14 @@ def cells(before, marker):
         lines = [line.strip("│ ") for block in blocks for line in block.split("\n")]
         row = marker["row"]
         return [(line[len(row):], None) for line in lines if line.startswith(row)][:1]
+    skip = int(marker["table"] or 1) - 1
     for header, *rows in tables(before):
         at = int(marker["at"]) if marker["at"] else header.index(marker["name"]) if marker["name"] in header else 0
         chosen = [row for row in rows if marker["row"] in (row[0], "*") and row[0] != marker["but"]]
         if 0 < at < len(header) and chosen and (not marker["over"] or marker["over"] in header):
+            if skip > 0:
+                skip -= 1
+                continue
             over = header.index(marker["over"]) if marker["over"] else None
             return [(row[at], row[over] if over else None) for row in chosen]
     return []
@@ -156,13 +161,12 @@ def fill(text):
         return marker[0]
 
     filled = NUMBER.sub(number, text)
-    for line in re.findall(r"^\s*<!-- number:.*", text, flags=re.M):
+    for line in re.findall(r"^\s*<!--\s*number.*", text, flags=re.M):
         wrong.append(f"a line that begins with a comment would end the paragraph: `{line[:100]}`")
-    if text.count("<!-- number:") != len(NUMBER.findall(text)):
-        whole = {found.start() for found in NUMBER.finditer(text)}
-        for found in re.finditer("<!-- number:.*", text):
-            if found.start() not in whole:
-                wrong.append(f"cannot read `{found[0][:100]}`")
+    whole = {found.start() for found in NUMBER.finditer(text)}
+    for found in re.finditer(r"<!--\s*number.*", text):
+        if found.start() not in whole:
+            wrong.append(f"cannot read `{found[0][:100]}`")
     return filled, wrong
 
 
