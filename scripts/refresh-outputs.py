@@ -13,9 +13,10 @@ Numbers. A number in prose that an output or a table above it states follows a c
     a walk takes <!-- number: row "cycles a walk" column "thp" -->22.2 cycles
 
 The nearest output or Markdown table above that has the row and the column is meant. A column is a name or, counted from 1
-after the rows' names, a number. Without a column the row is the line of an output that begins so. The comment may wrap, but
+after the rows' names, a number. A row is its first cell, or its first two cells as "A | B". Without a column the row is the line of an output that begins so. The comment may wrap, but
 no line may begin with it. What may follow, in this order:
 
+    program "NAME"  the number that follows this name in the cell
     but "ROW"       with row "*": the largest magnitude of the column, without that row
     table N         the N-th table above that has such a cell, not the nearest
     part N          the cell's N-th number
@@ -43,7 +44,7 @@ BLOCK = re.compile(r"(<!-- run -->\n```console\n)(.*?)(^```)", flags=re.S | re.M
 OWN_TIME = re.compile(r"(?<=translations\. ).*")
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 NUMBER = re.compile(
-    r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: but "(?P<but>[^"]+)")?'
+    r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: program "(?P<program>[^"]+)")?(?: but "(?P<but>[^"]+)")?'
     r'(?: table (?P<table>\d+))?(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
     .replace(" ", r"\s+")
     + rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
@@ -104,7 +105,8 @@ def cells(before, marker):
     skip = int(marker["table"] or 1) - 1
     for header, *rows in tables(before):
         at = int(marker["at"]) if marker["at"] else header.index(marker["name"]) if marker["name"] in header else 0
-        chosen = [row for row in rows if marker["row"] in (row[0], "*") and row[0] != marker["but"]]
+        named = [row for row in rows if marker["row"] in ("*", row[0], " | ".join(row[:2]))]
+        chosen = [row for row in named if row[0] != marker["but"]]
         if 0 < at < len(header) and chosen and (not marker["over"] or marker["over"] in header):
             if skip > 0:
                 skip -= 1
@@ -119,6 +121,8 @@ def stated(before, marker):
     part = int(marker["part"] or 1) - 1
     values = []
     for cell, over in cells(before, marker):
+        if marker["program"]:
+            cell = (re.findall(rf"(?:^|, ){re.escape(marker['program'])} ([^,]+)", cell) or [""])[0]
         if len(numbers(cell)) <= part or over is not None and len(numbers(over)) <= part:
             return None
         text = numbers(cell)[part]
