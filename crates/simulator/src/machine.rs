@@ -308,7 +308,7 @@ impl Machine {
         let from_dram = done.served == Served::Dram;
         core.counters.data_from_dram += u64::from(from_dram);
         if core.mmu.counters.walks != walks {
-            if let Some(va) = core.mmu.take_request() {
+            if let Some(va) = core.mmu.take_migration_hint() {
                 self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
             }
             let core = &mut self.hw.cores[number];
