@@ -60,7 +60,7 @@ impl Checker {
     }
 
     /// A translation that is the kernel's own.
-    pub fn count_kernels_own(&mut self) {
+    pub fn count_kernel_translation(&mut self) {
         self.checked += 1;
     }
 

@@ -394,7 +394,7 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
     let mut walk = |dram_loads: u32| {
         let walk = FinishedWalk { found, entry: Some(at), dram_loads, ready: Cycle(0) };
         walker.refill(va, &walk, &mut TestPort::new(&mut bed.memory, 100));
-        walker.take_request()
+        walker.take_migration_hint()
     };
     // Often enough, and not yet costly enough; then both.
     assert_eq!([walk(1), walk(1), walk(1), walk(0)], [None; 4]);
