@@ -42,7 +42,7 @@ impl AreaTable {
         let mut space = lock(&self.space);
         let Some((base, room)) = space.allocate(start, end.0 - start.0) else { return false };
         drop(space);
-        if !self.areas.prepare(os) {
+        if !self.areas.reserve(os) {
             return false;
         }
         self.rooms.insert(start.0, base.0 + room);
@@ -66,11 +66,11 @@ impl AreaTable {
             self.generation += 1;
             let left = Range { limit: start, ..area };
             let right = Range { base: end, frame: area.frame_of(end), ..area };
-            if area.base < start && self.areas.prepare(os) {
+            if area.base < start && self.areas.reserve(os) {
                 self.insert(left, os);
                 self.rooms.insert(area.base.0, area.frame_of(start).0);
             }
-            if end < area.limit && self.areas.prepare(os) {
+            if end < area.limit && self.areas.reserve(os) {
                 self.insert(right, os);
                 self.rooms.extend(room.map(|room| (end.0, room)));
             }

@@ -210,7 +210,7 @@ fn a_page_is_in_one_segment_whatever_happens() {
 
 #[test]
 fn segments_that_find_no_memory_take_none() {
-    // Room for both RestSegs, or for the first alone.
+    // ResizeMode for both RestSegs, or for the first alone.
     for (bytes, enough) in [(32 << 20, true), (8 << 20, false)] {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
         let (mut segments, free) = (Segments::new(&small(), 48), frames.free_frames());
