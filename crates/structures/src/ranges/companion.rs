@@ -173,7 +173,7 @@ impl RangeCompanion {
                 self.counters.extended += 1;
             }
             (None, None) => {
-                if !self.ranges.prepare(os) {
+                if !self.ranges.prepare(1, os) {
                     self.counters.no_memory += 1;
                     return;
                 }
@@ -238,7 +238,7 @@ impl RangeCompanion {
         let right = Range { base: end, frame: range.frame_of(end), ..range };
         let enough = |part: &Range| part.pages() >= self.rules.threshold;
         let (mut keep_left, mut keep_right) = (enough(&left), enough(&right));
-        if keep_left && keep_right && !self.ranges.prepare(os) {
+        if keep_left && keep_right && !self.ranges.prepare(1, os) {
             self.counters.no_memory += 1;
             // The larger part stays.
             (keep_left, keep_right) = (left.pages() >= right.pages(), left.pages() < right.pages());
