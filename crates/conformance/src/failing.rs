@@ -9,6 +9,8 @@ use ambulator_sockets::DesignParts;
 
 /// Allocations of one operation, at the most: none makes as many.
 const MANY: u64 = 10_000;
+/// Areas of the process.
+const AREAS: usize = 4;
 /// Pages of the process that are looked up after each failure, beside those that are concerned.
 const LOOKUPS: usize = 8;
 
@@ -87,16 +89,16 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Areas that are dense, sparse, at the end of the address space.
-    fn areas(&self) -> [(u64, u64); 3] {
+    /// Areas that are dense, sparse, wide, at the end of the address space.
+    fn areas(&self) -> [(u64, u64); AREAS] {
         let (mib, gib) = (1 << 20, 1 << 30);
         let end = 1 << self.options.va_bits;
-        [(4 * mib, 20 * mib), (0x5555_4000_0000, 0x5555_4000_0000 + 3 * gib), (end - 32 * mib, end)]
+        let sparse = 0x5555_4000_0000;
+        [(4 * mib, 20 * mib), (sparse, sparse + 3 * gib), (1 << 40, (1 << 40) + 700 * gib), (end - 32 * mib, end)]
     }
 
     fn step(&mut self, step: u32) -> Result<(), String> {
-        if step < 3 {
-            let (start, end) = self.areas()[step as usize];
+        if let Some((start, end)) = self.areas().get(step as usize).copied() {
             return self.announce(start, end);
         }
         match self.random.below(10) {
@@ -186,14 +188,14 @@ impl Script<'_> {
     }
 
     fn map_some(&mut self) -> Result<(), String> {
-        let [dense, sparse, last] = self.areas();
-        let (start, end) = [dense, sparse, sparse, last][self.random.below(4) as usize];
+        let (start, end) = self.areas()[self.random.below(AREAS as u64) as usize];
         let sizes = &self.options.sizes;
         let size =
             if self.random.chance(0.1) { sizes[self.random.below(sizes.len() as u64) as usize] } else { sizes[0] };
         let first = Page::containing(VirtAddr(start + self.random.below(end - start)), size);
         // Runs of neighbours, and pages that have nodes of their own.
-        let (run, apart) = if self.random.chance(0.5) { (64, 1) } else { (16, 1 + self.random.below(1 << 12)) };
+        let (run, apart) =
+            if self.random.chance(0.5) { (64, 1) } else { (16, 1 + self.random.below((end - start) >> 16)) };
         for i in 0..if size == sizes[0] { run } else { 1 } {
             let page = Page { start: VirtAddr(first.start.0 + i * apart * size.bytes()), size };
             if page.start.0 < start || page.end().0 > end || self.process.overlaps(page) {
@@ -271,10 +273,8 @@ impl Script<'_> {
     }
 
     fn some_pages(&mut self, count: u64) -> Vec<Page> {
-        let [(start, _), ..] = self.areas();
-        let areas = self.areas();
-        let (from, end) = areas[self.random.below(3) as usize];
-        let from = if self.random.chance(0.2) { start } else { from + self.random.below(end - from) };
+        let (start, end) = self.areas()[self.random.below(AREAS as u64) as usize];
+        let from = if self.random.chance(0.2) { start } else { start + self.random.below(end - start) };
         self.process.pages.range(from..).take(count as usize).map(|(_, mapping)| mapping.page).collect()
     }
 
@@ -308,7 +308,7 @@ impl Script<'_> {
 
     /// Part of an area goes, and comes again.
     fn cut_area(&mut self) -> Result<(), String> {
-        let (start, end) = self.areas()[self.random.below(3) as usize];
+        let (start, end) = self.areas()[self.random.below(AREAS as u64) as usize];
         let from = start + (self.random.below(end - start) & !0xfff);
         let to = end.min(from + (1 + self.random.below(64)) * FRAME_BYTES);
         let straddles =

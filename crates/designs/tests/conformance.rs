@@ -61,18 +61,18 @@ fn every_page_table_conforms_with_what_stands_beside_it() {
 #[test]
 fn operations_that_are_refused_memory_change_nothing_and_leak_nothing() {
     for (at, table) in tables().iter().enumerate() {
-        let done = check_failing(catalogue().build(&choice(table)), 120, &options(table, 0));
+        let done = check_failing(catalogue().build(&choice(table)), 300, &options(table, 0));
         let summary = done.unwrap_or_else(|error| panic!("{}: {error}", table.name));
-        assert!(summary.failures > 20, "{}: {summary:?}", table.name);
+        assert!(summary.failures >= 5, "{}: {summary:?}", table.name);
         let mut others = beside(table);
         let front_sides: Vec<&str> =
             catalogue().filling(Socket::FrontSide).map(|design| design.name).collect::<Vec<_>>();
         others.extend(front_sides.iter().map(|front| choice(table).with(Socket::FrontSide, front)));
         for choice in others {
-            let operations = if at == 0 { 120 } else { 40 };
+            let operations = if at == 0 { 300 } else { 120 };
             let done = check_failing(catalogue().build(&choice), operations, &options(table, 0));
             let summary = done.unwrap_or_else(|error| panic!("{:?}: {error}", choice.design));
-            assert!(summary.failures > 20, "{:?}: {summary:?}", choice.design);
+            assert!(summary.failures >= 5, "{:?}: {summary:?}", choice.design);
         }
     }
 }

@@ -23,7 +23,7 @@ const PAPERS: [&[&str]; 9] = [
 /// Names that are words of English, or of the field, too: allowed in comments, not in code.
 const WORDS: [&str; 4] = ["radix", "ideal", "hashed", "flattened"];
 /// Identifiers and texts of code that have a design's name and mean no design.
-const MEANT_OTHERWISE: [&str; 3] = ["IdealShadow", "ideal-shadow", "lvm-table1"];
+const MEANT_OTHERWISE: [&str; 5] = ["IdealShadow", "ideal-shadow", "lvm-table1", "from_str_radix", ".radix()"];
 
 fn files(folder: &Path, all: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -83,9 +83,13 @@ fn named(line: &str, names: &[Vec<String>]) -> Vec<String> {
         line = line.replace(other, "");
     }
     let (code, comment) = line.split_once("//").unwrap_or((&line, ""));
-    let (code, comment) = (words(code), words(&without_citations(comment)));
+    // In code a name is one identifier, or one word of a text.
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let code: Vec<Vec<String>> = code.split(|c| !is_part(c)).map(words).collect();
+    let comment = words(&without_citations(comment));
     let is_word = |name: &[String]| name.len() == 1 && WORDS.contains(&name[0].as_str());
-    let found = names.iter().filter(|name| contains(&code, name) || !is_word(name) && contains(&comment, name));
+    let in_code = |name: &[String]| code.iter().any(|part| contains(part, name));
+    let found = names.iter().filter(|name| in_code(name) || !is_word(name) && contains(&comment, name));
     found.map(|name| name.join("-")).collect()
 }
 
@@ -116,6 +120,8 @@ fn names_are_found_however_they_are_written_and_sources_are_no_names() {
         "// A radix tree, an ideal one, hashed and flattened.",
         "VirtualizationMode::IdealShadow => shadow(),",
         "let all = realms.iter();",
+        "let build = |spec: &TlbSpec| Tlb::new(spec.tlb_entries);",
+        "u64::from_str_radix(text, 16)",
     ] {
         assert_eq!(named(line, &names), Vec::<String>::new(), "{line}");
     }

@@ -33,7 +33,7 @@ impl DesignSettings {
         self.0.get(group).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
     }
 
-    /// Sets one value by its dotted key, such as `rmm.entries`.
+    /// Sets one value by its dotted key, the design's group first: `my_table.entries`.
     ///
     /// # Errors
     /// The key, if there is no such setting.

@@ -180,7 +180,7 @@ impl RangeCompanion {
                 self.counters.extended += 1;
             }
             (None, None) => {
-                if !self.ranges.reserve(os) {
+                if !self.ranges.reserve(1, os) {
                     self.counters.no_memory += 1;
                     return;
                 }
@@ -245,7 +245,7 @@ impl RangeCompanion {
         let right = Range { base: end, frame: range.frame_of(end), ..range };
         let is_range = |part: &Range| part.pages() >= self.rules.threshold;
         let (mut keep_left, mut keep_right) = (is_range(&left), is_range(&right));
-        if keep_left && keep_right && !self.ranges.reserve(os) {
+        if keep_left && keep_right && !self.ranges.reserve(1, os) {
             self.counters.no_memory += 1;
             // Only the larger part stays a range.
             (keep_left, keep_right) = (left.pages() >= right.pages(), left.pages() < right.pages());

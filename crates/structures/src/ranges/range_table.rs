@@ -80,9 +80,11 @@ impl RangeTable {
         self.free.pop()
     }
 
-    /// Reserves the nodes that the next [`RangeTable::insert`] may need. False if there is no frame.
-    pub fn reserve(&mut self, os: &mut TableContext<'_>) -> bool {
-        let most = self.levels(os.memory) as usize + 1;
+    /// Makes sure that the next so many [`RangeTable::insert`] find the nodes that they may need: false when there is no frame.
+    pub fn reserve(&mut self, insertions: usize, os: &mut TableContext<'_>) -> bool {
+        // Each may add a level, whose nodes the next may have to split, too.
+        let levels = self.levels(os.memory) as usize;
+        let most = (1..=insertions).map(|number| levels + number).sum();
         while self.free.len() < most {
             let before = std::mem::take(&mut self.free);
             let node = self.new_node(os);
@@ -363,7 +365,7 @@ mod tests {
         let mut bed = TestBed::new(64 << 20).unwrap();
         let mut table = RangeTable::new(36, &mut bed.os()).unwrap();
         for i in 0..1000 {
-            assert!(table.reserve(&mut bed.os()));
+            assert!(table.reserve(1, &mut bed.os()));
             table.insert(range(i * 100, 10), &mut bed.os());
             let levels = table.levels(&bed.memory);
             // A full tree of n levels has 5^n - 1 ranges; one of nodes half full 2 * 3^(n - 1) - 1.
@@ -386,7 +388,7 @@ mod tests {
                 match what {
                     0 | 1 => {
                         if let std::collections::btree_map::Entry::Vacant(free) = plain.entry(base) {
-                            prop_assert!(table.reserve(&mut bed.os()));
+                            prop_assert!(table.reserve(1, &mut bed.os()));
                             table.insert(range(base, 12), &mut bed.os());
                             free.insert(range(base, 12));
                         }
