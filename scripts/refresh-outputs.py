@@ -19,6 +19,7 @@ no line may begin with it. What may follow, in this order:
     program "NAME"  the number that follows this name in the cell
     but "ROW"       with row "*": the largest magnitude of the column, without that row
     table N         the N-th table above that has such a cell, not the nearest
+    page "PATH"     in another page: the last table there that has the cell
     part N          the cell's N-th number
     over "COLUMN"   divided by the number of another column
     as FORM         whole, ceil    rounded, rounded up
@@ -45,7 +46,7 @@ OWN_TIME = re.compile(r"(?<=translations\. ).*")
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 NUMBER = re.compile(
     r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: program "(?P<program>[^"]+)")?(?: but "(?P<but>[^"]+)")?'
-    r'(?: table (?P<table>\d+))?(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
+    r'(?: table (?P<table>\d+))?(?: page "(?P<page>[^"]+)")?(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
     .replace(" ", r"\s+")
     + rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
 )
@@ -156,7 +157,9 @@ def fill(text):
 
     def number(marker):
         words = {name: value and " ".join(value.split()) for name, value in marker.groupdict().items()}
-        right = stated(text[: marker.start()], words)
+        page = ROOT / words["page"] if words["page"] else None
+        before = text[: marker.start()] if not page else page.read_text(encoding="utf-8") if page.exists() else ""
+        right = stated(before, words)
         if right is None:
             wrong.append(f"no output or table above has the cell of `{' '.join(marker[0].split())}`")
         elif right != marker["text"]:
