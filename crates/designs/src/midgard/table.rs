@@ -56,10 +56,15 @@ impl AreaTable {
         self.generation += 1;
     }
 
-    /// Pages `[start, end)` are no area any more.
-    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) {
+    /// Pages `[start, end)` are no area any more. Returns the parts of areas that they were.
+    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         let inside: Vec<Range> =
             self.areas.all(os.memory).into_iter().filter(|area| area.base < end && start < area.limit).collect();
+        let part = |area: &Range| {
+            let (first, behind) = (area.base.max(start), area.limit.min(end));
+            (first.start(), (behind.0 - first.0) * FRAME_BYTES)
+        };
+        let gone = inside.iter().map(part).collect();
         for area in inside {
             self.areas.remove(area.base, os);
             let room = self.rooms.remove(&area.base.0);
@@ -75,6 +80,7 @@ impl AreaTable {
                 self.rooms.extend(room.map(|room| (end.0, room)));
             }
         }
+        gone
     }
 }
 
@@ -108,8 +114,8 @@ impl IntermediateMap for AreaTable {
         self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
     }
 
-    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
+    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
+        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os)
     }
 
     /// The root of the table of areas.

@@ -216,7 +216,24 @@ mod tests {
         assert!((0..12).all(|way| other.find(&wide, tag(u64::from(way)) << 8 | 1) == Some(way)));
         row.write(&mut words, 7, 0, 0);
         assert_eq!((row.find(&words, tag(7)), row.find(&words, tag(8))), (None, Some(8)));
+        // A way that holds nothing has a tag, too: that of a page which is elsewhere.
+        assert_eq!(row.find(&words, 0), None);
+        other.write(&mut wide, 3, 0, 0);
+        assert_eq!(other.find(&wide, 0), None);
         assert_eq!(row.metadata_word(PhysAddr(0x1000), 11), (PhysAddr(0x1008), 24));
+    }
+
+    #[test]
+    fn tags_that_differ_in_one_bit_keep_apart() {
+        for row in [Row { ways: 16, tag_bits: 23 }, Row { ways: 4, tag_bits: 23 }, Row { ways: 12, tag_bits: 31 }] {
+            for bit in 0..row.tag_bits {
+                let (mut words, tag) = ([0; 8], 0x2a_5a5a);
+                (0..row.ways).for_each(|way| row.write(&mut words, way, VALID, tag ^ 1 << bit));
+                assert_eq!(row.find(&words, tag), None, "{row:?}, bit {bit}");
+                row.write(&mut words, 2, VALID, tag);
+                assert_eq!(row.find(&words, tag), Some(2), "{row:?}, bit {bit}");
+            }
+        }
     }
 
     #[test]
