@@ -56,11 +56,16 @@ impl AreaTable {
         true
     }
 
-    /// Pages `[start, end)` are no area any more. Where there is no memory to split an area, the hole stays part of it: its pages have
-    /// names there, which no page table maps.
-    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) {
+    /// Pages `[start, end)` are in no area from now on. Where there is no memory to split an area, the hole stays part of
+    /// it: its pages have intermediate addresses, which no page table maps. Returns the parts of areas that they were.
+    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         let inside: Vec<Range> =
             self.areas.all(os.memory).into_iter().filter(|area| area.base < end && start < area.limit).collect();
+        let part = |area: &Range| {
+            let (first, behind) = (area.base.max(start), area.limit.min(end));
+            (first.start(), (behind.0 - first.0) * FRAME_BYTES)
+        };
+        let gone = inside.iter().map(part).collect();
         for area in inside {
             let left = (area.base < start).then_some(Range { limit: start, ..area });
             let right = (end < area.limit).then_some(Range { base: end, frame: area.frame_of(end), ..area });
@@ -85,6 +90,7 @@ impl AreaTable {
                 self.rooms.extend(room.map(|room| (end.0, room)));
             }
         }
+        gone
     }
 }
 
@@ -118,8 +124,8 @@ impl IntermediateMap for AreaTable {
         self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
     }
 
-    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
+    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
+        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os)
     }
 
     /// The root of the table of areas.
