@@ -36,7 +36,7 @@ mod port;
 mod scarce;
 mod script;
 
-pub use bed::TestBed;
+pub use bed::{TestBed, scatter};
 pub use port::TestPort;
 
 use ambulator_base::PageSize;

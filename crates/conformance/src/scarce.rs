@@ -20,7 +20,7 @@ const LOOKUPS: usize = 64;
 pub fn run(make: &mut dyn FnMut() -> DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
     let mut bytes = LEAST;
     loop {
-        let mut bed = TestBed::new(bytes)?;
+        let mut bed = TestBed::new(bytes).map_err(|error| error.to_string())?;
         let mut parts = make();
         let free = bed.frames.free_frames();
         match parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()) {

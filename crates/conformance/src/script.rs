@@ -17,9 +17,9 @@ const AUDIT: u32 = 250;
 const TOLD: usize = 10;
 
 pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
-    let mut bed = TestBed::new(options.memory)?;
+    let mut bed = TestBed::new(options.memory).map_err(|error| error.to_string())?;
     if let Some(order) = options.scatter {
-        bed.scatter(order);
+        super::scatter(&mut bed.frames, order);
     }
     let mut new_walker: NewWalker = parts.new_walker;
     let mut script = Script {
