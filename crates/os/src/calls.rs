@@ -182,7 +182,8 @@ impl Kernel {
             if new_end > old_end {
                 if !self.process(process).vmas.is_free(old_end, new_end) {
                     return Err(OsError::BadCall(format!(
-                        "mremap grows [{old}, {old_end}) to {new_end}, but the range after it is mapped; give a new address"
+                        "mremap grows [{old}, {old_end}) to {new_end}, but the range after it is mapped; \
+                         give a new address"
                     )));
                 }
                 return self.add_area(process, Vma { start: old_end, end: new_end, ..vma });

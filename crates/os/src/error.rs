@@ -7,8 +7,9 @@ use ambulator_base::{AccessKind, PageSize, VirtAddr};
 pub enum OsError {
     /// No frame is left, and none can be reclaimed.
     #[error(
-        "the simulated machine has no memory left: {needed} bytes were needed at {va}, {free_bytes} bytes are free, and swap has \
-         {swap_free} bytes left; give the machine more memory (`memory.bytes`), swap (`kernel.swap_bytes`) or a smaller footprint"
+        "the simulated machine has no memory left: {needed} bytes were needed at {va}, {free_bytes} bytes are \
+         free, and swap has {swap_free} bytes left; give the machine more memory (`memory.bytes`) or swap \
+         (`kernel.swap_bytes`), or the program a smaller footprint"
     )]
     OutOfMemory {
         /// The address that needed memory.
@@ -24,7 +25,10 @@ pub enum OsError {
     #[error(
         "the page table needed {bytes} contiguous bytes to map {va}, and {}",
         if largest < bytes {
-            format!("the largest free block has {largest} bytes; give the machine more memory (`memory.bytes`), or less fragmentation")
+            format!(
+                "the largest free block has {largest} bytes; give the machine more memory (`memory.bytes`), or less \
+                 fragmentation"
+            )
         } else if *bytes >= 64 << 20 {
             "memory is too fragmented for so large an allocation (`costs.allocate_64m_fails_above`)".to_owned()
         } else {
@@ -51,7 +55,8 @@ pub enum OsError {
     },
     /// The page table does not support this page size at this address.
     #[error(
-        "the page table cannot hold a {size} page at {va}: it does not support the size or the alignment, or the address is too wide"
+        "the page table cannot hold a {size} page at {va}: it does not support the size or the alignment, or the \
+         address is too wide"
     )]
     PageSize {
         /// The address of the page.
