@@ -6,8 +6,7 @@
 //! spaces. What tables need is measured: the resident pages are mapped into each of them.
 
 use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
-use ambulator_conformance::TestBed;
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_os::{Mapping, OwnedContext, PteFlags};
 use ambulator_simulator::catalogue;
 use ambulator_sockets::{Choice, Socket};
 use serde::Serialize;
@@ -213,11 +212,10 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
     for (name, choice) in tables.chain(lookasides) {
         let ranged = choice.design.lookaside == name;
         let choice = Choice { va_bits: 57, ..choice };
-        let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
-        let Ok(mut table) = designs.build(&choice).translations.new_process(ProcessId(0), Asid(1), &mut bed.os())
-        else {
-            continue;
-        };
+        let bytes = (pages.len() as u64 * 256).next_power_of_two().max(1 << 30);
+        let Ok(mut machine) = OwnedContext::new(bytes) else { continue };
+        let factory = &mut designs.build(&choice).translations;
+        let Ok(mut table) = factory.new_process(ProcessId(0), Asid(1), &mut machine.os()) else { continue };
         let before = table.footprint().bytes;
         for (at, &(page, frame, rights)) in pages.iter().enumerate() {
             // Frames that are not known are as contiguous as the pages: what the best allocator would give.
@@ -225,7 +223,7 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
             let flags =
                 PteFlags { writable: rights & 2 != 0, executable: rights & 1 != 0, user: true, ..PteFlags::default() };
             let page = Page { start: VirtAddr(Vpn(page).0 << FRAME_SHIFT), size: PageSize::SIZE_4K };
-            if table.map(Mapping { page, frame: Pfn(frame), flags }, &mut bed.os()).is_err() {
+            if table.map(Mapping { page, frame: Pfn(frame), flags }, &mut machine.os()).is_err() {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 use super::*;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, Pfn, Protection, VirtAddr};
-use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_conformance::{Options, TestBed, TestPort, scatter};
 use ambulator_mmu::{PwcSpec, TableRegisters, WalkOutcome, Walker};
 use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn each_pair_is_merged_by_itself() {
 #[test]
 fn without_contiguity_the_table_is_radix() {
     let mut bed = ample();
-    bed.scatter(9);
+    scatter(&mut bed.frames, 9);
     let spec = FlattenedSpec::default();
     assert_eq!(cold(&spec, &mut bed, PageSize::SIZE_4K), (4, 4 * 4096));
     // One 2 MiB frame: it goes to the root.
