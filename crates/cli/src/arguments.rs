@@ -61,10 +61,14 @@ Examples:
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
-    /// Explain a setting, a group of settings, or a counter: unit, default, meaning, source.
-    #[command(
-        after_help = "Examples:\n  ambulator explain\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles"
-    )]
+    /// Explain a setting, a group of settings, a design or a counter: unit, default, meaning, source.
+    #[command(after_help = "\
+Examples:
+  ambulator explain
+  ambulator explain lvm
+  ambulator explain mmu.l2_tlb.entries
+  ambulator explain dram
+  ambulator explain mmu.walk_cycles")]
     Explain(ExplainArguments),
     /// Print the whole spec that a command would run, with units and meanings, as TOML that `--spec` reads.
     #[command(
@@ -374,8 +378,8 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as
-    /// mmu.walks; all settings if left out.
+    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, a design such as lvm, or a
+    /// counter such as mmu.walks; all settings if left out.
     pub key: Option<String>,
 }
 

@@ -281,6 +281,39 @@ fn all_settings_are_explained_without_a_name() {
     assert!(err.contains("`ambulator explain` without a name lists all settings"), "{err}");
 }
 
+#[test]
+fn a_design_is_explained_by_its_name() {
+    let (out, _) = expect(0, &["explain", "lvm"]);
+    for wanted in [
+        "lvm (design)",
+        "a learned index of linear models",
+        "Learned Virtual Memory, MICRO 2025",
+        "design.page_table = \"lvm\": ",
+        "lvm.max_table_bytes",
+    ] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+    // A design without settings.
+    let (out, _) = expect(0, &["explain", "perfect-speculation"]);
+    assert!(out.contains("design.speculation = \"perfect-speculation\"") && !out.contains("settings"), "{out}");
+    // A design for native runs, and one that must be in all its sockets.
+    assert!(expect(0, &["explain", "midgard"]).0.contains("it cannot run in a virtual machine: "));
+    let (out, _) = expect(0, &["explain", "utopia"]);
+    assert!(out.contains("together") && out.contains("design.lookaside") && out.contains("design.placement"), "{out}");
+    assert!(out.contains("presets") && out.contains("utopia-"), "{out}");
+    // Every design of the book has an explanation.
+    let (designs, _) = expect(0, &["reference", "designs"]);
+    let names: Vec<&str> = designs.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(expect(0, &["explain", name]).0.starts_with(&format!("{name} (design)\n")), "{name}");
+    }
+    for (wrong, right) in [("perfect-speculatoin", "perfect-speculation"), ("clusterd-tlb", "clustered-tlb")] {
+        let (_, err) = expect(2, &["explain", wrong]);
+        assert!(err.contains(&format!("the nearest is `{right}`")), "{err}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn make_runs_what_cargo_built() {
