@@ -1,6 +1,6 @@
-//! A program of another crate is registered before anything else, and then is like the built-in ones.
+//! A program of another crate is registered before anything else and then works like the built-in ones.
 //!
-//! The registry is the process's, so the order of calls is the test: there is one.
+//! The registry belongs to the process and the order of calls matters, so there is only one test.
 
 use ambulator_base::{Batch, Invalid, ProgramIdentity, Record, RecordSource, SourceError, VirtAddr};
 use ambulator_workloads::{

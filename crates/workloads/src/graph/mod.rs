@@ -9,7 +9,7 @@ mod settings;
 mod social;
 mod view;
 
-pub use csr::{Graph, host_bytes};
+pub use csr::{Graph, sim_host_bytes};
 pub use kronecker::{GraphKind, GraphSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};
