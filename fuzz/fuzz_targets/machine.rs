@@ -1,4 +1,4 @@
-//! A whole machine, with the oracle, on whatever trace the bytes make.
+//! A whole machine, with the oracle, on a trace made of the bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_simulator::fuzz_machine(bytes));

@@ -1,4 +1,4 @@
-//! Writes inputs to begin with, one folder a target: `seeds FOLDER`.
+//! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
 use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
@@ -72,7 +72,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The first block of a file, as the targets `block` and `machine` take it.
+/// The first block of a file, as the targets `block` and `machine` read it.
 fn block_of(file: &[u8]) -> Vec<u8> {
     let block = 16 + u32_at(file, 12) as usize + 8;
     let (payload, records, events) =
