@@ -238,7 +238,7 @@ pub struct CaptureArguments {
     /// Instructions to record, after which the program is ended; by default all.
     #[arg(long, value_name = "COUNT")]
     pub take: Option<String>,
-    /// Record one window out of every so many instructions.
+    /// Record one window in every COUNT instructions.
     #[arg(long, value_name = "COUNT", requires = "window")]
     pub every: Option<String>,
     /// Instructions of each window.

@@ -15,7 +15,7 @@ pub enum RegisterError {
     )]
     Name(String),
     /// Another program has the name.
-    #[error("there is already a program called `{0}`: register each program once, under a name of its own")]
+    #[error("there is already a program called `{0}`: register each program once, under a unique name")]
     Taken(String),
     /// Programs have been listed or opened already; earlier uses would have missed this one.
     #[error("`{0}` is registered too late: register programs before any program is listed, explained or opened")]

@@ -31,7 +31,7 @@ pub struct AstarSpec {
     /// Share of cells that cannot be entered.
     #[schemars(extend("x-unit" = "ratio"))]
     pub blocked: f64,
-    /// Terrains, with costs from 1 to so many.
+    /// Terrains, with costs from 1 to this number.
     #[schemars(extend("x-unit" = "count"))]
     pub terrains: u32,
     /// Searches, after which the program ends.

@@ -142,7 +142,7 @@ impl BenchmarkSpec for MemcachedSpec {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),
                 format!(
-                    "is {} bytes; values of so many sizes want {pages} MiB at least, two slab pages for \
+                    "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for \
                      each class",
                     self.footprint
                 ),
@@ -175,7 +175,7 @@ impl BenchmarkSpec for MemcachedSpec {
     }
 }
 
-/// What is stored, and where.
+/// The stored items and their places.
 struct Store {
     /// By key: the offset of its chunk from the first slab page.
     places: Vec<u64>,
@@ -296,7 +296,7 @@ impl Memcached {
                 HEADER_BYTES + u64::from(spec.key_bytes) + u64::from(spec.value_least),
             );
         }
-        on.event(slabs.touch(true)); // what is left: the ends of pages
+        on.event(slabs.touch(true)); // the rest: the ends of pages
         let buffers: Vec<Array> = (0..spec.threads).map(|_| on.filled_array(1, 2 * BUFFER_BYTES)).collect();
         on.begin_region();
         let mut random = Random::for_purpose(spec.seed, "memcached requests");

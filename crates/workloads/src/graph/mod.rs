@@ -1,4 +1,4 @@
-//! Generated graphs: Kronecker edges, compressed sparse rows in host memory, and the property-graph layout.
+//! Generated graphs: Kronecker edges, compressed sparse rows in the simulator's memory, and the property-graph layout.
 
 mod csr;
 pub mod input;

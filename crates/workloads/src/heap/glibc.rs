@@ -3,7 +3,7 @@
 //! After glibc 2.36 `malloc`: chunks carry an 8-byte header and are multiples of 16 bytes, at least 32; a
 //! freed chunk satisfies the next request of its size (last in, first out, as the thread cache and the bins
 //! do for equal sizes); else the chunk is cut off the top, which `brk` moves up in steps of at least 128 KiB.
-//! Requests from the mmap threshold on get a mapping of their own; freeing one raises the threshold to its
+//! Requests from the mmap threshold on get their own mapping; freeing one raises the threshold to its
 //! size, up to 32 MiB, as the dynamic threshold does. Adjacent free chunks are not merged: growing vectors
 //! request the same few sizes repeatedly.
 
