@@ -94,7 +94,8 @@ pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
         ReferenceOf::Programs => print(&program_reference_markdown()),
         ReferenceOf::Counters => {
             print(
-                "# Counters and measures\n\nEvery name in a result, with its unit. Counters of several cores are added up.\n",
+                "# Counters and measures\n\nEvery name in a result, with its unit. Counters of several cores are \
+                 added up.\n",
             );
             print("| name | unit | meaning |\n|---|---|---|");
             for counter in counter_catalogue() {

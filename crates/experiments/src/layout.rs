@@ -37,7 +37,8 @@ pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = || {
             format!(
-                "{name}:{}: `{line}` is not a line of /proc/PID/maps, such as `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
+                "{name}:{}: `{line}` is not a line of /proc/PID/maps, such as \
+                 `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
                 at + 1
             )
         };

@@ -62,7 +62,7 @@ pub struct TimeShared {
 impl TimeShared {
     /// Schedules the programs in this order; `slice` is in instructions, at least 1.
     pub fn new(programs: Vec<Box<dyn RecordSource>>, slice: u64) -> TimeShared {
-        let turn = |(number, source)| Job {
+        let job = |(number, source)| Job {
             source,
             batch: Batch::default(),
             at: 0,
@@ -70,7 +70,7 @@ impl TimeShared {
             running: (ProcessId(number as u32), 0),
             ended: false,
         };
-        let programs = programs.into_iter().enumerate().map(turn).collect();
+        let programs = programs.into_iter().enumerate().map(job).collect();
         TimeShared { programs, slice: slice.max(1), current: 0, left: 0, since: 0, begun: false }
     }
 

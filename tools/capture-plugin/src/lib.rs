@@ -2,7 +2,8 @@
 //!
 //! ```sh
 //! qemu-x86_64 -cpu Haswell-noTSX,erms=off \
-//!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 program arguments
+//!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 \
+//!     program arguments
 //! ```
 //!
 //! This is how `ambulator capture` runs it. The first `skip` instructions leave no records, but all VM
@@ -514,7 +515,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             ("level", Ok(n)) if (1..=22).contains(&n) => target.level = n as i32,
             _ => {
                 eprintln!(
-                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, every=COUNT, \
+                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, \
+                     every=COUNT, \
                      window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
                 );
                 return 1;

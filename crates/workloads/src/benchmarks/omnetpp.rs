@@ -11,7 +11,7 @@
 //! (switches form a tree). The host receives the frame, deletes it, and sets its timer to a random time.
 //!
 //! ```text
-//! event    pop: mov (heap),message; mov time(message) for each comparison: pointers, so two dependent loads a step
+//! event    pop: mov (heap),message; mov time(message) for each comparison: two dependent loads a step
 //! deliver  mov module(message); mov vtable; mov gates(module); ...; malloc or free of a message
 //! ```
 

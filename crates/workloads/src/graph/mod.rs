@@ -1,4 +1,4 @@
-//! Generated graphs: Kronecker edges, compressed sparse rows in the simulator's memory, and the property-graph layout.
+//! Graphs: generated or read from files, as compressed sparse rows and in the property-graph layout.
 
 mod csr;
 pub mod input;
