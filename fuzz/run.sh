@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes: fuzz/run.sh [SECONDS] [TARGET...]; a minute for every target if nothing is said. Stable Rust is enough.
+# Fuzzes: fuzz/run.sh [SECONDS] [TARGET...]; by default every target for a minute. Stable Rust is enough.
 # A crash leaves its input in fuzz/artifacts/TARGET and stops with the command that runs it again.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -8,7 +8,7 @@ targets=("${@:2}")
 if ((${#targets[@]} == 0)); then targets=(trace header block open champsim lackey graph spec machine); fi
 triple=$(rustc -vV | sed -n 's/^host: //p')
 target_dir=${CARGO_TARGET_DIR:-$PWD/../target/fuzz}
-# What cargo-fuzz passes, but for the address sanitizer, which stable Rust has not got. Code without `unsafe` needs it least.
+# The flags of cargo-fuzz, except the address sanitizer, which stable Rust lacks. Code without `unsafe` needs it least.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1"
 # The C++ of libFuzzer, and a program without instrumentation that writes the seeds.
