@@ -93,10 +93,10 @@ pub trait Counters: Default {
 /// ```
 #[macro_export]
 macro_rules! counters {
-    ($(#[$doc:meta])* pub struct $name:ident { $( #[doc = $meaning:literal] $field:ident: $unit:ident ),* $(,)? }) => {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $( #[doc = $meaning:literal] $field:ident: $unit:ident ),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
+        $vis struct $name {
             $( #[doc = $meaning] pub $field: u64, )*
         }
 

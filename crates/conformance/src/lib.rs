@@ -30,6 +30,7 @@
 //!   look-ups say.
 
 mod bed;
+mod failing;
 mod lives;
 mod model;
 mod port;
@@ -37,6 +38,7 @@ mod scarce;
 mod script;
 
 pub use bed::TestBed;
+pub use failing::check_failing;
 pub use port::TestPort;
 
 use ambulator_base::PageSize;

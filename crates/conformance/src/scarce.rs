@@ -22,6 +22,10 @@ pub fn run(make: &mut dyn FnMut() -> DesignParts, options: &Options, summary: &m
     loop {
         let mut bed = TestBed::new(bytes)?;
         let mut parts = make();
+        if !parts.boot.into_iter().all(|boot| boot(&mut bed.frames)) && bytes < MOST {
+            bytes *= 2;
+            continue;
+        }
         let free = bed.frames.free_frames();
         match parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()) {
             Ok(translations) => return exhaust(Process::new(translations, Asid(1)), bed, free, options, summary),

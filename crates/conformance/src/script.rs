@@ -21,6 +21,11 @@ pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Resu
     if let Some(order) = options.scatter {
         bed.scatter(order);
     }
+    for boot in parts.boot {
+        if !boot(&mut bed.frames) {
+            return Err("there is no memory at boot".into());
+        }
+    }
     let mut new_walker: NewWalker = parts.new_walker;
     let mut script = Script {
         options,

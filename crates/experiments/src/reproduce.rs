@@ -289,8 +289,8 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
 fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64> {
     let of = |run: &RunResult, name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
     let (cycles, walks) = ("mmu.walk_cycles", "mmu.walks");
-    let ideal = huge.cycles as f64 - of(huge, cycles);
-    if ideal <= 0.0 {
+    let without_walks = huge.cycles as f64 - of(huge, cycles);
+    if without_walks <= 0.0 {
         return None;
     }
     let spent = if run.design == base.design || run.design == huge.design {
@@ -298,7 +298,7 @@ fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64
     } else {
         of(run, walks) * of(base, cycles) / of(base, walks).max(1.0)
     };
-    Some(spent / ideal)
+    Some(spent / without_walks)
 }
 
 fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {

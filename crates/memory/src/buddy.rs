@@ -78,6 +78,32 @@ pub struct BuddyAllocator {
     max_block: u32,
     /// What [`BuddyAllocator::standing_fmfi`] tells, if memory was fragmented on purpose.
     pub(crate) standing_fmfi: Option<f64>,
+    refusals: Refusals,
+}
+
+/// Allocations that fail though there is memory; see [`BuddyAllocator::refuse`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Refusals {
+    /// Allocations that are served before.
+    served: u64,
+    /// Allocations that fail after them.
+    left: u64,
+    /// Allocations that have failed.
+    refused: u64,
+}
+
+impl Refusals {
+    #[cold]
+    fn next(&mut self) -> bool {
+        let refuses = self.served == 0;
+        if refuses {
+            self.left -= 1;
+            self.refused += 1;
+        } else {
+            self.served -= 1;
+        }
+        refuses
+    }
 }
 
 /// `2^order` low bits, for orders within a word.
@@ -118,6 +144,7 @@ impl BuddyAllocator {
             reserved,
             max_block,
             standing_fmfi: None,
+            refusals: Refusals::default(),
         };
         frames.free_range(Pfn(reserved), total_frames - reserved);
         frames
@@ -127,6 +154,9 @@ impl BuddyAllocator {
     /// that large. The block is aligned to its size.
     #[inline]
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
+        if self.refuses() {
+            return None;
+        }
         let serving = self.orders & (!0u32).checked_shl(order)?;
         if serving == 0 {
             return None;
@@ -149,6 +179,12 @@ impl BuddyAllocator {
     /// When `at` is not aligned to the block's size.
     #[inline]
     pub fn allocate_at(&mut self, at: Pfn, order: u32) -> bool {
+        !self.refuses() && self.take_at(at, order)
+    }
+
+    /// The same, which is not refused.
+    #[inline]
+    pub(crate) fn take_at(&mut self, at: Pfn, order: u32) -> bool {
         match self.containing(at.0, order) {
             Some(from) => {
                 self.carve(at.0, order, from);
@@ -168,6 +204,18 @@ impl BuddyAllocator {
     pub fn order_of_bytes(bytes: u64) -> u32 {
         let frames = bytes.div_ceil(ambulator_base::FRAME_BYTES).max(1);
         frames.next_power_of_two().trailing_zeros()
+    }
+
+    /// Injects faults: after the next `served` allocations, by whatever function, `failing` ones fail as if there were no such
+    /// memory; those after them are served again. Returns how many have failed since the last call. 0 and 0 end it.
+    pub fn refuse(&mut self, served: u64, failing: u64) -> u64 {
+        std::mem::replace(&mut self.refusals, Refusals { served, left: failing, refused: 0 }).refused
+    }
+
+    /// Whether the allocation that is asked for is one that fails.
+    #[inline]
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.refusals.left != 0 && self.refusals.next()
     }
 
     /// Gives back the block of `order` at `at`: all or an aligned part of what was allocated, in any order.

@@ -66,13 +66,18 @@ impl BuddyAllocator {
     /// Takes exactly the `frames` frames from `at` on, across blocks, and tells whether they were all free.
     /// [`BuddyAllocator::free_range`] gives them back.
     pub fn allocate_range(&mut self, at: Pfn, frames: u64) -> bool {
+        !self.refuses() && self.take_range(at, frames)
+    }
+
+    /// The same, which is not refused.
+    fn take_range(&mut self, at: Pfn, frames: u64) -> bool {
         if !self.is_range_free(at, frames) {
             return false;
         }
         let (mut at, end) = (at.0, at.0 + frames);
         while at < end {
             let order = at.trailing_zeros().min((end - at).ilog2()).min(self.max_block_order());
-            let taken = self.allocate_at(Pfn(at), order);
+            let taken = self.take_at(Pfn(at), order);
             debug_assert!(taken, "frame {at:#x} of a free range is not free");
             at += 1 << order;
         }
@@ -83,12 +88,15 @@ impl BuddyAllocator {
     /// also where that is more than the greatest block: a segment reserved when the machine starts, or what
     /// Linux's `alloc_contig_range` finds without migration. A scan of all frames in the worst case.
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
+        if self.refuses() {
+            return None;
+        }
         let align = 1u64.checked_shl(align_order)?;
         let mut from = 0;
         while let Some((start, end)) = self.run_from(from) {
             let at = start.next_multiple_of(align);
             if end.checked_sub(at).is_some_and(|room| room >= frames) {
-                let taken = self.allocate_range(Pfn(at), frames);
+                let taken = self.take_range(Pfn(at), frames);
                 debug_assert!(taken, "frame {at:#x} begins no free run");
                 return Some(Pfn(at));
             }

@@ -336,3 +336,21 @@ fn wrong_specs_are_told_by_key() {
     }
     assert!(BuddySpec::default().validate("os.buddy").is_empty());
 }
+
+#[test]
+fn refused_allocations_change_nothing_and_are_counted() {
+    let mut frames = BuddyAllocator::new(&BuddySpec::default(), 4096);
+    let free = frames.free_frames();
+    assert_eq!(frames.refuse(1, 4), 0);
+    let first = frames.allocate(0).unwrap();
+    assert_eq!((frames.allocate(3), frames.allocate_at(Pfn(1024), 2)), (None, false));
+    assert_eq!((frames.allocate_range(Pfn(1024), 5), frames.allocate_run(5, 0)), (false, None));
+    assert_eq!(frames.free_frames(), free - 1);
+    // Enough have failed.
+    assert!(frames.allocate_range(Pfn(1024), 5) && frames.allocate_at(Pfn(2048), 2));
+    assert_eq!(frames.refuse(0, 1), 4);
+    assert_eq!(frames.allocate_bytes(4096), None);
+    assert_eq!((frames.refuse(2, 9), frames.refuse(0, 0)), (1, 0));
+    assert!(frames.allocate_run(5, 0).is_some());
+    frames.free(first, 0);
+}

@@ -109,9 +109,12 @@ impl Kernel {
         }
         self.unmap_range(process, start, end)?;
         let gone = self.process_mut(process).vmas.remove(start, end);
-        let (translations, mut os) = self.translations(process);
+        let asid = self.process(process).asid();
         for piece in gone {
-            translations.vma_removed(piece.start, piece.len(), &mut os);
+            let (translations, mut os) = self.translations(process);
+            for (start, len) in translations.vma_removed(piece.start, piece.len(), &mut os) {
+                self.shootdowns.push_area(asid, start, len);
+            }
         }
         Ok(())
     }

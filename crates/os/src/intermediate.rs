@@ -26,8 +26,9 @@ pub trait IntermediateMap: Send {
     /// mapped is told so.
     fn add_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>);
 
-    /// The pages are in no area any more.
-    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>);
+    /// The pages are in no area any more. Returns the parts of areas that they were in, each with its first
+    /// address and its bytes: hardware may hold where these areas were, also where no page of them was there.
+    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)>;
 
     /// The words of the hardware half's registers for this process, in the design's own order.
     fn registers(&self) -> Vec<u64>;

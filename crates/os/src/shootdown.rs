@@ -1,6 +1,6 @@
 //! Pending TLB shootdowns, gathered while the kernel works.
 
-use ambulator_base::{Asid, Page};
+use ambulator_base::{Asid, Page, PageSize, VirtAddr};
 
 /// One thing to drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,18 @@ impl Shootdowns {
         }
         self.pages += 1;
         self.pending.push(Shootdown { asid, page: Some(page), global: false });
+    }
+
+    /// An area whose pages have been pushed, those that were there. Hardware that holds the area itself drops it with
+    /// any page of it: if none was there, the first is named.
+    pub fn push_area(&mut self, asid: Asid, start: VirtAddr, len: u64) {
+        let covers = |one: &Shootdown| {
+            let within = |page: Page| start < page.end() && page.start < start.offset(len);
+            one.global || one.asid == asid && one.page.is_none_or(within)
+        };
+        if !self.pending.iter().any(covers) {
+            self.push_page(asid, Page { start, size: PageSize::SIZE_4K });
+        }
     }
 
     pub fn push_space(&mut self, asid: Asid) {

@@ -218,17 +218,16 @@ impl Translations {
         }
     }
 
-    /// The kernel announces that a VMA has gone; its pages are unmapped already.
-    pub fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
+    /// The kernel announces that a VMA has gone; its pages are unmapped already. Returns the parts of areas of an
+    /// intermediate address space that it took away, each with its first address and its bytes.
+    pub fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         if let Some(start) = self.area_behind(start, os.memory) {
             for companion in &mut self.companions {
                 companion.vma_removed(start, len, os);
             }
             self.table.vma_removed(start, len, os);
         }
-        if let Some(map) = &mut self.intermediate {
-            map.remove_area(start, len, os);
-        }
+        self.intermediate.as_mut().map_or_else(Vec::new, |map| map.remove_area(start, len, os))
     }
 
     /// The lock of the part of the page table that holds this page's entry.

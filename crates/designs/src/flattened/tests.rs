@@ -158,7 +158,7 @@ proptest! {
     #[test]
     fn conforms_where_some_nodes_merge_and_some_do_not(seed in any::<u64>()) {
         let choice = crate::catalogue().choice("flattened");
-        // Room for a handful of merged nodes, not for all.
+        // ResizeMode for a handful of merged nodes, not for all.
         let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
         let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());

@@ -32,6 +32,10 @@ impl AreaTable {
     /// used up.
     fn add(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> bool {
         self.remove(start, end, os);
+        if self.areas.find(start, os.memory).is_some() {
+            // A hole for which there was no memory: it is part of its area still.
+            return true;
+        }
         let before = start.0.checked_sub(1).and_then(|last| self.areas.find(Vpn(last), os.memory));
         if let Some(before) = before
             && let Some(&room) = self.rooms.get(&before.base.0)
@@ -42,39 +46,51 @@ impl AreaTable {
         let mut space = lock(&self.space);
         let Some((base, room)) = space.allocate(start, end.0 - start.0) else { return false };
         drop(space);
-        if !self.areas.prepare(os) {
+        if !self.areas.reserve(1, os) {
             return false;
         }
         self.rooms.insert(start.0, base.0 + room);
         let range = Range { base: start, limit: end, frame: Pfn(base.0), writable: true, executable: true };
-        self.insert(range, os);
+        self.areas.insert(range, os);
+        self.generation += 1;
         true
     }
 
-    fn insert(&mut self, range: Range, os: &mut TableContext<'_>) {
-        self.areas.insert(range, os);
-        self.generation += 1;
-    }
-
-    /// Pages `[start, end)` are no area any more.
-    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) {
+    /// Pages `[start, end)` are in no area from now on. Where there is no memory to split an area, the hole stays part of
+    /// it: its pages have intermediate addresses, which no page table maps. Returns the parts of areas that they were.
+    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         let inside: Vec<Range> =
             self.areas.all(os.memory).into_iter().filter(|area| area.base < end && start < area.limit).collect();
+        let part = |area: &Range| {
+            let (first, behind) = (area.base.max(start), area.limit.min(end));
+            (first.start(), (behind.0 - first.0) * FRAME_BYTES)
+        };
+        let gone = inside.iter().map(part).collect();
         for area in inside {
-            self.areas.remove(area.base, os);
+            let left = (area.base < start).then_some(Range { limit: start, ..area });
+            let right = (end < area.limit).then_some(Range { base: end, frame: area.frame_of(end), ..area });
+            let parts = [left, right].into_iter().flatten();
+            if !self.areas.reserve(parts.clone().count(), os) {
+                // What is left of one side has the place of the whole.
+                if let (Some(part), None) | (None, Some(part)) = (left, right) {
+                    self.areas.update(area.base, part, os);
+                } else {
+                    continue;
+                }
+            } else {
+                self.areas.remove(area.base, os);
+                parts.for_each(|part| self.areas.insert(part, os));
+            }
             let room = self.rooms.remove(&area.base.0);
             self.generation += 1;
-            let left = Range { limit: start, ..area };
-            let right = Range { base: end, frame: area.frame_of(end), ..area };
-            if area.base < start && self.areas.prepare(os) {
-                self.insert(left, os);
+            if left.is_some() {
                 self.rooms.insert(area.base.0, area.frame_of(start).0);
             }
-            if end < area.limit && self.areas.prepare(os) {
-                self.insert(right, os);
+            if right.is_some() {
                 self.rooms.extend(room.map(|room| (end.0, room)));
             }
         }
+        gone
     }
 }
 
@@ -108,8 +124,8 @@ impl IntermediateMap for AreaTable {
         self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
     }
 
-    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
+    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
+        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os)
     }
 
     /// The root of the table of areas.

@@ -216,7 +216,30 @@ mod tests {
         assert!((0..12).all(|way| other.find(&wide, tag(u64::from(way)) << 8 | 1) == Some(way)));
         row.write(&mut words, 7, 0, 0);
         assert_eq!((row.find(&words, tag(7)), row.find(&words, tag(8))), (None, Some(8)));
+        // A way that holds nothing has a tag, too: that of a page which is elsewhere.
+        assert_eq!(row.find(&words, 0), None);
+        other.write(&mut wide, 3, 0, 0);
+        assert_eq!(other.find(&wide, 0), None);
         assert_eq!(row.metadata_word(PhysAddr(0x1000), 11), (PhysAddr(0x1008), 24));
+    }
+
+    #[test]
+    fn a_tag_counts_to_its_last_bit_and_only_in_a_way_that_is_valid() {
+        for (ways, tag_bits) in [(16, 23), (12, 31), (4, 28), (1, 36)] {
+            let row = Row { ways, tag_bits };
+            assert_eq!(row.find(&[0; 8], 0), None, "an empty row holds no page, not even the one whose tag is 0");
+            let tag = 0x5_1f37_2b6d & ((1 << tag_bits) - 1);
+            for way in 0..ways {
+                let mut words = [0; 8];
+                row.write(&mut words, way, VALID, tag);
+                assert_eq!(row.find(&words, tag), Some(way));
+                for bit in 0..tag_bits {
+                    assert_eq!(row.find(&words, tag ^ 1 << bit), None, "{ways} ways, way {way}, bit {bit}");
+                }
+                row.write(&mut words, way, !VALID, tag);
+                assert_eq!(row.find(&words, tag), None, "{ways} ways: way {way} is not valid");
+            }
+        }
     }
 
     #[test]

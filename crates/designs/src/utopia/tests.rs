@@ -210,7 +210,7 @@ fn a_page_is_in_one_segment_whatever_happens() {
 
 #[test]
 fn segments_that_find_no_memory_take_none() {
-    // Room for both RestSegs, or for the first alone.
+    // ResizeMode for both RestSegs, or for the first alone.
     for (bytes, enough) in [(32 << 20, true), (8 << 20, false)] {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
         let (mut segments, free) = (Segments::new(&small(), 48), frames.free_frames());
@@ -236,7 +236,7 @@ fn one_page_in(
     page: u64,
     segments: &Arc<Mutex<Segments>>,
 ) -> (TestBed, Translations, RestSegWalker, Mapping) {
-    let mut bed = TestBed::new(MEMORY).unwrap();
+    let mut bed = TestBed::new(1 << 30).unwrap();
     let mut table = radix_beside(segments).new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
     let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
     let frame = segments.lock().unwrap().take(ProcessId(0), page, true, &mut bed.memory).unwrap();
@@ -274,6 +274,59 @@ fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
     assert_eq!(none.found, None);
     assert_eq!(walker.counters.filtered - before.filtered, 2, "both RestSegs");
     assert_eq!(walker.counters.tar_hits + walker.counters.tar_misses, 2);
+}
+
+/// What software and hardware say about a page; they agree.
+fn frame_of(page: u64, table: &Translations, walker: &mut RestSegWalker, bed: &mut TestBed) -> Option<Pfn> {
+    let va = VirtAddr(page << 12);
+    let said = table.lookup(va, &bed.memory).map(|found| found.frame);
+    walker.load_registers(Asid(1), &registers(table));
+    let mut port = TestPort::new(&mut bed.memory, 100);
+    let found = walker.probe(va, AccessKind::Load, Cycle(0), &mut port).found.map(|found| found.frame);
+    assert_eq!(found, said, "page {page:#x}");
+    found
+}
+
+/// The paper's shape, whose tags are compared all at once, and another.
+fn shapes() -> [UtopiaSpec; 2] {
+    [RestSegSpec::default(), RestSegSpec { bytes: 2 << 20, page_bytes: 4096, ways: 8 }]
+        .map(|segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() })
+}
+
+#[test]
+fn pages_of_a_set_are_told_apart_by_every_bit_of_their_tags() {
+    for spec in shapes() {
+        let Shape { sets, row, .. } = spec.shapes(48)[0];
+        for tag in [0, 0x2_a5a5 & ((1 << row.tag_bits) - 1), (1 << row.tag_bits) - 1] {
+            let there = tag * sets + 5;
+            let (mut bed, table, mut walker, mapping) = one_page(&spec, there);
+            assert_eq!(frame_of(there, &table, &mut walker, &mut bed), Some(mapping.frame));
+            for bit in 0..row.tag_bits {
+                let other = (tag ^ 1 << bit) * sets + 5;
+                assert_eq!(frame_of(other, &table, &mut walker, &mut bed), None, "tag {tag:#x}, bit {bit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_way_that_is_not_valid_holds_no_page() {
+    for spec in shapes() {
+        let sets = spec.shapes(48)[0].sets;
+        let segments = Arc::new(Mutex::new(Segments::new(&spec, 48)));
+        // A page of the same set, so that the set filter lets all walks through.
+        let (mut bed, mut table, mut walker, _) = one_page_in(&spec, 7 * sets + 5, &segments);
+        // The page whose tag is 0, as those of empty ways are: never there, there, and gone.
+        let page = Page { start: VirtAddr(5 << 12), size: PageSize::SIZE_4K };
+        assert_eq!(frame_of(5, &table, &mut walker, &mut bed), None);
+        let frame = segments.lock().unwrap().take(ProcessId(0), page, false, &mut bed.memory).unwrap();
+        let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
+        table.map(Mapping { page, frame, flags }, &mut bed.os()).unwrap();
+        assert_eq!(frame_of(5, &table, &mut walker, &mut bed), Some(frame));
+        assert!(table.unmap(page, &mut bed.os()).is_some());
+        assert_eq!(frame_of(5, &table, &mut walker, &mut bed), None);
+        assert!(frame_of(7 * sets + 5, &table, &mut walker, &mut bed).is_some());
+    }
 }
 
 #[test]
@@ -341,7 +394,7 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
     let mut walk = |dram_loads: u32| {
         let walk = FinishedWalk { found, entry: Some(at), dram_loads, ready: Cycle(0) };
         walker.refill(va, &walk, &mut TestPort::new(&mut bed.memory, 100));
-        walker.take_request()
+        walker.take_migration_hint()
     };
     // Often enough, and not yet costly enough; then both.
     assert_eq!([walk(1), walk(1), walk(1), walk(0)], [None; 4]);

@@ -129,7 +129,8 @@ impl<'s> Layers<'s> {
             match setting.child(&option[span.clone()]) {
                 Some(child) => setting = child,
                 None => {
-                    let whole: Vec<&str> = key.split('.').map(str::trim).collect();
+                    let root = Some(schema.key.as_str()).filter(|key| !key.is_empty());
+                    let whole: Vec<&str> = root.into_iter().chain(key.split('.').map(str::trim)).collect();
                     return reader.unknown(setting, &option[span.clone()], &whole.join("."), span);
                 }
             }
@@ -281,8 +282,8 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    /// Says which keys the settings of a table have now, if it is one from before: `design.page_table.lvm`, which is
-    /// `lvm` now, or `design.page_table` as a table. False if nothing of it has moved.
+    /// Says which keys the settings of a table have now, if it is one from before: a design's group, which lies
+    /// at the top now, or `design.page_table` as a table. False if nothing of it has moved.
     fn moved_below(&mut self, whole: &str, value: &DeValue<'_>, span: Range<usize>) -> bool {
         if let DeValue::Table(table) = value {
             let mut any = false;
