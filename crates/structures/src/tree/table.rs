@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeWanted, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::{Page, PageSize, Pfn, PhysAddr, VirtAddr};
-use ambulator_memory::{HostPlace, PhysicalMemory};
+use ambulator_memory::{FrameSlot, PhysicalMemory};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
 
 /// A node's number among a tree's nodes.
@@ -66,7 +66,7 @@ pub struct Tree<L> {
     /// By node: its first frame. Apart, because look-ups of the last node need nothing else of it.
     frames: Vec<Pfn>,
     /// By node: where the host keeps its first frame.
-    places: Vec<HostPlace>,
+    places: Vec<FrameSlot>,
     spare: Vec<NodeId>,
     /// The last-level node of the latest change: lowest address (all ones: none), log2 of its span, number.
     recent: (u64, u32, NodeId),
@@ -107,7 +107,7 @@ impl<L: Layout> Tree<L> {
 
     /// How a node of `bits` is remembered; its frames are zeroed.
     fn adopt(&mut self, place: NodePlace, span: u32, parent: NodeId, memory: &mut PhysicalMemory) -> NodeId {
-        let host = memory.settle(place.frame.start());
+        let host = memory.assign_slot(place.frame.start());
         let shift = span - place.bits;
         let children = if shift > 12 { 1 << place.bits } else { 0 };
         let node = Node {
@@ -217,12 +217,12 @@ impl<L: Layout> Tree<L> {
 
     /// A hint to the host: the last entry of a walk for `va` is wanted soon.
     #[inline(always)]
-    pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    pub fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if !self.within(va) {
             return;
         }
         match self.last_level(va) {
-            Ok(node) => memory.prefetch_placed(self.last_entry(node, va), self.places[node as usize]),
+            Ok(node) => memory.prefetch_slot(self.last_entry(node, va), self.places[node as usize]),
             Err(above) => memory.prefetch(self.entry(above, va)),
         }
     }

@@ -21,7 +21,7 @@ use super::edges::{EdgeWalk, StoredEdge};
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -110,7 +110,7 @@ trait Steps: Send {
     /// Adds the contribution of the vertex to which an edge of `u` leads.
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>);
     /// A hint to the host: an edge to `v` will be pulled along soon.
-    fn prefetch_host(&self, _v: u32) {}
+    fn prefetch_sim_host(&self, _v: u32) {}
     /// The new score, and how much it moved.
     fn end(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -228,8 +228,8 @@ impl Steps for Objects {
     const MOST: usize = 3;
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.graph.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
@@ -358,8 +358,8 @@ impl<S: Steps> PageRank<S> {
             S::MOST,
             out,
             |soon| {
-                steps.prefetch_host(soon);
-                prefetch_host(&contribution[soon as usize]);
+                steps.prefetch_sim_host(soon);
+                prefetch_sim_host(&contribution[soon as usize]);
             },
             |edge, out| {
                 sum += contribution[edge.to as usize];
