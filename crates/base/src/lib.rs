@@ -3,7 +3,6 @@
 mod address;
 mod counter;
 mod histogram;
-mod host;
 mod invalid;
 mod lock;
 mod output;
@@ -11,12 +10,12 @@ mod page;
 mod random;
 mod record;
 mod runs;
+mod sim_host;
 mod source;
 
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
-pub use host::prefetch_host;
 pub use invalid::Invalid;
 pub use lock::lock;
 pub use output::{OutputError, OutputFile};
@@ -24,4 +23,5 @@ pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, falls_within, mix64, mul_high};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
+pub use sim_host::prefetch_sim_host;
 pub use source::{Batch, ProgramIdentity, RecordSource, SourceError, distinct_notes};

@@ -46,7 +46,7 @@ impl Process {
 
     /// Compares a software look-up with the reference model.
     pub fn check_lookup(&self, va: VirtAddr, bed: &TestBed) -> Result<(), String> {
-        self.translations.prefetch_host(va, &bed.memory);
+        self.translations.prefetch_sim_host(va, &bed.memory);
         let (found, expected) = (self.translations.lookup(va, &bed.memory), self.find(va));
         if found != expected {
             return Err(format!("look-up of {va:?} in {:?} found {found:?} instead of {expected:?}", self.asid));

@@ -119,7 +119,7 @@ fn main() {
         let from = Instant::now();
         for i in 0..LOOKS {
             let va = VirtAddr(START + random.below(gib << 30));
-            table.prefetch_host(va, &bed.memory);
+            table.prefetch_sim_host(va, &bed.memory);
             let va = std::mem::replace(&mut ahead[i as usize % AHEAD], va);
             walk(va, (LOOKS + i) * 100, &mut bed.memory);
         }

@@ -1,7 +1,7 @@
 //! The bytes of the simulated machine.
 
-use crate::host_words;
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_host};
+use crate::huge_words;
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_sim_host};
 use memmap2::MmapMut;
 
 /// The largest memory of a simulated machine: 16 TiB.
@@ -16,7 +16,7 @@ const UNTOUCHED: u32 = 0;
 
 /// The slot that stores the bytes of a written frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostPlace(u32);
+pub struct FrameSlot(u32);
 
 /// Why a physical memory cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum MemoryError {
         "the operating system refused {bytes} bytes of address space for the simulated memory ({cause}): \
          raise the limit on address space (ulimit -v), or give the simulated machine less memory"
     )]
-    Host {
+    AddressSpace {
         /// The requested size.
         bytes: u64,
         /// The operating system's error.
@@ -68,7 +68,7 @@ pub struct PhysicalMemory {
 
 fn reserve(bytes: u64, len: u64) -> Result<MmapMut, MemoryError> {
     let len = usize::try_from(len).map_err(|_| MemoryError::Size { bytes })?;
-    host_words::reserve(len).map_err(|cause| MemoryError::Host { bytes, cause })
+    huge_words::reserve(len).map_err(|cause| MemoryError::AddressSpace { bytes, cause })
 }
 
 impl PhysicalMemory {
@@ -253,21 +253,21 @@ impl PhysicalMemory {
     #[inline(always)]
     pub fn prefetch(&self, at: PhysAddr) {
         let word = &self.slots[self.place(at)];
-        prefetch_host(word);
+        prefetch_sim_host(word);
     }
 
     /// Assigns a slot to the frame of `at`, as its first write would. The frame keeps it until it is zeroed
     /// entirely.
-    pub fn settle(&mut self, at: PhysAddr) -> HostPlace {
-        HostPlace((self.place_to_write(at) / FRAME) as u32)
+    pub fn assign_slot(&mut self, at: PhysAddr) -> FrameSlot {
+        FrameSlot((self.place_to_write(at) / FRAME) as u32)
     }
 
     /// As [`PhysicalMemory::prefetch`], for a caller that knows the frame's slot: it does not wait for the
     /// index. A stale slot costs speed only.
     #[inline(always)]
-    pub fn prefetch_placed(&self, at: PhysAddr, place: HostPlace) {
-        prefetch_host(&self.index[at.pfn().0 as usize * ENTRY]);
-        prefetch_host(&self.slots[place.0 as usize * FRAME + at.0 as usize % FRAME]);
+    pub fn prefetch_slot(&self, at: PhysAddr, slot: FrameSlot) {
+        prefetch_sim_host(&self.index[at.pfn().0 as usize * ENTRY]);
+        prefetch_sim_host(&self.slots[slot.0 as usize * FRAME + at.0 as usize % FRAME]);
     }
 }
 
@@ -305,14 +305,14 @@ mod tests {
     #[test]
     fn a_frame_keeps_its_slot_until_it_is_zeroed_entirely() {
         let mut memory = PhysicalMemory::new(64 << 20).unwrap();
-        let place = memory.settle(PhysAddr(4096));
+        let slot = memory.assign_slot(PhysAddr(4096));
         memory.write(PhysAddr(4104), 9);
-        memory.prefetch_placed(PhysAddr(4104), place);
-        assert_eq!((memory.settle(PhysAddr(8184)), memory.read(PhysAddr(4104))), (place, 9));
+        memory.prefetch_slot(PhysAddr(4104), slot);
+        assert_eq!((memory.assign_slot(PhysAddr(8184)), memory.read(PhysAddr(4104))), (slot, 9));
         memory.zero(PhysAddr(4096), 4096);
         memory.write(PhysAddr(8192), 1);
-        assert_ne!(memory.settle(PhysAddr(4096)), place, "the next frame has taken the slot");
-        memory.prefetch_placed(PhysAddr(4104), place);
+        assert_ne!(memory.assign_slot(PhysAddr(4096)), slot, "the next frame has taken the slot");
+        memory.prefetch_slot(PhysAddr(4104), slot);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Kernel {
     #[inline(always)]
     pub fn prefetch_table(&self, process: ProcessId, va: VirtAddr) {
         if let Some(process) = self.processes.find(process) {
-            process.translations.prefetch_host(va, &self.memory);
+            process.translations.prefetch_sim_host(va, &self.memory);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The kernel's state of each page: its frame and its rights.
 
 use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
-use ambulator_memory::HostWords;
+use ambulator_memory::HugeWords;
 use rustc_hash::FxHashMap;
 
 /// The state of one 4 KiB page, in one word.
@@ -117,7 +117,7 @@ const REGION_PAGES: usize = 1 << REGION_BITS;
 /// The page states of a process, in regions of 1 GiB that are created on first use.
 #[derive(Default)]
 pub struct PageMap {
-    regions: Vec<HostWords>,
+    regions: Vec<HugeWords>,
     /// The numbers of all regions, sorted.
     numbers: Vec<u64>,
     by_number: FxHashMap<u64, u32>,
@@ -131,19 +131,19 @@ const DIRECT: u64 = 1 << 17;
 
 impl PageMap {
     #[inline(always)]
-    fn region(&self, number: u64) -> Option<&HostWords> {
+    fn region(&self, number: u64) -> Option<&HugeWords> {
         let at = if number < DIRECT { *self.direct.get(number as usize)? } else { *self.by_number.get(&number)? };
         if at == 0 { None } else { self.regions.get(at as usize - 1) }
     }
 
-    fn region_mut(&mut self, number: u64) -> &mut HostWords {
+    fn region_mut(&mut self, number: u64) -> &mut HugeWords {
         if number < DIRECT && self.direct.is_empty() {
             self.direct = vec![0; DIRECT as usize];
         }
         let slot =
             if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
-            self.regions.push(HostWords::new(REGION_PAGES));
+            self.regions.push(HugeWords::new(REGION_PAGES));
             let at = self.numbers.partition_point(|other| *other < number);
             self.numbers.insert(at, number);
             *slot = self.regions.len() as u32;
@@ -172,7 +172,7 @@ impl PageMap {
     pub fn prefetch(&self, va: VirtAddr) {
         let vpn = va.vpn().0;
         if let Some(region) = self.region(vpn >> REGION_BITS) {
-            region.prefetch_host(vpn as usize & (REGION_PAGES - 1));
+            region.prefetch_sim_host(vpn as usize & (REGION_PAGES - 1));
         }
     }
 

@@ -64,7 +64,7 @@ pub struct KernelSpec {
     /// Share of all frames below which background reclaim starts. Unlike a fault it does not wait for swap.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_low: f64,
-    /// Share of free frames at which background reclaim stops.
+    /// Free share of all frames at which background reclaim stops.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_high: f64,
     /// Bits of an address-space identifier. When identifiers run out, they roll over and all TLBs are

@@ -158,7 +158,7 @@ pub trait PageTable: Send {
 
     /// Prefetches the bytes that a walk for `va` reads last into the sim host's cache (simulator speed only).
     /// Must be cheap and may do nothing.
-    fn prefetch_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
+    fn prefetch_sim_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
 
     /// Reports the counters of the software half to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}

@@ -293,9 +293,9 @@ impl Translations {
 
     /// Prefetches the bytes that a walk for `va` reads last into the sim host's cache (simulator speed only).
     #[inline]
-    pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    pub fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if self.intermediate.is_none() {
-            self.table.prefetch_host(va, memory);
+            self.table.prefetch_sim_host(va, memory);
         }
     }
 

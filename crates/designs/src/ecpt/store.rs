@@ -254,7 +254,7 @@ impl<S: Slot> CuckooTable<S> {
 
     /// Tells the host that the slots of `key` will be read soon.
     #[inline]
-    pub fn prefetch_host(&self, key: u64, memory: &PhysicalMemory) {
+    pub fn prefetch_sim_host(&self, key: u64, memory: &PhysicalMemory) {
         if self.elastic.exists() {
             self.elastic.places(hashes(self.hash, key)).for_each(|place| memory.prefetch(self.address(place)));
         }

@@ -366,9 +366,9 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         self.footprint.entries = 0;
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         for (size, table) in self.tables.iter().enumerate().filter(|(size, _)| self.mapped[*size] > 0) {
-            table.prefetch_host(key_of(va, SIZES[size]), memory);
+            table.prefetch_sim_host(key_of(va, SIZES[size]), memory);
         }
     }
 

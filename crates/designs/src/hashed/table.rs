@@ -216,7 +216,7 @@ impl PageTable for HashedTable {
         }
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if !self.is_gone() {
             memory.prefetch(self.lines.home(tag(va, PageSize::SIZE_4K)));
         }

@@ -125,8 +125,8 @@ impl PageTable for IdealTable {
         self.write().destroy(os);
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        self.read().prefetch_host(va, memory);
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        self.read().prefetch_sim_host(va, memory);
     }
 }
 

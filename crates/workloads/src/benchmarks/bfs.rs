@@ -29,7 +29,7 @@ use super::edges::{EdgeWalk, StoredEdge};
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
+use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -94,7 +94,7 @@ trait Steps: Send {
     /// Visits an edge of `u`; `found` is the queue element of a target not seen before.
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>);
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
-    fn prefetch_host(&self, _v: u32) {}
+    fn prefetch_sim_host(&self, _v: u32) {}
     /// Finishes `u`.
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -247,8 +247,8 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.graph.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
@@ -342,7 +342,7 @@ impl<S: Steps + 'static> Bfs<S> {
             edge,
             S::MOST,
             out,
-            |soon| steps.prefetch_host(soon),
+            |soon| steps.prefetch_sim_host(soon),
             |edge, out| {
                 let (word, bit) = (&mut visited[edge.to as usize / 64], 1 << (edge.to % 64));
                 let found = (*word & bit == 0).then_some(queue.len() as u64);
@@ -367,18 +367,18 @@ impl<S: Steps + 'static> Bfs<S> {
     fn prefetch_queue(&self) {
         let after = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
         if let Some(u) = after(12) {
-            prefetch_host(&self.graph.offsets[u]);
+            prefetch_sim_host(&self.graph.offsets[u]);
         }
         if let Some(u) = after(6) {
             let first = self.graph.offsets[u] as usize;
             if let Some(neighbour) = self.graph.neighbours.get(first) {
-                prefetch_host(neighbour);
+                prefetch_sim_host(neighbour);
             }
         }
         if let Some(u) = after(2) {
             let first = self.graph.offsets[u] as usize;
             for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
-                self.steps.prefetch_host(v);
+                self.steps.prefetch_sim_host(v);
             }
         }
     }

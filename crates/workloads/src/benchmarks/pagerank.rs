@@ -22,7 +22,7 @@ use super::edges::{EdgeWalk, StoredEdge};
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -111,7 +111,7 @@ trait Steps: Send {
     /// Adds the contribution of the vertex to which an edge of `u` leads.
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>);
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
-    fn prefetch_host(&self, _v: u32) {}
+    fn prefetch_sim_host(&self, _v: u32) {}
     /// Stores the new score and accumulates its change.
     fn end(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
@@ -229,8 +229,8 @@ impl Steps for Objects {
     const MOST: usize = 3;
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.graph.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
@@ -360,8 +360,8 @@ impl<S: Steps> PageRank<S> {
             S::MOST,
             out,
             |soon| {
-                steps.prefetch_host(soon);
-                prefetch_host(&contribution[soon as usize]);
+                steps.prefetch_sim_host(soon);
+                prefetch_sim_host(&contribution[soon as usize]);
             },
             |edge, out| {
                 sum += contribution[edge.to as usize];

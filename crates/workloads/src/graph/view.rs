@@ -8,7 +8,7 @@
 use super::{PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// The current vertex of a step.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub trait View: Send {
     /// Adds to a property in one instruction.
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
-    fn prefetch_host(&self, _v: u32) {}
+    fn prefetch_sim_host(&self, _v: u32) {}
 }
 
 /// The most vertex properties that an algorithm may use.
@@ -147,8 +147,8 @@ impl View for Objects {
     }
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.0.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.0.places[v as usize]);
     }
 
     #[inline(always)]

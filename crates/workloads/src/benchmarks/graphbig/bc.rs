@@ -17,7 +17,7 @@
 use super::{Algorithm, How, ProgramInfo, parallel, roots, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Betweenness centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,8 +87,8 @@ impl Algorithm for Bc {
                     on.work(1);
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&levels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&levels[soon as usize]);
                         });
                         let target = view.target(on, site(11), at, k as u64, edges);
                         let to = view.vertex(on, site(12), v, target);
@@ -133,8 +133,8 @@ impl Algorithm for Bc {
                     let mut share = 0.0;
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&levels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&levels[soon as usize]);
                         });
                         let target = view.target(on, site(26), at, k as u64, edges);
                         let to = view.vertex(on, site(27), v, target);

@@ -9,7 +9,7 @@
 use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Connected components.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,8 +66,8 @@ impl Algorithm for Cc {
                     on.work(2);
                     for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                         graph.look_ahead(u, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&labels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&labels[soon as usize]);
                         });
                         let target = view.target(on, site(9), at, k as u64, edges);
                         let to = view.vertex(on, site(10), v, target);

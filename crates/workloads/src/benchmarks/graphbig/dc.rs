@@ -9,7 +9,7 @@
 use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Degree centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,8 +43,8 @@ impl Algorithm for Dc {
             degrees[u as usize].1 = graph.degree(u as u32);
             for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                 graph.look_ahead(u as u32, k as u64, |soon| {
-                    view.prefetch_host(soon);
-                    prefetch_host(&degrees[soon as usize]);
+                    view.prefetch_sim_host(soon);
+                    prefetch_sim_host(&degrees[soon as usize]);
                 });
                 let target = view.target(on, site(3), at, k as u64, edges);
                 on.work(1);

@@ -12,7 +12,7 @@ use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use ambulator_base::mix64;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Graph colouring.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,8 +60,8 @@ impl Algorithm for Gc {
                 let mut greatest = true;
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                     graph.look_ahead(u, k as u64, |soon| {
-                        view.prefetch_host(soon);
-                        prefetch_host(&colours[soon as usize]);
+                        view.prefetch_sim_host(soon);
+                        prefetch_sim_host(&colours[soon as usize]);
                     });
                     let target = view.target(on, site(5), at, k as u64, edges);
                     let to = view.vertex(on, site(6), v, target);

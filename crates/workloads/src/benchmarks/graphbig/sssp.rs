@@ -14,7 +14,7 @@ use super::{Algorithm, How, ProgramInfo, roots, site, weight_of};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use crate::layout::Array;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Single-source shortest paths.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,8 +139,8 @@ impl Algorithm for Sssp {
                 on.work(2);
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                     graph.look_ahead(u, k as u64, |soon| {
-                        view.prefetch_host(soon);
-                        prefetch_host(&distances[soon as usize]);
+                        view.prefetch_sim_host(soon);
+                        prefetch_sim_host(&distances[soon as usize]);
                     });
                     let target = view.target(on, site(9), at, k as u64, edges);
                     view.weight(on, site(10), at, k as u64, edges);

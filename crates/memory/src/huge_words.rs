@@ -1,6 +1,6 @@
 //! Large arrays of the simulator, on huge pages of the machine that simulates (the sim host).
 
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page of the sim host.
@@ -23,23 +23,23 @@ pub(crate) fn reserve(bytes: usize) -> std::io::Result<MmapMut> {
 /// On pages of 4 KiB each random read from hundreds of megabytes is a TLB miss of the sim host, which delays
 /// a prefetch too. With 128 GiB simulated that took a ninth of all time.
 #[derive(Debug)]
-pub struct HostWords {
+pub struct HugeWords {
     bytes: MmapMut,
     /// Offset of the first word.
     start: usize,
     len: usize,
 }
 
-impl HostWords {
+impl HugeWords {
     /// `len` words.
     ///
     /// # Panics
     /// When the sim host has no address space left, as any allocation does.
-    pub fn new(len: usize) -> HostWords {
+    pub fn new(len: usize) -> HugeWords {
         let bytes = reserve(len * WORD + HUGE)
             .unwrap_or_else(|e| panic!("the operating system refused {len} words of memory: {e}"));
         let start = bytes.as_ptr().align_offset(HUGE);
-        HostWords { bytes, start, len }
+        HugeWords { bytes, start, len }
     }
 
     #[inline(always)]
@@ -73,8 +73,8 @@ impl HostWords {
 
     /// Prefetches a word into the sim host's cache (simulator speed only).
     #[inline(always)]
-    pub fn prefetch_host(&self, at: usize) {
-        prefetch_host(&self.words()[at]);
+    pub fn prefetch_sim_host(&self, at: usize) {
+        prefetch_sim_host(&self.words()[at]);
     }
 }
 
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn words_are_zero_until_written() {
-        let mut words = HostWords::new(1 << 18);
+        let mut words = HugeWords::new(1 << 18);
         assert_eq!((words.get(0), words.get((1 << 18) - 1), words.first_set(0, 1 << 18)), (0, 0, None));
         words.change(1000, 3, |i, was| was + 7 + i as u64);
         assert_eq!((words.get(999), words.get(1000), words.get(1002), words.get(1003)), (0, 7, 9, 0));
         assert_eq!((words.first_set(0, 1 << 18), words.first_set(1001, 1002)), (Some(1000), Some(1001)));
         words.change(1000, 2, |_, _| 0);
         assert_eq!(words.first_set(0, 1 << 18), Some(1002));
-        words.prefetch_host(5);
+        words.prefetch_sim_host(5);
         assert!(words.words().as_ptr().cast::<u8>().align_offset(HUGE) == 0);
     }
 }
