@@ -1,4 +1,4 @@
-//! What a setting, a group of settings or a counter means.
+//! Explains a setting, a group of settings or a counter.
 
 use super::layer::Layers;
 use super::preset::{PresetKind, presets};
@@ -17,11 +17,11 @@ pub struct CounterInfo {
     pub name: String,
     /// Unit of its value.
     pub unit: String,
-    /// One line: what is counted.
+    /// One line: what it counts.
     pub meaning: String,
 }
 
-/// The value that a preset gives to a setting.
+/// The value of a setting in a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetValue {
     /// Machine or design.
@@ -32,7 +32,7 @@ pub struct PresetValue {
     pub value: String,
 }
 
-/// What [`explain`] found.
+/// The result of [`explain`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Explanation {
     /// One setting.
@@ -51,7 +51,7 @@ pub enum Explanation {
     },
     /// A counter of results.
     Counter(CounterInfo),
-    /// A prefix of counters: those below it.
+    /// A prefix of counter names: the counters below it.
     Counters {
         /// The prefix.
         prefix: String,
@@ -60,11 +60,11 @@ pub enum Explanation {
     },
 }
 
-/// Explains a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's name or a prefix of
-/// counters. An empty key explains all settings.
+/// Explains a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's name or a
+/// prefix of counters. An empty key explains all settings.
 ///
 /// # Errors
-/// When there is no such key or counter: the nearest.
+/// If there is no such key or counter: the nearest one.
 pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecError> {
     let root = tree();
     let key = key.trim().trim_end_matches(['.', '*']);
@@ -100,7 +100,7 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     .into())
 }
 
-/// The nearest name: by the first part that is wrong among settings, by the whole name among counters.
+/// The nearest name: among settings by the first part that is wrong, among counters by the whole name.
 fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String> {
     let counter = counters
         .iter()
@@ -122,7 +122,7 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
     counter
 }
 
-/// The program's setting that is nearest, where the key begins with a program's name or one like it.
+/// The nearest setting of a program, if the key begins with a program's name or a similar one.
 fn nearest_program_setting(key: &str) -> Option<String> {
     let mut at = program_tree();
     for part in key.split('.') {
@@ -134,7 +134,7 @@ fn nearest_program_setting(key: &str) -> Option<String> {
     None
 }
 
-/// What workloads say about a program's setting.
+/// The values of a program's setting in workloads.
 fn workload_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
@@ -149,7 +149,7 @@ fn workload_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// What presets say about a setting, each in its own text (not in its base's).
+/// The values of a setting in presets, each in its own text (not in its base's).
 pub fn preset_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind != PresetKind::Workload) {
@@ -163,7 +163,7 @@ pub fn preset_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// A value as it is written in a spec; sizes with their suffix.
+/// A value as written in a spec; sizes with their suffix.
 pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
     match value {
         Value::Null => "unset".into(),
