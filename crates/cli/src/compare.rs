@@ -87,7 +87,7 @@ fn show(outcome: &Outcome, took: f64) {
     let checked: u64 = outcome.runs.iter().map(|run| run.checked_translations).sum();
     let accesses: u64 = outcome.runs.iter().map(|run| run.simulated_accesses).sum();
     let executed: u64 = outcome.runs.iter().map(|run| run.simulated_instructions).sum();
-    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.host_seconds - run.host_setup_seconds).sum();
+    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
     } else {

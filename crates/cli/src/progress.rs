@@ -69,8 +69,9 @@ impl Progress for Bars {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((bar, _)) = bars.get(job) else { return };
         bar.set_style(setup_style());
-        let rate =
-            result.simulated_instructions as f64 / (result.host_seconds - result.host_setup_seconds).max(1e-9) / 1e6;
+        let rate = result.simulated_instructions as f64
+            / (result.sim_host_seconds - result.sim_host_setup_seconds).max(1e-9)
+            / 1e6;
         bar.finish_with_message(match result.status {
             Status::Done => format!("done, {rate:.1} M instructions/s of simulator time,"),
             _ => "ended early".into(),

@@ -235,7 +235,7 @@ fn a_warm_up_longer_than_the_program_is_reported() {
     let short = short.to_str().unwrap();
     expect(0, &["trace", "convert", from.to_str().unwrap(), short, "--skip", "1M", "--records", "100k"]);
     let (_, err) = expect(1, &["run", short, "-n", "50k"]);
-    assert!(err.contains("the warm-up took the whole program") && err.contains("2000000"), "{err}");
+    assert!(err.contains("the warm-up consumed the whole program") && err.contains("2000000"), "{err}");
     let instructions = err.split("it has ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let info: Value = serde_json::from_str(&expect(0, &["trace", "info", short, "--json"]).0).unwrap();
     assert_eq!(instructions, info["instructions"].to_string(), "{err}");

@@ -19,11 +19,11 @@ pub struct CounterInfo {
     pub name: String,
     /// Unit of its value.
     pub unit: String,
-    /// One line: what is counted.
+    /// One line: what it counts.
     pub meaning: String,
 }
 
-/// The value that a preset gives to a setting.
+/// The value of a setting in a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetValue {
     /// Machine or design.
@@ -100,7 +100,7 @@ pub enum Explanation {
     },
     /// A counter of results.
     Counter(CounterInfo),
-    /// A prefix of counters: those below it.
+    /// A prefix of counter names: the counters below it.
     Counters {
         /// The prefix.
         prefix: String,
@@ -176,7 +176,7 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
     whole_name
 }
 
-/// The program's setting that is nearest, where the key begins with a program's name or one like it.
+/// The nearest setting of a program, if the key begins with a program's name or a similar one.
 fn nearest_program_setting(key: &str) -> Option<String> {
     let mut at = program_tree();
     for part in key.split('.') {
@@ -188,7 +188,7 @@ fn nearest_program_setting(key: &str) -> Option<String> {
     None
 }
 
-/// What workloads say about a program's setting.
+/// The values of a program's setting in workloads.
 fn workload_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
@@ -203,7 +203,7 @@ fn workload_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// What presets say about a setting, each in its own text (not in its base's).
+/// The values of a setting in presets, each in its own text (not in its base's).
 pub fn preset_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind != PresetKind::Workload) {
@@ -217,7 +217,7 @@ pub fn preset_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// A value as it is written in a spec; sizes with their suffix.
+/// A value as written in a spec; sizes with their suffix.
 pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
     match value {
         Value::Null => "unset".into(),
