@@ -1,13 +1,4 @@
-//! Translation designs: one folder for each published system.
-//!
-//! ```text
-//! <design>/mod.rs    the paper, its sections mapped to files, the settings, and `descriptor()`
-//!         /...       the OS half, the hardware half, the tests
-//! ```
-//!
-//! A design is its folder and its line below. What designs share lies in `ambulator_structures`; what a
-//! descriptor says and how designs are put together in `ambulator_sockets`. Start with `hashed`, the
-//! shortest.
+#![doc = include_str!("../README.md")]
 
 use ambulator_sockets::Catalogue;
 

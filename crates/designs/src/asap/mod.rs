@@ -57,13 +57,7 @@ pub(crate) struct AsapSpec {
 
 impl Default for AsapSpec {
     fn default() -> Self {
-        AsapSpec {
-            range_registers: 16,
-            prefetch_pl1: true,
-            prefetch_pl2: true,
-            filter: false,
-            min_vma: 4 << 20,
-        }
+        AsapSpec { range_registers: 16, prefetch_pl1: true, prefetch_pl2: true, filter: false, min_vma: 4 << 20 }
     }
 }
 

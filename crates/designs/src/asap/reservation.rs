@@ -13,7 +13,7 @@ const PL2_SPAN: u32 = 30;
 
 ambulator_base::counters! {
     /// Counters of ASAP's OS half.
-    pub(crate) struct AsapTableCounters {
+    struct AsapTableCounters {
         /// VMAs with runs of frames for their tables.
         vmas_reserved: Events,
         /// VMAs that were large enough but for which there was no run of frames.
@@ -98,7 +98,7 @@ pub(crate) struct Asap {
     reservations: Vec<Reservation>,
     generation: u64,
     /// Its counters.
-    pub(crate) counters: AsapTableCounters,
+    counters: AsapTableCounters,
 }
 
 impl Asap {

@@ -138,7 +138,13 @@ fn the_filter_omits_the_entries_that_the_caches_skip() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), filter in any::<bool>(), min_vma in prop_oneof![Just(4096u64), Just(4 << 20)], scatter in prop::option::of(3u32..12)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        filter in any::<bool>(),
+        min_vma in prop_oneof![Just(4096u64), Just(4 << 20)],
+        scatter in prop::option::of(3u32..12),
+    ) {
         let mut choice = crate::catalogue().choice("asap");
         choice.va_bits = if five { 57 } else { 48 };
         choice.settings.put("asap", &AsapSpec { filter, min_vma, ..AsapSpec::default() });

@@ -7,7 +7,7 @@ use ambulator_structures::tree::TreeWalker;
 
 ambulator_base::counters! {
     /// Counters of ASAP's prefetches, in addition to those of the walk.
-    pub(crate) struct AsapCounters {
+    struct AsapCounters {
         /// Walks whose address was in a range register.
         range_hits: Events,
         /// Walks whose address was in no range register.

@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Pages of a cluster: the entries of a cache line.
-pub(crate) const CLUSTER: u64 = 8;
+const CLUSTER: u64 = 8;
 
 /// Settings of the clustered TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -16,9 +16,12 @@ use serde::{Deserialize, Serialize};
 /// Settings of direct segments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct DirectSegmentSpec {
+struct DirectSegmentSpec {
     /// Cycles of the comparison, counted from the L1 TLB miss.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"))]
+    #[schemars(extend(
+        "x-unit" = "cycles",
+        "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"
+    ))]
     pub(crate) latency: u64,
     /// The fewest pages of the segment.
     #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
@@ -40,7 +43,8 @@ impl Default for DirectSegmentSpec {
 impl Settings for DirectSegmentSpec {
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let valid = (2..=1 << 20).contains(&self.threshold);
-        let wrong = Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
+        let wrong =
+            Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
         if valid { Vec::new() } else { vec![wrong] }
     }
 }
@@ -74,7 +78,7 @@ pub fn descriptor() -> Descriptor {
 
 ambulator_base::counters! {
     /// Counters of a direct segment.
-    pub(crate) struct SegmentCounters {
+    struct SegmentCounters {
         /// Look-ups.
         probes: Events,
         /// Look-ups of addresses in the segment.
@@ -83,7 +87,7 @@ ambulator_base::counters! {
 }
 
 /// The hardware half: two comparisons and an addition.
-pub(crate) struct DirectSegment {
+struct DirectSegment {
     latency: u64,
     eager_bits: bool,
     segment: Option<Range>,

@@ -72,7 +72,10 @@ pub struct EcptSpec {
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
     pub downsize_at: f64,
     /// Slots by which rehash pointers advance with each slot inserted or removed.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the least that is done before the next upsize is due"))]
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the least that is done before the next upsize is due"
+    ))]
     pub rehash_slots: u32,
     /// Slots that one insertion may displace before the table grows instead.
     #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the paper names no bound"))]
@@ -176,7 +179,7 @@ impl Settings for EcptSpec {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "ecpt",
-        "cuckoo hash tables for each page size that resize little by little, guided by cuckoo walk caches",
+        "cuckoo hash tables for each page size that resize incrementally, guided by cuckoo walk caches",
         "Skarlatos et al., Elastic Cuckoo Page Tables, ASPLOS 2020",
     )
     .fills(Socket::PageTable, "a cuckoo table for each page size, all ways probed at once")

@@ -5,7 +5,7 @@ use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::{
-    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, InsertError, Resize, ResizeMode, Side, Way, hashes,
+    Arena, Elastic, ElasticSpec, HashKind, InsertError, MAX_WAYS, Place, Resize, ResizeMode, Side, Way, hashes,
 };
 use ambulator_structures::frames;
 
@@ -22,13 +22,18 @@ pub(crate) struct Space {
 
 impl Space {
     /// [`Space::chunk_shift`] of a way that is a single block.
-    pub(crate) const ONE_BLOCK: u32 = 63;
+    const ONE_BLOCK: u32 = 63;
 
     /// Allocates chunks until there are `count`.
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    pub(crate) fn grow(&mut self, count: usize, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<(), MapError> {
+    pub(crate) fn grow(
+        &mut self,
+        count: usize,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Result<(), MapError> {
         let had = self.chunks.len();
         while self.chunks.len() < count {
             let Some(frame) = frames::allocate_bytes(self.chunk_bytes, footprint, os) else {
@@ -55,7 +60,7 @@ impl Space {
 }
 
 /// The memory of all ways of a table: for each way, by [`Side`].
-pub(crate) type Spaces = [[Space; 2]; MAX_WAYS];
+type Spaces = [[Space; 2]; MAX_WAYS];
 
 /// The allocator of a table's memory: one block per way (ECPT), or chunks listed in the L2P table (ME-HPT).
 pub(crate) trait Backing: Send {
@@ -64,8 +69,14 @@ pub(crate) trait Backing: Send {
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    fn begin(&mut self, id: usize, way: usize, from: u64, to: u64, parts: &mut StoreParts<'_, '_>)
-    -> Result<ResizeMode, MapError>;
+    fn begin(
+        &mut self,
+        id: usize,
+        way: usize,
+        from: u64,
+        to: u64,
+        parts: &mut StoreParts<'_, '_>,
+    ) -> Result<ResizeMode, MapError>;
 
     /// See [`Arena::end`].
     fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);

@@ -133,8 +133,6 @@ impl<B: Backing> CuckooPageTable<B> {
         &self.tables[size]
     }
 
-    
-
     /// The allocator of the ways' memory.
     #[cfg(test)]
     pub(crate) fn backing(&self) -> &B {

@@ -33,7 +33,11 @@ impl WalkTables {
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    pub(crate) fn new(spec: &EcptSpec, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<WalkTables, MapError> {
+    pub(crate) fn new(
+        spec: &EcptSpec,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Result<WalkTables, MapError> {
         let elastic = |seed: u64| ElasticSpec {
             ways: spec.cwt_ways as usize,
             initial_slots: u64::from(spec.cwt_entries),
@@ -74,7 +78,12 @@ impl WalkTables {
     }
 
     /// Whether `which` holds for the header of any 2 MiB section in the gigabyte of `va`.
-    pub(crate) fn any_in_gigabyte(&self, va: VirtAddr, memory: &PhysicalMemory, which: impl Fn(Header) -> bool) -> bool {
+    pub(crate) fn any_in_gigabyte(
+        &self,
+        va: VirtAddr,
+        memory: &PhysicalMemory,
+        which: impl Fn(Header) -> bool,
+    ) -> bool {
         let first = va.0 >> 30 << (30 - CWT_SECTION_SHIFTS[PMD]);
         let keys = first / HEADERS..(first + 512) / HEADERS;
         keys.into_iter()

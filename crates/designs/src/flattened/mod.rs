@@ -26,9 +26,7 @@ use ambulator_base::{CounterSink, Counters, PageSize};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::frames;
-use ambulator_structures::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeRequest, Plain, Tree, TreeWalker,
-};
+use ambulator_structures::tree::{FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeRequest, Plain, Tree, TreeWalker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,11 +58,7 @@ pub(crate) struct FlattenedSpec {
 
 impl Default for FlattenedSpec {
     fn default() -> Self {
-        FlattenedSpec {
-            merge_upper: true,
-            merge_lower: true,
-            large_pages: LargePages::Replicated,
-        }
+        FlattenedSpec { merge_upper: true, merge_lower: true, large_pages: LargePages::Replicated }
     }
 }
 
@@ -72,7 +66,7 @@ impl Settings for FlattenedSpec {}
 
 ambulator_base::counters! {
     /// Counters of the OS half of flattened page tables.
-    pub(crate) struct FlattenedCounters {
+    struct FlattenedCounters {
         /// Merged nodes created.
         merged_nodes: Events,
         /// Nodes not merged because no 2 MiB frame was free.
@@ -139,7 +133,7 @@ impl Layout for Flattened {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "flattened",
-        "L4+L3 and L2+L1 merged into 2 MiB nodes where there is one: two loads a walk",
+        "L4+L3 and L2+L1 merged into 2 MiB nodes if memory permits: two loads per walk",
         "Park et al., Every Walk's a Hit, ASPLOS 2022",
     )
     .fills(Socket::PageTable, "a load for each pair of levels")

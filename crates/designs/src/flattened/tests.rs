@@ -134,7 +134,12 @@ fn the_cached_upper_entry_leaves_one_load() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), flags in any::<[bool; 3]>(), scatter in prop::option::of(6u32..10)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        flags in any::<[bool; 3]>(),
+        scatter in prop::option::of(6u32..10),
+    ) {
         let mut choice = crate::catalogue().choice("flattened");
         choice.va_bits = if five { 57 } else { 48 };
         let mut spec = FlattenedSpec { merge_upper: flags[0], merge_lower: flags[1], ..FlattenedSpec::default() };
@@ -159,7 +164,14 @@ proptest! {
     fn conforms_where_some_nodes_merge_and_some_do_not(seed in any::<u64>()) {
         let choice = crate::catalogue().choice("flattened");
         // There is memory for some merged nodes, but not for all.
-        let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
+        let options = Options {
+            seed,
+            ops: 500,
+            memory: 16 << 20,
+            max_loads: 4,
+            copied_entries: true,
+            ..Options::default()
+        };
         let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }

@@ -1,6 +1,6 @@
 //! The OS half.
 
-use super::{EMPTY, HashedSpec, LINE_SLOTS, Lines, REMOVED, SIZES, SLOT_BYTES, LineSearch, search, tag};
+use super::{EMPTY, HashedSpec, LINE_SLOTS, LineSearch, Lines, REMOVED, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};

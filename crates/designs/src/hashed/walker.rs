@@ -1,6 +1,6 @@
 //! The hardware half.
 
-use super::{HashedSpec, Lines, SIZES, SLOT_BYTES, LineSearch, search, tag};
+use super::{HashedSpec, LineSearch, Lines, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;

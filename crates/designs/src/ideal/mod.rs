@@ -27,7 +27,7 @@ type SharedTree = Arc<RwLock<Tree<Plain>>>;
 
 /// All tables, shared by the two halves. The registers hold a table's number, which is never reused.
 #[derive(Clone, Default)]
-pub(crate) struct IdealDirectory(Arc<Mutex<Tables>>);
+struct IdealDirectory(Arc<Mutex<Tables>>);
 
 #[derive(Default)]
 struct Tables {
@@ -59,7 +59,7 @@ impl IdealDirectory {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "ideal",
-        "exactly one load a walk, idealised: the bound of every page table",
+        "exactly one load per walk, idealised: the bound of every page table",
         "LVM section 6.3, MICRO 2025",
     )
     .fills(Socket::PageTable, "one load of the entry at which a radix walk would have ended")
@@ -134,7 +134,7 @@ impl PageTable for IdealTable {
 
 ambulator_base::counters! {
     /// Counters of the ideal walker.
-    pub(crate) struct IdealCounters {
+    struct IdealCounters {
         /// Entries loaded by walks.
         loads: Events,
         /// Accessed and dirty bits written into entries.
@@ -143,7 +143,7 @@ ambulator_base::counters! {
 }
 
 /// A walker that knows the address of each entry.
-pub(crate) struct IdealWalker {
+struct IdealWalker {
     directory: IdealDirectory,
     tree: Option<SharedTree>,
     counters: IdealCounters,

@@ -2,7 +2,7 @@
 
 use super::node::{FRACTION, NODE_BYTES, Node, entry};
 use super::store::Store;
-use super::table::{PageEntry, LvmTable, Segment, Table};
+use super::table::{LvmTable, PageEntry, Segment, Table};
 use super::train::{self, Leaf, Plan, Run, count, slice};
 use super::{LEVELS, MAX_SEGMENTS};
 use ambulator_base::{FRAME_BYTES, PhysAddr};

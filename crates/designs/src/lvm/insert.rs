@@ -3,7 +3,7 @@
 
 use super::build::based;
 use super::node::{FRACTION, Node, entry};
-use super::table::{Found, PageEntry, LvmTable, Segment, Table};
+use super::table::{Found, LvmTable, PageEntry, Segment, Table};
 use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, TableContext, TableLock};
@@ -54,7 +54,12 @@ impl LvmTable {
     }
 
     /// Inserts a page into the table of its leaf if there is a free slot near the prediction.
-    pub(super) fn insert_into_gap(&self, found: &Found, (page, order, pte): PageEntry, os: &mut TableContext<'_>) -> bool {
+    pub(super) fn insert_into_gap(
+        &self,
+        found: &Found,
+        (page, order, pte): PageEntry,
+        os: &mut TableContext<'_>,
+    ) -> bool {
         let key = page - self.segments[found.segment].start;
         if found.node.is_empty() || found.node.slope < least_slope(order, self.spec.max_extra) {
             return false;

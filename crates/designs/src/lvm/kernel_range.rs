@@ -38,7 +38,7 @@ impl ProcessTable {
         Some(Page { start: VirtAddr(start), size: page.size })
     }
 
-        fn absolute(&self, mapping: Mapping) -> Mapping {
+    fn absolute(&self, mapping: Mapping) -> Mapping {
         let page = Page { start: VirtAddr(mapping.page.start.0 + self.base), size: mapping.page.size };
         Mapping { page, ..mapping }
     }

@@ -77,13 +77,19 @@ pub(crate) struct LvmSpec {
     pub(crate) insertion_pages: u64,
     /// Pages of an announced area for which the index makes room ahead of time, for each mapped page of the
     /// area (plus the minimum insertion distance); 0 makes room only for mapped pages.
-    #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 4.3.4: page tables are built ahead of time; how far is our choice"))]
+    #[schemars(extend(
+        "x-unit" = "pages",
+        "x-source" = "LVM Sec. 4.3.4: page tables are built ahead of time; how far is our choice"
+    ))]
     pub(crate) plan_ahead: u64,
     /// Unmapped 4 KiB pages that separate two segments.
     #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
     pub(crate) segment_gap_pages: u64,
     /// The most contiguous bytes of a gapped table.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: as the allocator permits; LVM Sec. 7.3 limits it to 256 KiB"))]
+    #[schemars(extend(
+        "x-unit" = "bytes",
+        "x-source" = "our choice: as the allocator permits; LVM Sec. 7.3 limits it to 256 KiB"
+    ))]
     pub(crate) max_table_bytes: u64,
     /// The most bytes of a node's children.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: bounds the index of any address space"))]

@@ -20,7 +20,12 @@ const FRAME_LINES: u64 = FRAME_BYTES / LINE_BYTES;
 
 impl Store {
     /// Allocates zeroed contiguous memory, aligned to a line.
-    pub(crate) fn allocate(&mut self, bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<PhysAddr> {
+    pub(crate) fn allocate(
+        &mut self,
+        bytes: u64,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Option<PhysAddr> {
         if bytes >= FRAME_BYTES {
             return frames::allocate_run(bytes.div_ceil(FRAME_BYTES), 0, footprint, os).map(Pfn::start);
         }

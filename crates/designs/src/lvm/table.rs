@@ -76,7 +76,6 @@ pub(super) struct Table {
 /// The leaf that a look-up in software found.
 pub(super) struct Found {
     /// The node.
-
     pub(crate) node: Node,
     /// Its address.
     pub(crate) at: PhysAddr,
@@ -145,8 +144,6 @@ impl LvmTable {
             counters: LvmTableCounters::default(),
         }
     }
-
-    
 
     pub(super) fn node(&self, level: usize, number: u64, memory: &PhysicalMemory) -> (Node, PhysAddr) {
         let at = self.levels[level].0.offset(number * NODE_BYTES);

@@ -1,5 +1,5 @@
-use super::train::least_slope;
 use super::table::{LvmTableCounters, LvmTableState};
+use super::train::least_slope;
 use super::walker::LvmWalkerCounters;
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, PageSize, Pfn, ProcessId, Random, VirtAddr};

@@ -57,7 +57,6 @@ pub(crate) enum Plan {
         /// log2 of a child's pages.
         bits: u32,
         /// The children.
-
         children: Vec<Plan>,
     },
 }
@@ -81,7 +80,10 @@ pub(crate) struct Leaf {
 
 impl Leaf {
     /// The slots of some of its pages, ascending, each given by its first 4 KiB page and log2 of its frames.
-    pub(crate) fn slots_of<'a>(&'a self, pages: impl Iterator<Item = (u64, u32)> + 'a) -> impl Iterator<Item = u64> + 'a {
+    pub(crate) fn slots_of<'a>(
+        &'a self,
+        pages: impl Iterator<Item = (u64, u32)> + 'a,
+    ) -> impl Iterator<Item = u64> + 'a {
         let (mut run, mut before) = (0, 0);
         pages.map(move |(page, order)| {
             let Some(places) = &self.places else { return self.node.predict(page + (1 << order) / 2) };

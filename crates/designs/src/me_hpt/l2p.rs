@@ -1,7 +1,7 @@
 //! The L2P table: the chunks of the ways of a process's tables.
 
 use super::MeHptSpec;
-use crate::ecpt::{Backing, Contiguous, StoreParts, SIZES, Space};
+use crate::ecpt::{Backing, Contiguous, SIZES, Space, StoreParts};
 use ambulator_base::{CounterSink, Counters};
 use ambulator_os::MapError;
 use ambulator_structures::elastic::{MAX_WAYS, ResizeMode, Side};
@@ -73,7 +73,7 @@ impl Row {
     }
 
     /// The row's entry for entry `i` of a subtable's current table.
-        #[cfg(test)]
+    #[cfg(test)]
     pub(crate) fn position(&self, size: usize, i: u32, share: u32) -> u32 {
         match (size, self.stolen_by) {
             (SMALL, _) => i,

@@ -18,7 +18,7 @@ pub fn descriptor() -> Descriptor {
 }
 
 /// Fetches the data at the L2 TLB miss, wherever it is.
-pub(crate) struct PerfectSpeculation;
+struct PerfectSpeculation;
 
 impl Speculator for PerfectSpeculation {
     fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}

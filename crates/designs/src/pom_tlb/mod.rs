@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
 /// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: u64 = 16;
+const ENTRY_BYTES: u64 = 16;
 /// Entries of a line.
 const LINE_ENTRIES: u64 = LINE_BYTES / ENTRY_BYTES;
 /// Supported page sizes.

@@ -282,12 +282,24 @@ fn addresses_beyond_the_width_are_not_mapped() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), small in any::<bool>(), scatter in prop::option::of(0u32..6)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        small in any::<bool>(),
+        scatter in prop::option::of(0u32..6),
+    ) {
         let mut choice = crate::catalogue().choice("radix");
         choice.va_bits = if five { 57 } else { 48 };
         if small {
             // Two entries per level: constant evictions.
-            choice.pwc = PwcSpec { pde_entries: 2, pdpte_entries: 2, pml4e_entries: 2, pml5e_entries: 2, ways: 1, latency: 1 };
+            choice.pwc = PwcSpec {
+                pde_entries: 2,
+                pdpte_entries: 2,
+                pml4e_entries: 2,
+                pml5e_entries: 2,
+                ways: 1,
+                latency: 1,
+            };
         }
         let options = Options {
             seed,

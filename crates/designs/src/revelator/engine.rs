@@ -1,7 +1,7 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
 use super::placement::Shared;
-use super::tiers::{Kind, Space, PlacementHints};
+use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
@@ -152,10 +152,18 @@ impl Engine {
 /// The address of the line for `va`, if this candidate is correct. `None` if only correct ones count and it
 /// is not.
 #[inline]
-fn guess(candidate: &Candidate, va: VirtAddr, hints: &PlacementHints, asid: Asid, only_right: bool) -> Option<PhysAddr> {
+fn guess(
+    candidate: &Candidate,
+    va: VirtAddr,
+    hints: &PlacementHints,
+    asid: Asid,
+    only_right: bool,
+) -> Option<PhysAddr> {
     let is_right = |space: &Space, at: PhysAddr, kind, va| {
         // The hypervisor has one virtual machine, so its nodes need no ASID.
-        space.use_of(at.pfn()).is_some_and(|of| of.is(kind, if kind == Kind::HypervisorLeaf { of.asid } else { asid }, va))
+        space
+            .use_of(at.pfn())
+            .is_some_and(|of| of.is(kind, if kind == Kind::HypervisorLeaf { of.asid } else { asid }, va))
     };
     let (mut kind, mut tier, mut target) = (candidate.kind, candidate.tier, va);
     if let Some(hypervisor_tier) = candidate.hypervisor_tier {

@@ -70,7 +70,10 @@ pub struct RevelatorSpec {
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
     pub taken: f64,
     /// Share of pages and nodes that hashing may place; the others go wherever the buddy allocator has room.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 at low, 0.1 to 0.2 at high pressure)"))]
+    #[schemars(extend(
+        "x-unit" = "ratio",
+        "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 at low, 0.1 to 0.2 at high pressure)"
+    ))]
     pub hashable: f64,
     /// Whether data lines are predicted.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.3"))]

@@ -1,7 +1,7 @@
 //! The OS half: tiered hash allocation in the buddy allocator (Revelator Sec. 5.1, 5.2).
 
 use super::RevelatorSpec;
-use super::tiers::{Kind, MOST_TIERS, Space, PlacementHints, FrameUse, expected_success};
+use super::tiers::{FrameUse, Kind, MOST_TIERS, PlacementHints, Space, expected_success};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
@@ -69,7 +69,13 @@ impl Hashing {
     }
 
     /// Tries the tiers in order.
-    pub(crate) fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
+    pub(crate) fn allocate(
+        self,
+        kind: Kind,
+        va: VirtAddr,
+        space: &mut Space,
+        frames: &mut BuddyAllocator,
+    ) -> Option<Pfn> {
         space.frames = frames.total_frames();
         let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), self.hashable);
         let tiers = if may { self.tiers as usize } else { 0 };

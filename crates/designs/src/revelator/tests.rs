@@ -1,6 +1,6 @@
 use super::engine::EngineCounters;
 use super::placement::{Hashing, TierCounters};
-use super::tiers::{Kind, Space, FrameUse, expected_success, frame};
+use super::tiers::{FrameUse, Kind, Space, expected_success, frame};
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, PageSize, Pfn, PhysAddr, Random, VirtAddr};
 use ambulator_memory::{BuddyAllocator, BuddySpec};

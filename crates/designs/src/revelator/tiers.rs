@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Kind; 4] = [Kind::Small, Kind::Large, Kind::Leaf, Kind::HypervisorLeaf];
+    const ALL: [Kind; 4] = [Kind::Small, Kind::Large, Kind::Leaf, Kind::HypervisorLeaf];
     /// The kinds of data pages.
     pub(crate) const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
 
@@ -75,7 +75,7 @@ const RUN_BITS: u32 = 9;
 /// As [`frame`], for contiguous runs of 512 pages or nodes: a run is hashed to a block of as many frames, and
 /// each page has its own offset in the block.
 #[inline]
-pub(crate) fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
+fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     let blocks = frames >> RUN_BITS;
     if kind.order() > 0 || blocks == 0 {
         return frame(kind, va, tier, frames);
@@ -124,7 +124,7 @@ pub(crate) struct Space {
     /// Number of 4 KiB frames; 0 before the first allocation.
     pub(crate) frames: u64,
     /// Whether runs of 512 pages stay contiguous.
-    pub(crate) in_runs: bool,
+    in_runs: bool,
     /// By kind: frames allocated by each tier and, last, frames chosen by the allocator.
     pub(crate) given: [[u64; MOST_TIERS + 1]; 4],
     /// Uses of frames; 0 if unknown.

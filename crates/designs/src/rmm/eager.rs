@@ -7,7 +7,7 @@ use ambulator_os::{EagerRange, LedgerCause, PlaceContext, PlaceRequest, Placemen
 
 ambulator_base::counters! {
     /// Counters of eager paging.
-    pub(crate) struct EagerCounters {
+    struct EagerCounters {
         /// Requests placed at once.
         requests: Events,
         /// Blocks allocated for them.

@@ -9,7 +9,7 @@ use ambulator_structures::ranges::{NodeWords, Range};
 
 ambulator_base::counters! {
     /// Counters of a range TLB.
-    pub(crate) struct RangeTlbCounters {
+    struct RangeTlbCounters {
         /// Look-ups.
         probes: Events,
         /// Look-ups that hit a range.

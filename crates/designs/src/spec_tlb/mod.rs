@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of the SpecTLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct SpecTlbSpec {
+struct SpecTlbSpec {
     /// Entries.
     #[schemars(extend("x-unit" = "entries", "x-source" = "Revelator Sec. 6.3 (64; Large-SpecTLB 1024)"))]
     pub(crate) entries: u32,
@@ -61,7 +61,7 @@ impl Settings for SpecTlbSpec {
 
 ambulator_base::counters! {
     /// Counters of a SpecTLB.
-    pub(crate) struct SpecTlbCounters {
+    struct SpecTlbCounters {
         /// L2 TLB misses.
         probes: Events,
         /// Of these, misses with a block for their 2 MiB region.
@@ -76,7 +76,7 @@ ambulator_base::counters! {
 }
 
 /// A core's SpecTLB.
-pub(crate) struct SpecTlb {
+struct SpecTlb {
     spec: SpecTlbSpec,
     blocks: SetArray<Pfn>,
     sets: u64,

@@ -102,8 +102,8 @@ impl TryFrom<String> for RestSegSpec {
             [bytes, page, ways] => size(bytes).zip(size(page)).zip(ways.parse().ok()),
             _ => None,
         };
-        let ((bytes, page_bytes), ways) =
-            parsed.ok_or(format!("`{text}` is not a RestSeg: write size, page size and ways, such as 512MiB/4KiB/16"))?;
+        let ((bytes, page_bytes), ways) = parsed
+            .ok_or(format!("`{text}` is not a RestSeg: write size, page size and ways, such as 512MiB/4KiB/16"))?;
         Ok(RestSegSpec { bytes, page_bytes, ways })
     }
 }
@@ -128,10 +128,16 @@ pub struct UtopiaSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
     /// Walks after which a page migrates, if they were costly enough; 1 to 7.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's maximum; the paper has a register, no number"))]
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
+    ))]
     pub frequency_threshold: u64,
     /// Loads from DRAM by a page's walks after which it migrates, if it is walked often enough; 0 to 15.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's maximum; the paper has a register, no number"))]
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
+    ))]
     pub cost_threshold: u64,
     /// Whether there is no FlexSeg: pages that do not fit into a RestSeg are swapped out.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Fig. 6"))]
@@ -248,7 +254,7 @@ impl Settings for UtopiaSpec {
                 .and(format!("{at}.fault_allocation")),
             );
         }
-                wrong
+        wrong
     }
 
     /// The constraint of Sec. 5.2: one memory access fetches all tags of a set.
@@ -264,15 +270,18 @@ impl Settings for UtopiaSpec {
                     let sets = bytes / (page_bytes * u64::from(*fewer));
                     sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
                 });
-                wrong.push(Invalid::new(format!("{at}.segments"), format!(
-                    ", number {}: `ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and \
-                     a line has {}; {} ways would fit",
-                    number + 1,
-                    row(ways, sets).tag_bits,
-                    row(ways, sets).bits(),
-                    rows::LINE_BITS,
-                    fits.map_or("fewer".to_owned(), |ways| ways.to_string())
-                )));
+                wrong.push(Invalid::new(
+                    format!("{at}.segments"),
+                    format!(
+                        ", number {}: `ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways \
+                     take {} bits, and a line has {}; {} ways would fit",
+                        number + 1,
+                        row(ways, sets).tag_bits,
+                        row(ways, sets).bits(),
+                        rows::LINE_BITS,
+                        fits.map_or("fewer".to_owned(), |ways| ways.to_string())
+                    ),
+                ));
             }
         }
         wrong

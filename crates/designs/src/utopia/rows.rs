@@ -11,7 +11,7 @@ use ambulator_os::PteFlags;
 /// Bits of a line.
 pub(crate) const LINE_BITS: u64 = LINE_BYTES * 8;
 /// Bits of a way's metadata.
-pub(crate) const METADATA_BITS: u64 = 8;
+const METADATA_BITS: u64 = 8;
 
 /// The way has a page.
 pub(crate) const VALID: u8 = 1;

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Its page size.
-
     pub(crate) page: PageSize,
     /// Sets, a power of two.
     pub(crate) sets: u64,
@@ -176,7 +175,13 @@ impl Segments {
     }
 
     /// Allocates a free way for a page; `migrates` if the page migrates there.
-    pub(crate) fn take(&mut self, process: ProcessId, page: Page, migrates: bool, memory: &mut PhysicalMemory) -> Option<Pfn> {
+    pub(crate) fn take(
+        &mut self,
+        process: ProcessId,
+        page: Page,
+        migrates: bool,
+        memory: &mut PhysicalMemory,
+    ) -> Option<Pfn> {
         let candidates: Vec<usize> = self.of_size(page.size).collect();
         for at in candidates {
             let segment = &mut self.list[at];

@@ -44,7 +44,11 @@ impl TagArrays {
     ///
     /// # Errors
     /// The number of bytes that could not be allocated. None stay allocated.
-    pub(crate) fn new(shared: Arc<Mutex<Segments>>, process: ProcessId, os: &mut TableContext<'_>) -> Result<TagArrays, u64> {
+    pub(crate) fn new(
+        shared: Arc<Mutex<Segments>>,
+        process: ProcessId,
+        os: &mut TableContext<'_>,
+    ) -> Result<TagArrays, u64> {
         let mut arrays = Footprint::default();
         let mut own: Vec<Own> = Vec::new();
         let mut failed = None;

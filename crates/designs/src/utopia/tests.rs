@@ -3,8 +3,8 @@ use super::rows::VALID;
 use super::walker::UtopiaWalkerCounters;
 use super::*;
 use ambulator_base::{
-    AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr,
-    VmEvent,
+    AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random,
+    VirtAddr, VmEvent,
 };
 use ambulator_conformance::{TestBed, TestPort};
 use ambulator_memory::{BuddySpec, PhysicalMemory};
