@@ -296,7 +296,7 @@ impl<L: Layout> Tree<L> {
         Ok(id)
     }
 
-    /// Frees `id` if it is empty, and then its parents if they are. `va` lies in it.
+    /// Frees `id` if it is empty, and then its parents if they are. `va` is in it.
     fn prune(&mut self, mut id: NodeId, va: VirtAddr, os: &mut TableContext<'_>) {
         while id != ROOT && self.nodes[id as usize].used == 0 {
             let parent = self.nodes[id as usize].parent;
