@@ -302,7 +302,7 @@ impl<'s> Reader<'_, 's> {
         let Some(now) = new_key(whole) else { return };
         let title = format!("the setting `{whole}` is called `{now}` now");
         let help = format!("write `{now}`; `ambulator explain {now}` shows its values");
-        self.push(Problem::new(title).label("renamed when each design got its own settings").help(help), span);
+        self.push(Problem::new(title).label("the key of an earlier version").help(help), span);
     }
 
     /// Reports that there is no setting `name` below `parent`; `whole` is the key as written.
