@@ -306,7 +306,7 @@ impl<'s> Reader<'_, 's> {
     fn moved(&mut self, whole: &str, span: Range<usize>) {
         let Some(now) = new_key(whole) else { return };
         let title = format!("the setting `{whole}` is called `{now}` now");
-        let help = format!("write `{now}`; `ambulator explain {now}` tells what it takes");
+        let help = format!("write `{now}`; `ambulator explain {now}` shows its values");
         self.push(Problem::new(title).label("the key of an earlier version").help(help), span);
     }
 

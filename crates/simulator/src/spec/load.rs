@@ -4,14 +4,18 @@ use super::layer::{Layers, Origins};
 use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
+use crate::catalogue::catalogue;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The default machine.
 pub const DEFAULT_MACHINE: &str = "lvm-table1";
-/// The default design.
-pub const DEFAULT_DESIGN: &str = "radix";
+
+/// The default design: the preset named as the catalogue's default page table.
+pub fn default_design() -> String {
+    catalogue().default_spec().page_table
+}
 
 /// The layers of a spec, from the lowest to the highest: built-in defaults, `machine`, `design`, `files`,
 /// `options`.
@@ -22,7 +26,7 @@ pub struct SpecRequest {
     /// else [`DEFAULT_MACHINE`].
     pub machine: Option<String>,
     /// The name of a design preset or the path of a TOML file, or several joined with `+` (`thp+l2tlb-128k`).
-    /// The default is the design that a file of `files` names as its `base`, or else [`DEFAULT_DESIGN`].
+    /// The default is the design that a file of `files` names as its `base`, or else [`default_design`].
     pub design: Option<String>,
     /// Spec files (`--spec`); later ones override earlier ones.
     pub files: Vec<PathBuf>,
@@ -74,7 +78,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
         None => bases.join("+"),
     };
     let machine = loader.presets(PresetKind::Machine, &chosen(&request.machine, machines, DEFAULT_MACHINE));
-    let design = loader.presets(PresetKind::Design, &chosen(&request.design, designs, DEFAULT_DESIGN));
+    let design = loader.presets(PresetKind::Design, &chosen(&request.design, designs, &default_design()));
     for (path, source) in &files {
         loader.file(path, source, true);
     }

@@ -39,7 +39,7 @@ mod value;
 
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;
-pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, fuzz_spec, load, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{program_request, program_tree};

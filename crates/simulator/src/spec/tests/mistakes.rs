@@ -171,7 +171,7 @@ fn suffixes_are_read_by_unit() {
         (spec.memory.bytes, spec.run.instructions, spec.mmu.l2_tlb.entries, spec.run.seed),
         (8 << 30, 20_000_000, 4096, u64::MAX)
     );
-    assert_says(parse_text("memory.bytes = \"8GB\""), &["\"8GB\" is none", "write `GiB` for 1024"]);
+    assert_says(parse_text("memory.bytes = \"8GB\""), &["\"8GB\" is not one", "write `GiB` for 1024"]);
     assert_says(parse_text("mmu.l2_tlb.entries = \"4K\""), &["entries take `Ki`"]);
     assert_says(parse_text("run.instructions = \"20MiB\""), &["`MiB` is not a suffix of counts"]);
 }
@@ -184,8 +184,8 @@ fn invalid_specs_get_a_sentence_each() {
         ("machine.cores=0", "a machine has 1 to 16 cores"),
         ("memory.bytes=16TiB", "need tags of more than 32 bits"),
         ("machine.clock_mhz=1", "100 to 10000 MHz"),
-        ("memory.bytes=4097KiB", "memory can be 16 MiB"),
-        ("memory.bytes=16385KiB", "no multiple of 2 MiB"),
+        ("memory.bytes=4097KiB", "it must be 16 MiB to 16 TiB"),
+        ("memory.bytes=16385KiB", "not a multiple of 2 MiB"),
         ("memory.fragmentation.fmfi=1.5", "must be from 0 to 1"),
         ("memory.buddy.max_order=99", "it must be from 1"),
         ("mmu.l2_tlb.ways=12", "do not divide into sets of 12 ways"),
@@ -261,5 +261,5 @@ fn options_take_values_with_and_without_quotes() {
     assert_says(with_options(&["core.rob="]), &["`core.rob` takes an integer (entries), but \"\" is not one"]);
     assert_says(with_options(&["mmu={ l2_tlb = { latnecy = 4 } }"]), &["--set:1:18", "`mmu.l2_tlb.latency`"]);
     assert_says(with_options(&["mmu={"]), &["is not TOML"]);
-    assert_says(with_options(&["core.rob = many"]), &["--set:1:12", "\"many\" is none"]);
+    assert_says(with_options(&["core.rob = many"]), &["--set:1:12", "\"many\" is not one"]);
 }
