@@ -57,9 +57,8 @@ impl Width {
         }
         if self.clipped > 0 {
             notes.push(format!(
-                "{name}: accesses that crossed the end of the address space of {} bits, and whose bytes beyond it were \
-                 left \
-                 out: {}",
+                "{name}: accesses that crossed the end of the address space of {} bits, and whose bytes beyond it \
+                 were left out: {}",
                 self.bits, self.clipped
             ));
         }

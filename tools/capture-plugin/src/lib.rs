@@ -516,8 +516,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
             _ => {
                 eprintln!(
                     "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, \
-                     every=COUNT, \
-                     window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
+                     every=COUNT, window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
                 );
                 return 1;
             }
