@@ -239,6 +239,7 @@ struct Cost {
     bytes: u64,
     /// Number of keys.
     keys: u64,
+    /// Keys that collide, and the additional lines to search for them.
     collisions: (u64, u64),
 }
 
