@@ -354,8 +354,8 @@ MUTANTS = [
     Mutant(
         "range-of-other-rights-is-joined",
         f"{STRUCTURES}/ranges/companion.rs",
-        "(same_rights(&last, mapping.flags) && alone()).then_some(last)",
-        "alone().then_some(last)",
+        "(same_rights(&last, mapping.flags) && is_end()).then_some(last)",
+        "is_end().then_some(last)",
         UNDER_KERNEL,
     ),
     # The MMU.
@@ -531,9 +531,9 @@ MUTANTS = [
         "lookaside-gives-rights",
         f"{MMU}/pipeline.rs",
         """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                    return self.restricted_hit(va, access, &found, aside.ready, port);""",
+                    return self.restricted_hit(va, access, &found, probed.ready, port);""",
         """if access == AccessKind::Store && !found.dirty {
-                    return self.restricted_hit(va, access, &found, aside.ready, port);""",
+                    return self.restricted_hit(va, access, &found, probed.ready, port);""",
         PIPELINE,
     ),
     Mutant(
@@ -553,8 +553,8 @@ MUTANTS = [
     Mutant(
         "nested-page-of-the-guests-size",
         f"{MMU}/nested.rs",
-        "let size = tlb_page_size(in_guest.size).min(in_host.size);",
-        "let size = tlb_page_size(in_guest.size);",
+        "let size = tlb_page_size(first_stage.size).min(second_stage.size);",
+        "let size = tlb_page_size(first_stage.size);",
         "-p ambulator-mmu",
     ),
     # The kernel.

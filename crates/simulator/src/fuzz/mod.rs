@@ -2,7 +2,7 @@
 
 mod program;
 
-use crate::spec::{Preset, PresetKind, Spec, SpecRequest, load, presets};
+use crate::spec::{DEFAULT_DESIGN, Preset, PresetKind, Spec, SpecRequest, load, presets};
 use crate::{Machine, SharedStream, Stop, catalogue};
 use ambulator_base::RecordSource;
 use ambulator_os::KernelCounters;
@@ -99,7 +99,7 @@ fn machine([how, which, table, cores, asids, policy, small, seed]: [u8; FUZZ_MAC
     let designs = fuzz_designs();
     let mut preset = designs[usize::from(which) % designs.len()];
     if is(COMPOSED) {
-        preset = "radix";
+        preset = DEFAULT_DESIGN;
         let compositions = compositions(is(NESTED));
         let at = (usize::from(which) << 8 | usize::from(small)) % compositions.len();
         for (key, _, name) in compositions[at].entries() {

@@ -5,8 +5,9 @@ use ambulator_base::{
     VirtAddr, VmEvent,
 };
 
-const CODE: u64 = 0x40_0000;
+/// All within a gigabyte, of which the kernel model keeps one array of pages.
 const DATA: u64 = 0x10_0000_0000;
+const CODE: u64 = DATA + (768 << 20);
 const PAGE: u64 = 4096;
 /// Bytes from one place for areas to the next.
 const PLACE: u64 = 16 << 20;
@@ -14,7 +15,7 @@ const PLACE: u64 = 16 << 20;
 const PLACES: u64 = 12;
 const MOST_PAGES: u64 = 2048;
 /// Where the heap begins, and its most pages.
-const HEAP: u64 = 0x20_0000_0000;
+const HEAP: u64 = DATA + (512 << 20);
 const HEAP_PAGES: u64 = 1024;
 /// Processes of a program at once.
 const PROCESSES: usize = 4;
