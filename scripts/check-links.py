@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 """Checks that relative links in Markdown files lead to files that exist, anchors to headings, and that quoted code is the code.
 
-A quote is a Rust block behind `<!-- code: PATH:ANCHOR -->`, and must equal the lines between `// ANCHOR: ANCHOR` and `// ANCHOR_END:
-ANCHOR` in that file. `check-links.py --write` brings quotes up to date. `.ci/run` runs it.
+A quote is a code block that follows `<!-- code: PATH:PART -->`. PART names what the block must equal:
+
+    NAME        the lines between `// ANCHOR: NAME` and `// ANCHOR_END: NAME`
+    "TEXT"      the one item whose first line begins with TEXT, up to its closing brace
+    nothing     the whole file, with `<!-- code: PATH -->`
+
+`check-links.py --write` updates all quotes. `.ci/run` runs the check.
 """
 
 import pathlib
@@ -14,9 +19,9 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 INCLUDE = re.compile(r"\{\{#include\s+([^}:\s]+)(?::([\w-]+))?\s*\}\}")
-QUOTE = re.compile(r"<!-- code: ([^:\s]+):([\w-]+) -->\n```rust\n(.*?)```", flags=re.S)
-# `scripts/doc.sh` makes these.
-GENERATED = {f"docs/src/reference-{what}.md" for what in ("settings", "programs", "counters")}
+QUOTE = re.compile(r'<!-- code: ([^:\s]+)(?::([\w-]+|"[^"]+"))? -->\n```(rust|toml)\n(.*?)```', flags=re.S)
+# `scripts/doc.sh` generates these.
+GENERATED = {f"docs/src/reference-{what}.md" for what in ("designs", "settings", "programs", "counters")}
 
 
 def headings(text):
@@ -26,37 +31,53 @@ def headings(text):
         yield re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
-def quoted(file, anchor):
-    """The lines between two anchors, or `None`."""
+def quoted(file, part):
+    """The lines that a quote names, or `None`."""
     source = ROOT / file
     text = source.read_text(encoding="utf-8") if source.exists() else ""
-    found = re.search(rf"^ *// ANCHOR: {anchor}\n(.*?)^ *// ANCHOR_END: {anchor}\n", text, flags=re.S | re.M)
+    if not part:
+        return text or None
+    if part.startswith('"'):
+        # The item's documentation and attributes belong to it.
+        above = r"(?:^ *(?:///|#\[)[^\n]*\n)*"
+        item = rf"({above}^( *){re.escape(part[1:-1])}[^\n]*\n.*?^\2}}\n)"
+        items = re.findall(item, text, flags=re.S | re.M)
+        return textwrap.dedent(items[0][0]) if len(items) == 1 else None
+    found = re.search(rf"^ *// ANCHOR: {part}\n(.*?)^ *// ANCHOR_END: {part}\n", text, flags=re.S | re.M)
     return textwrap.dedent(found.group(1)) if found else None
 
 
 def write(path):
-    """Brings a page's quotes up to date."""
+    """Updates a page's quotes."""
+
+    def fresh(quote):
+        file, part, language, code = quote.groups()
+        where = f"{file}:{part}" if part else file
+        return f"<!-- code: {where} -->\n```{language}\n{quoted(file, part) or code}```"
+
     text = path.read_text(encoding="utf-8")
-    fresh = QUOTE.sub(lambda m: f"<!-- code: {m[1]}:{m[2]} -->\n```rust\n{quoted(m[1], m[2]) or m[3]}```", text)
-    if fresh != text:
-        path.write_text(fresh, encoding="utf-8")
+    updated = QUOTE.sub(fresh, text)
+    if updated != text:
+        path.write_text(updated, encoding="utf-8")
 
 
 def check(path):
     text = path.read_text(encoding="utf-8")
-    for file, anchor, code in QUOTE.findall(text):
-        there = quoted(file, anchor)
+    for file, part, _, code in QUOTE.findall(text):
+        there = quoted(file, part)
         if there is None:
-            yield f"quotes {file}:{anchor}, which does not exist"
+            yield f"quotes {file} {part}, which does not exist or is not unique"
         elif there != code:
-            yield f"quotes {file}:{anchor} as it is no more; scripts/check-links.py --write mends that"
+            yield f"quotes an old {file} {part}; scripts/check-links.py --write updates it"
+    if text.count("<!-- code: ") != len(QUOTE.findall(text)):
+        yield "has a quote without a Rust or TOML block right after it"
     for file, anchor in INCLUDE.findall(text):
         target = (path.parent / file).resolve()
         if not target.exists():
             yield f"includes {file}, which does not exist"
         elif anchor and f"ANCHOR: {anchor}" not in target.read_text(encoding="utf-8"):
             yield f"includes {file}:{anchor}, which has no such anchor"
-    # Code is no text: its brackets are not links.
+    # Brackets in code are not links.
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
     for link in (a or b for a, b in LINK.findall(prose)):
         if re.match(r"[a-z]+:", link):
@@ -81,7 +102,7 @@ def main():
         for name in files:
             write(ROOT / name)
     wrong = [f"{name}: {what}" for name in files for what in check(ROOT / name)]
-    print("\n".join(wrong) if wrong else f"links and quotes of {len(files)} files are right")
+    print("\n".join(wrong) if wrong else f"the links and quotes of {len(files)} files are correct")
     sys.exit(bool(wrong) or not files)
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the book in docs/book: generates the reference chapters from the binary, and installs mdBook under cargo's target folder if
-# there is none (about a minute on two cores, once).
+# Builds the book in docs/book. The binary generates the reference chapters. If mdBook is missing, the script installs it
+# under cargo's target folder, once, in about a minute on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
 ambulator=$target/release/ambulator
+"$ambulator" reference designs >docs/src/reference-designs.md
 "$ambulator" reference settings >docs/src/reference-settings.md
 "$ambulator" reference programs >docs/src/reference-programs.md
 "$ambulator" reference counters >docs/src/reference-counters.md

@@ -1,6 +1,7 @@
-//! Writes inputs to begin with, one folder a target: `seeds FOLDER`.
+//! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs};
 use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
 use std::fs;
 use std::path::Path;
@@ -72,7 +73,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The first block of a file, as the targets `block` and `machine` take it.
+/// The first block of a file, as the target `block` takes it, and `machine` after the bytes that choose one.
 fn block_of(file: &[u8]) -> Vec<u8> {
     let block = 16 + u32_at(file, 12) as usize + 8;
     let (payload, records, events) =
@@ -94,9 +95,20 @@ fn main() -> Result<()> {
         put("trace", format!("trace-{between}"), &file)?;
         put("header", format!("header-{between}"), &file[16..16 + u32_at(&file, 12) as usize])?;
         put("block", format!("block-{between}"), &block_of(&file))?;
-        for design in 0..32_u8 {
-            let bytes = [&[design][..], &block_of(&file)].concat();
-            put("machine", format!("machine-{between}-{design}"), &bytes)?;
+        // A trace on each preset, with other settings each time.
+        for (design, name) in fuzz_designs().into_iter().enumerate() {
+            let mut choice: [u8; FUZZ_MACHINE_BYTES] = std::array::from_fn(|i| (design * (i + 3)) as u8);
+            (choice[0], choice[1]) = (choice[0] & !8 | 128, design as u8);
+            put("machine", format!("trace-{between}-{name}"), &[&choice[..], &block_of(&file)].concat())?;
+        }
+    }
+    // Operations on each preset and on some compositions.
+    for (design, name) in fuzz_designs().into_iter().enumerate() {
+        let word = |i: usize| (((i + 1) * (design + 3)).wrapping_mul(0x9e37_79b9) >> 13) as u8;
+        let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES + 400).map(word).collect();
+        for (of, bit) in [("preset", 0), ("composition", 8)] {
+            (bytes[0], bytes[1]) = (bytes[0] & !(8 | 128) | bit, design as u8);
+            put("machine", format!("{of}-{name}"), &bytes)?;
         }
     }
     let lackey = "==1== banner\nI  04000870,3\n S 1ffeffe7e8,8\n L 1ffeffe7e0,8\n M 0042137c,4\n";

@@ -1,7 +1,4 @@
-//! The words of the house: addresses, page sizes, cycles, access records, counters.
-//!
-//! Every quantity is a newtype, so that a virtual page number cannot be handed to something that wants a
-//! physical frame, and no arithmetic crosses kinds without naming the conversion.
+#![doc = include_str!("../README.md")]
 
 mod address;
 mod counter;

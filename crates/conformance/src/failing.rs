@@ -23,7 +23,7 @@ const LOOKUPS: usize = 8;
 /// # Errors
 /// The first difference.
 pub fn check_failing(parts: DesignParts, operations: u32, options: &Options) -> Result<Summary, String> {
-    let mut bed = TestBed::new(options.memory)?;
+    let mut bed = TestBed::new(options.memory).map_err(|e| e.to_string())?;
     let mut new_walker = parts.new_walker;
     for boot in parts.boot {
         if !boot(&mut bed.frames) {

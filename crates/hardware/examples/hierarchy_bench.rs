@@ -1,4 +1,4 @@
-//! Sim-host nanoseconds for an access of the hierarchy, by where it is served: `cargo run --release -p
+//! Sim-host nanoseconds per access of the hierarchy, by the level that serves it: `cargo run --release -p
 //! ambulator-hardware --example hierarchy_bench [filter [accesses]]`.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
@@ -13,7 +13,7 @@ fn hierarchy(timing: bool) -> Hierarchy {
     Hierarchy::new(&HierarchySpec::default(), 1, 2000, MEMORY, timing)
 }
 
-/// Runs `step` with an index and the time, which returns when it is done; prints the mean sim host time.
+/// Runs `step` with an index and the time; `step` returns when it is done. Prints the mean sim-host time.
 fn measure(name: &str, n: u64, mut step: impl FnMut(u64, Cycle) -> Cycle) {
     if std::env::args().nth(1).is_some_and(|filter| !name.contains(&filter)) {
         return;
@@ -23,7 +23,7 @@ fn measure(name: &str, n: u64, mut step: impl FnMut(u64, Cycle) -> Cycle) {
     for _ in 0..3 {
         let start = Instant::now();
         for i in 0..n {
-            // About as many accesses in flight as a core has: time moves on by a twentieth of the latency.
+            // About as many accesses in flight as a core has: time advances by a sixteenth of the latency.
             let ready = step(i, Cycle(now));
             done += ready.0 - now;
             now += (ready.0 - now) / 16 + 2;

@@ -25,7 +25,7 @@ impl BranchPredictor {
         }
     }
 
-    /// Predicts the branch at `pc`, learns its outcome, and returns whether the prediction was right.
+    /// Predicts the branch at `pc`, trains on its outcome, and returns whether the prediction was correct.
     #[inline]
     pub fn resolve(&mut self, pc: VirtAddr, taken: bool) -> bool {
         let history = match self.kind {
@@ -33,7 +33,7 @@ impl BranchPredictor {
             PredictorKind::Bimodal => 0,
             PredictorKind::Gshare => self.history,
         };
-        // Instructions have one byte at least: the lowest bits count too.
+        // Instructions have at least one byte: the lowest bits matter too.
         let index = (pc.0 ^ (pc.0 >> 16) ^ history) as usize & (self.counters.len() - 1);
         let counter = &mut self.counters[index];
         let right = (*counter >= WEAKLY_TAKEN) == taken;
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_branch_is_missed_once_a_round_by_bimodal_and_learnt_by_gshare() {
+    fn bimodal_mispredicts_a_loop_branch_once_a_round_and_gshare_learns_it() {
         let outcomes = || (0..8000).map(|i| i % 8 != 7);
         assert_eq!(wrong(PredictorKind::Bimodal, outcomes()), 1000);
         assert!(wrong(PredictorKind::Gshare, outcomes()) < 40);

@@ -1,62 +1,62 @@
 //! One cache: tags, flags, in-flight stamps, MSHRs.
 //!
-//! The arrays are apart from each other, so that a miss reads one sim host cache line of tags (16 ways) and a
-//! hit little more. Tags are 32 bits. A line's stamp tells when it was asked for and how long it took:
-//! whoever finds it in flight waits for the rest and no longer.
+//! Separate arrays hold tags, flags and stamps, so that a miss reads one sim-host cache line of tags (16
+//! ways) and a hit little more. Tags are 32 bits. A line's stamp records when the line was requested and how
+//! long it took: an access that finds it in flight waits for the remainder and no longer.
 
 use crate::reservation_table::{Occupancy, divide};
 use crate::{CacheSpec, ReplacementState, sim_host};
 use ambulator_base::{Counters, counters};
 
 counters! {
-    /// What a cache counts. Demand accesses are those of the core; translation accesses those of walkers; speculative ones
-    /// are fetches that designs ask for; prefetches are those of the cache's own prefetcher and of the level above.
+    /// Counters of a cache. Demand accesses are the core's, translation accesses the walkers', speculative
+    /// fetches a design's; prefetches are those of the cache's own prefetcher and of the level above.
     pub struct CacheCounters {
         /// Demand accesses that found their line.
         demand_hits: Events,
-        /// Demand accesses that did not.
+        /// Demand accesses that missed.
         demand_misses: Events,
         /// Translation accesses that found their line.
         table_hits: Events,
-        /// Translation accesses that did not.
+        /// Translation accesses that missed.
         table_misses: Events,
         /// Speculative fetches that found their line.
         speculative_hits: Events,
-        /// Speculative fetches that did not.
+        /// Speculative fetches that missed.
         speculative_misses: Events,
         /// Prefetches that found their line.
         prefetch_hits: Events,
-        /// Prefetches that did not.
+        /// Prefetches that missed.
         prefetch_misses: Events,
         /// Hits on lines still in flight (merged with the miss that fetches them).
         merges: Events,
-        /// Cycles that such hits waited beyond a hit's latency.
+        /// Cycles that such hits waited beyond the hit latency.
         merge_cycles: Cycles,
         /// Misses that waited for a free MSHR.
         mshr_stalls: Events,
         /// Cycles that they waited.
         mshr_stall_cycles: Cycles,
-        /// Lines that gave way to others.
+        /// Lines that were evicted.
         evictions: Events,
         /// Dirty lines written back to the level below.
         writebacks: Events,
         /// Prefetches sent by this cache's prefetcher.
         prefetches: Events,
-        /// Prefetches not sent, for there was no MSHR free.
+        /// Prefetches dropped because no MSHR was free.
         prefetches_dropped: Events,
         /// Prefetched lines that a demand or translation access used.
         prefetches_useful: Events,
         /// Useful ones that were still in flight when they were used.
         prefetches_late: Events,
-        /// Prefetched lines that gave way unused.
+        /// Prefetched lines that were evicted unused.
         prefetches_useless: Events,
         /// Speculatively fetched lines that a demand or translation access used.
         speculations_useful: Events,
         /// Useful ones that were still in flight when they were used.
         speculations_late: Events,
-        /// Guessed lines that were not fetched, for there was no MSHR free.
+        /// Speculative fetches dropped because no MSHR was free.
         speculations_dropped: Events,
-        /// Speculatively fetched lines that gave way unused.
+        /// Speculatively fetched lines that were evicted unused.
         speculations_useless: Events,
     }
 }
@@ -65,12 +65,12 @@ counters! {
 pub(crate) const DIRTY: u8 = 1;
 /// The line holds translations.
 pub(crate) const TABLE: u8 = 2;
-/// The line was prefetched and not used yet.
+/// The line was prefetched and has not been used yet.
 pub(crate) const PREFETCHED: u8 = 4;
-/// The line was fetched speculatively and not used yet.
+/// The line was fetched speculatively and has not been used yet.
 pub(crate) const SPECULATIVE: u8 = 8;
 
-/// Who makes an access.
+/// Which component makes an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -78,21 +78,21 @@ pub(crate) enum Class {
     Demand = 0,
     /// A walker.
     Table = 1,
-    /// A design's fetch for which nobody waits.
+    /// A design's fetch that no instruction waits for.
     Speculative = 2,
     /// A prefetcher.
     Prefetch = 3,
 }
 
 impl Class {
-    /// Whether the access uses what it finds (and does not only bring it near).
+    /// Whether the access uses the line (instead of only fetching it).
     #[inline(always)]
     fn uses(self) -> bool {
         matches!(self, Class::Demand | Class::Table)
     }
 }
 
-/// A line that gave way.
+/// An evicted line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub line: u64,
@@ -104,13 +104,13 @@ const NO_TAG: u32 = u32::MAX;
 /// Tags are compared sixteen at a time, or eight.
 const BLOCK: usize = 16;
 
-/// One sim host cache line of tags.
+/// One sim-host cache line of tags.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block([u32; BLOCK]);
 
-/// The tags of all sets: a set has a quarter, half, one or two sim host cache lines; places beyond its ways
-/// hold no tag, ever.
+/// The tags of all sets: a set has a quarter, half, one or two sim-host cache lines. Places beyond its ways
+/// never hold a tag.
 #[derive(Clone, Debug)]
 struct Tags {
     blocks: Box<[Block]>,
@@ -167,11 +167,11 @@ fn halves(block: &[u32; BLOCK]) -> (&[u32; 8], &[u32; 8]) {
     (&halves[0], &halves[1])
 }
 
-/// Bits of a stamp that hold the duration; above them is the cycle at which the line was asked for.
+/// Bits of a stamp that hold the duration; above them is the cycle at which the line was requested.
 const DURATION_BITS: u32 = 16;
 const DURATION_MAX: u64 = (1 << DURATION_BITS) - 1;
 
-/// Where a line lies within a cache.
+/// The position of a line within a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     set: u32,
@@ -248,7 +248,7 @@ impl Cache {
         }
     }
 
-    /// Looks a line up without any trace.
+    /// Looks a line up without side effects.
     #[inline(always)]
     pub fn find(&self, line: u64) -> Option<Place> {
         let (set, tag) = self.split(line);
@@ -262,7 +262,7 @@ impl Cache {
         self.misses[class as usize] += 1;
     }
 
-    /// A hit: replacement, flags, counters. Returns when the line is there.
+    /// A hit: updates replacement, flags and counters. Returns when the line arrives.
     #[inline(always)]
     pub fn hit(&mut self, place: Place, class: Class, add: u8, now: u64) -> u64 {
         self.hits[class as usize] += 1;
@@ -299,13 +299,13 @@ impl Cache {
     /// A hit on a line in flight.
     #[inline(never)]
     fn merge(&mut self, at: usize, stamp: u64, now: u64) -> u64 {
-        let (asked, duration) = (stamp >> DURATION_BITS, stamp & DURATION_MAX);
+        let (requested, duration) = (stamp >> DURATION_BITS, stamp & DURATION_MAX);
         self.counters.merges += 1;
-        let ready = if asked <= now {
-            asked + duration
+        let ready = if requested <= now {
+            requested + duration
         } else {
-            // Later in the program but earlier in time than the access that asked for the line: it would have
-            // been the one to fetch it, and the other the one to merge.
+            // Later in the program but earlier in time than the access that requested the line: this access
+            // would have fetched it, and the other would have merged.
             self.stamps[at] = now << DURATION_BITS | duration;
             (now + duration).max(now + self.latency)
         };
@@ -313,7 +313,7 @@ impl Cache {
         ready
     }
 
-    /// Waits for a free MSHR from `now` on; returns the cycle in which it is had.
+    /// Waits for a free MSHR from `now` on; returns the cycle at which it is allocated.
     #[inline(always)]
     pub fn admit(&mut self, now: u64) -> u64 {
         if self.stamps.is_empty() {
@@ -327,19 +327,19 @@ impl Cache {
         start
     }
 
-    /// Fills a line asked for at `asked` (its MSHR had at `admitted`) which arrives at `ready`; returns what
-    /// gave way.
+    /// Fills a line that was requested at `requested`, got its MSHR at `admitted` and arrives at `ready`;
+    /// returns the evicted line.
     #[inline(always)]
-    pub fn fill(&mut self, line: u64, flags: u8, asked: u64, admitted: u64, ready: u64) -> Option<Victim> {
+    pub fn fill(&mut self, line: u64, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
         if !self.stamps.is_empty() {
             self.mshrs.take(admitted, ready);
         }
-        self.place(line, flags, asked, ready)
+        self.place(line, flags, requested, ready)
     }
 
-    /// Puts a line in, which must not be there.
+    /// Inserts a line, which must not be present.
     #[inline(always)]
-    fn place(&mut self, line: u64, flags: u8, asked: u64, ready: u64) -> Option<Victim> {
+    fn place(&mut self, line: u64, flags: u8, requested: u64, ready: u64) -> Option<Victim> {
         let (set, tag) = self.split(line);
         let mut empty = 0;
         if self.valid < self.flags.len() {
@@ -357,7 +357,7 @@ impl Cache {
         let old_flags = std::mem::replace(&mut self.flags[at], flags);
         self.state.fill(set, way);
         if let Some(stamp) = self.stamps.get_mut(at) {
-            *stamp = asked << DURATION_BITS | (ready - asked).min(DURATION_MAX);
+            *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
         }
         self.tables += usize::from(flags & TABLE != 0);
         if empty != 0 {
@@ -373,8 +373,8 @@ impl Cache {
         Some(Victim { line: self.join(set, old_tag), flags: old_flags })
     }
 
-    /// Takes a dirty line from the level above (it is no use of the line); returns what gave way if it was
-    /// not here.
+    /// Takes a dirty line from the level above, which does not count as a use; returns the evicted line if it
+    /// had to be allocated.
     #[inline]
     pub fn write_back(&mut self, victim: Victim, now: u64) -> Option<Victim> {
         match self.find(victim.line) {
@@ -387,7 +387,8 @@ impl Cache {
         }
     }
 
-    /// Whether a prefetch of `line` is sent at `now`: it is not here, and an MSHR is free. Counts what it decides.
+    /// Whether a prefetch of `line` is sent at `now`: the cache lacks it and an MSHR is free. Counts the
+    /// decision.
     pub fn begins_prefetch(&mut self, line: u64, now: u64) -> bool {
         if self.find(line).is_some() {
             return false;
@@ -398,7 +399,7 @@ impl Cache {
         room
     }
 
-    /// Takes a line out; returns its flags if it was there.
+    /// Invalidates a line; returns its flags if it was present.
     pub fn remove(&mut self, line: u64) -> Option<u8> {
         let place = self.find(line)?;
         let at = place.set as usize * self.ways + place.way as usize;
@@ -409,12 +410,12 @@ impl Cache {
         Some(flags)
     }
 
-    /// Lines that hold translations, and lines in use.
+    /// Lines that hold translations, and valid lines.
     pub fn table_lines(&self) -> (usize, usize) {
         (self.tables, self.valid)
     }
 
-    /// Asks the sim host to bring in what a miss in the set of `line` touches.
+    /// Prefetches into the sim host's caches what a miss in the set of `line` touches.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, line: u64) {
         let (set, _) = self.split(line);

@@ -1,45 +1,45 @@
-//! Copies of pages beside the cores: an engine reads lines of one place and writes them to another, a bounded
+//! Background copies of pages: an engine reads lines of one place and writes them to another, a bounded
 //! number at once.
 //!
-//! It shares banks and buses with everybody else. Its lines are issued as time passes, so that what cores
-//! want in the meantime comes in between.
+//! It shares banks and buses with all other accesses. It issues its lines as time passes, so that accesses of
+//! cores are served in between.
 
 use crate::dram::Dram;
 use std::collections::VecDeque;
 
-/// Names a copy that has been asked for.
+/// Identifies a requested copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyId(u64);
 
-/// Lines that it has on the way: what the miss buffers of a core that copies allow.
+/// Maximum number of lines in flight: the miss buffers of a core that copies.
 const IN_FLIGHT: usize = 16;
-/// Cycles for which the end of a copy is remembered: more than accesses are out of order.
+/// Cycles for which the end of a copy is remembered: longer than accesses are out of order.
 const REMEMBERED: u64 = 100_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     from: u64,
     to: u64,
-    asked: u64,
-    /// The number of its first line, of all lines ever asked for, and that after its last.
+    requested: u64,
+    /// The numbers, among all lines ever requested, of its first line and of the line after its last.
     first: u64,
     end: u64,
 }
 
-/// The engine.
+/// The copy engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     queue: VecDeque<Copy>,
-    /// When copies ended, the last ones.
+    /// When the most recent copies ended.
     ended: VecDeque<u64>,
-    /// The name of the first copy in `ended`.
+    /// The number of the first copy in `ended`.
     oldest: u64,
-    /// Lines ever asked for, and of these, issued.
+    /// Number of lines requested so far, and of those issued.
     lines: u64,
     issued: u64,
-    /// When lines on the way arrive, by their number modulo how many they may be.
+    /// When lines in flight arrive, by their number modulo the maximum in flight.
     ready: [u64; IN_FLIGHT],
-    /// How long lines take to arrive: a moving mean over about 64 of them, in 1/64 cycle.
+    /// Latency of a line: a moving mean over about 64 lines, in 1/64 cycle.
     latency: u64,
 }
 
@@ -61,21 +61,21 @@ impl Copies {
         self.queue.is_empty()
     }
 
-    /// A copy of `lines` lines, after those that have been asked for before.
-    pub(crate) fn ask(&mut self, from: u64, to: u64, lines: u64, now: u64) -> CopyId {
+    /// Requests a copy of `lines` lines, after those requested before.
+    pub(crate) fn request(&mut self, from: u64, to: u64, lines: u64, now: u64) -> CopyId {
         let id = CopyId(self.oldest + (self.ended.len() + self.queue.len()) as u64);
         let first = self.lines;
         self.lines += lines;
-        self.queue.push_back(Copy { from, to, asked: now, first, end: self.lines });
+        self.queue.push_back(Copy { from, to, requested: now, first, end: self.lines });
         id
     }
 
-    /// Issues the lines whose turn has come by cycle `now`.
+    /// Issues the lines that are due by cycle `now`.
     #[cold]
     pub(crate) fn advance(&mut self, now: u64, dram: &mut Dram) {
         while let Some(copy) = self.queue.front() {
             let slot = self.issued as usize % IN_FLIGHT;
-            let at = self.ready[slot].max(copy.asked);
+            let at = self.ready[slot].max(copy.requested);
             if at > now {
                 break;
             }
@@ -96,12 +96,12 @@ impl Copies {
         }
     }
 
-    /// Whether a copy ended so long ago that nobody will ask for its end.
+    /// Whether a copy ended so long ago that its end is never queried.
     pub(crate) fn forgotten(&self, id: CopyId) -> bool {
         id.0 < self.oldest
     }
 
-    /// When a copy ended, or will at the present pace if it has not by `now`.
+    /// When a copy ended, or the estimated end at the present rate if it has not ended by `now`.
     pub(crate) fn end(&self, id: CopyId, now: u64) -> u64 {
         let Some(at) = id.0.checked_sub(self.oldest) else { return 0 };
         if let Some(ended) = self.ended.get(at as usize) {
@@ -122,32 +122,32 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_out_as_time_passes_and_no_more_at_once_than_the_engine_has_room_for() {
+    fn lines_issue_as_time_passes_within_the_engines_limit() {
         let (mut copies, mut dram) = (Copies::new(), dram());
-        let id = copies.ask(0, 1 << 20, 1024, 100);
+        let id = copies.request(0, 1 << 20, 1024, 100);
         copies.advance(100, &mut dram);
         assert_eq!((copies.issued, copies.idle()), (IN_FLIGHT as u64, false));
-        let (mut now, mut told) = (100, 0);
+        let (mut now, mut estimated) = (100, 0);
         while !copies.idle() {
             now += 10;
             copies.advance(now, &mut dram);
-            if told == 0 && copies.issued >= 256 {
-                told = copies.end(id, now);
+            if estimated == 0 && copies.issued >= 256 {
+                estimated = copies.end(id, now);
             }
         }
         assert_eq!((dram.counters().data_reads, dram.counters().data_writes), (1024, 1024));
         let ended = copies.end(id, now);
-        assert!(ended > 100 && told.abs_diff(ended) * 8 < ended, "told {told}, ended {ended}");
+        assert!(ended > 100 && estimated.abs_diff(ended) * 8 < ended, "estimated {estimated}, ended {ended}");
         assert!(!copies.forgotten(id));
         copies.advance(now + 2 * REMEMBERED, &mut dram);
         assert!(copies.forgotten(id));
     }
 
     #[test]
-    fn a_load_during_a_copy_waits_for_lines_on_the_way_and_not_for_the_whole() {
+    fn a_load_during_a_copy_waits_for_lines_in_flight_and_not_for_the_whole_copy() {
         let alone = dram().read(1 << 26, false, 1_000_000) - 1_000_000;
         let (mut copies, mut dram, mut worst) = (Copies::new(), dram(), 0);
-        copies.ask(0, 1 << 20, 1 << 15, 0);
+        copies.request(0, 1 << 20, 1 << 15, 0);
         for now in (0..40_000).step_by(100) {
             copies.advance(now, &mut dram);
             worst = worst.max(dram.read((1 << 26) + now, false, now) - now);
@@ -157,9 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn copies_end_in_the_order_in_which_they_were_asked_for() {
+    fn copies_end_in_the_order_of_their_requests() {
         let (mut copies, mut dram) = (Copies::new(), dram());
-        let ids = [copies.ask(0, 1 << 20, 64, 0), copies.ask(1 << 21, 1 << 22, 64, 0)];
+        let ids = [copies.request(0, 1 << 20, 64, 0), copies.request(1 << 21, 1 << 22, 64, 0)];
         copies.advance(100_000, &mut dram);
         assert!(copies.idle());
         let ends = ids.map(|id| copies.end(id, 100_000));

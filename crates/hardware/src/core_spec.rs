@@ -4,7 +4,7 @@ use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How branches are predicted. Targets are always right: only directions can be wrong.
+/// How branches are predicted. Targets are always predicted correctly: only directions can be wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PredictorKind {
@@ -21,7 +21,7 @@ pub enum PredictorKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoreSpec {
-    /// Instructions dispatched, and committed, in a cycle.
+    /// Maximum number of instructions dispatched, and committed, in a cycle.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Table 1"))]
     pub width: u32,
     /// Reorder buffer.
@@ -33,7 +33,7 @@ pub struct CoreSpec {
     /// Store queue: stores from dispatch until they are written to the first-level cache.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice"))]
     pub store_queue: u32,
-    /// From the resolution of a mispredicted branch until the right path dispatches.
+    /// Cycles from the resolution of a mispredicted branch until the correct path dispatches.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub mispredict_penalty: u64,
     /// How branches are predicted.
@@ -42,8 +42,8 @@ pub struct CoreSpec {
     /// Counters of the branch predictor, a power of two.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice"))]
     pub predictor_entries: u32,
-    /// A load whose 8-byte word an older store in the store queue writes gets its value so long after issue,
-    /// or after the store's data if that is later.
+    /// Latency of store-to-load forwarding: a load of an 8-byte word that an older store in the store queue
+    /// writes gets its value this long after its issue, or after the store's data if that is later.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub forward_latency: u64,
 }
@@ -64,7 +64,7 @@ impl Default for CoreSpec {
 }
 
 impl CoreSpec {
-    /// What is wrong with it, one sentence a problem; `at` is the key of this core.
+    /// All problems of the spec, one sentence each; `at` is the key of this core.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (key, value, most) in [
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absurd_cores_are_refused() {
+    fn invalid_cores_are_rejected() {
         assert_eq!(CoreSpec::default().validate("core"), vec![]);
         let spec = CoreSpec { width: 0, rob: 0, predictor_entries: 1000, ..CoreSpec::default() };
         assert_eq!(spec.validate("core").len(), 3);

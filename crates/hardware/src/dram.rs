@@ -1,17 +1,17 @@
 //! DRAM: channels, ranks, bank groups, banks, rows, buses and refresh.
 //!
-//! Times are kept in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time;
-//! a request finds the access before it, which tells which row is open and from when on the bank can take a
-//! command, and is put between it and the access after it if it is done before that one begins, else behind.
-//! Column commands of a bank group, activations of a rank and data on a channel's bus take slots of time in
-//! reservation tables. So requests that come out of order of their times meet the contention of their own
-//! time.
+//! Times are in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time. A
+//! request finds the access before it, which determines the open row and the tick from which on the bank
+//! accepts a command. If the request finishes before the next access begins, it is placed between the two,
+//! otherwise after them. Column commands of a bank group, activations of a rank and data on a channel's bus
+//! take slots in reservation tables. Requests that arrive out of order in time thus meet the contention of
+//! their own time.
 //!
-//! Approximations: a request that is put between two others does not change what the later one was told (its
-//! row may have been open before); first come, first served within a bank; reads and writes turn the bus
-//! around at no cost; writes take their turn in the order of time among the reads of their bank (see
-//! `write_queue.rs`), and are not gathered in batches; a refresh does not wait for a request that runs into
-//! it; bus and command slots are aligned (see `reservation_table.rs`).
+//! Approximations. A request placed between two others does not change the time already returned for the
+//! later one (whose row may have been open before). Within a bank, service is first come, first served.
+//! Turning the bus between reads and writes costs nothing. Writes are performed in order of time among the
+//! reads of their bank (see `write_queue.rs`), not in batches. A refresh does not wait for a request that
+//! overlaps it. Bus and command slots are aligned (see `reservation_table.rs`).
 
 use crate::reservation_table::{SlotTable, divide};
 use crate::write_queue::{Write, WriteQueue};
@@ -19,7 +19,8 @@ use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
 
 counters! {
-    /// What DRAM counts. "Translation" is what walkers, and fetches of table lines, read, and lines of tables written back.
+    /// Counters of DRAM. Translation accesses are reads by walkers, fetches of table lines, and write-backs
+    /// of table lines.
     pub struct DramCounters {
         /// Lines read for data and code.
         data_reads: Events,
@@ -49,18 +50,18 @@ counters! {
         activates: Events,
         /// Refreshes of a rank (for energy).
         refreshes: Events,
-        /// Requests that came during a refresh and waited for its end.
+        /// Requests that arrived during a refresh and waited for its end.
         refresh_waits: Events,
-        /// Cycles that data were on the buses, summed over channels.
+        /// Cycles for which the buses carried data, summed over channels.
         bus_busy: Cycles,
     }
 }
 
-/// Accesses that a bank remembers.
+/// Number of accesses that a bank remembers.
 const KEPT: usize = 7;
 const TICK_SHIFT: u32 = 6;
 const NO_ROW: u32 = u32::MAX;
-/// Bytes of the data bus.
+/// Width of the data bus, in bytes.
 const BUS_BYTES: u64 = 8;
 
 /// One access as a bank remembers it.
@@ -74,29 +75,29 @@ struct Past {
     free: u64,
     /// The row that it left open.
     row: u32,
-    /// The refresh interval in which that was: a later one has closed the row.
+    /// The refresh interval in which it left the row open: a later refresh has closed the row.
     interval: u32,
 }
 
-/// A bank: with its padding, four sim host cache lines.
+/// A bank: with its padding, four sim-host cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bank {
     /// Last accesses, in order of time.
     last: [Past; KEPT],
-    /// The stretch of time without a gap that the accesses before them took, up to the last of those.
+    /// The contiguous busy time of the forgotten accesses, up to the last of them.
     busy: (u64, u64),
 }
 
 impl Bank {
-    /// Remembers `served` behind the first `before` accesses; the oldest is forgotten.
+    /// Inserts `served` after the first `before` accesses; the oldest access is forgotten.
     #[inline(always)]
     fn remember(&mut self, before: usize, served: Past) {
         let oldest = self.last[0];
         let begin = if oldest.begin <= self.busy.1 { self.busy.0 } else { oldest.begin };
         self.busy = (begin, oldest.free);
         if before == KEPT {
-            // The usual case, of a size that the compiler knows.
+            // The common case, of a size known at compile time.
             self.last.copy_within(1..KEPT, 0);
         } else {
             self.last.copy_within(1..before, 0);
@@ -122,7 +123,7 @@ struct Ticks {
     fixed: u64,
 }
 
-/// Where a line lies.
+/// The DRAM coordinates of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     channel: usize,
@@ -190,7 +191,7 @@ pub struct Dram {
     bus: Box<[SlotTable]>,
     columns: Box<[SlotTable]>,
     activations: Box<[SlotTable]>,
-    /// Of each rank: by how much its refreshes come before the multiples of tREFI.
+    /// For each rank: how long before the multiples of tREFI its refreshes come.
     refresh_offset: Box<[u64]>,
     counters: DramCounters,
     busy_ticks: u64,
@@ -199,11 +200,11 @@ pub struct Dram {
 }
 
 impl Dram {
-    /// Cycles that data were on the buses so far, summed over channels, and how many channels there are.
+    /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
     pub fn bus(&self) -> (u64, u32) {
         (self.busy_ticks >> TICK_SHIFT, self.bus.len() as u32)
     }
-    /// Memory with all rows closed. `timing` false: only counts accesses, and latency is 0.
+    /// Memory with all rows closed. With `timing` false it only counts accesses, and latency is 0.
     ///
     /// The spec must have passed [`DramSpec::validate`].
     pub fn new(spec: &DramSpec, clock_mhz: u64, timing: bool) -> Dram {
@@ -231,7 +232,7 @@ impl Dram {
         let groups_of_rank = spec.bank_groups as usize;
         let banks_of_rank = groups_of_rank * spec.banks as usize;
         let idle = Past { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
-        // Ranks refresh one after another, evenly spread.
+        // The refreshes of the ranks are evenly spread.
         let spread = ticks.refi.saturating_sub(2 * ticks.rfc) / ranks as u64;
         Dram {
             fixed: spec.model == DramModel::Fixed,
@@ -266,12 +267,12 @@ impl Dram {
         if self.fields.xor {
             bank ^= (row & self.fields.bank.1) as usize;
         }
-        // The lowest bits of a bank's number are its group: neighbours alternate between groups.
+        // The lowest bits of a bank's number are its group: adjacent banks alternate between groups.
         let group = rank * self.groups_of_rank + (bank & (self.groups_of_rank - 1));
         Place { channel, rank, group, bank: rank * self.banks_of_rank + bank, row: row as u32 }
     }
 
-    /// Asks the sim host to bring in the bank of `line`.
+    /// Prefetches the bank of `line` into the sim host's caches.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, line: u64) {
         let place = self.place(line);
@@ -279,7 +280,7 @@ impl Dram {
         crate::sim_host::prefetch(&self.writes, place.bank);
     }
 
-    /// Reads the 64-byte line number `line`, asked for at cycle `now`; returns the cycle of its arrival.
+    /// Reads the 64-byte line number `line`, requested at cycle `now`; returns the cycle of its arrival.
     #[inline]
     pub fn read(&mut self, line: u64, table: bool, now: u64) -> u64 {
         if table {
@@ -307,7 +308,7 @@ impl Dram {
         ready
     }
 
-    /// Writes a line back at cycle `now`. Nobody waits, but bank and bus are occupied.
+    /// Writes a line back at cycle `now`. No access waits for it, but it occupies bank and bus.
     #[inline]
     pub fn write(&mut self, line: u64, table: bool, now: u64) {
         if table {
@@ -316,30 +317,30 @@ impl Dram {
             self.counters.data_writes += 1;
         }
         if self.timing && !self.fixed {
-            let asked = (now << TICK_SHIFT) + self.ticks.controller;
+            let requested = (now << TICK_SHIFT) + self.ticks.controller;
             let bank = self.place(line).bank;
-            if let Some(Write { asked, line, table }) = self.writes[bank].push(Write { asked, line, table }) {
-                self.serve(self.place(line), table, true, asked);
+            if let Some(Write { requested, line, table }) = self.writes[bank].push(Write { requested, line, table }) {
+                self.serve(self.place(line), table, true, requested);
             }
         }
     }
 
-    /// Writes of a bank whose turn has come by tick `at`.
+    /// Performs the writes of a bank that are due by tick `at`.
     #[inline(always)]
     fn write_due(&mut self, bank: usize, at: u64) {
-        while let Some(Write { asked, line, table }) = self.writes[bank].due(at) {
-            self.serve(self.place(line), table, true, asked);
+        while let Some(Write { requested, line, table }) = self.writes[bank].due(at) {
+            self.serve(self.place(line), table, true, requested);
         }
     }
 
-    /// Carries out all writes that wait: nothing comes behind them.
+    /// Performs all queued writes: no further access comes.
     pub fn drain(&mut self) {
         for bank in 0..self.writes.len() {
             self.write_due(bank, u64::MAX);
         }
     }
 
-    /// Serves a request from tick `at` on; returns the tick at which the last of its data have passed.
+    /// Serves a request from tick `at` on; returns the tick at which the last of its data has passed.
     fn serve(&mut self, place: Place, table: bool, write: bool, mut at: u64) -> u64 {
         let ticks = &self.ticks;
         self.latest = self.latest.max(at);
@@ -357,12 +358,13 @@ impl Dram {
         let Bank { last: bank, busy } = &self.banks[place.bank];
         let latency = if write { ticks.cwl } else { ticks.cl };
         let recovery = if write { ticks.cwl + ticks.burst + ticks.wr } else { ticks.rtp };
-        // The access after which this one comes; `before == 0` is before all that are remembered.
+        // The access after which this one comes; `before == 0` means before all that are remembered.
         let mut before = KEPT;
         while before > 0 && bank[before - 1].begin > at {
             before -= 1;
         }
-        // Older than all that are remembered, and within the queue of those forgotten: behind that.
+        // Older than all that are remembered, and within the busy time of the forgotten ones: placed after
+        // that.
         if before == 0 && at >= busy.0 {
             at = at.max(busy.1);
         }
@@ -400,7 +402,7 @@ impl Dram {
         let done = data + ticks.burst;
         self.busy_ticks += ticks.burst;
         let free = (column + recovery).max(if outcome == Outcome::Hit { 0 } else { activate + ticks.ras });
-        // A hit cannot be precharged earlier than what opened its row allows.
+        // A row hit cannot be precharged earlier than the access that opened its row allows.
         let free = match before.checked_sub(1) {
             Some(last) if outcome == Outcome::Hit => free.max(bank[last].free),
             _ => free,
@@ -435,7 +437,7 @@ impl Dram {
         DramCounters { refreshes, bus_busy: self.busy_ticks >> TICK_SHIFT, ..self.counters.clone() }
     }
 
-    /// Hands the counters to `sink` under `prefix`.
+    /// Reports the counters to `sink` under `prefix`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters().report(prefix, sink);
     }

@@ -11,22 +11,20 @@ pub enum DramModel {
     /// Banks, rows, buses and refresh.
     #[default]
     Banked,
-    /// Every access takes `fixed_ns`, however many there are.
+    /// Every access takes `fixed_ns`, regardless of load.
     Fixed,
 }
 
-/// Which bits of a physical address choose what, from the most significant to the least.
+/// Which bits of a physical address select what, from the most significant to the least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddressMapping {
-    /// Row, bank, rank, column, channel: neighbouring lines on neighbouring channels, a row's lines in one
-    /// bank.
+    /// Row, bank, rank, column, channel: adjacent lines on adjacent channels, a row's lines in one bank.
     #[default]
     RoBaRaCoCh,
     /// Row, rank, bank, channel, column: a whole row on one channel, the next row on the next channel.
     RoRaBaChCo,
-    /// Row, column, rank, bank, channel: neighbouring lines on neighbouring channels, then neighbouring
-    /// banks.
+    /// Row, column, rank, bank, channel: adjacent lines on adjacent channels, then adjacent banks.
     RoCoRaBaCh,
     /// As `ro-ba-ra-co-ch`, the bank xored with the low bits of the row (Zhang et al., MICRO 2000).
     XorBank,
@@ -36,14 +34,14 @@ pub enum AddressMapping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PagePolicy {
-    /// It stays open until another row is wanted or a refresh closes it.
+    /// It stays open until an access needs another row or a refresh closes it.
     #[default]
     Open,
     /// It is closed at once (auto-precharge).
     Closed,
 }
 
-/// Main memory. Clock-counted timings are in DRAM clocks, of which there is one for two transfers.
+/// Main memory. Timings in clocks are in DRAM clocks, one for every two transfers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramSpec {
@@ -68,10 +66,10 @@ pub struct DramSpec {
     /// Bytes of a row over all devices of a rank, a power of two.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "JESD79-4, eight x8 devices with 1 KiB pages"))]
     pub row_bytes: u64,
-    /// Transfers a second of the 8-byte data bus.
+    /// Transfers per second of the 8-byte data bus.
     #[schemars(extend("x-unit" = "MT/s", "x-source" = "LVM Table 1"))]
     pub data_rate: u64,
-    /// Which address bits choose channel, rank, bank, row and column.
+    /// Which address bits select channel, rank, bank, row and column.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice"))]
     pub mapping: AddressMapping,
     /// What happens to a row after an access.
@@ -89,7 +87,7 @@ pub struct DramSpec {
     /// Precharge to activate.
     #[schemars(extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200AA"))]
     pub t_rp: u32,
-    /// Activate to precharge, at least.
+    /// Activate to precharge, minimum.
     #[schemars(extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 (32 ns)"))]
     pub t_ras: u32,
     /// Column command to column command in the same bank group.
@@ -110,7 +108,8 @@ pub struct DramSpec {
     /// Length of a refresh, in which the rank serves nothing and after which all its rows are closed.
     #[schemars(extend("x-unit" = "ns", "x-source" = "JESD79-4, 8 Gb devices"))]
     pub t_rfc_ns: f64,
-    /// What controller, PHY and the way between last-level cache and memory add to each read.
+    /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
+    /// read.
     #[schemars(extend("x-unit" = "ns", "x-source" = "our choice"))]
     pub controller_ns: f64,
 }
@@ -145,7 +144,7 @@ impl Default for DramSpec {
 }
 
 impl DramSpec {
-    /// What is wrong with it, one sentence a problem; `at` is the key of this memory.
+    /// All problems of the spec, one sentence each; `at` is the key of this memory.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (key, value, most) in [
@@ -182,7 +181,7 @@ impl DramSpec {
             if value > 10_000 {
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
-                    format!("is {value} DRAM clocks; no device has more than 10000"),
+                    format!("is {value} DRAM clocks; it must be at most 10000"),
                 ));
             }
         }
@@ -202,7 +201,7 @@ impl DramSpec {
                 Invalid::new(
                     format!("{at}.t_refi_ns"),
                     format!(
-                        "({} ns) leaves less than half of the time beside refreshes of {} ns (`{at}.t_rfc_ns`); \
+                        "({} ns) leaves less than half of the time outside refreshes of {} ns (`{at}.t_rfc_ns`); \
                          DDR4 has 7800 and 350, and 0 switches refresh off",
                         self.t_refi_ns, self.t_rfc_ns
                     ),
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absurd_memories_are_refused() {
+    fn invalid_memories_are_rejected() {
         assert_eq!(DramSpec::default().validate("dram"), vec![]);
         let spec =
             DramSpec { channels: 3, data_rate: 0, t_refi_ns: 400.0, controller_ns: f64::NAN, ..DramSpec::default() };

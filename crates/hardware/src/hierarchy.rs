@@ -1,10 +1,10 @@
 //! The memory hierarchy: private L1I, L1D and L2 of each core, one LLC, DRAM.
 //!
-//! Every level is filled on a miss and none is inclusive: a line that leaves a lower level may stay in an
-//! upper one. Dirty victims go to the level below, where they are put in if they are not there, and from the
-//! last one to DRAM. They occupy DRAM but nobody waits for them. There is no coherence traffic between cores:
-//! a line written by one core and read by another is found in the other's own caches or below, at the usual
-//! price.
+//! A miss fills every level, and no level includes another: a line that is evicted from a lower level may
+//! stay in an upper one. A dirty victim is written to the level below, which allocates it if necessary, and
+//! from the last level to DRAM. Write-backs occupy DRAM but delay no access directly. There is no coherence
+//! traffic between cores: a core that reads a line which another core wrote finds it in its own caches or
+//! below, at the usual latency.
 
 use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
@@ -15,16 +15,16 @@ use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Simulated bytes from which on an LLC's arrays (20 bytes a line) outgrow a sim host core's own caches.
+/// Simulated bytes from which on an LLC's arrays (20 bytes a line) exceed a sim-host core's own caches.
 /// Measured: prefetching takes 20% off a DRAM access over 32 MiB, and adds 6% over 2 MiB.
 const LARGE_LLC: u64 = 6 << 20;
 
-/// What an access came to.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When the value is there (for a store: when the line is owned).
+    /// When the value arrives (for a store: when the line is owned).
     pub ready: Cycle,
-    /// Where the line was found. A line still in flight counts as found where it is on its way to.
+    /// Where the line was found. A line in flight counts as found in the cache that is waiting for it.
     pub served: Served,
 }
 
@@ -58,17 +58,16 @@ pub struct HierarchyCounters {
 
 /// The caches of all cores and main memory.
 ///
-/// Times need not ascend from call to call: an access that depends on an earlier one may be carried out long
-/// before, in the order of calls, a younger one that issues sooner. What follows for contention is told in
-/// `reservation_table.rs` and `dram.rs`; tags and replacement follow the order of calls, which is program
-/// order.
+/// Times need not ascend from call to call: an access that depends on an earlier one may precede, in the
+/// order of calls, a younger one that issues sooner. `reservation_table.rs` and `dram.rs` say what follows
+/// for contention. Tags and replacement follow the order of calls, which is program order.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Box<[Private]>,
     shared: Shared,
 }
 
-/// What a core has for itself.
+/// The private caches of a core.
 #[derive(Clone, Debug)]
 struct Private {
     l1i: FirstLevel,
@@ -92,21 +91,21 @@ struct SecondLevel {
 struct Shared {
     llc: Cache,
     dram: Dram,
-    /// The LLC's arrays are larger than the sim host's private caches: the sim host fetches them while the
-    /// levels above are looked up.
+    /// The LLC's arrays are larger than the sim host's private caches, so the sim host prefetches them during
+    /// the look-ups of the levels above.
     large: bool,
-    /// Pages that are copied beside the cores.
+    /// Page copies in the background.
     copies: Copies,
-    /// Frames of intermediate addresses, if the caches are asked for such.
+    /// Frames of intermediate addresses, if the caches are indexed by such.
     intermediate: Option<Box<IntermediateMap>>,
 }
 
-/// One access on its way down.
+/// An access that descends the hierarchy.
 #[derive(Clone, Copy)]
 struct Request {
     line: u64,
     class: Class,
-    /// What the line is marked with wherever it is put.
+    /// Flags of the line wherever it is filled.
     flags: u8,
     pc: u64,
 }
@@ -119,29 +118,29 @@ impl Shared {
         }
         self.llc.missed(class);
         let admitted = self.llc.admit(now);
-        let mut asked = admitted + self.llc.latency;
+        let mut requested = admitted + self.llc.latency;
         let mut place = line;
         if let Some(map) = &mut self.intermediate {
             place = map.line(line).unwrap_or(line);
             if flags & TABLE == 0 {
-                asked = asked.max(map.take_known());
+                requested = requested.max(map.take_known());
             }
         }
         if !self.copies.idle() {
-            self.copies.advance(asked, &mut self.dram);
+            self.copies.advance(requested, &mut self.dram);
         }
-        let ready = self.dram.read(place, flags & TABLE != 0, asked);
+        let ready = self.dram.read(place, flags & TABLE != 0, requested);
         if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
             self.evicted(victim, ready);
         }
         (ready, Served::Dram)
     }
 
-    /// A line left the last level.
+    /// The last level evicted a line.
     #[inline(always)]
     fn evicted(&mut self, victim: Victim, now: u64) {
         if victim.flags & DIRTY != 0 {
-            // A page that is gone has nothing to write.
+            // An unmapped page has no frame to write to.
             let place = self.intermediate.as_ref().map_or(Some(victim.line), |map| map.line(victim.line));
             if let Some(line) = place {
                 self.dram.write(line, victim.flags & TABLE != 0, now);
@@ -149,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// A dirty line comes from a second level.
+    /// A second level evicted a dirty line.
     fn write_back(&mut self, victim: Victim, now: u64) {
         if let Some(next) = self.llc.write_back(victim, now) {
             self.evicted(next, now);
@@ -158,7 +157,7 @@ impl Shared {
 }
 
 impl SecondLevel {
-    /// `add` are flags for this level only.
+    /// `add` holds flags for this level only.
     #[inline]
     fn access(&mut self, shared: &mut Shared, request: Request, add: u8, now: u64) -> (u64, Served) {
         let Request { line, class, flags, pc } = request;
@@ -171,7 +170,7 @@ impl SecondLevel {
             }
         };
         if self.prefetcher.is_some() && matches!(class, Class::Demand | Class::Table) {
-            let suggestion = self.prefetcher.learn(pc, line * LINE_BYTES);
+            let suggestion = self.prefetcher.train(pc, line * LINE_BYTES);
             if suggestion.count > 0 {
                 self.prefetch(shared, suggestion, now);
             }
@@ -195,7 +194,7 @@ impl SecondLevel {
         }
     }
 
-    /// A dirty line comes from a first level.
+    /// A first level evicted a dirty line.
     fn write_back(&mut self, shared: &mut Shared, victim: Victim, now: u64) {
         if let Some(next) = self.cache.write_back(victim, now) {
             self.evicted(shared, next, now);
@@ -265,7 +264,7 @@ impl FirstLevel {
             None => self.miss(second, shared, request, add, now),
         };
         if self.prefetcher.is_some() {
-            let suggestion = self.prefetcher.learn(request.pc, at.0);
+            let suggestion = self.prefetcher.train(request.pc, at.0);
             if suggestion.count > 0 {
                 self.prefetch(second, shared, suggestion, now);
             }
@@ -286,17 +285,17 @@ impl FirstLevel {
 
 impl Hierarchy {
     /// Empty caches of `cores` cores at `clock_mhz` over `physical_bytes` of memory. With `timing` false,
-    /// times mean nothing: hits, misses, evictions and write-backs are as with it, but for what depends on
-    /// time (prefetches dropped for want of an MSHR, merges, DRAM rows).
+    /// times mean nothing. Hits, misses, evictions and write-backs are the same, except for what depends on
+    /// time (prefetches dropped for lack of an MSHR, merges, DRAM rows).
     ///
     /// The spec must have passed [`HierarchySpec::validate`] and [`HierarchySpec::validate_machine`].
     ///
     /// # Panics
-    /// When it has not.
+    /// If the spec has not passed them.
     pub fn new(spec: &HierarchySpec, cores: usize, clock_mhz: u64, physical_bytes: u64, timing: bool) -> Hierarchy {
         let wrong = spec.validate_machine(cores, physical_bytes);
         assert!(wrong.is_empty(), "a hierarchy was built from a spec that was not validated: {wrong:?}");
-        // Seeds differ from cache to cache, but only by where the cache is.
+        // The seed of a cache depends on its position only.
         let cache = |spec, level: u64, core: usize| Cache::new(spec, 1, timing, (core as u64) << 8 | level);
         let private = |core| Private {
             l1i: FirstLevel { cache: cache(&spec.l1i, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
@@ -325,9 +324,9 @@ impl Hierarchy {
         first.access(second, &mut self.shared, request, add, at, now.0)
     }
 
-    /// A walker's access, which enters at `entry` and marks the line there and below as holding translations.
-    /// It pays the round trip of the level that serves it; entering below L1 does not make the levels below
-    /// nearer.
+    /// A walker's access, which enters at `entry` and flags the line in that level and below as holding
+    /// translations. It pays the round trip of the level that serves it; entering below L1 does not shorten
+    /// that.
     #[inline]
     pub fn access_table(&mut self, core: usize, at: PhysAddr, write: bool, entry: EntryLevel, now: Cycle) -> Access {
         let Private { l1d, second, .. } = &mut self.cores[core];
@@ -345,8 +344,8 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
-    /// A speculative or background fetch into the core's L2 for which nobody waits; it is counted apart.
-    /// Unlike a prefetch it is never dropped: without a free MSHR it waits for one.
+    /// A speculative or background fetch into the core's L2 that no instruction waits for, with counters of
+    /// its own. Unlike a prefetch it is never dropped: if no MSHR is free it waits for one.
     #[inline]
     pub fn fetch(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) -> Access {
         let flags = if is_table { TABLE } else { 0 };
@@ -355,8 +354,8 @@ impl Hierarchy {
         Access { ready: Cycle(ready), served }
     }
 
-    /// A guessed line for the core's L2, for which nobody waits: not fetched when there is no MSHR free, for
-    /// demand misses come first.
+    /// A speculative fetch into the core's L2 that is dropped when no MSHR is free: demand misses have
+    /// priority.
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
@@ -367,7 +366,7 @@ impl Hierarchy {
         }
     }
 
-    /// Asks the sim host to bring in what an access to `at` reads. Changes nothing but speed.
+    /// Prefetches into the sim host's caches what an access to `at` reads. Affects speed only.
     #[inline]
     pub fn prefetch_sim_host(&self, core: usize, at: PhysAddr) {
         let line = at.line();
@@ -376,25 +375,25 @@ impl Hierarchy {
         self.shared.dram.prefetch_sim_host(line);
     }
 
-    /// From now on addresses from `from` on are intermediate: [`Hierarchy::map_intermediate`] must give a
-    /// line's page its frame before a line that no cache holds is asked for.
+    /// From now on addresses from `from` on are intermediate. [`Hierarchy::map_intermediate`] must map the
+    /// page of a line before an access to that line misses all caches.
     pub fn use_intermediate_addresses(&mut self, from: PhysAddr) {
         self.shared.intermediate = Some(Box::new(IntermediateMap::new(from)));
     }
 
-    /// Whether any cache on a core's way to memory holds the line, or is waiting for it.
+    /// Whether any cache on a core's path to memory holds the line, or is waiting for it.
     pub fn holds(&self, core: usize, at: PhysAddr, kind: AccessKind) -> bool {
         let Private { l1i, l1d, second } = &self.cores[core];
         let first = if kind == AccessKind::Fetch { l1i } else { l1d };
         [&first.cache, &second.cache, &self.shared.llc].into_iter().any(|cache| cache.find(at.line()).is_some())
     }
 
-    /// When a miss that is sent at `now` is known to be in no cache: the round trip to the last level.
+    /// When a miss that issues at `now` is known to miss every cache: the round trip to the last level.
     pub fn miss_known(&self, now: Cycle) -> Cycle {
         now.after(self.shared.llc.latency)
     }
 
-    /// The page of the intermediate address `at` is in that frame, which the core's next miss knows at
+    /// Maps the page of the intermediate address `at` to `frame`, which the core's next miss knows at
     /// `known`.
     pub fn map_intermediate(&mut self, at: PhysAddr, frame: Pfn, known: Cycle) {
         if let Some(map) = &mut self.shared.intermediate {
@@ -402,8 +401,7 @@ impl Hierarchy {
         }
     }
 
-    /// The intermediate addresses `[start, start + bytes)` have no frames any more, and no cache keeps lines
-    /// of theirs.
+    /// Unmaps the intermediate addresses `[start, start + bytes)` and invalidates their lines in all caches.
     pub fn unmap_intermediate(&mut self, start: PhysAddr, bytes: u64) {
         let Some(map) = &mut self.shared.intermediate else { return };
         for page in map.unmap(start, bytes) {
@@ -411,8 +409,8 @@ impl Hierarchy {
         }
     }
 
-    /// Cycles that data were on main memory's buses so far, summed over channels, and how many channels there
-    /// are.
+    /// Cycles for which main memory's buses have carried data so far, summed over channels, and the number of
+    /// channels.
     #[inline]
     pub fn bus(&self) -> (u64, u32) {
         self.shared.dram.bus()
@@ -426,23 +424,24 @@ impl Hierarchy {
         (share(seconds.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1))), share(self.shared.llc.table_lines()))
     }
 
-    /// Copies `bytes` from one place of main memory to another, both multiples of a line, beside what cores do, after copies that were asked for before:
-    /// each line is read and then written, 16 at once. No cache has lines of either from now on.
+    /// Copies `bytes` from one place of main memory to another in the background, after all copies requested
+    /// before. Both addresses and `bytes` are multiples of a line. Each line is read and then written, 16 at
+    /// once. The lines of both places are invalidated in all caches now.
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64, now: Cycle) -> CopyId {
         self.invalidate(from, bytes);
         self.invalidate(to, bytes);
-        self.shared.copies.ask(from.line(), to.line(), bytes / LINE_BYTES, now.0)
+        self.shared.copies.request(from.line(), to.line(), bytes / LINE_BYTES, now.0)
     }
 
-    /// When a copy ended, or will at the present pace. `None` if that is so long ago that nobody waits for
-    /// it.
+    /// When a copy ended, or the estimated end at the present rate. `None` for a copy that ended so long ago
+    /// that nothing waits for it.
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
         self.shared.copies.advance(now.0, &mut self.shared.dram);
         (!self.shared.copies.forgotten(copy)).then(|| Cycle(self.shared.copies.end(copy, now.0)))
     }
 
-    /// Takes the lines of `[start, start + bytes)` out of every cache without writing them back (a frame that
-    /// is filled anew from outside).
+    /// Invalidates the lines of `[start, start + bytes)` in every cache without writing them back (a frame
+    /// that is refilled from outside).
     pub fn invalidate(&mut self, start: PhysAddr, bytes: u64) {
         for line in start.line()..(start.0 + bytes).div_ceil(LINE_BYTES) {
             for core in &mut self.cores {
@@ -454,7 +453,7 @@ impl Hierarchy {
         }
     }
 
-    /// Main memory carries out the writes that wait for later reads: none come.
+    /// Performs the writes that main memory still queues: no further reads come.
     pub fn drain_writes(&mut self) {
         self.shared.dram.drain();
     }
@@ -474,7 +473,8 @@ impl Hierarchy {
         sum
     }
 
-    /// Hands every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc` and `.dram`.
+    /// Reports every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc` and
+    /// `.dram`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         let counters = self.counters();
         for (name, cache) in
@@ -485,7 +485,7 @@ impl Hierarchy {
         counters.dram.report(&format!("{prefix}.dram"), sink);
     }
 
-    /// Sets the counters to zero (the end of warm-up); contents and time stay.
+    /// Sets the counters to zero (the end of warm-up); contents and times stay.
     pub fn reset_counters(&mut self) {
         for core in &mut self.cores {
             core.l1i.cache.reset_counters();

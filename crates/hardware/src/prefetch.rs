@@ -1,10 +1,10 @@
-//! Prefetchers: which lines an access suggests. They see physical addresses and never leave a 4 KiB page.
+//! Prefetchers: which lines an access suggests. They see physical addresses and never cross a 4 KiB page.
 
 use crate::{CacheSpec, PrefetcherKind};
 use ambulator_base::{FRAME_BYTES, LINE_BYTES, mix64};
 
 const LINES_OF_PAGE: u64 = FRAME_BYTES / LINE_BYTES;
-/// Times that a stride or direction must have been seen again before it is followed.
+/// Number of repetitions of a stride or direction before it is followed.
 const CONFIDENT: u8 = 2;
 
 /// Lines to prefetch: `count` of them, from line number `first` in steps of `step` lines.
@@ -54,13 +54,13 @@ impl Prefetcher {
         !matches!(self, Prefetcher::None)
     }
 
-    /// Learns an access of the instruction at `pc` to byte address `at`; returns what to prefetch.
+    /// Trains on an access of the instruction at `pc` to byte address `at`; returns what to prefetch.
     #[inline]
-    pub fn learn(&mut self, pc: u64, at: u64) -> Suggestion {
+    pub fn train(&mut self, pc: u64, at: u64) -> Suggestion {
         match self {
             Prefetcher::None => Suggestion::default(),
-            Prefetcher::IpStride(ip) => ip.learn(pc, at),
-            Prefetcher::Stream(stream) => stream.learn(at / LINE_BYTES),
+            Prefetcher::IpStride(ip) => ip.train(pc, at),
+            Prefetcher::Stream(stream) => stream.train(at / LINE_BYTES),
         }
     }
 }
@@ -82,7 +82,7 @@ pub(crate) struct IpStride {
 }
 
 impl IpStride {
-    fn learn(&mut self, pc: u64, at: u64) -> Suggestion {
+    fn train(&mut self, pc: u64, at: u64) -> Suggestion {
         let index = mix64(pc) as usize & (self.table.len() - 1);
         let entry = &mut self.table[index];
         if entry.pc != pc {
@@ -95,7 +95,8 @@ impl IpStride {
             return Suggestion::default();
         }
         if stride != entry.stride {
-            // Physical pages are not neighbours: a jump to another page loses the place, not the stride.
+            // Adjacent virtual pages are not adjacent in physical memory: a jump to another page keeps the
+            // stride, but not the position.
             if stride.unsigned_abs() < FRAME_BYTES || entry.confidence == 0 {
                 entry.stride = stride;
                 entry.confidence = 0;
@@ -108,7 +109,7 @@ impl IpStride {
         if entry.confidence < CONFIDENT {
             return Suggestion::default();
         }
-        // Strides within a line go on by lines.
+        // Strides shorter than a line advance by whole lines.
         let step = if stride.unsigned_abs() < LINE_BYTES { stride.signum() } else { stride / LINE_BYTES as i64 };
         within_page(at / LINE_BYTES, step * self.distance, step, self.degree)
     }
@@ -127,7 +128,7 @@ fn within_page(line: u64, ahead: i64, step: i64, count: u32) -> Suggestion {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    /// Page number and one, so that 0 is none.
+    /// Page number plus one, so that 0 means none.
     page: u64,
     last: i8,
     direction: i8,
@@ -145,7 +146,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    fn learn(&mut self, line: u64) -> Suggestion {
+    fn train(&mut self, line: u64) -> Suggestion {
         let page = line / LINES_OF_PAGE;
         let offset = (line % LINES_OF_PAGE) as i8;
         let index = mix64(page) as usize & (self.table.len() - 1);
@@ -169,7 +170,7 @@ impl Stream {
         if run.confidence < CONFIDENT {
             return Suggestion::default();
         }
-        // Go on behind what was sent, but never behind the access itself.
+        // Continue after what was sent, but never behind the access itself.
         let step = i64::from(direction);
         let sent =
             if (i64::from(run.sent) - i64::from(offset)) * step > 0 { i64::from(run.sent) } else { i64::from(offset) };
@@ -195,11 +196,11 @@ mod tests {
     }
 
     fn lines(prefetcher: &mut Prefetcher, pc: u64, at: u64) -> Vec<u64> {
-        prefetcher.learn(pc, at).lines().collect()
+        prefetcher.train(pc, at).lines().collect()
     }
 
     #[test]
-    fn a_stride_is_followed_once_it_was_seen_again() {
+    fn a_stride_is_followed_once_it_repeats() {
         let mut ip = prefetcher(PrefetcherKind::IpStride);
         for i in 0..3 {
             assert_eq!(lines(&mut ip, 0x400, i * 128), Vec::<u64>::new(), "access {i}");
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_the_page() {
+    fn no_prefetch_crosses_the_page() {
         for kind in [PrefetcherKind::IpStride, PrefetcherKind::Stream] {
             let mut prefetcher = prefetcher(kind);
             for page in [7u64, 3] {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_sent_once_up_to_its_distance() {
+    fn a_stream_is_prefetched_once_up_to_its_distance() {
         let mut stream = prefetcher(PrefetcherKind::Stream);
         let mut sent: Vec<u64> = (0..20).flat_map(|line| lines(&mut stream, 0, line * 64)).collect();
         let all = sent.len();

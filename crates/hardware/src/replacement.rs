@@ -1,13 +1,13 @@
-//! Replacement policies of set-associative arrays: which way of a full set gives way.
+//! Replacement policies of set-associative arrays: which way of a full set is evicted.
 //!
 //! The state of a set is one `u64` wherever it fits (LRU up to 16 ways, tree-PLRU up to 64, RRIP up to 32),
-//! so that a look-up touches one sim host cache line for it. No policy costs a dynamic call.
+//! so that a look-up touches one sim-host cache line for it. No policy needs a dynamic call.
 
 use ambulator_base::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most ways that a set of any array can have.
+/// Maximum number of ways of a set of any array.
 pub const MAX_WAYS: usize = 256;
 
 /// A replacement policy.
@@ -17,14 +17,14 @@ pub enum Replacement {
     /// Least recently used, exactly.
     #[default]
     Lru,
-    /// Tree of one-bit nodes that point away from the last use. With a number of ways that is no power of
-    /// two, the tree is that of the next power of two and never points into the part that is not there.
+    /// Tree of one-bit nodes that point away from the last use. If the number of ways is not a power of two,
+    /// the tree is that of the next power of two and never points to the ways that do not exist.
     TreePlru,
-    /// Static re-reference interval prediction with 2 bits (Jaleel et al., ISCA 2010): fills at "long", hits
-    /// to "near".
+    /// Static re-reference interval prediction with 2 bits (Jaleel et al., ISCA 2010): fills predict "long",
+    /// hits predict "near".
     Srrip,
-    /// Dynamic RRIP (same paper): set duelling between SRRIP and bimodal RRIP, which fills at "distant" but
-    /// for one fill in 32.
+    /// Dynamic RRIP (same paper): set duelling between SRRIP and bimodal RRIP, which fills at "distant"
+    /// except for one fill in 32.
     Drrip,
     /// A uniformly random way, from a seeded generator.
     Random,
@@ -41,10 +41,10 @@ const LONG: u64 = 2;
 const LEADERS: usize = 32;
 /// Greatest value of the duelling counter (10 bits).
 const SELECT_MAX: u16 = 1023;
-/// BRRIP fills at "long" once in so many fills.
+/// BRRIP fills at "long" once in this many fills.
 const BIMODAL: u32 = 32;
 
-/// How a set's state is kept.
+/// How the state of a set is represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Nibbles of one word, most recent way lowest (up to 16 ways).
@@ -122,8 +122,8 @@ impl ReplacementState {
     #[inline(always)]
     pub fn touch(&mut self, set: usize, way: usize) {
         if self.kind == Kind::PackedLru {
-            // Always written: whether the way was the most recent already is what a sim host branch cannot
-            // predict.
+            // Written unconditionally: the sim host cannot predict a branch on whether the way was the most
+            // recent already.
             let order = &mut self.words[set];
             *order = to_front(*order, way);
         } else {
@@ -142,7 +142,7 @@ impl ReplacementState {
         }
     }
 
-    /// The way of a full `set` that a fill takes. (RRIP ages the set here.)
+    /// The way of a full `set` that a fill replaces. (RRIP ages the set here.)
     #[inline(always)]
     pub fn victim(&mut self, set: usize) -> usize {
         if self.kind == Kind::PackedLru {
@@ -152,7 +152,7 @@ impl ReplacementState {
         }
     }
 
-    /// Out of line, as its relatives are: the usual policy stays short in its callers.
+    /// Out of line, as are the other uncommon policies, so that the common policy stays short in its callers.
     #[inline(never)]
     fn touch_other(&mut self, set: usize, way: usize) {
         match self.kind {
@@ -189,7 +189,7 @@ impl ReplacementState {
         }
     }
 
-    /// Asks the sim host to bring in the state of `set`.
+    /// Prefetches the state of `set` into the sim host's caches.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, set: usize) {
         if self.stride > 0 {
@@ -239,20 +239,20 @@ impl ReplacementState {
         loop {
             for (i, word) in words.iter().enumerate() {
                 let ways = (self.ways - i * RRPV_PER_WORD).min(RRPV_PER_WORD);
-                let there = u64::MAX >> (64 - 2 * ways);
-                let distant = *word & (*word >> 1) & LOW_BITS & there;
+                let present = u64::MAX >> (64 - 2 * ways);
+                let distant = *word & (*word >> 1) & LOW_BITS & present;
                 if distant != 0 {
                     return i * RRPV_PER_WORD + distant.trailing_zeros() as usize / 2;
                 }
             }
             for word in words.iter_mut() {
-                // Fields beyond the last way may be "distant" already: they stay there.
+                // Fields beyond the last way may be "distant" already: they do not change.
                 *word += !(*word & (*word >> 1)) & LOW_BITS;
             }
         }
     }
 
-    /// The prediction with which DRRIP fills `set`, after counting its miss if it leads.
+    /// The prediction with which DRRIP fills `set`, after it counts the miss of a leader set.
     fn duel(&mut self, set: usize) -> u64 {
         let period = (self.sets / LEADERS).max(2);
         let bimodal = if self.sets < 2 {
@@ -279,7 +279,7 @@ impl ReplacementState {
 fn to_front(order: u64, way: usize) -> u64 {
     let differing = order ^ (NIBBLES * way as u64);
     let zero = differing.wrapping_sub(NIBBLES) & !differing & (NIBBLES << 3);
-    // The lowest mark is exact: borrows run upwards only. 4 * place + 3.
+    // The lowest mark is exact: borrows propagate upwards only. 4 * place + 3.
     let top = zero.trailing_zeros();
     let moved = u64::MAX >> (63 - top);
     (order & !moved) | (order << 4 & moved) | way as u64
@@ -289,7 +289,7 @@ fn to_front(order: u64, way: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Fills all ways, plays the touches, and returns the victim.
+    /// Fills all ways, performs the touches, and returns the victim.
     fn victim_after(policy: Replacement, ways: usize, touches: &[usize]) -> usize {
         let mut state = ReplacementState::new(policy, 4, ways, 1);
         (0..ways).for_each(|way| state.fill(2, way));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn srrip_evicts_what_was_not_hit() {
+    fn srrip_evicts_a_line_that_was_not_hit() {
         // All at "long"; 0 and 1 hit: ageing makes 2 "distant" first.
         assert_eq!(victim_after(Replacement::Srrip, 4, &[0, 1]), 2);
         // All hit: ageing three times, then the first.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn drrip_turns_to_bimodal_when_srrip_leaders_miss_more() {
+    fn drrip_switches_to_bimodal_when_srrip_leaders_miss_more() {
         let mut state = ReplacementState::new(Replacement::Drrip, 1024, 4, 0);
         let follower = 5;
         state.fill(follower, 0);

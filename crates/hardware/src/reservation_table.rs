@@ -1,23 +1,23 @@
 //! Reservation tables of bounded resources over time.
 //!
-//! Accesses are carried to completion when they issue, so they do not reach a resource in the order of their
-//! times: a load that depends on another is served far ahead of a younger, independent one. A single "free
-//! from" time per resource would let the former block the latter. A reservation table says instead *when* the
-//! resource is taken, for a stretch of time around now, and a later reservation leaves the time before it
-//! free.
+//! Each access completes when it issues, so accesses do not reach a resource in the order of their times: a
+//! load that depends on another load is served long before a younger, independent one. A single "free from"
+//! time per resource would let the former block the latter. A reservation table records instead *when* the
+//! resource is taken, for a span of time around the present. A reservation for later leaves the time before
+//! it free.
 
-/// Slots of time each of which one user can have: a data bus, the right to send a command.
+/// Time slots, each of which has one user: a data bus, or the right to send a command.
 ///
 /// A request at time `t` takes the first free slot from that of `t` on. If that is the slot of `t` itself it
-/// starts at `t`, not at the slot's beginning: an idle resource adds no delay, at the price that two
-/// neighbours may overlap by less than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`]
-/// times 64 slots before the latest goes free.
+/// starts at `t`, not at the slot's beginning. An idle resource thus adds no delay, but two adjacent users
+/// may overlap by less than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`] times 64
+/// slots before the latest is granted at once.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotTable {
     slot: u64,
     /// 2^64 / slot, rounded up: a division by multiplication.
     reciprocal: u64,
-    /// `(which 64 slots, which of them are taken)`, a ring.
+    /// `(which 64 slots, which of them are taken)`: a ring.
     words: Box<[(u64, u64)]>,
 }
 
@@ -34,7 +34,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes the first free slot from tick `at` on; returns the tick at which it may be used.
+    /// Takes the first free slot from tick `at` on; returns the tick at which it can be used.
     #[inline]
     pub(crate) fn reserve(&mut self, at: u64) -> u64 {
         let slot = divide(at, self.reciprocal);
@@ -67,32 +67,31 @@ pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
 
 const LANES: u64 = 32;
 
-/// One sim host cache line of grains.
+/// One sim-host cache line of grains.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Grains([u16; LANES as usize]);
 
-/// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a
-/// stretch of time.
+/// How many of a pool of equal resources (MSHRs) are in use, for each [`Occupancy::GRAIN`] cycles of a span
+/// of time.
 ///
-/// What is asked for before the stretch that is kept (at least 28,000 cycles before the latest) is granted at
-/// once.
+/// A request from before that span (which is at least 28,000 cycles long) is granted at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Occupancy {
     limit: u16,
-    /// In use at each grain of time; a ring.
+    /// In use during each grain of time; a ring.
     used: Box<[Grains]>,
-    /// The first grain that is kept.
+    /// The first grain that is recorded.
     base: u64,
 }
 
 impl Occupancy {
-    /// Cycles of a grain: by so much at most a wait is misjudged.
+    /// Cycles of a grain: the largest error of a wait.
     const GRAIN_SHIFT: u32 = 2;
     const GRAINS: u64 = 8192;
     const STEP: u64 = 1024;
 
-    /// A pool of `limit`, all free.
+    /// A pool of `limit` resources, all free.
     pub(crate) fn new(limit: u32) -> Occupancy {
         Occupancy {
             limit: limit.min(u32::from(u16::MAX)) as u16,
@@ -101,7 +100,7 @@ impl Occupancy {
         }
     }
 
-    /// Which sim host line holds a grain.
+    /// Which sim-host cache line holds a grain.
     #[inline(always)]
     fn at(grain: u64) -> usize {
         (grain % Self::GRAINS / LANES) as usize
@@ -133,7 +132,7 @@ impl Occupancy {
         }
     }
 
-    /// Whether one is free at cycle `now`.
+    /// Whether a resource is free at cycle `now`.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, now: u64) -> bool {
         let grain = now >> Self::GRAIN_SHIFT;
@@ -141,7 +140,7 @@ impl Occupancy {
         grain < self.base || self.in_use(grain) < self.limit
     }
 
-    /// The first cycle from `now` on in which one is free.
+    /// The first cycle from `now` on in which a resource is free.
     #[inline(always)]
     pub(crate) fn admit(&mut self, now: u64) -> u64 {
         if self.has_room(now) { now } else { self.wait(now) }
@@ -156,7 +155,7 @@ impl Occupancy {
         grain << Self::GRAIN_SHIFT
     }
 
-    /// Marks one as in use from cycle `from` to cycle `to`.
+    /// Marks one resource as in use from cycle `from` to cycle `to`.
     #[inline(always)]
     pub(crate) fn take(&mut self, from: u64, to: u64) {
         let (from, to) = (from >> Self::GRAIN_SHIFT, to >> Self::GRAIN_SHIFT);
@@ -168,8 +167,8 @@ impl Occupancy {
         if to <= from {
             return;
         }
-        // Whole sim host lines, masked: the number of grains differs from time to time, that of lines hardly,
-        // and a sim host branch mispredicted costs more than the grains that need not be touched.
+        // Whole sim-host cache lines, masked. The number of grains varies, that of lines hardly does, and a
+        // mispredicted branch of the sim host costs more than the grains that need not be touched.
         for block in from / LANES..=(to - 1) / LANES {
             let low = from.saturating_sub(block * LANES) as i16;
             let high = (to - block * LANES).min(LANES) as i16;
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_has_one_user_and_later_ones_leave_earlier_free() {
+    fn a_slot_has_one_user_and_a_later_reservation_leaves_earlier_slots_free() {
         let mut bus = SlotTable::new(320);
         assert_eq!(bus.reserve(1000), 1000);
         assert_eq!(bus.reserve(1000), 1280);
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_come_at_the_stated_rate_across_words_and_rings() {
+    fn slots_are_granted_at_the_stated_rate_across_words_and_rings() {
         let mut bus = SlotTable::new(7);
         (0..1000).for_each(|i| assert_eq!(bus.reserve(0), 7 * i));
         let late = 7 * 64 * 1000;
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_waits_for_the_first_that_frees() {
+    fn a_request_to_a_full_pool_waits_for_the_first_release() {
         let mut pool = Occupancy::new(2);
         pool.take(0, 100);
         pool.take(0, 200);
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_later_leaves_now_free() {
+    fn a_later_reservation_leaves_the_present_free() {
         let mut pool = Occupancy::new(1);
         pool.take(1000, 1400);
         assert_eq!(pool.admit(0), 0);
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_forgets_and_goes_on() {
+    fn the_ring_forgets_old_reservations() {
         let mut pool = Occupancy::new(1);
         for start in (0..10_000_000u64).step_by(977) {
             assert_eq!(pool.admit(start), start, "nothing is left at {start}");

@@ -1,8 +1,9 @@
-//! A set-associative array of keys with payloads: what TLBs, page-walk caches and small tables are built of.
+//! A set-associative array of keys with payloads: the building block of TLBs, page-walk caches and small
+//! tables.
 
 use crate::{Replacement, ReplacementState, sim_host};
 
-/// The key that marks a way without content; no entry can have it.
+/// The key that marks an empty way; no entry can have it.
 pub const NO_KEY: u64 = u64::MAX;
 
 /// Keys are compared four at a time.
@@ -11,12 +12,12 @@ pub const NO_KEY: u64 = u64::MAX;
 struct Four([u64; 4]);
 
 /// Groups of keys compared between two branches: a hit's way is unpredictable, a comparison is not.
-const STRETCH: usize = 8;
+const GROUPS_PER_BRANCH: usize = 8;
 
 /// A set-associative array: `sets` sets of `ways` entries, each a `u64` key with a payload.
 ///
-/// The caller chooses the set (so any index function and any number of sets will do) and puts into the key
-/// whatever must match: tag, ASID, page size. One set and many ways make it fully associative.
+/// The caller chooses the set, so any index function and any number of sets will do. It puts into the key
+/// whatever must match: tag, ASID, page size. One set and many ways make the array fully associative.
 ///
 /// ```
 /// use ambulator_hardware::{Replacement, SetArray};
@@ -24,14 +25,14 @@ const STRETCH: usize = 8;
 /// assert_eq!(array.insert(0, 10, 'a'), None);
 /// assert_eq!(array.insert(0, 20, 'b'), None);
 /// assert_eq!(array.lookup(0, 10).copied(), Some('a'));
-/// assert_eq!(array.insert(0, 30, 'c'), Some((20, 'b'))); // 20 was used least recently
+/// assert_eq!(array.insert(0, 30, 'c'), Some((20, 'b'))); // 20 was the least recently used
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetArray<T> {
-    /// `groups` for each set; places beyond the ways hold no key, ever.
+    /// `groups` for each set; places beyond the ways never hold a key.
     keys: Box<[Four]>,
     groups: usize,
-    /// Empty until the first insertion, which also is what the places without content hold.
+    /// Empty until the first insertion, whose value also fills the empty places.
     values: Vec<T>,
     sets: usize,
     ways: usize,
@@ -78,19 +79,19 @@ impl<T: Copy> SetArray<T> {
         self.ways
     }
 
-    /// Places for entries: sets times ways.
+    /// Maximum number of entries: sets times ways.
     #[inline(always)]
     pub fn capacity(&self) -> usize {
         self.sets * self.ways
     }
 
-    /// Entries that are there.
+    /// Number of valid entries.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Whether there is no valid entry.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -100,15 +101,15 @@ impl<T: Copy> SetArray<T> {
     fn find(&self, set: usize, key: u64) -> Option<usize> {
         let groups = &self.keys[set * self.groups..][..self.groups];
         let mut base = 0;
-        for stretch in groups.chunks(STRETCH) {
+        for chunk in groups.chunks(GROUPS_PER_BRANCH) {
             let mut mask = 0;
-            for (i, four) in stretch.iter().enumerate() {
+            for (i, four) in chunk.iter().enumerate() {
                 mask |= sim_host::matches_wide(&four.0, key) << (4 * i);
             }
             if mask != 0 {
                 return Some(base + mask.trailing_zeros() as usize);
             }
-            base += 4 * STRETCH;
+            base += 4 * GROUPS_PER_BRANCH;
         }
         None
     }
@@ -119,41 +120,41 @@ impl<T: Copy> SetArray<T> {
         &mut self.keys[set * self.groups + way / 4].0[way % 4]
     }
 
-    /// The payload of `key` in `set`, and a use of it for the replacement policy.
+    /// The payload of `key` in `set`; counts as a use for the replacement policy.
     #[inline(always)]
     pub fn lookup(&mut self, set: usize, key: u64) -> Option<&mut T> {
-        debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be looked up");
+        debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be looked up");
         let way = self.find(set, key)?;
         self.state.touch(set, way);
         Some(&mut self.values[set * self.ways + way])
     }
 
-    /// The payload of `key` in `set`, without a trace in the replacement policy.
+    /// The payload of `key` in `set`, without updating the replacement policy.
     #[inline(always)]
     pub fn peek(&self, set: usize, key: u64) -> Option<&T> {
-        debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be looked up");
+        debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be looked up");
         self.find(set, key).map(|way| &self.values[set * self.ways + way])
     }
 
-    /// The payload of `key` in `set` to be changed, without a trace in the replacement policy.
+    /// The payload of `key` in `set` for update, without updating the replacement policy.
     #[inline(always)]
     pub fn peek_mut(&mut self, set: usize, key: u64) -> Option<&mut T> {
-        debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be looked up");
+        debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be looked up");
         let way = self.find(set, key)?;
         Some(&mut self.values[set * self.ways + way])
     }
 
-    /// Whether `key` is in `set`, without a trace in the replacement policy.
+    /// Whether `key` is in `set`, without updating the replacement policy.
     #[inline(always)]
     pub fn contains(&self, set: usize, key: u64) -> bool {
         self.find(set, key).is_some()
     }
 
-    /// Puts `key` into `set`: over its own entry if it is there (counts as a use), into an empty way, or in
-    /// place of the policy's victim, which is returned.
+    /// Inserts `key` into `set`: over its own entry if it is present (counts as a use), into an empty way, or
+    /// in place of the policy's victim, which is returned.
     #[inline]
     pub fn insert(&mut self, set: usize, key: u64, value: T) -> Option<(u64, T)> {
-        debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be inserted");
+        debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be inserted");
         if self.values.is_empty() {
             self.values = vec![value; self.capacity()];
         }
@@ -181,17 +182,17 @@ impl<T: Copy> SetArray<T> {
         victim
     }
 
-    /// Takes `key` out of `set`.
+    /// Removes `key` from `set`.
     #[inline]
     pub fn remove(&mut self, set: usize, key: u64) -> Option<T> {
-        debug_assert_ne!(key, NO_KEY, "the key of empty places cannot be removed");
+        debug_assert_ne!(key, NO_KEY, "the key of empty ways cannot be removed");
         let way = self.find(set, key)?;
         *self.key(set, way) = NO_KEY;
         self.len -= 1;
         Some(self.values[set * self.ways + way])
     }
 
-    /// Keeps the entries for which `keep` holds; returns how many went.
+    /// Keeps the entries for which `keep` holds; returns the number removed.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut T) -> bool) -> usize {
         if self.len == 0 {
             return 0;
@@ -210,12 +211,12 @@ impl<T: Copy> SetArray<T> {
         before - self.len
     }
 
-    /// Takes out the entries for which `gone` holds; returns how many went.
-    pub fn invalidate(&mut self, mut gone: impl FnMut(u64, &T) -> bool) -> usize {
-        self.retain(|key, value| !gone(key, value))
+    /// Removes the entries for which `stale` holds; returns the number removed.
+    pub fn invalidate(&mut self, mut stale: impl FnMut(u64, &T) -> bool) -> usize {
+        self.retain(|key, value| !stale(key, value))
     }
 
-    /// Takes out everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.keys.fill(Four([NO_KEY; 4]));
         self.len = 0;
@@ -230,7 +231,7 @@ impl<T: Copy> SetArray<T> {
         })
     }
 
-    /// Asks the sim host to bring in what a look-up in `set` reads. Changes nothing but speed.
+    /// Prefetches into the sim host's caches what a look-up in `set` reads. Affects speed only.
     #[inline(always)]
     pub fn prefetch_sim_host(&self, set: usize) {
         sim_host::prefetch(&self.keys, set * self.groups);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn inserting_what_is_there_changes_it_in_place() {
+    fn inserting_a_present_key_updates_it_in_place() {
         let mut array = SetArray::new(1, 2, Replacement::Lru);
         array.insert(0, 1, 'a');
         array.insert(0, 2, 'b');
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(array.peek(0, 1), Some(&'c'));
     }
 
-    /// The obvious model: each set a list, most recent first.
+    /// The reference model: each set is a list, most recent first.
     struct Lists {
         sets: Vec<Vec<(u64, u32)>>,
         ways: usize,
@@ -338,7 +339,7 @@ mod tests {
         }
 
         #[test]
-        fn every_policy_keeps_what_it_says(ways in 1usize..70, keys in prop::collection::vec(0u64..200, 1..400)) {
+        fn every_policy_keeps_the_reported_entries(ways in 1usize..70, keys in prop::collection::vec(0u64..200, 1..400)) {
             for policy in [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip, Replacement::Drrip, Replacement::Random] {
                 let mut array = SetArray::new(2, ways, policy);
                 let mut there = std::collections::HashSet::new();

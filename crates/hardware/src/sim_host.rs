@@ -1,7 +1,7 @@
-//! What is written for the machine that simulates (the sim host): prefetch hints, and comparing a set's tags
-//! at once.
+//! Code for the machine that runs the simulator (the sim host): prefetch hints, and comparing all tags of a
+//! set at once.
 
-/// Asks the sim host to bring `slice[index]` into its caches. Changes nothing but speed.
+/// Prefetches `slice[index]` into the sim host's caches. Affects speed only.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     if let Some(element) = slice.get(index) {

@@ -5,14 +5,14 @@ use ambulator_base::{Invalid, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most ways of a cache.
+/// Maximum number of ways of a cache.
 const MAX_CACHE_WAYS: u32 = 32;
-/// Most cycles that a latency setting can have; above it, it is a mistake.
+/// Maximum of a latency setting, in cycles; a greater value is a mistake.
 pub(crate) const MAX_LATENCY: u64 = 10_000;
-/// A tag is 32 bits, one value of which marks an empty way; physical addresses must fit beside it.
+/// A tag is 32 bits, one value of which marks an empty way; the tags of all physical addresses must fit.
 const TAG_BITS: u32 = 32;
 
-/// A prefetcher that sits beside a cache.
+/// The prefetcher of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetcherKind {
@@ -29,29 +29,30 @@ pub enum PrefetcherKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
-    /// Capacity. For the last-level cache this is the share of one core: cores times this is the whole.
+    /// Capacity. For the last-level cache this is the share of one core; the total is cores times this.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
     pub bytes: u64,
-    /// Associativity, 1 to 32; need not be a power of two, but the number of sets must be (for the last-level
-    /// cache: of one core's share; with a number of cores that is no power of two, lines are spread over all
-    /// sets by remainder).
+    /// Associativity, 1 to 32. It need not be a power of two, but the number of sets must be (for the
+    /// last-level cache: of one core's share; if the number of cores is not a power of two, the set is the
+    /// line number modulo the number of sets).
     #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways: u32,
-    /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the value there,
-    /// the look-ups of the levels above included. A DRAM access costs the last level's round trip plus DRAM's
-    /// own time.
+    /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the arrival of the
+    /// value, including the look-ups of the levels above. A DRAM access costs the last level's round trip
+    /// plus DRAM's own time.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
-    /// Misses that can be outstanding (for the last level: for each core's share of it). Further ones wait.
+    /// Maximum number of outstanding misses (for the last level: for each core's share of it). Further misses
+    /// wait.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
     pub mshrs: u32,
-    /// Which line of a full set gives way.
+    /// Which line of a full set is evicted.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; no paper states it"))]
     pub replacement: Replacement,
     /// The prefetcher that learns from this cache's accesses and fills it.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 names none"))]
     pub prefetcher: PrefetcherKind,
-    /// Most prefetches that one access triggers.
+    /// Maximum number of prefetches that one access triggers.
     #[schemars(extend("x-unit" = "count"))]
     pub prefetch_degree: u32,
     /// How far ahead of the access prefetches reach: in strides (ip-stride) or lines (stream).
@@ -69,7 +70,7 @@ impl Default for CacheSpec {
 }
 
 impl CacheSpec {
-    /// An LRU cache without prefetcher.
+    /// An LRU cache without a prefetcher.
     pub fn of(bytes: u64, ways: u32, latency: u64, mshrs: u32) -> CacheSpec {
         CacheSpec {
             bytes,
@@ -84,12 +85,12 @@ impl CacheSpec {
         }
     }
 
-    /// Sets of the cache when it is built for `shares` cores.
+    /// Number of sets of the cache when it is built for `shares` cores.
     pub(crate) fn sets(&self, shares: u64) -> u64 {
         self.bytes * shares / (u64::from(self.ways) * LINE_BYTES)
     }
 
-    /// What is wrong with it, one sentence a problem; `at` is the key of this cache.
+    /// All problems of the spec, one sentence each; `at` is the key of this cache.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if self.ways == 0 || self.ways > MAX_CACHE_WAYS {
@@ -103,7 +104,7 @@ impl CacheSpec {
             if self.bytes > 1 << 40 {
                 wrong.push(Invalid::new(
                     format!("{at}.bytes"),
-                    format!("is {}, more than a cache can have; give at most 1 TiB", self.bytes),
+                    format!("is {}, more than a cache can have; it must be at most 1 TiB", self.bytes),
                 ));
             } else if !self.bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
                 let below = if sets == 0 { 1 } else { 1 << sets.ilog2() };
@@ -143,7 +144,7 @@ impl CacheSpec {
                 if value == 0 || value > most {
                     wrong.push(Invalid::new(
                         format!("{at}.{key}"),
-                        format!("is {value}; a prefetcher wants 1 to {most} (or `prefetcher = \"none\"`)"),
+                        format!("is {value}; a prefetcher needs 1 to {most} (or `prefetcher = \"none\"`)"),
                     ));
                 }
             }
@@ -188,7 +189,7 @@ impl Default for HierarchySpec {
 }
 
 impl HierarchySpec {
-    /// What is wrong with it, one sentence a problem; `at` is the key of the hierarchy.
+    /// All problems of the spec, one sentence each.
     pub fn validate(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (name, cache) in self.caches() {
@@ -208,7 +209,8 @@ impl HierarchySpec {
         wrong
     }
 
-    /// What is wrong with it on a machine of `cores` cores and `physical_bytes` of memory, beyond [`HierarchySpec::validate`].
+    /// The problems of the spec on a machine of `cores` cores and `physical_bytes` of memory, in addition to
+    /// those of [`HierarchySpec::validate`].
     pub fn validate_machine(&self, cores: usize, physical_bytes: u64) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if cores == 0 {
@@ -240,13 +242,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_sound() {
+    fn the_default_is_valid() {
         assert_eq!(HierarchySpec::default().validate(), vec![]);
         assert_eq!(HierarchySpec::default().validate_machine(16, 128 << 30), vec![]);
     }
 
     #[test]
-    fn absurd_caches_are_refused_with_what_would_do() {
+    fn invalid_caches_are_rejected_with_a_valid_size() {
         let wrong = CacheSpec { ways: 0, ..CacheSpec::default() }.validate("l1d");
         assert!(wrong[0].to_string().contains("`l1d.ways` is 0"), "{wrong:?}");
         let wrong = CacheSpec { bytes: 48 << 10, ways: 8, ..CacheSpec::default() }.validate("l1d");
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_beyond_the_tags_is_refused() {
+    fn memory_beyond_the_tags_is_rejected() {
         let spec = HierarchySpec::default();
         assert!(spec.validate_machine(1, 16 << 40)[0].message.contains("32 bits"));
         assert!(spec.validate_machine(3, 1 << 30).is_empty());

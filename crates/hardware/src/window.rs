@@ -2,13 +2,13 @@
 //!
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
-//! cycle loop: the times of each record are worked out once, from those of the records before it. Time within
+//! cycle loop: the times of each record are computed once, from those of the records before it. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
 //!
-//! What is left out: the scheduler's size and the functional units (an instruction that waits for nothing
-//! starts when it dispatches, and one that touches no memory completes a cycle later), and wrong-path
-//! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is put at
+//! The model omits the scheduler's size and the functional units (an instruction whose operands are ready
+//! starts when it dispatches, and one that accesses no memory completes a cycle later), and wrong-path
+//! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is placed at
 //! the gap's beginning.
 
 use crate::reservation_table::divide;
@@ -16,7 +16,7 @@ use crate::{BranchPredictor, CoreSpec};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
 
 counters! {
-    /// What a core's window counts.
+    /// Counters of a core's window.
     pub struct CoreCounters {
         /// Instructions dispatched.
         instructions: Instructions,
@@ -38,20 +38,20 @@ counters! {
         stall_load_queue: Cycles,
         /// Cycles in which dispatch waited for room in the store queue.
         stall_store_queue: Cycles,
-        /// Cycles in which dispatch waited for the right path after a misprediction.
+        /// Cycles in which dispatch waited for the correct path after a misprediction.
         stall_branch: Cycles,
         /// Cycles in which dispatch waited for instruction fetch or its translation.
         stall_front: Cycles,
-        /// Cycles in which dispatch waited for serialising events (faults, system calls, context switches), their length included.
+        /// Cycles in which dispatch waited for serialising events and during them.
         stall_serialize: Cycles,
-        /// Cycles that dispatched loads, stores and branches waited for the loads that they depend on (these overlap).
+        /// Cycles that dispatched instructions waited for the loads that they depend on (overlapping).
         wait_dependences: Cycles,
-        /// Serialising events.
+        /// Serialising events (faults, system calls, context switches).
         serializations: Events,
     }
 }
 
-/// What the reorder buffer knows of one record: where its gap and it itself commit.
+/// The reorder buffer's entry of one record: when its gap and the record itself commit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Retirement {
     /// Index of the record's instruction, counted from 1.
@@ -67,13 +67,13 @@ struct Retirement {
 #[derive(Clone, Copy, Debug, Default)]
 struct Forward {
     word: u64,
-    /// The cycle from which the store's data are there.
+    /// The cycle at which the store's data are ready.
     data: u64,
     /// The cycle in which the store leaves the store queue.
     drained: u64,
 }
 
-/// Stores that forwarding can find, direct-mapped by their 8-byte word.
+/// Entries of the table of forwarding stores, which is direct-mapped by 8-byte word.
 const FORWARDS: usize = 128;
 
 /// One out-of-order core's window.
@@ -89,27 +89,27 @@ pub struct CoreWindow {
     dispatched: u64,
     /// Slot in which the last instruction committed.
     committed: u64,
-    /// Slot before which nothing dispatches, and why.
+    /// Slot before which nothing dispatches, and whether a misprediction is the cause.
     front: u64,
     front_branch: bool,
     index: u64,
-    /// The record that was dispatched last, until it is completed.
+    /// The record that was dispatched last, until it completes.
     pending: Retirement,
     retirements: Box<[Retirement]>,
-    /// Next place to write, and the oldest that may still matter.
+    /// Next place to write, and the oldest that may still be needed.
     head: usize,
     tail: usize,
-    /// Cycle in which each past record's value is there.
+    /// Cycle in which each past record's value is ready.
     values: Box<[u64]>,
     position: u64,
-    /// Slots in which the last loads left the load queue, and stores the store queue.
+    /// Slots in which the last loads left the load queue, and the last stores the store queue.
     loads: Ring,
     stores: Ring,
     drained: u64,
     forwards: Box<[Forward]>,
     predictor: BranchPredictor,
     counters: CoreCounters,
-    /// Stall counters in slots, for they are less than cycles.
+    /// Stall counters in slots, because a stall may be shorter than a cycle.
     stalls: [u64; 6],
     counted_from: u64,
 }
@@ -121,7 +121,8 @@ const BRANCH: usize = 3;
 const FRONT: usize = 4;
 const SERIALIZE: usize = 5;
 
-/// The last so many release times, the oldest of which frees the place for the next.
+/// The most recent release times of a queue, one for each entry. The oldest frees the place for the next
+/// entry.
 #[derive(Clone, Debug)]
 struct Ring {
     released: Box<[u64]>,
@@ -164,8 +165,8 @@ impl CoreWindow {
             retirements: vec![Retirement::default(); places].into_boxed_slice(),
             head: 0,
             tail: 0,
-            // A producer further back than the reorder buffer is long has committed; explicit fetches take
-            // room too.
+            // A producer further back than the length of the reorder buffer has committed. Explicit fetches
+            // also take places.
             values: vec![0; 4 * places].into_boxed_slice(),
             position: 0,
             loads: Ring::new(spec.load_queue as usize),
@@ -244,7 +245,7 @@ impl CoreWindow {
     #[inline(always)]
     fn commit_of(&mut self, index: u64, before: u64) -> u64 {
         if index > before {
-            // Within the gap that is being dispatched: it flows at full width behind the last commit.
+            // Within the gap that is being dispatched: it commits at full width after the last commit.
             return self.committed + (index - before);
         }
         let mask = self.retirements.len() - 1;
@@ -275,7 +276,7 @@ impl CoreWindow {
 
     /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued
     /// at `issued` (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which
-    /// the value is there, which is earlier than `ready` when an older store forwards it.
+    /// the value is ready, which is earlier than `ready` when an older store forwards it.
     #[inline]
     pub fn complete(&mut self, record: &Record, issued: Cycle, ready: Cycle) -> Cycle {
         let word = record.va.0 / 8;
@@ -295,7 +296,7 @@ impl CoreWindow {
             self.loads.push(self.committed);
         } else {
             self.counters.stores += 1;
-            // The store commits once address and data are there; its line may come later.
+            // The store commits once its address and data are ready; its line may arrive later.
             let data = issued.0;
             self.retire(data + 1);
             let drained = (self.cycle(self.committed) + 1).max(ready.0).max(self.drained + 1);
@@ -308,7 +309,7 @@ impl CoreWindow {
         Cycle(value)
     }
 
-    /// A branch record: dispatches it, predicts it, and makes the front end wait if the prediction was wrong.
+    /// A branch record: dispatches it, predicts it, and stalls the front end if the prediction was wrong.
     #[inline]
     pub fn branch(&mut self, record: &Record) {
         let issue = self.dispatch(record);
@@ -327,11 +328,11 @@ impl CoreWindow {
     }
 
     /// An explicit fetch record: its gap's instructions dispatch and commit as those of any other record do.
-    /// The record itself is no instruction, and only counts for dependence distances.
+    /// The record itself is not an instruction, and only counts for dependence distances.
     #[inline]
     pub fn skip_fetch(&mut self, record: &Record) {
         if let Some(before_last) = record.gap.checked_sub(1) {
-            // The last instruction of the gap stands where the record stands in other records.
+            // The last instruction of the gap takes the place that the record itself has in other records.
             let dispatched = self.dispatch(&Record { gap: before_last, kind: RecordKind::Fetch, ..Record::default() });
             self.retire(dispatched.0);
         }
@@ -351,7 +352,7 @@ impl CoreWindow {
         self.position += 1;
     }
 
-    /// Commits the pending record, whose value is there at `cycle`.
+    /// Commits the pending record, whose value is ready at `cycle`.
     #[inline(always)]
     fn retire(&mut self, cycle: u64) {
         let mut entry = self.pending;
@@ -361,14 +362,14 @@ impl CoreWindow {
         let mask = self.retirements.len() - 1;
         self.retirements[self.head & mask] = entry;
         self.head += 1;
-        // Older ones than the ring holds have left the reorder buffer.
+        // Records older than the ring have left the reorder buffer.
         self.tail = self.tail.max(self.head.saturating_sub(mask + 1));
     }
 
-    /// Everything stops until `cycles` after all in flight has committed (page faults, system calls, context
-    /// switches).
+    /// Stalls dispatch until `cycles` after all instructions in flight have committed (page faults, system
+    /// calls, context switches).
     pub fn serialize(&mut self, cycles: u64) {
-        // Whole cycles: what follows begins a new one.
+        // Whole cycles: the next instruction begins a new one.
         let end = (self.committed.max(self.dispatched).div_ceil(self.width) + cycles) * self.width;
         self.stalls[SERIALIZE] += end - self.dispatched;
         self.dispatched = end;
@@ -386,7 +387,7 @@ impl CoreWindow {
         }
     }
 
-    /// The cycle of dispatch, by which cores interleave.
+    /// The cycle of dispatch, by which the machine interleaves its cores.
     #[inline(always)]
     pub fn now(&self) -> Cycle {
         Cycle(self.cycle(self.dispatched.max(self.front)))
@@ -419,7 +420,7 @@ impl CoreWindow {
         }
     }
 
-    /// Hands the counters to `sink` under `prefix`.
+    /// Reports the counters to `sink` under `prefix`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters().report(prefix, sink);
     }

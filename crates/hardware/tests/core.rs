@@ -15,7 +15,7 @@ fn store(i: u64) -> Record {
     Record { kind: RecordKind::Store, ..load(i) }
 }
 
-/// Runs a record whose line is there `latency` cycles after it issues; returns the cycle of its issue.
+/// Runs a record whose line arrives `latency` cycles after it issues; returns the cycle of its issue.
 fn step(core: &mut CoreWindow, record: &Record, latency: u64) -> u64 {
     let issued = core.dispatch(record);
     core.complete(record, issued, issued.after(latency));
@@ -40,7 +40,7 @@ fn instructions_without_memory_flow_at_full_width() {
 }
 
 #[test]
-fn a_pointer_chase_takes_n_latencies_and_independent_misses_overlap() {
+fn a_pointer_chase_serialises_and_independent_misses_overlap() {
     let run = |dep1| {
         let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
         (0..200).for_each(|i| {
@@ -54,7 +54,7 @@ fn a_pointer_chase_takes_n_latencies_and_independent_misses_overlap() {
 }
 
 #[test]
-fn the_reorder_buffer_bounds_what_is_in_flight() {
+fn the_reorder_buffer_bounds_the_misses_in_flight() {
     // A miss of 1000 cycles every 16 instructions, 64 entries: four misses at a time.
     let mut core = CoreWindow::new(&spec());
     (0..400).for_each(|i| {
@@ -64,12 +64,12 @@ fn the_reorder_buffer_bounds_what_is_in_flight() {
     let counters = core.counters();
     assert!(counters.stall_rob > 90_000, "{counters:?}");
     assert_eq!((counters.stall_load_queue, counters.stall_store_queue), (0, 0));
-    // A gap longer than the reorder buffer lets no two overlap.
+    // A gap longer than the reorder buffer prevents overlap.
     let mut core = CoreWindow::new(&spec());
     (0..100).for_each(|i| {
         step(&mut core, &Record { gap: 99, ..load(i) }, 1000);
     });
-    // The 64 instructions behind each miss are dispatched under it.
+    // The 64 instructions after each miss dispatch during it.
     about(core.retired_cycle().0, 100 * 1000 + 100 * 36 / 4);
 }
 
@@ -81,7 +81,7 @@ fn load_and_store_queues_bound_loads_and_stores() {
     });
     about(core.retired_cycle().0, 400 / 10 * 500);
     assert!(core.counters().stall_load_queue > 19_000);
-    // Stores commit at once but hold the store queue until their line is owned.
+    // Stores commit at once but occupy the store queue until their line is owned.
     let mut core = CoreWindow::new(&CoreSpec { rob: 1000, store_queue: 10, ..spec() });
     (0..400).for_each(|i| {
         step(&mut core, &store(i), 500);
@@ -92,7 +92,7 @@ fn load_and_store_queues_bound_loads_and_stores() {
 }
 
 #[test]
-fn stores_do_not_hold_up_commit() {
+fn stores_do_not_delay_commit() {
     let mut core = CoreWindow::new(&spec());
     (0..100).for_each(|i| {
         step(&mut core, &store(i), 10_000);
@@ -101,7 +101,7 @@ fn stores_do_not_hold_up_commit() {
 }
 
 #[test]
-fn dependences_name_the_right_record() {
+fn dependences_refer_to_the_right_record() {
     let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
     step(&mut core, &load(0), 700);
     step(&mut core, &load(1), 900);
@@ -110,7 +110,7 @@ fn dependences_name_the_right_record() {
     assert_eq!(step(&mut core, &Record { dep1: 3, dep2: 4, ..load(3) }, 1), 900);
     assert_eq!(step(&mut core, &Record { dep1: 2, ..load(3) }, 1), 701);
     assert!(core.counters().wait_dependences > 2000);
-    // Far behind the reorder buffer everything has committed.
+    // Far beyond the reorder buffer everything has committed.
     assert!(step(&mut core, &Record { dep1: u16::MAX, ..load(4) }, 1) < 10);
 }
 
@@ -135,12 +135,12 @@ fn mispredictions_stop_dispatch_until_the_branch_is_resolved() {
     let wrong = counters.mispredictions;
     assert!((400..600).contains(&wrong), "outcomes are random, {wrong} of {branches} mispredicted");
     assert!(free > wrong * 16 && counters.stall_branch >= wrong * 15, "{free} cycles, {counters:?}");
-    let (behind_loads, _) = run(PredictorKind::Gshare, 1);
-    assert!(behind_loads > free + wrong * 25, "{behind_loads} against {free}");
+    let (after_loads, _) = run(PredictorKind::Gshare, 1);
+    assert!(after_loads > free + wrong * 25, "{after_loads} against {free}");
 }
 
 #[test]
-fn serialising_events_wait_for_all_and_cost_what_they_say() {
+fn serialising_events_drain_the_window_and_cost_their_length() {
     let mut core = CoreWindow::new(&spec());
     step(&mut core, &load(0), 500);
     core.serialize(1000);
@@ -149,7 +149,7 @@ fn serialising_events_wait_for_all_and_cost_what_they_say() {
     assert!(step(&mut core, &load(1), 1) >= 1500);
     assert_eq!(core.counters().serializations, 1);
     assert!(core.counters().stall_serialize >= 1490);
-    // A fault between dispatch and completion: the record completes after it.
+    // A fault between dispatch and completion: the record completes after the fault.
     let record = load(2);
     core.dispatch(&record);
     core.serialize(2000);
@@ -159,7 +159,7 @@ fn serialising_events_wait_for_all_and_cost_what_they_say() {
 }
 
 #[test]
-fn a_front_end_stall_delays_what_follows() {
+fn a_front_end_stall_delays_later_instructions() {
     let mut core = CoreWindow::new(&spec());
     step(&mut core, &load(0), 1);
     core.stall_front(Cycle(300));
@@ -188,7 +188,7 @@ fn a_load_takes_its_value_from_the_store_before_it() {
 }
 
 #[test]
-fn the_gap_of_a_fetch_takes_dispatch_slots_as_that_of_a_load() {
+fn the_gap_of_a_fetch_takes_dispatch_slots_like_that_of_a_load() {
     let fetch = |gap| Record { gap, kind: RecordKind::Fetch, ..Record::default() };
     let mut core = CoreWindow::new(&spec());
     core.skip_fetch(&fetch(400));
@@ -197,7 +197,7 @@ fn the_gap_of_a_fetch_takes_dispatch_slots_as_that_of_a_load() {
     step(&mut core, &load(0), 1);
     assert_eq!(core.instructions(), 401);
     about(core.retired_cycle().0, 100);
-    // Behind a load that takes long, no more of them dispatch than the reorder buffer has room for.
+    // After a long load, no more of them dispatch than the reorder buffer has room for.
     let mut full = CoreWindow::new(&spec());
     step(&mut full, &load(0), 500);
     for _ in 0..10 {
@@ -211,7 +211,7 @@ fn the_gap_of_a_fetch_takes_dispatch_slots_as_that_of_a_load() {
 }
 
 #[test]
-fn counters_restart_and_time_goes_on() {
+fn counters_restart_and_time_continues() {
     let mut core = CoreWindow::new(&spec());
     (0..100).for_each(|i| {
         step(&mut core, &Record { gap: 9, ..load(i) }, 1);

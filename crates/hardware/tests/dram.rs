@@ -3,7 +3,7 @@
 
 use ambulator_hardware::{AddressMapping, Dram, DramModel, DramSpec, PagePolicy};
 
-/// Core cycles of so many DRAM clocks, rounded up as results are.
+/// Core cycles of `n` DRAM clocks, rounded up as results are.
 fn clocks(n: u64) -> u64 {
     (n * 5).div_ceil(4)
 }
@@ -28,7 +28,7 @@ fn row(n: u64) -> u64 {
 }
 
 #[test]
-fn row_hits_misses_and_conflicts_take_what_the_datasheet_says() {
+fn row_hits_misses_and_conflicts_take_the_times_of_the_datasheet() {
     let mut dram = dram(&plain());
     assert_eq!(dram.read(row(0), false, 1000), 1000 + clocks(MISS));
     assert_eq!(dram.read(row(0) + 1, false, 2000), 2000 + clocks(HIT));
@@ -82,16 +82,14 @@ fn a_refresh_blocks_the_rank_and_closes_its_rows() {
     assert_eq!(dram.counters().refreshes, 1);
 }
 
-/// Reads `n` lines at cycle `now`, all at once; returns the cycle after which all have come, counted from
-/// `now`.
+/// Reads `n` lines at cycle `now`, all at once; returns the cycles from `now` until all have arrived.
 fn burst(dram: &mut Dram, now: u64, lines: impl Iterator<Item = u64>) -> u64 {
     lines.map(|line| dram.read(line, false, now)).max().unwrap_or(now) - now
 }
 
 #[test]
-fn data_pass_at_the_data_rate() {
-    // Neighbouring lines in neighbouring banks: only the bus limits. 64 bytes at 3200 MT/s of 8 bytes take 5
-    // cycles.
+fn data_transfer_at_the_data_rate() {
+    // Adjacent lines in adjacent banks: only the bus limits. 64 bytes at 3200 MT/s of 8 bytes take 5 cycles.
     let mut spread = dram(&DramSpec { mapping: AddressMapping::RoCoRaBaCh, t_faw_ns: 0.0, ..plain() });
     let cycles = burst(&mut spread, 0, 0..400);
     assert!((2000..2000 + clocks(MISS) + 10).contains(&cycles), "400 lines took {cycles} cycles");
@@ -114,7 +112,7 @@ fn a_rank_opens_four_rows_in_t_faw() {
 }
 
 #[test]
-fn four_channels_serve_what_one_queues() {
+fn four_channels_serve_requests_that_one_channel_queues() {
     let lines = || (0..2000u64).map(|i| (i * 2_654_435_761) % (1 << 27));
     let time = |channels| burst(&mut dram(&DramSpec { channels, ..plain() }), 0, lines());
     let (one, four) = (time(1), time(4));
@@ -139,12 +137,12 @@ fn order_of_calls_does_not_matter_where_times_do_not_overlap() {
     assert_eq!(
         dram.read(row(7), false, 49_990),
         50_000 + clocks(52 + CONFLICT),
-        "no room before the later one: behind it"
+        "no room before the later one: after it"
     );
 }
 
 #[test]
-fn a_queue_longer_than_a_bank_remembers_is_still_a_queue() {
+fn a_queue_longer_than_a_banks_history_still_delays() {
     let mut dram = dram(&DramSpec { t_faw_ns: 0.0, ..plain() });
     let n = 40;
     let cycles = burst(&mut dram, 0, (0..n).map(row));
@@ -155,7 +153,7 @@ fn a_queue_longer_than_a_bank_remembers_is_still_a_queue() {
 }
 
 #[test]
-fn mappings_differ_where_they_should() {
+fn mappings_place_strides_as_they_should() {
     // A stride of one row in one bank conflicts every time, but for the permuted banks.
     let conflicts = |mapping| {
         let mut dram = dram(&DramSpec { mapping, ..plain() });
@@ -166,7 +164,7 @@ fn mappings_differ_where_they_should() {
     };
     assert_eq!(conflicts(AddressMapping::RoBaRaCoCh), 63);
     assert_eq!(conflicts(AddressMapping::XorBank), 56);
-    // Eight neighbouring lines: one bank, or eight.
+    // Eight adjacent lines: one bank, or eight.
     let misses = |mapping| {
         let mut dram = dram(&DramSpec { mapping, ..plain() });
         burst(&mut dram, 1000, 0..8);
@@ -178,7 +176,7 @@ fn mappings_differ_where_they_should() {
 }
 
 #[test]
-fn every_line_has_a_place_of_its_own_whatever_the_mapping() {
+fn every_line_has_its_own_place_in_every_mapping() {
     // Over a memory of 4 rows, each bank's row is filled once: lines of one row hit, and there are as many
     // misses and conflicts as rows over all banks.
     for mapping in

@@ -1,4 +1,4 @@
-//! The hierarchy: micro-programs with a known answer, and a naive model beside it.
+//! The hierarchy: micro-programs with a known answer, and a comparison with a naive model.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_hardware::{
@@ -27,23 +27,23 @@ fn load(h: &mut Hierarchy, at: u64, now: u64) -> Access {
     h.access(0, PhysAddr(at), AccessKind::Load, PC, Cycle(now))
 }
 
-/// Latency and server of a load.
+/// Latency of a load and the level that served it.
 fn timed(h: &mut Hierarchy, at: u64, now: u64) -> (u64, Served) {
     let access = load(h, at, now);
     (access.ready.since(Cycle(now)), access.served)
 }
 
 #[test]
-fn each_level_answers_after_its_round_trip() {
+fn each_level_responds_after_its_round_trip() {
     let mut h = build(&spec());
     assert_eq!(timed(&mut h, 0, 1000), (COLD, Served::Dram));
     assert_eq!(timed(&mut h, 8, 2000), (1, Served::L1));
-    // Eight more lines of the same L1 set (4 KiB apart) push it out of L1 (8 ways), not out of L2.
+    // Eight more lines of the same L1 set (4 KiB apart) evict it from L1 (8 ways), not from L2.
     (1..=8).for_each(|i| {
         load(&mut h, i * 4096, 3000 * i);
     });
     assert_eq!(timed(&mut h, 0, 100_000), (20, Served::L2));
-    // Eight more of the same L2 set (128 KiB apart) push it out of L2 as well; the LLC has 16 ways.
+    // Eight more of the same L2 set (128 KiB apart) evict it from L2 as well; the LLC has 16 ways.
     (1..=8).for_each(|i| {
         load(&mut h, i << 17, 200_000 + 1000 * i);
     });
@@ -63,7 +63,7 @@ fn instructions_have_their_own_first_level() {
 }
 
 #[test]
-fn associativity_decides_which_conflicts_hurt() {
+fn associativity_determines_conflict_misses() {
     for (ways, hits) in [(1, 0), (2, 0), (4, 36), (8, 36)] {
         let mut small = spec();
         small.l1d = CacheSpec { bytes: 64 * u64::from(ways) * 4, ways, ..small.l1d };
@@ -79,7 +79,7 @@ fn associativity_decides_which_conflicts_hurt() {
 }
 
 #[test]
-fn a_hit_on_a_line_in_flight_waits_for_the_rest_and_no_longer() {
+fn a_hit_on_a_line_in_flight_waits_for_the_remainder_only() {
     let mut h = build(&spec());
     load(&mut h, 0, 1000);
     assert_eq!(timed(&mut h, 8, 1050), (COLD - 50, Served::L1));
@@ -91,7 +91,7 @@ fn a_hit_on_a_line_in_flight_waits_for_the_rest_and_no_longer() {
 }
 
 #[test]
-fn who_comes_first_in_time_fetches_whoever_comes_first_in_the_program() {
+fn the_access_that_is_first_in_time_fetches_whatever_the_program_order() {
     let mut h = build(&spec());
     load(&mut h, 0, 10_000);
     assert_eq!(timed(&mut h, 8, 1000), (COLD, Served::L1), "it does not wait for cycle 10,156");
@@ -105,7 +105,7 @@ fn misses_beyond_the_mshrs_wait() {
         narrow.l1d.mshrs = mshrs;
         let mut h = build(&narrow);
         let last = (0..8).map(|i| load(&mut h, i * 64, 0).ready.0).max().unwrap_or(0);
-        // Waits are known to 4 cycles.
+        // Waits are accurate to 4 cycles.
         let expected = rounds * COLD;
         assert!(last.abs_diff(expected) < 4 * rounds, "{mshrs} MSHRs: {last} cycles, expected about {expected}");
         assert_eq!(h.counters().l1d.mshr_stalls, 8 - u64::from(mshrs.min(8)));
@@ -130,7 +130,7 @@ fn each_level_has_its_mshrs() {
 }
 
 #[test]
-fn mshrs_taken_later_do_not_hold_up_what_issues_now() {
+fn mshrs_taken_later_do_not_delay_an_access_now() {
     let mut narrow = spec();
     narrow.l1d.mshrs = 1;
     let mut h = build(&narrow);
@@ -146,7 +146,7 @@ fn tiny() -> HierarchySpec {
 }
 
 #[test]
-fn dirty_lines_go_down_level_by_level_and_clean_ones_do_not() {
+fn dirty_lines_are_written_back_level_by_level_and_clean_lines_are_not() {
     let mut h = build(&tiny());
     let mut now = 0;
     let mut access = |h: &mut Hierarchy, line: u64, kind| {
@@ -154,24 +154,24 @@ fn dirty_lines_go_down_level_by_level_and_clean_ones_do_not() {
         h.access(0, PhysAddr(line * 64), kind, PC, Cycle(now));
     };
     access(&mut h, 0, AccessKind::Store);
-    access(&mut h, 1, AccessKind::Load); // 0 leaves L1 for L2
+    access(&mut h, 1, AccessKind::Load); // L1 evicts 0 to L2
     let written = |h: &Hierarchy| {
         let c = h.counters();
         [c.l1d.writebacks, c.l2.writebacks, c.llc.writebacks, c.dram.data_writes]
     };
     assert_eq!(written(&h), [1, 0, 0, 0]);
-    access(&mut h, 2, AccessKind::Load); // 0 leaves L2 for the LLC
+    access(&mut h, 2, AccessKind::Load); // L2 evicts 0 to the LLC
     assert_eq!(written(&h), [1, 1, 0, 0]);
     access(&mut h, 3, AccessKind::Load);
     assert_eq!(written(&h), [1, 1, 0, 0]);
-    access(&mut h, 4, AccessKind::Load); // 0 leaves the LLC for DRAM
+    access(&mut h, 4, AccessKind::Load); // the LLC evicts 0 to DRAM
     assert_eq!(written(&h), [1, 1, 1, 1]);
     (5..20).for_each(|line| access(&mut h, line, AccessKind::Load));
     assert_eq!(written(&h), [1, 1, 1, 1]);
 }
 
 #[test]
-fn walkers_enter_where_they_are_told() {
+fn walkers_enter_at_the_given_level() {
     for (entry, served, latency) in
         [(EntryLevel::L1, Served::L1, 1), (EntryLevel::L2, Served::L2, 20), (EntryLevel::Llc, Served::Llc, 56)]
     {
@@ -188,7 +188,7 @@ fn walkers_enter_where_they_are_told() {
 }
 
 #[test]
-fn the_share_of_translations_is_kept() {
+fn the_share_of_translation_lines_is_tracked() {
     let mut h = build(&tiny());
     assert_eq!(h.translation_share(), (0.0, 0.0));
     h.access_table(0, PhysAddr(0), false, EntryLevel::L2, Cycle(0));
@@ -205,7 +205,7 @@ fn the_share_of_translations_is_kept() {
 }
 
 #[test]
-fn tables_that_walkers_write_are_written_back_as_such() {
+fn table_lines_that_walkers_write_are_written_back_as_table_lines() {
     let mut h = build(&tiny());
     h.access_table(0, PhysAddr(0), true, EntryLevel::L2, Cycle(0));
     (1..10).for_each(|line| {
@@ -216,11 +216,11 @@ fn tables_that_walkers_write_are_written_back_as_such() {
 }
 
 #[test]
-fn a_speculative_fetch_is_counted_apart_and_found_useful_or_not() {
+fn a_speculative_fetch_has_its_own_counters_and_is_useful_or_not() {
     let mut h = build(&spec());
     let fetch = h.fetch(0, PhysAddr(0), false, Cycle(0));
     assert_eq!((fetch.ready.0, fetch.served), (COLD, Served::Dram));
-    assert_eq!(timed(&mut h, 0, 100), (COLD - 100, Served::L2), "the demand waits for what is in flight");
+    assert_eq!(timed(&mut h, 0, 100), (COLD - 100, Served::L2), "the demand access waits for the line in flight");
     let counters = h.counters();
     assert_eq!((counters.l2.speculative_misses, counters.l2.speculations_useful), (1, 1));
     assert_eq!((counters.l2.demand_hits, counters.l2.demand_misses), (1, 0));
@@ -257,7 +257,7 @@ fn a_stream_prefetcher_runs_ahead_of_a_stream() {
 }
 
 #[test]
-fn a_prefetch_that_comes_late_is_useful_and_late() {
+fn a_late_prefetch_counts_as_useful_and_late() {
     let mut with = spec();
     with.l2.prefetcher = PrefetcherKind::Stream;
     let mut h = build(&with);
@@ -298,7 +298,7 @@ fn prefetches_do_not_wait_for_mshrs() {
 }
 
 #[test]
-fn cores_share_the_last_level_and_nothing_above() {
+fn cores_share_only_the_last_level() {
     let mut h = Hierarchy::new(&spec(), 2, 2000, 1 << 36, true);
     h.access(0, PhysAddr(0), AccessKind::Load, PC, Cycle(0));
     let other = h.access(1, PhysAddr(0), AccessKind::Load, PC, Cycle(1000));
@@ -306,10 +306,10 @@ fn cores_share_the_last_level_and_nothing_above() {
 }
 
 #[test]
-fn any_number_of_cores_shares_a_cache_of_its_size() {
+fn any_number_of_cores_shares_a_cache_of_proportional_size() {
     for cores in [1usize, 3, 5, 6, 7, 16] {
         let mut h = Hierarchy::new(&spec(), cores, 2000, 1 << 36, true);
-        // As many neighbouring lines as the LLC holds, then all again: nothing gave way.
+        // As many adjacent lines as the LLC holds, then all again: none was evicted.
         let lines = cores as u64 * (2 << 20) / 64;
         for round in 0..2 {
             for line in 0..lines {
@@ -330,10 +330,11 @@ fn dirty_victims_are_the_lines_that_were_written() {
     small.l1d = CacheSpec { bytes: 64, ways: 1, ..small.l1d };
     small.l2 = CacheSpec { bytes: 64, ways: 1, ..small.l2 };
     let mut h = Hierarchy::new(&small, 3, 2000, 1 << 36, true);
-    // 192 sets: a line written, and read back after it has left, is read from DRAM; its neighbour is not.
+    // 192 sets: a line written, and read back after its eviction, is read from DRAM; the adjacent line is
+    // not.
     h.access(0, PhysAddr(5 * 64), AccessKind::Store, PC, Cycle(0));
     h.access(0, PhysAddr(6 * 64), AccessKind::Load, PC, Cycle(1000));
-    // The first line of the same set pushes the written one out of L2 into the LLC, the second out of that.
+    // The first line of the same set evicts the written one from L2 to the LLC, the second one from the LLC.
     h.access(0, PhysAddr((192 + 5) * 64), AccessKind::Load, PC, Cycle(2000));
     assert_eq!(h.counters().dram.data_writes, 0);
     h.access(0, PhysAddr((2 * 192 + 5) * 64), AccessKind::Load, PC, Cycle(2500));
@@ -401,7 +402,7 @@ fn the_report_names_every_level_and_two_runs_are_the_same() {
     assert_eq!(run(), (now, sink));
 }
 
-/// The obvious model of one level: sets of lines, most recent first, with a dirty mark.
+/// The naive model of one level: sets of lines, most recent first, with a dirty mark.
 #[derive(Clone)]
 struct Level {
     sets: Vec<Vec<(u64, bool)>>,
@@ -434,7 +435,7 @@ impl Level {
         if set.len() <= ways { None } else { set.pop().filter(|e| e.1).map(|e| e.0) }
     }
 
-    /// A write-back from above: marks, or fills; returns the dirty line that gave way.
+    /// A write-back from above: marks, or fills; returns the evicted dirty line.
     fn write_back(&mut self, line: u64) -> Option<u64> {
         if let Some(entry) = self.set(line).iter_mut().find(|e| e.0 == line) {
             entry.1 = true;
@@ -460,7 +461,7 @@ impl Naive {
         self.write_back(below + 1, next);
     }
 
-    /// Returns the level that served.
+    /// Returns the level that served the access.
     fn access(&mut self, level: usize, line: u64, dirty: bool) -> usize {
         if level == 3 || self.levels[level].hit(line, dirty) {
             return level;
@@ -476,7 +477,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn lru_caches_equal_lists(
+    fn lru_caches_match_the_naive_model(
         ways in (1u32..10, 1u32..18, 1u32..33),
         sets in (0u32..3, 0u32..4, 0u32..4),
         steps in prop::collection::vec((0u64..300, any::<bool>(), 0u8..10), 1..1500),

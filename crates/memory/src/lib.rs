@@ -1,9 +1,4 @@
-//! Simulated physical memory (bytes, where translation structures live) and its frame allocators.
-//!
-//! - [`PhysicalMemory`]: sparse bytes; what is never written costs the host nothing.
-//! - [`BuddyAllocator`]: who owns which 4 KiB frame, with Linux's orders, allocation of a stated block, and
-//!   the fragmentation indices of the literature.
-//! - [`fragment`] and [`press`]: bring the allocator to a stated fragmentation or occupancy from a seed.
+#![doc = include_str!("../README.md")]
 
 mod bitmap;
 mod buddy;

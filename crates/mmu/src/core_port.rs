@@ -1,4 +1,4 @@
-//! A core's port into the machine: the port that machines are built with.
+//! A core's port to the memory hierarchy: the `MemoryPort` of a machine.
 
 use crate::{Loaded, LoadedLine, MemoryPort, Served};
 use ambulator_base::{Cycle, PhysAddr};
@@ -18,12 +18,12 @@ ambulator_base::counters! {
         dram: Events,
         /// Writes of accessed and dirty bits and counters into tables.
         updates: Events,
-        /// Table lines fetched ahead of their use.
+        /// Table lines prefetched.
         fetches: Events,
     }
 }
 
-/// A core's port into the machine: the cache hierarchy gives the time, physical memory the bytes.
+/// A core's port to the machine's memory: the cache hierarchy provides the time, physical memory the bytes.
 pub struct CorePort<'a> {
     /// All cores' caches and DRAM.
     pub hierarchy: &'a mut Hierarchy,
@@ -31,11 +31,11 @@ pub struct CorePort<'a> {
     pub memory: &'a mut PhysicalMemory,
     /// The guest's bytes, by guest-physical address, when nested paging is on.
     pub guest: Option<&'a mut PhysicalMemory>,
-    /// Whose port it is.
+    /// The core that owns the port.
     pub core: usize,
     /// Where table accesses enter the hierarchy.
     pub entry: EntryLevel,
-    /// What passed.
+    /// Counters of the port's accesses.
     pub traffic: &'a mut WalkTraffic,
 }
 
@@ -52,19 +52,20 @@ impl CorePort<'_> {
         (access.ready, access.served)
     }
 
-    /// Starts bringing a line of data in (speculation); nobody waits.
+    /// Starts a fetch of a data line (speculation) without waiting.
     pub fn fetch_data(&mut self, at: PhysAddr, now: Cycle) -> Cycle {
         self.hierarchy.fetch(self.core, at, false, now).ready
     }
 
-    /// A line that a design guesses is wanted, of a table or of data; nobody waits, and it is dropped where
-    /// demand needs what it would take.
+    /// Starts a speculative fetch of a table line or a data line without waiting. It is dropped if no MSHR is
+    /// free.
     pub fn guess(&mut self, at: PhysAddr, is_table: bool, now: Cycle) {
         self.traffic.fetches += u64::from(is_table);
         self.hierarchy.guess(self.core, at, is_table, now);
     }
 
-    /// When a copy of a page ended, or will; `None` if nobody waits for it any more.
+    /// When a copy of a page ended or is expected to end; `None` if it ended so long ago that nothing waits
+    /// for it.
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
         self.hierarchy.copy_end(copy, now)
     }

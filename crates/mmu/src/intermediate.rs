@@ -1,8 +1,8 @@
-//! Translation through an intermediate address space: areas before the caches, pages behind the last level.
+//! Translation through an intermediate address space: VMAs before the caches, pages after the last level.
 //!
-//! With a [`FrontSide`] in its socket, a core asks the caches for intermediate addresses. Only what none of
-//! them holds needs a page: the MMU walks the page table for it, with the walk's accesses entering at the
-//! last-level cache.
+//! With a [`FrontSide`] in its socket, a core accesses its caches by intermediate address. Only an access
+//! that misses all caches needs a page translation: the MMU walks the page table, and the walk's accesses
+//! enter at the last-level cache.
 
 use crate::pipeline::{FaultCause, Mmu, Translated};
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
@@ -11,65 +11,66 @@ use ambulator_hardware::EntryLevel;
 use ambulator_memory::PhysicalMemory;
 use std::ops::Range;
 
-/// Intermediate addresses, as caches see them: above all physical ones.
+/// Intermediate addresses, as caches see them: above all physical addresses.
 pub const INTERMEDIATE: Range<PhysAddr> = PhysAddr(1 << 42)..PhysAddr(1 << 43);
 
-/// Translates before the caches.
+/// The front-side translation, before the caches.
 pub trait FrontSide: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
-    /// The intermediate address of `va`, and when it is known; `None` where no area is.
+    /// The intermediate address of `va`, and when it is known; `None` if no VMA contains `va`.
     fn translate(&mut self, va: VirtAddr, now: Cycle, port: &mut dyn MemoryPort) -> Option<(PhysAddr, Cycle)>;
 
-    /// What the table's bytes say about `va`, outside time.
+    /// The intermediate address of `va` according to the table's bytes, untimed.
     fn locate(&self, registers: &TableRegisters, va: VirtAddr, memory: &PhysicalMemory) -> Option<PhysAddr>;
 
-    /// Drops what `what` names.
+    /// Removes what `what` selects.
     fn invalidate(&mut self, what: Invalidation);
 
-    /// Hands its counters to `sink`.
+    /// Reports its counters to `sink`.
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink);
 
     /// Sets its counters to zero.
     fn reset_counters(&mut self);
 }
 
-/// The two sides of the caches.
+/// The translations on the two sides of the caches.
 pub(crate) struct Sides {
     pub front: Box<dyn FrontSide>,
-    /// A TLB of pages, by intermediate address, behind the last-level cache.
+    /// A TLB of pages, by intermediate address, after the last-level cache.
     pub back: Option<Tlb>,
 }
 
 impl Mmu {
-    /// Before the caches: the intermediate address of `va`. `None` without a front side, or where no area is.
+    /// Before the caches: the intermediate address of `va`. `None` without a front side, or if no VMA
+    /// contains `va`.
     pub fn front_side(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Option<(PhysAddr, Cycle)> {
         let found = self.sides.as_mut()?.front.translate(va, now, port)?;
         self.counters.mmu_cycles += found.1.since(now);
         Some(found)
     }
 
-    /// Behind the caches: the physical address of an intermediate address that none of them holds.
+    /// After the caches: the physical address of an intermediate address that missed all of them.
     pub fn back_side(&mut self, at: PhysAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Translated {
         port.entry = EntryLevel::Llc;
-        let (asid, name) = (self.asid(), VirtAddr(at.0));
+        let (asid, intermediate) = (self.asid(), VirtAddr(at.0));
         if let Some(back) = self.sides.as_mut().and_then(|sides| sides.back.as_mut())
-            && let Some(entry) = back.lookup(asid, name, PageSize::SIZE_4K)
+            && let Some(entry) = back.lookup(asid, intermediate, PageSize::SIZE_4K)
         {
             self.counters.l2_tlb_hits += 1;
             let ready = now.max(entry.ready);
-            return Translated::Physical { at: entry.translation().physical(name), ready };
+            return Translated::Physical { at: entry.translation().physical(intermediate), ready };
         }
         self.counters.l2_tlb_misses += 1;
         self.counters.walks += 1;
-        let walk = self.timed_walk(name, access, now, now, port);
+        let walk = self.timed_walk(intermediate, access, now, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
-                let physical = found.physical(name);
+                let physical = found.physical(intermediate);
                 if let Some(back) = self.sides.as_mut().and_then(|sides| sides.back.as_mut()) {
                     let page = Translation { frame: physical.pfn(), size: PageSize::SIZE_4K, ..found };
-                    back.fill(asid, name, &page, walk.ready);
+                    back.fill(asid, intermediate, &page, walk.ready);
                 }
                 return Translated::Physical { at: physical, ready: walk.ready };
             }
@@ -79,8 +80,8 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
-    /// A TLB shootdown on a machine with two sides: the page walker's caches and the TLB behind the caches
-    /// know intermediate addresses, so they drop the whole address space.
+    /// A TLB shootdown on a machine with a front side: the page walker's caches and the back-side TLB are
+    /// indexed by intermediate address, so the whole address space is invalidated there.
     pub fn invalidate_sides(&mut self, what: Invalidation) {
         self.invalidate(what);
         let all = match what {
@@ -96,12 +97,12 @@ impl Mmu {
         }
     }
 
-    /// Whether the core translates areas before its caches.
+    /// Whether the core translates to intermediate addresses before its caches.
     pub fn has_front_side(&self) -> bool {
         self.sides.is_some()
     }
 
-    /// The intermediate address of an address of the process with these registers, outside time.
+    /// The intermediate address of an address of the process with these registers, untimed.
     pub fn locate(&self, registers: &TableRegisters, va: VirtAddr, memory: &PhysicalMemory) -> Option<PhysAddr> {
         self.sides.as_ref()?.front.locate(registers, va, memory)
     }

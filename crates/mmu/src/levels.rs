@@ -1,4 +1,4 @@
-//! The two levels of TLBs, each with arrays for the page sizes.
+//! The two levels of TLBs, each with an array for each page size.
 
 use crate::{
     Invalidation, L2TlbOrganization, L2TlbSpec, Tlb, TlbSpec, Translation,
@@ -16,7 +16,7 @@ pub(crate) struct FirstLevel {
     has_huge: bool,
     large_held: bool,
     huge_held: bool,
-    /// Answers given lately.
+    /// The most recent translations.
     pub recent: Recent,
 }
 

@@ -1,5 +1,4 @@
-//! The memory-management unit: TLBs, page-walk caches, the translation pipeline, nesting, and the sockets'
-//! hardware halves (traits) that designs plug into. It knows no design.
+#![doc = include_str!("../README.md")]
 
 mod core_port;
 mod intermediate;

@@ -1,10 +1,10 @@
-//! Two lookasides at once.
+//! Two lookasides in one socket.
 
 use crate::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, VirtAddr};
 
-/// Two lookasides that are probed at once; where the first does not hold a page, the second may. Whether hits fill the
-/// L2 TLB, and when the pair is probed, is as the first has it.
+/// Two lookasides that are probed in parallel. A hit in the first has priority over one in the second. The
+/// first determines whether hits fill the L2 TLB and when the pair is probed.
 pub struct LookasidePair {
     first: Box<dyn Lookaside>,
     second: Box<dyn Lookaside>,
@@ -12,13 +12,13 @@ pub struct LookasidePair {
 }
 
 impl LookasidePair {
-    /// `first` before `second`; `with_registers` says which of them have registers of their own.
+    /// `first` has priority over `second`; `with_registers` says which of them have registers of their own.
     pub fn new(first: Box<dyn Lookaside>, second: Box<dyn Lookaside>, with_registers: [bool; 2]) -> LookasidePair {
         LookasidePair { first, second, with_registers }
     }
 }
 
-/// The words that follow their number, and the rest.
+/// Splits words that begin with a count into the counted words and the rest.
 fn counted(words: &[u64]) -> (&[u64], &[u64]) {
     match words.split_first() {
         Some((&count, rest)) => rest.split_at((count as usize).min(rest.len())),
@@ -27,7 +27,7 @@ fn counted(words: &[u64]) -> (&[u64], &[u64]) {
 }
 
 impl Lookaside for LookasidePair {
-    /// Where both have registers, each one's words follow their number.
+    /// If both have registers, the words of each are preceded by their number.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         let words = registers.0.as_slice();
         let (first, second) = match self.with_registers {
@@ -52,8 +52,8 @@ impl Lookaside for LookasidePair {
         self.first.refill(va, walk, port);
     }
 
-    fn take_request(&mut self) -> Option<VirtAddr> {
-        self.first.take_request().or_else(|| self.second.take_request())
+    fn take_migration_hint(&mut self) -> Option<VirtAddr> {
+        self.first.take_migration_hint().or_else(|| self.second.take_migration_hint())
     }
 
     fn fills_l2(&self) -> bool {

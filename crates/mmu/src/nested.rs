@@ -1,5 +1,5 @@
-//! Nested paging as a port: every guest-physical load is first translated by the walker of the hypervisor's
-//! table, whatever the guest's table is.
+//! Nested paging as a port: the walker of the hypervisor's table translates every guest-physical load first,
+//! whatever the guest's table is.
 
 use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NestedSpec {
-    /// Entries of the nested TLB, which holds guest-physical to host-physical translations; 0 leaves it out.
+    /// Entries of the nested TLB, which holds guest-physical to host-physical translations; 0 omits it.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: Revelator Sec. 5.5 names no size"))]
     pub tlb_entries: u32,
     /// Associativity of the nested TLB; 0 is fully associative.
@@ -31,17 +31,17 @@ impl Default for NestedSpec {
 }
 
 ambulator_base::counters! {
-    /// What the second stage of nested paging counts.
+    /// Counters of the second stage of nested paging.
     pub struct NestedCounters {
-        /// Guest-physical addresses found in the nested TLB.
+        /// Guest-physical addresses that hit in the nested TLB.
         tlb_hits: Events,
         /// Guest-physical addresses that needed a walk of the hypervisor's table.
         tlb_misses: Events,
-        /// Loads that walks of the hypervisor's table sent into the hierarchy.
+        /// Loads that walks of the hypervisor's table issued to the hierarchy.
         hypervisor_accesses: Events,
         /// Cycles of these walks.
         hypervisor_walk_cycles: Cycles,
-        /// Walks of the hypervisor's table that found no page: the hypervisor was called.
+        /// Walks of the hypervisor's table that found no page and trapped to the hypervisor.
         hypervisor_faults: Events,
     }
 }
@@ -52,7 +52,7 @@ pub struct HypervisorStage {
     tlb: Option<Tlb>,
     latency: u64,
     asid: Asid,
-    /// What it counted.
+    /// The counters so far.
     pub counters: NestedCounters,
 }
 
@@ -70,13 +70,13 @@ impl HypervisorStage {
         }
     }
 
-    /// The registers of the hypervisor's table for this virtual machine.
+    /// Loads the registers of the hypervisor's table for this virtual machine.
     pub fn load_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         self.asid = asid;
         self.walker.load_registers(asid, registers);
     }
 
-    /// Drops translations of the hypervisor's.
+    /// Removes translations of the hypervisor's table.
     pub fn invalidate(&mut self, what: Invalidation) {
         self.walker.invalidate(what);
         if let Some(tlb) = &mut self.tlb {
@@ -84,7 +84,7 @@ impl HypervisorStage {
         }
     }
 
-    /// Hands the counters of the stage and of its walker to `sink`.
+    /// Reports the counters of the stage and of its walker to `sink`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
         self.walker.report(&format!("{prefix}.walker"), sink);
@@ -96,8 +96,8 @@ impl HypervisorStage {
         self.walker.reset_counters();
     }
 
-    /// Guest-physical to host-physical: the translation, when it is there, and the loads that it took. `None`
-    /// when the hypervisor has no page there.
+    /// Guest-physical to host-physical: the translation, when it is known, and the number of loads. `None` if
+    /// the hypervisor has not mapped the address.
     fn translate(
         &mut self,
         guest: PhysAddr,
@@ -138,9 +138,9 @@ impl HypervisorStage {
         (Some(found), walk.ready, walk.accesses)
     }
 
-    /// A whole two-dimensional walk: `guest` finds `va` in the guest's table, each of its loads translated by
-    /// the hypervisor's, and then the page itself is translated. Cold, with four levels each and no caches,
-    /// that is 24 loads.
+    /// A two-dimensional walk: `guest` finds `va` in the guest's table while the hypervisor's table
+    /// translates each of its loads, and then the address of the page itself. With four levels each and no
+    /// caches, that is 24 loads.
     pub fn walk(
         &mut self,
         guest: &mut dyn Walker,
@@ -156,33 +156,35 @@ impl HypervisorStage {
         if let Some(guest_physical) = fault {
             return Walk { outcome: WalkOutcome::HypervisorFault(guest_physical), ready: walk.ready, accesses };
         }
-        let WalkOutcome::Mapped(in_guest) = walk.outcome else { return Walk { accesses, ..walk } };
-        // A store to a page that the guest protects faults in the guest; the hypervisor is not asked to make
-        // it writable.
-        let host_access = if access == AccessKind::Store && !in_guest.writable { AccessKind::Load } else { access };
-        let host_access = if host_access == AccessKind::Fetch { AccessKind::Load } else { host_access };
-        let guest_physical = in_guest.physical(va);
-        let (in_host, ready, more) = self.translate(guest_physical, host_access, walk.ready, port);
+        let WalkOutcome::Mapped(first_stage) = walk.outcome else { return Walk { accesses, ..walk } };
+        // A store to a page that the guest write-protects faults in the guest: the hypervisor need not make
+        // the page writable.
+        let hypervisor_access =
+            if access == AccessKind::Store && !first_stage.writable { AccessKind::Load } else { access };
+        let hypervisor_access =
+            if hypervisor_access == AccessKind::Fetch { AccessKind::Load } else { hypervisor_access };
+        let guest_physical = first_stage.physical(va);
+        let (second_stage, ready, more) = self.translate(guest_physical, hypervisor_access, walk.ready, port);
         accesses += more;
-        let Some(in_host) = in_host else {
+        let Some(second_stage) = second_stage else {
             return Walk { outcome: WalkOutcome::HypervisorFault(guest_physical), ready, accesses };
         };
-        let size = tlb_page_size(in_guest.size).min(in_host.size);
-        let at = in_host.physical(VirtAddr(guest_physical.0));
+        let size = tlb_page_size(first_stage.size).min(second_stage.size);
+        let at = second_stage.physical(VirtAddr(guest_physical.0));
         let combined = Translation {
             frame: PhysAddr(at.0 & !(size.bytes() - 1)).pfn(),
             size,
-            writable: in_guest.writable && in_host.writable,
-            executable: in_guest.executable,
-            dirty: in_guest.dirty && in_host.dirty,
-            // A range of the guest does not end at host-physical addresses.
+            writable: first_stage.writable && second_stage.writable,
+            executable: first_stage.executable,
+            dirty: first_stage.dirty && second_stage.dirty,
+            // A range of the guest is not a range of host-physical addresses.
             ranged: false,
         };
         Walk { outcome: WalkOutcome::Mapped(combined), ready, accesses }
     }
 }
 
-/// A guest walker's path to memory: guest-physical addresses in, each translated by the hypervisor before it
+/// A guest walker's path to memory: the hypervisor's table translates each guest-physical address before it
 /// is read.
 struct NestedPort<'a> {
     stage: &'a mut HypervisorStage,
@@ -208,15 +210,15 @@ impl NestedPort<'_> {
 impl MemoryPort for NestedPort<'_> {
     fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
         match self.host_physical(at, AccessKind::Load, now) {
-            (Some(host), ready) => self.port.load_guest(at, host, ready),
-            // Zero is "not present" in every table's entries: the walk ends, and its outcome is void.
+            (Some(physical), ready) => self.port.load_guest(at, physical, ready),
+            // Zero means "not present" in every table: the walk ends, and its outcome is ignored.
             (None, ready) => Loaded { value: 0, ready, served: Served::L1 },
         }
     }
 
     fn load_line(&mut self, at: PhysAddr, now: Cycle) -> LoadedLine {
         match self.host_physical(at, AccessKind::Load, now) {
-            (Some(host), ready) => self.port.load_line_guest(at, host, ready),
+            (Some(physical), ready) => self.port.load_line_guest(at, physical, ready),
             (None, ready) => LoadedLine { words: [0; 8], ready, served: Served::L1 },
         }
     }
@@ -233,14 +235,14 @@ impl MemoryPort for NestedPort<'_> {
         let (found, ready, accesses) = self.stage.translate(at, AccessKind::Load, now, self.port);
         self.hypervisor_accesses += accesses;
         match found {
-            Some(host) => self.port.fetch(host.physical(VirtAddr(at.0)), ready),
+            Some(translation) => self.port.fetch(translation.physical(VirtAddr(at.0)), ready),
             None => ready,
         }
     }
 
     fn update(&mut self, at: PhysAddr, bits: u64, now: Cycle) {
-        if let (Some(host), ready) = self.host_physical(at, AccessKind::Store, now) {
-            self.port.update_guest(at, host, bits, ready);
+        if let (Some(physical), ready) = self.host_physical(at, AccessKind::Store, now) {
+            self.port.update_guest(at, physical, bits, ready);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The translation pipeline of a core: L1 TLBs; the L2 TLB beside the lookaside; speculation; walkers. Every
-//! design goes through it and pays the same price for the same event.
+//! The translation pipeline of a core: L1 TLBs; the L2 TLB and the lookaside in parallel; speculation;
+//! walkers. Every design uses it, so the same event costs the same in all of them.
 
 use crate::{
     Bus, CorePort, FinishedWalk, HypervisorStage, Invalidation, Lookaside, LookasideAnswer, MemoryPort, MmuSpec,
@@ -11,35 +11,35 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, 
 use ambulator_hardware::CopyId;
 
 ambulator_base::counters! {
-    /// What a core's MMU counts.
+    /// Counters of a core's MMU.
     pub struct MmuCounters {
-        /// Translations of data accesses that the L1 data TLB held.
+        /// Translations of data accesses that hit in the L1 data TLB.
         l1d_tlb_hits: Events,
-        /// Translations of data accesses that the L1 data TLB did not hold, or held only as a walk in flight.
+        /// Translations of data accesses that missed the L1 data TLB or joined a walk in flight.
         l1d_tlb_misses: Events,
-        /// Translations of fetches that the L1 instruction TLB held.
+        /// Translations of fetches that hit in the L1 instruction TLB.
         l1i_tlb_hits: Events,
-        /// Translations of fetches that the L1 instruction TLB did not hold.
+        /// Translations of fetches that missed the L1 instruction TLB.
         l1i_tlb_misses: Events,
-        /// L1 TLB misses that joined a walk or an L2 look-up already in flight for the page.
+        /// L1 TLB misses that joined a walk or an L2 look-up in flight for the page.
         joined: Events,
-        /// L1 TLB misses that the L2 TLB answered.
+        /// L1 TLB misses that hit in the L2 TLB.
         l2_tlb_hits: Events,
-        /// L1 TLB misses that the L2 TLB did not hold.
+        /// L1 TLB misses that missed the L2 TLB.
         l2_tlb_misses: Events,
-        /// Look-ups of the lookaside: after every L1 TLB miss, or after L2 TLB misses, as the design has it, and to set dirty bits.
+        /// Look-ups of the lookaside: after L1 or L2 TLB misses (by design), and to set dirty bits.
         lookaside_probes: Events,
-        /// L1 TLB misses that the lookaside answered.
+        /// L1 TLB misses that hit in the lookaside.
         lookaside_hits: Events,
         /// Page walks started for TLB misses.
         walks: Events,
-        /// Page walks repeated to set a dirty bit that the TLB entry did not have.
+        /// Page walks repeated to set a dirty bit that the TLB entry lacked.
         dirty_assists: Events,
-        /// Cycles of page walks, from their start on a walker to their answer.
+        /// Cycles of page walks, from their start on a walker to their result.
         walk_cycles: Cycles,
         /// Cycles that TLB misses waited for a free walker.
         walker_queue_cycles: Cycles,
-        /// Loads that page walks sent into the memory hierarchy.
+        /// Loads that page walks issued to the memory hierarchy.
         walk_accesses: Events,
         /// Cycles that accesses spent in the MMU, TLB look-ups included.
         mmu_cycles: Cycles,
@@ -49,7 +49,7 @@ ambulator_base::counters! {
         speculated_data: Events,
         /// Table lines fetched by speculation.
         speculated_table: Events,
-        /// Cycles that accesses waited for the copy of a page that migrates.
+        /// Cycles that accesses waited for the copy of a migrating page.
         hold_cycles: Cycles,
         /// Invalidations received.
         invalidations: Events,
@@ -61,27 +61,27 @@ ambulator_base::counters! {
 pub enum FaultCause {
     /// No present entry.
     NotMapped,
-    /// The entry does not allow the access.
+    /// The entry forbids the access.
     Protection,
-    /// Nested paging: the hypervisor has no page at this guest-physical address.
+    /// Nested paging: the hypervisor has not mapped this guest-physical address.
     Hypervisor(PhysAddr),
 }
 
-/// What a translation came to.
+/// The outcome of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
     /// The physical address, and when it is known.
     Physical {
         /// Where the data is.
         at: PhysAddr,
-        /// When that is known.
+        /// When the address is known.
         ready: Cycle,
     },
-    /// The operating system must act; then the access is tried again.
+    /// The operating system must handle a fault; then the access is retried.
     Fault {
-        /// Why.
+        /// The cause.
         cause: FaultCause,
-        /// When that is known.
+        /// When the fault is known.
         at: Cycle,
     },
 }
@@ -97,7 +97,7 @@ pub struct Mmu {
     second: SecondLevel,
     l1_latency: u64,
     timing: bool,
-    /// In functional mode: when the latest walk began, as walk caches see it.
+    /// In functional mode: the start of the latest walk, as walk caches see it.
     untimed: Cycle,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
@@ -105,11 +105,11 @@ pub struct Mmu {
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
     pub(crate) sides: Option<Sides>,
-    /// A page that the operating system is asked to move.
-    request: Option<VirtAddr>,
-    /// Pages that are being copied, and until when.
+    /// A page that the operating system should migrate.
+    migration_hint: Option<VirtAddr>,
+    /// Pages that are being copied, with their copies.
     holds: Vec<(Asid, Page, CopyId)>,
-    /// What it counted.
+    /// The counters so far.
     pub counters: MmuCounters,
     /// Latency of page walks, in cycles, from their start on a walker.
     pub walk_latency: Histogram,
@@ -117,17 +117,17 @@ pub struct Mmu {
     pub walk_loads: Histogram,
 }
 
-/// What sits in the sockets of an MMU.
+/// The components in the sockets of an MMU.
 pub struct Sockets {
     /// The page table's hardware half.
     pub walker: Box<dyn Walker>,
     /// The second stage, when nested paging is on.
     pub hypervisor: Option<HypervisorStage>,
-    /// The structure probed beside the L2 TLB.
+    /// The structure probed in parallel with the L2 TLB or after it.
     pub lookaside: Option<Box<dyn Lookaside>>,
-    /// What guesses on an L2 TLB miss.
+    /// Guesses addresses on an L2 TLB miss.
     pub speculator: Option<Box<dyn Speculator>>,
-    /// What translates before the caches, and the entries of a look-aside buffer for pages behind them.
+    /// The front-side translation (before the caches), and the entries of the back-side TLB (after them).
     pub front_side: Option<(Box<dyn FrontSide>, u32)>,
 }
 
@@ -140,8 +140,8 @@ fn allowed(found: &Translation, access: AccessKind) -> bool {
 }
 
 impl Mmu {
-    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and walkers are never
-    /// short.
+    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and a walker is always
+    /// free.
     pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
         let mut second = SecondLevel::new(&spec.l2_tlb);
         if !timing {
@@ -163,7 +163,7 @@ impl Mmu {
             sides: sockets
                 .front_side
                 .map(|(front, entries)| Sides { front, back: (entries > 0).then(|| Tlb::new(entries, 4)) }),
-            request: None,
+            migration_hint: None,
             holds: Vec::new(),
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
@@ -171,38 +171,38 @@ impl Mmu {
         }
     }
 
-    /// Context switch, or the OS half changed the registers of the running process: those of the page table, those of the
-    /// structure beside the L2 TLB, and those of what translates before the caches.
+    /// Context switch, or the OS half changed the registers of the running process: those of the page table,
+    /// of the lookaside, and of the front side.
     pub fn load_registers(
         &mut self,
         asid: Asid,
         registers: &TableRegisters,
-        beside: &TableRegisters,
-        before: &TableRegisters,
+        lookaside_registers: &TableRegisters,
+        front_registers: &TableRegisters,
     ) {
         self.asid = asid;
         self.forget_recent();
         self.walker.load_registers(asid, registers);
         if let Some(lookaside) = &mut self.lookaside {
-            lookaside.load_registers(asid, beside);
+            lookaside.load_registers(asid, lookaside_registers);
         }
         if let Some(sides) = &mut self.sides {
-            sides.front.load_registers(asid, before);
+            sides.front.load_registers(asid, front_registers);
         }
         if let Some(speculator) = &mut self.speculator {
             speculator.load_registers(asid, registers);
         }
     }
 
-    /// The hypervisor's registers for the virtual machine that runs on this core (nested paging).
+    /// Loads the hypervisor's registers for the virtual machine that runs on this core (nested paging).
     pub fn load_hypervisor_registers(&mut self, asid: Asid, registers: &TableRegisters) {
         if let Some(hypervisor) = &mut self.hypervisor {
             hypervisor.load_registers(asid, registers);
         }
     }
 
-    /// What [`Mmu::translate`] would answer to a data access, where that is the answer that was given to the
-    /// page's last access, nothing has changed since, and nothing but counters changes by asking.
+    /// The result that [`Mmu::translate`] would return for a data access, if it is the result of the page's
+    /// last access, nothing has changed since, and the look-up would change counters only.
     #[inline(always)]
     pub fn recall(&mut self, va: VirtAddr, access: AccessKind, now: Cycle) -> Option<(PhysAddr, Cycle)> {
         let (at, usable) = self.data.recent.recall(va, access)?;
@@ -215,7 +215,7 @@ impl Mmu {
         Some((at, ready))
     }
 
-    /// The kernel has acted: the answers given last may not be the truth any more, and are asked of the TLB
+    /// The kernel has run and may have changed mappings: the recent translations are looked up in the TLB
     /// again.
     #[inline]
     pub fn forget_recent(&mut self) {
@@ -230,7 +230,7 @@ impl Mmu {
         if let Some(entry) = first.lookup(self.asid, va) {
             let found = entry.translation();
             if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {
-                // One cycle of the look-up runs beside the indexing of the L1 cache.
+                // One cycle of the look-up overlaps the indexing of the L1 cache.
                 let answer = now.after(self.l1_latency.saturating_sub(1));
                 let ready = answer.max(entry.ready);
                 let joined = u64::from(entry.ready > answer);
@@ -256,7 +256,7 @@ impl Mmu {
         self.miss(va, access, now, port)
     }
 
-    /// A TLB held the page, but not the right to do this at once.
+    /// A TLB hit whose entry does not permit the access yet: a protection fault, or a dirty bit to set.
     #[cold]
     fn restricted_hit(
         &mut self,
@@ -270,16 +270,16 @@ impl Mmu {
             self.counters.faults += 1;
             return Translated::Fault { cause: FaultCause::Protection, at: now };
         }
-        // A store through a clean entry: hardware walks again to set the dirty bit; or what is beside the L2
-        // TLB does it.
+        // A store through a clean entry: the lookaside sets the dirty bit, or else hardware walks again to
+        // set it.
         self.counters.dirty_assists += 1;
-        let aside = self.probe_lookaside(va, access, now, port);
-        if let Some(aside) = aside
-            && let Some(found) = aside.found.filter(|found| found.dirty && allowed(found, access))
+        let probed = self.probe_lookaside(va, access, now, port);
+        if let Some(probed) = probed
+            && let Some(found) = probed.found.filter(|found| found.dirty && allowed(found, access))
         {
-            self.counters.mmu_cycles += aside.ready.since(now);
-            self.fill_first(va, access, &found, aside.ready);
-            return Translated::Physical { at: found.physical(va), ready: aside.ready };
+            self.counters.mmu_cycles += probed.ready.since(now);
+            self.fill_first(va, access, &found, probed.ready);
+            return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
         self.walk_and_fill(va, access, now, now, port)
     }
@@ -292,18 +292,18 @@ impl Mmu {
         }
         let now = began.after(self.l1_latency);
         let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
-        let beside = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
-        let mut aside = if beside { self.probe_lookaside(va, access, now, port) } else { None };
+        let parallel = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
+        let mut probed = if parallel { self.probe_lookaside(va, access, now, port) } else { None };
         let answered = now.after(self.second.latency);
         if let Some(entry) = self.second.lookup(self.asid, va) {
             self.counters.l2_tlb_hits += 1;
             let found = entry.translation();
             self.counters.joined += u64::from(entry.ready > answered);
             let mut ready = answered.max(entry.ready);
-            if let Some(aside) = &aside
-                && aside.found.is_some()
+            if let Some(probed) = &probed
+                && probed.found.is_some()
             {
-                ready = ready.min(aside.ready);
+                ready = ready.min(probed.ready);
             }
             if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
                 self.counters.mmu_cycles += ready.since(began);
@@ -315,24 +315,24 @@ impl Mmu {
         }
         self.counters.l2_tlb_misses += 1;
         let mut start = answered;
-        if aside.is_none() {
-            aside = self.probe_lookaside(va, access, answered, port);
+        if probed.is_none() {
+            probed = self.probe_lookaside(va, access, answered, port);
         }
-        if let Some(aside) = aside {
-            if let Some(found) = aside.found {
+        if let Some(probed) = probed {
+            if let Some(found) = probed.found {
                 self.counters.lookaside_hits += 1;
-                self.counters.mmu_cycles += aside.ready.since(began);
+                self.counters.mmu_cycles += probed.ready.since(began);
                 if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                    return self.restricted_hit(va, access, &found, aside.ready, port);
+                    return self.restricted_hit(va, access, &found, probed.ready, port);
                 }
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
-                    self.second.fill(self.asid, va, &found, aside.ready);
+                    self.second.fill(self.asid, va, &found, probed.ready);
                 }
-                self.fill_first(va, access, &found, aside.ready);
-                return Translated::Physical { at: found.physical(va), ready: aside.ready };
+                self.fill_first(va, access, &found, probed.ready);
+                return Translated::Physical { at: found.physical(va), ready: probed.ready };
             }
-            if aside.holds_walk {
-                start = start.max(aside.ready);
+            if probed.holds_walk {
+                start = start.max(probed.ready);
             }
         }
         self.counters.walks += 1;
@@ -382,7 +382,7 @@ impl Mmu {
                     let dram_loads = (port.traffic.dram - dram) as u32;
                     let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
                     lookaside.refill(va, &finished, port);
-                    self.request = lookaside.take_request();
+                    self.migration_hint = lookaside.take_migration_hint();
                 }
                 if allowed(&found, access) {
                     self.second.fill(self.asid, va, &found, walk.ready);
@@ -398,21 +398,21 @@ impl Mmu {
         Translated::Fault { cause, at: walk.ready }
     }
 
-    /// A page that a walk has found worth moving to where it is translated faster.
+    /// A page that the operating system should migrate to where it is translated faster; returned once.
     #[inline]
-    pub fn take_request(&mut self) -> Option<VirtAddr> {
-        self.request.take()
+    pub fn take_migration_hint(&mut self) -> Option<VirtAddr> {
+        self.migration_hint.take()
     }
 
-    /// A page is being copied: whoever wants it waits for the end of that.
+    /// A page is being copied: accesses to it wait for the end of the copy.
     pub fn hold(&mut self, asid: Asid, page: Page, copy: CopyId) {
         self.holds.push((asid, page, copy));
     }
 
-    /// When an access to `va` at `now` may go on.
+    /// When an access to `va` at `now` may proceed.
     #[cold]
     fn held_until(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
-        // Copies end in the order in which they are asked for.
+        // Copies end in the order of their requests.
         let ended = self.holds.iter().take_while(|(.., copy)| port.copy_end(*copy, now).is_none()).count();
         self.holds.drain(..ended);
         let asid = self.asid;
@@ -430,7 +430,7 @@ impl Mmu {
         self.walker.invalidate(what);
     }
 
-    /// A walk on one of the core's walkers, counted.
+    /// Performs a walk on one of the core's walkers and counts it.
     #[inline]
     pub(crate) fn timed_walk(
         &mut self,
@@ -441,12 +441,12 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         if !self.timing {
-            // Walk caches compare times: each walk begins after all that went before it.
+            // Walk caches compare times: each walk begins after all earlier ones.
             self.untimed = self.untimed.after(UNTIMED_WALK);
             let walk = self.page_walk(va, access, self.untimed, port);
             self.counters.walk_accesses += u64::from(walk.accesses);
             self.walk_loads.add(u64::from(walk.accesses));
-            // Walk caches have latencies of their own; without time they mean nothing.
+            // Walk caches have latencies of their own, which functional mode ignores.
             return Walk { ready: now, ..walk };
         }
         let start = self.walkers.start(now);
@@ -489,8 +489,8 @@ impl Mmu {
         Some(guess)
     }
 
-    /// A walk outside the run, for telling what a walker does with an address: its walk caches are as they
-    /// are.
+    /// A walk outside the run, to show what a walker does for an address. It sees the walk caches as they are
+    /// now.
     pub fn walk_untimed(&mut self, va: VirtAddr, port: &mut dyn MemoryPort) -> Walk {
         match &mut self.hypervisor {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
@@ -513,8 +513,8 @@ impl Mmu {
         }
     }
 
-    /// The hypervisor dropped translations: they go from the second stage, and with them everything that was
-    /// combined with them.
+    /// The hypervisor removed translations: invalidates them in the second stage, and all combined
+    /// translations.
     pub fn invalidate_hypervisor(&mut self, what: Invalidation) {
         if let Some(hypervisor) = &mut self.hypervisor {
             hypervisor.invalidate(what);
@@ -524,7 +524,7 @@ impl Mmu {
         self.second.invalidate(Invalidation::All);
     }
 
-    /// Hands all counters below it to `sink`.
+    /// Reports all counters of the MMU and its components to `sink`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
         self.walker.report(&format!("{prefix}.walker"), sink);

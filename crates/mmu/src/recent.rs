@@ -1,24 +1,24 @@
-//! The translations that the L1 data TLB gave last, one for each of its sets, for the sim host's speed alone.
+//! The most recent translation of each set of the L1 data TLB: a cache for the speed of the simulator only.
 //!
-//! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and leaves the order of
-//! replacement as it is. So it may be answered from here, with the same time and the same counts. Whatever
-//! else a set is asked, or takes in, replaces or clears its slot.
+//! An access to the page that its set of the 4 KiB L1 data TLB used last hits there and does not change the
+//! replacement order. So it can be served from here, with the same time and the same counts. Any other
+//! look-up or fill of a set replaces or clears its slot.
 
 use crate::tlb::TlbEntry;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Page number; `NOTHING` for none.
+    /// Page number; `u64::MAX` for an empty slot.
     page: u64,
     /// Physical address of the page's first byte.
     start: PhysAddr,
     ready: Cycle,
-    /// Stores need no walk to set the dirty bit.
+    /// Stores are allowed and need no walk to set the dirty bit.
     stores: bool,
 }
 
-const NOTHING: Slot = Slot { page: u64::MAX, start: PhysAddr(0), ready: Cycle(0), stores: false };
+const EMPTY: Slot = Slot { page: u64::MAX, start: PhysAddr(0), ready: Cycle(0), stores: false };
 
 /// One slot for each set of the TLB.
 pub(crate) struct Recent {
@@ -27,10 +27,10 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// For a TLB of so many sets. Where they are no power of two nothing is ever remembered.
+    /// For a TLB of `sets` sets. If `sets` is not a power of two, nothing is ever remembered.
     pub fn new(sets: u64) -> Recent {
         let slots = if sets.is_power_of_two() { sets } else { 0 };
-        Recent { slots: vec![NOTHING; slots as usize].into(), mask: slots.saturating_sub(1) }
+        Recent { slots: vec![EMPTY; slots as usize].into(), mask: slots.saturating_sub(1) }
     }
 
     #[inline(always)]
@@ -49,7 +49,7 @@ impl Recent {
         None
     }
 
-    /// The set gave this entry.
+    /// The set's look-up found this entry.
     #[inline(always)]
     pub fn remember(&mut self, va: VirtAddr, entry: TlbEntry) {
         if let Some(slot) = self.slot(va) {
@@ -59,17 +59,17 @@ impl Recent {
         }
     }
 
-    /// The set took another entry in.
+    /// The set was filled with another entry.
     #[inline(always)]
     pub fn clear(&mut self, va: VirtAddr) {
         if let Some(slot) = self.slot(va) {
-            *slot = NOTHING;
+            *slot = EMPTY;
         }
     }
 
-    /// Nothing is known any more.
+    /// Clears all slots.
     #[inline]
     pub fn forget(&mut self) {
-        self.slots.fill(NOTHING);
+        self.slots.fill(EMPTY);
     }
 }

@@ -1,22 +1,22 @@
-//! The hardware halves of the sockets: walker, lookaside, speculator.
+//! The hardware halves of the sockets (traits): walker, lookaside, speculator.
 
 use crate::MemoryPort;
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 
-/// A translation as hardware found it.
+/// A translation that hardware found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// First 4 KiB frame of the page.
     pub frame: Pfn,
     /// The page's size; the page starts at `va.align_down(size)`.
     pub size: PageSize,
-    /// Stores are allowed by the entry.
+    /// The entry allows stores.
     pub writable: bool,
-    /// Fetches are allowed by the entry.
+    /// The entry allows fetches.
     pub executable: bool,
     /// The entry's dirty bit is set (a store need not set it again).
     pub dirty: bool,
-    /// The entry's range bit is set: a range translation holds the page too.
+    /// The entry's range bit is set: a range translation covers the page too.
     pub ranged: bool,
 }
 
@@ -28,43 +28,42 @@ impl Translation {
     }
 }
 
-/// How a walk ended.
+/// The outcome of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkOutcome {
     /// A present entry was found.
     Mapped(Translation),
     /// No present entry: a page fault.
     NotMapped,
-    /// Nested paging only, made by the pipeline and never by a walker: this guest-physical address has no
-    /// page of the hypervisor.
+    /// Nested paging only, returned by the pipeline and never by a walker: the hypervisor has not mapped this
+    /// guest-physical address.
     HypervisorFault(PhysAddr),
 }
 
 /// A finished walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// What was found.
+    /// Its outcome.
     pub outcome: WalkOutcome,
-    /// When the answer is there.
+    /// When the result is known.
     pub ready: Cycle,
-    /// Loads that it sent into the memory hierarchy, parallel ones included.
+    /// Loads that it issued to the memory hierarchy, including parallel ones.
     pub accesses: u32,
 }
 
-/// The registers that tell the hardware where a process's table is: CR3 and its relatives. The OS half writes
-/// them; what each word means is between the two halves of one design.
+/// The registers that point the hardware to a process's table, such as CR3. The OS half of a design writes
+/// them, and its hardware half interprets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableRegisters(pub Vec<u64>);
 
-/// What must leave the translation caches.
+/// Which translations to invalidate in the translation caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidation {
-    /// One page of one address space (INVLPG): every structure that holds a translation for any address in
-    /// it.
+    /// One page of one address space (INVLPG): every translation of any address in it.
     Page {
         /// The address space.
         asid: Asid,
-        /// The page; entries of any size that overlap it go.
+        /// The page; entries of any size that overlap it are removed.
         page: Page,
     },
     /// Everything of one address space.
@@ -73,8 +72,8 @@ pub enum Invalidation {
     All,
 }
 
-/// The hardware half of a page table, one instance per core; the pipeline gives it to one of the core's
-/// walkers at a time.
+/// The hardware half of a page table, one instance per core. The pipeline bounds the number of concurrent
+/// walks by the core's walkers.
 pub trait Walker: Send {
     /// Context switch, or the OS half changed its registers: from now on `walk` serves this address space.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
@@ -83,28 +82,28 @@ pub trait Walker: Send {
     /// dirty bit for a store to a writable page, through `port.update` where they are not set.
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk;
 
-    /// Where the leaf entry lies that the latest walk found, if the line around it has the entries of the
-    /// eight pages around the page, as lines of trees have.
+    /// The address of the leaf entry that the latest walk found, if its line holds the entries of the eight
+    /// adjacent pages, as in a radix tree.
     fn leaf_pte_address(&self) -> Option<PhysAddr> {
         None
     }
 
-    /// Drops what `what` names from the walker's own caches.
+    /// Removes what `what` selects from the walker's own caches.
     fn invalidate(&mut self, what: Invalidation);
 
-    /// Hands its counters to `sink`, names starting with `prefix`.
+    /// Reports its counters to `sink`, with names that start with `prefix`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero (the end of warm-up).
     fn reset_counters(&mut self) {}
 }
 
-/// A page walk that has found a page.
+/// A finished page walk that found a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishedWalk {
-    /// What it found.
+    /// The translation.
     pub found: Translation,
-    /// Where the leaf entry lies, if its line holds the entries of the pages around (see
+    /// The address of the leaf entry, if its line holds the entries of adjacent pages (see
     /// [`Walker::leaf_pte_address`]).
     pub entry: Option<PhysAddr>,
     /// Loads of the walk that DRAM served.
@@ -113,19 +112,19 @@ pub struct FinishedWalk {
     pub ready: Cycle,
 }
 
-/// What a lookaside answered.
+/// The result of a lookaside's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookasideAnswer {
-    /// The translation, if it holds the page.
+    /// The translation, if the lookaside holds the page.
     pub found: Option<Translation>,
-    /// When the answer is there.
+    /// When the result is known.
     pub ready: Cycle,
-    /// A page walk must not start before the answer: the lookaside holds the walk back.
+    /// A page walk must not start before the result is known.
     pub holds_walk: bool,
 }
 
-/// A structure probed beside the L2 TLB after an L1 TLB miss: a TLB of ranges or of clusters, a segment, tags
-/// in memory.
+/// A structure probed after an L1 TLB miss, in parallel with the L2 TLB or after it: a TLB of ranges or of
+/// clusters, a segment, tags in memory.
 pub trait Lookaside: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
@@ -133,35 +132,37 @@ pub trait Lookaside: Send {
     /// Looks `va` up.
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer;
 
-    /// Told of every finished page walk that found a page, so that it may refill itself in the background.
+    /// Called after every page walk that found a page, to refill the structure in the background.
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort);
 
-    /// A page that the operating system is asked to move to where it is translated faster; each is told once.
-    fn take_request(&mut self) -> Option<VirtAddr> {
+    /// A page that the operating system should migrate to where it is translated faster; each is returned
+    /// once.
+    fn take_migration_hint(&mut self) -> Option<VirtAddr> {
         None
     }
 
-    /// Whether what it finds is put into the L2 TLB as well as into the L1 TLB.
+    /// Whether its hits fill the L2 TLB as well as the L1 TLB.
     fn fills_l2(&self) -> bool {
         false
     }
 
-    /// Whether it is probed only when the L2 TLB has missed (an in-memory TLB), and not beside it.
+    /// Whether it is probed only after an L2 TLB miss (an in-memory TLB) instead of in parallel with the L2
+    /// TLB.
     fn after_l2(&self) -> bool {
         false
     }
 
-    /// Drops what `what` names, and anything that contains it.
+    /// Removes what `what` selects, and anything that contains it.
     fn invalidate(&mut self, what: Invalidation);
 
-    /// Hands its counters to `sink`.
+    /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero.
     fn reset_counters(&mut self) {}
 }
 
-/// Physical lines guessed on an L2 TLB miss; the pipeline issues them into the hierarchy beside the walk.
+/// Physical lines guessed on an L2 TLB miss; the pipeline fetches them in parallel with the walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculation {
     /// Candidate addresses of the data; the first `data_count` are valid.
@@ -176,12 +177,12 @@ pub struct Speculation {
     pub latency: u8,
 }
 
-/// Main memory's buses, as the MMU sees how busy they are.
+/// The utilisation of main memory's buses, as the MMU observes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bus {
-    /// Cycles that data were on them so far, summed over channels.
+    /// Cycles for which they have carried data so far, summed over channels.
     pub busy: u64,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
 }
 
@@ -190,22 +191,23 @@ pub trait Speculator: Send {
     /// Context switch, or the OS half changed its registers.
     fn load_registers(&mut self, asid: Asid, registers: &TableRegisters);
 
-    /// Candidates for `va`, of which the L2 TLB knows nothing.
+    /// Candidates for `va`, which missed the L2 TLB.
     fn speculate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, bus: Bus) -> Speculation;
 
-    /// Whether it knows where the data is, always: the bound of all speculation. Then nothing is asked of it,
-    /// and the data is fetched from the miss on.
+    /// Whether it always knows the address of the data: the upper bound of all speculation. The pipeline then
+    /// fetches the data from the miss on.
     fn perfect(&self) -> bool {
         false
     }
 
-    /// The walk's answer to what was guessed for `va`, and where the entry lies, if it lies in a tree.
+    /// Trains on the walk's result for a guess of `va`; `entry` is the address of the leaf entry, if it lies
+    /// in a tree.
     fn learn(&mut self, va: VirtAddr, guessed: &Speculation, found: &Translation, entry: Option<PhysAddr>);
 
-    /// Drops what `what` names.
+    /// Removes what `what` selects.
     fn invalidate(&mut self, what: Invalidation);
 
-    /// Hands its counters to `sink`.
+    /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Sets its counters to zero.

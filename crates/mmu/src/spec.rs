@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlbSpec {
-    /// Entries; 0 leaves the TLB out.
+    /// Entries; 0 omits the TLB.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries: u32,
     /// Associativity; 0 is fully associative.
@@ -29,24 +29,24 @@ impl TlbSpec {
         TlbSpec { entries, ways }
     }
 
-    /// Ways after "0 is fully associative" is resolved.
+    /// Ways, with 0 resolved to fully associative.
     pub(crate) fn effective_ways(&self) -> u32 {
         if self.ways == 0 { self.entries } else { self.ways }
     }
 
-    /// What is wrong with it; `at` is the key of this TLB.
+    /// All problems of the spec; `at` is the key of this TLB.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         self.validate_keys(&format!("{at}.entries"), &format!("{at}.ways"))
     }
 
-    /// What is wrong with it, where its numbers are set by the keys `entries` and `ways`.
+    /// All problems of the spec, whose numbers are set by the keys `entries` and `ways`.
     pub fn validate_keys(&self, entries: &str, ways: &str) -> Vec<Invalid> {
         if self.entries == 0 {
             return Vec::new();
         }
         let set = self.effective_ways();
         if set > 256 {
-            let message = format!(": a set of {set} ways is more than the 256 that are modelled; give 1 to 256 ways");
+            let message = format!(": a set of {set} ways exceeds the maximum of 256; give 1 to 256 ways");
             return vec![Invalid::new(ways, message).and(entries)];
         }
         if !self.entries.is_multiple_of(set) {
@@ -62,13 +62,13 @@ impl TlbSpec {
     }
 }
 
-/// How the second-level TLB keeps page sizes.
+/// How the second-level TLB stores page sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum L2TlbOrganization {
     /// 4 KiB and 2 MiB pages share `entries`; 1 GiB pages have `entries_1g`.
     Unified,
-    /// One array a page size: `entries`, `entries_2m`, `entries_1g`.
+    /// One array per page size: `entries`, `entries_2m`, `entries_1g`.
     Split,
 }
 
@@ -79,7 +79,7 @@ pub struct L2TlbSpec {
     /// Whether page sizes share one array.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 (split)"))]
     pub organization: L2TlbOrganization,
-    /// Entries for 4 KiB pages (unified: for 4 KiB and 2 MiB pages); 0 leaves the array out.
+    /// Entries for 4 KiB pages (unified: for 4 KiB and 2 MiB pages); 0 omits the array.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries: u32,
     /// Associativity of that array; 0 is fully associative.
@@ -91,7 +91,7 @@ pub struct L2TlbSpec {
     /// Associativity for 2 MiB pages; 0 is fully associative.
     #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways_2m: u32,
-    /// Entries for 1 GiB pages; 0 leaves the array out.
+    /// Entries for 1 GiB pages; 0 omits the array.
     #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub entries_1g: u32,
     /// Associativity for 1 GiB pages; 0 is fully associative.
@@ -107,7 +107,7 @@ impl Default for L2TlbSpec {
         L2TlbSpec {
             organization: L2TlbOrganization::Split,
             entries: 2048,
-            // The source's 12 ways do not divide 2048; 16 is the nearest that does.
+            // The source's 12 ways do not divide 2048; 16 is the nearest number that does.
             ways: 16,
             entries_2m: 2048,
             ways_2m: 16,
@@ -119,7 +119,7 @@ impl Default for L2TlbSpec {
 }
 
 impl L2TlbSpec {
-    /// What is wrong with it; `at` is its key.
+    /// All problems of the spec; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = TlbSpec::new(self.entries, self.ways).validate(at);
         for (suffix, entries, ways) in [("2m", self.entries_2m, self.ways_2m), ("1g", self.entries_1g, self.ways_1g)] {
@@ -168,19 +168,19 @@ pub struct MmuSpec {
     /// The second-level TLB.
     #[schemars(extend("x-unit" = "group"))]
     pub l2_tlb: L2TlbSpec,
-    /// Page walks that a core can have under way at once. More wait for the first to end.
+    /// Maximum number of concurrent page walks of a core. Further walks wait for one of them to end.
     #[schemars(extend("x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
     pub walkers: u32,
-    /// The cache level that walk accesses enter at.
+    /// The cache level at which walk accesses enter the hierarchy.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 7.2: L2, with L1 as a study"))]
     pub walk_entry: WalkEntry,
-    /// Bits of a virtual address: 48 (page tables of four levels, where they have levels) or 57 (five).
+    /// Bits of a virtual address: 48 (four levels in a page table with levels) or 57 (five levels).
     #[schemars(extend("x-unit" = "count", "x-source" = "Intel SDM volume 3, chapter 4"))]
     pub va_bits: u32,
-    /// The page-walk caches of tables that are trees.
+    /// The page-walk caches of tree-shaped tables.
     #[schemars(extend("x-unit" = "group"))]
     pub pwc: PwcSpec,
-    /// Every translation is there at once and costs nothing: the perfect TLB that papers compare with.
+    /// Every translation is known at once and costs nothing: the perfect TLB that papers compare with.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 7 (P-TLB)"))]
     pub perfect: bool,
 }
@@ -205,7 +205,7 @@ impl Default for MmuSpec {
 }
 
 impl MmuSpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key (`mmu`).
+    /// All problems of the spec, one sentence each; `at` is its key (`mmu`).
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (name, tlb) in [
@@ -222,7 +222,7 @@ impl MmuSpec {
             if tlb.entries == 0 {
                 wrong.push(Invalid::new(
                     format!("{at}.{name}.entries"),
-                    ": a core needs an L1 TLB for base pages; give at least 1 entry",
+                    ": a core needs an L1 TLB for 4 KiB pages; give at least 1 entry",
                 ));
             }
         }
@@ -236,7 +236,7 @@ impl MmuSpec {
         if ![48, 57].contains(&self.va_bits) {
             wrong.push(Invalid::new(
                 format!("{at}.va_bits"),
-                format!("is {}: x86-64 has virtual addresses of 48 bits and of 57", self.va_bits),
+                format!("is {}: x86-64 has virtual addresses of 48 or 57 bits", self.va_bits),
             ));
         }
         wrong.extend(self.pwc.validate(&format!("{at}.pwc")));

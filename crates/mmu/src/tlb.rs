@@ -1,10 +1,10 @@
-//! TLB arrays of any associativity, over the hardware room's set-associative array.
+//! TLB arrays of any associativity, on top of the set-associative array of `ambulator-hardware`.
 
 use crate::{Invalidation, Translation};
 use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
-/// What a TLB entry holds: a translation packed into a word, and when the walk that brought it ends.
+/// A TLB entry: a translation packed into a word, and the cycle at which the walk that fills it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlbEntry {
     packed: u64,
@@ -30,7 +30,7 @@ impl TlbEntry {
         TlbEntry { packed, ready }
     }
 
-    /// The translation that the entry holds.
+    /// The translation in the entry.
     #[inline(always)]
     pub fn translation(self) -> Translation {
         Translation {
@@ -44,8 +44,8 @@ impl TlbEntry {
     }
 }
 
-/// The x86 page size whose TLB array holds a page of `size`: the largest that is not above it. Pages of sizes
-/// in between are held a fragment at a time.
+/// The x86 page size whose TLB array holds a page of `size`: the largest that does not exceed it. A page of a
+/// size in between is cached one fragment at a time.
 #[inline(always)]
 pub(crate) fn tlb_page_size(size: PageSize) -> PageSize {
     if size >= PageSize::SIZE_1G {
@@ -71,14 +71,14 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// A TLB of `entries` in sets of `ways` (0: fully associative). No entries makes one that always misses.
+    /// A TLB of `entries` in sets of `ways` (0: fully associative). A TLB without entries always misses.
     pub fn new(entries: u32, ways: u32) -> Tlb {
         let ways = if ways == 0 { entries.max(1) } else { ways };
         let sets = u64::from(entries / ways).max(1);
         Tlb { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets }
     }
 
-    /// How many sets it has.
+    /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.sets
     }
@@ -98,14 +98,14 @@ impl Tlb {
         self.array.lookup(set, key).map(|entry| *entry)
     }
 
-    /// Puts an entry in, over the least recently used of its set, or over the same page's old entry.
+    /// Inserts an entry in place of the same page's old entry or of the least recently used entry of its set.
     #[inline(always)]
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
         let (set, key) = self.set_and_key(asid, va, translation.size);
         self.array.insert(set, key, TlbEntry::new(translation, ready));
     }
 
-    /// Drops what `what` names.
+    /// Removes the entries that `what` selects.
     pub fn invalidate(&mut self, what: Invalidation, sizes: &[PageSize]) {
         match what {
             Invalidation::Page { asid, page } => {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_keeps_its_translation() {
+    fn an_entry_packs_and_unpacks_its_translation() {
         for size in [PageSize::SIZE_4K, PageSize::from_shift(16), PageSize::SIZE_2M, PageSize::SIZE_1G] {
             let t = Translation { dirty: true, ..translation(0x3_ffff_ffff, size) };
             assert_eq!(TlbEntry::new(&t, Cycle(7)).translation(), t);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn reach_ends_where_the_entries_do_and_the_oldest_goes_first() {
+    fn a_full_set_evicts_its_least_recently_used_entry() {
         let mut tlb = Tlb::new(64, 4); // 16 sets
         let page = |i: u64| VirtAddr(i * 16 * 4096); // all in set 0
         for i in 0..4 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn invalidation_takes_every_fragment_and_nothing_else() {
+    fn invalidation_removes_every_fragment_and_nothing_else() {
         let sizes = [PageSize::SIZE_4K, PageSize::SIZE_2M];
         let mut tlb = Tlb::new(1024, 8);
         for i in 0..600 {
@@ -193,8 +193,8 @@ mod tests {
             &sizes,
         );
         for i in 0..600 {
-            let there = tlb.lookup(Asid(1), VirtAddr(i * 4096), PageSize::SIZE_4K).is_some();
-            assert_eq!(there, i >= 512, "page {i}");
+            let present = tlb.lookup(Asid(1), VirtAddr(i * 4096), PageSize::SIZE_4K).is_some();
+            assert_eq!(present, i >= 512, "page {i}");
         }
         assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none());
         tlb.fill(Asid(1), VirtAddr(0), &translation(0, PageSize::SIZE_2M), Cycle(0));
@@ -202,6 +202,9 @@ mod tests {
             Invalidation::Page { asid: Asid(1), page: Page::containing(VirtAddr(0x5000), PageSize::SIZE_4K) },
             &sizes,
         );
-        assert!(tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none(), "a large entry over the page goes too");
+        assert!(
+            tlb.lookup(Asid(1), VirtAddr(0), PageSize::SIZE_2M).is_none(),
+            "a large entry over the page is removed too"
+        );
     }
 }

@@ -5,27 +5,27 @@ use ambulator_hardware::MAX_WAYS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Page-walk caches: one for each level of entries that point to tables. All are probed in parallel, and the hit nearest
-/// to the page is where the walk goes on.
+/// Page-walk caches: one for each level of entries that point to tables. All are probed in parallel, and the
+/// walk resumes at the hit closest to the leaf.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PwcSpec {
-    /// Entries for page-directory entries, each covering 2 MiB; 0 leaves the level out.
+    /// Entries for page-directory entries, each covering 2 MiB; 0 omits the level.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pde_entries: u32,
-    /// Entries for page-directory-pointer entries, each covering 1 GiB; 0 leaves the level out.
+    /// Entries for page-directory-pointer entries, each covering 1 GiB; 0 omits the level.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pdpte_entries: u32,
-    /// Entries for PML4 entries, each covering 512 GiB; 0 leaves the level out.
+    /// Entries for PML4 entries, each covering 512 GiB; 0 omits the level.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pml4e_entries: u32,
-    /// Entries for PML5 entries, each covering 256 TiB; 0 leaves the level out. Tables of four levels have none of them.
+    /// Entries for PML5 entries, each covering 256 TiB; 0 omits the level. Four-level tables do not use it.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: as for the other levels"))]
     pub pml5e_entries: u32,
     /// Associativity of each level; 0 is fully associative.
     #[schemars(extend("x-unit" = "ways", "x-source" = "our choice: LVM Table 1 names none"))]
     pub ways: u32,
-    /// Cycles of the parallel look-up, which every walk pays, whether it hits or not.
+    /// Cycles of the parallel look-up, which every walk pays, hit or miss.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
 }
@@ -42,7 +42,7 @@ impl PwcSpec {
         PwcSpec { pde_entries: 0, pdpte_entries: 0, pml4e_entries: 0, pml5e_entries: 0, ..PwcSpec::default() }
     }
 
-    /// Entries of each level, the level that is nearest to pages first, with their keys.
+    /// Entries of each level with their keys, the level closest to the leaf first.
     pub fn levels(&self) -> [(&'static str, u32); 4] {
         [
             ("pde_entries", self.pde_entries),
@@ -52,7 +52,7 @@ impl PwcSpec {
         ]
     }
 
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    /// All problems of the spec at key `at`, one sentence each.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if self.ways as usize > MAX_WAYS {
@@ -85,9 +85,7 @@ impl PwcSpec {
             } else if entries > 1 << 20 {
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
-                    format!(
-                        "is {entries}: at most 1048576 entries make sense for an array that is probed in a few cycles"
-                    ),
+                    format!("is {entries}: an array that is probed in a few cycles has at most 1048576 entries"),
                 ));
             }
         }

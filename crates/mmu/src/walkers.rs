@@ -9,17 +9,18 @@ struct Interval {
     end: u64,
 }
 
-/// How many walks can be under way at once, and which are.
+/// The bound on concurrent walks, and the walks in flight.
 ///
-/// Walks are carried to completion when they start, and an out-of-order core starts them out of time order;
-/// so the resource is a list of recent walks' intervals, not a time at which a walker is free: a walk that
-/// starts later in time never delays one that starts earlier.
+/// Each walk completes when it starts, and an out-of-order core starts walks out of time order. The resource
+/// is therefore a list of recent walks' intervals, not a time at which a walker is free: a walk that starts
+/// later in time never delays one that starts earlier.
 ///
-/// Almost every question is answered without that list. Of as many walks as there are walkers, those that end
-/// last, take the first to end: from its end on a walker is free, for fewer walks end later. And before that
-/// is a stretch of time in which all walkers are known to be busy.
+/// Almost every request avoids a search of that list. Let `n` be the number of walkers. Of the `n` walks that
+/// end last, consider the first to end: from its end on a walker is free, because fewer than `n` walks end
+/// later. Before its end is an interval in which all walkers are known to be busy.
 pub struct WalkerPool {
-    /// The walks that end last, at the most [`REMEMBERED`] and from `first` on, in the order of their ends.
+    /// The walks that end last, at most [`REMEMBERED`] of them, from `first` on and in the order of their
+    /// ends.
     walks: Vec<Interval>,
     first: usize,
     walkers: usize,
@@ -27,7 +28,7 @@ pub struct WalkerPool {
     busy_from: u64,
 }
 
-/// Walks that are remembered: more than a core's window can have waiting.
+/// Maximum number of remembered walks: more than can wait in a core's window.
 const REMEMBERED: usize = 512;
 
 impl WalkerPool {
@@ -39,7 +40,7 @@ impl WalkerPool {
         WalkerPool { walks, first: 0, walkers, busy_from: 0 }
     }
 
-    /// As many walks as there are walkers: those that end last.
+    /// The `walkers` walks that end last.
     #[inline(always)]
     fn last(&self) -> &[Interval] {
         &self.walks[self.walks.len() - self.walkers..]
@@ -58,7 +59,7 @@ impl WalkerPool {
         }
     }
 
-    /// One end of a walk after the other.
+    /// Searches the ends of the walks one after the other.
     #[inline(never)]
     fn search(&self, now: Cycle) -> Cycle {
         let known = &self.walks[self.first..];
@@ -70,14 +71,14 @@ impl WalkerPool {
             if rest.iter().filter(|walk| walk.start <= at).count() < self.walkers {
                 return Cycle(at);
             }
-            // Until the first of those under way ends; the others have not begun.
+            // Until the first of the walks in flight ends; the others have not begun.
             let ends = rest.iter().position(|walk| walk.start <= at).unwrap_or(0);
             at = rest[ends].end;
             rest = &rest[rest.partition_point(|walk| walk.end <= at)..];
         }
     }
 
-    /// Notes a walk from `from` until `until`.
+    /// Records a walk from `from` until `until`.
     #[inline]
     pub fn occupy(&mut self, from: Cycle, until: Cycle) {
         let walk = Interval { start: from.0, end: until.0.max(from.0) };
@@ -85,7 +86,7 @@ impl WalkerPool {
         let place = self.walks.iter().rposition(|other| other.end <= walk.end).map_or(0, |before| before + 1);
         self.walks.insert(place.max(self.first), walk);
         if self.walks.len() - self.first > REMEMBERED {
-            // What is known of the time before the end of a walk that is forgotten may not be so without it.
+            // The interval before the end of a forgotten walk may not be busy without it.
             self.busy_from = self.busy_from.max(self.walks[self.first].end);
             self.first += 1;
             if self.walks.len() == self.walks.capacity() {
@@ -94,8 +95,7 @@ impl WalkerPool {
             }
         }
         if walk.end > free_from {
-            // Those that end last are as many as there are walkers: all are busy once the latest of them has
-            // started.
+            // All walkers are busy once the latest of the `walkers` walks that end last has started.
             let all_started = self.last().iter().fold(0, |latest, walk| latest.max(walk.start));
             let joins = self.busy_from < free_from && all_started <= free_from;
             self.busy_from = if joins { self.busy_from.min(all_started) } else { all_started };
@@ -125,23 +125,23 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_those_of_a_list_of_intervals() {
+    fn waits_equal_those_of_a_list_of_intervals() {
         let mut random = ambulator_base::Random::new(7);
         for walkers in [1, 2, 3, 4, 7, 64] {
             let mut pool = WalkerPool::new(walkers);
             let mut walks: Vec<(u64, u64)> = Vec::new();
-            // About as much work as the walkers can do, in bursts, with a pause after which all is over.
+            // About as much work as the walkers can do, in bursts, with a pause in which all walks end.
             let mut now = 5000;
             for step in 0..4000 {
                 let burst = step % 200 < 100;
                 now += random.below(if burst { 240 } else { 480 } / u64::from(walkers) + 1);
                 now += if step == 2000 { 3 << 32 } else { 0 };
-                let asked = now - random.below(400);
-                let start = pool.start(Cycle(asked)).0;
+                let requested = now - random.below(400);
+                let start = pool.start(Cycle(requested)).0;
                 let near = || walks.iter().rev().take(400);
                 let active = |at: u64| near().filter(|(from, until)| (*from..*until).contains(&at)).count();
-                let ends = near().map(|(_, until)| *until).filter(|until| *until > asked);
-                let expected = ends.chain([asked]).filter(|at| active(*at) < walkers as usize).min();
+                let ends = near().map(|(_, until)| *until).filter(|until| *until > requested);
+                let expected = ends.chain([requested]).filter(|at| active(*at) < walkers as usize).min();
                 assert_eq!(Some(start), expected, "step {step} of {walkers} walkers");
                 let until = start + 20 + random.below(300);
                 pool.occupy(Cycle(start), Cycle(until));

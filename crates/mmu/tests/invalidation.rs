@@ -1,4 +1,4 @@
-//! Invalidation: nothing that was dropped is used again, in no structure, and what was not named stays.
+//! Invalidation: no structure uses an invalidated translation again, and all other translations stay.
 
 mod support;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, VirtAddr};
@@ -24,7 +24,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn what_is_dropped_leaves_both_levels_and_the_memo() {
+fn invalidation_reaches_both_levels_and_the_recent_translations() {
     for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
         for access in [AccessKind::Load, AccessKind::Fetch] {
             let mut bench = bench();
@@ -33,14 +33,14 @@ fn what_is_dropped_leaves_both_levels_and_the_memo() {
             }
             bench.table.map(1, PAGE, 7, PageSize::SIZE_4K, true);
             bench.mmu.invalidate(what);
-            assert_eq!(bench.recall(PAGE, access), None, "{what:?}: the memo");
+            assert_eq!(bench.recall(PAGE, access), None, "{what:?}: the recent translation");
             assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(7 << 12), "{what:?} {access:?}");
         }
     }
 }
 
 #[test]
-fn what_only_the_second_level_holds_is_dropped_there() {
+fn invalidation_reaches_entries_of_the_second_level_only() {
     for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
         let mut bench = bench();
         for i in 0..8 {
@@ -57,7 +57,7 @@ fn what_only_the_second_level_holds_is_dropped_there() {
 }
 
 #[test]
-fn what_is_not_named_stays() {
+fn other_translations_stay() {
     let mut bench = bench();
     let all = |bench: &mut Bench| {
         for asid in [1, 2] {
@@ -78,14 +78,14 @@ fn what_is_not_named_stays() {
 }
 
 #[test]
-fn a_large_page_goes_with_any_part_of_it_and_takes_its_parts_with_it() {
+fn a_large_page_is_invalidated_with_any_part_of_it_and_its_parts_with_it() {
     let mut bench = Bench::new(|_| Parts::default());
     bench.table.map(1, PAGE, 512, PageSize::SIZE_2M, true);
     assert_eq!(bench.load(PAGE + 0x5123), Some((517 << 12) + 0x123));
     bench.table.map(1, PAGE, 1024, PageSize::SIZE_2M, true);
     bench.mmu.invalidate(page(1, PAGE + 0x7000, PageSize::SIZE_4K));
     assert_eq!(bench.load(PAGE + 0x5123), Some((1029 << 12) + 0x123));
-    // The other way about: base pages become one large page.
+    // The reverse: base pages become one large page.
     let base = PAGE + (2 << 20);
     bench.table.map(1, base + 0x3000, 9, PageSize::SIZE_4K, true);
     assert_eq!(bench.load(base + 0x3000), Some(9 << 12));
@@ -96,7 +96,7 @@ fn a_large_page_goes_with_any_part_of_it_and_takes_its_parts_with_it() {
 }
 
 #[test]
-fn the_memo_ends_with_whatever_may_change_its_answer() {
+fn a_recent_translation_ends_with_any_event_that_may_change_it() {
     let mut bench = bench();
     let warm = |bench: &mut Bench| {
         bench.switch_to(1);
@@ -106,11 +106,11 @@ fn the_memo_ends_with_whatever_may_change_its_answer() {
     };
     warm(&mut bench);
     assert_eq!(bench.recall(PAGE + L1_CONFLICT, AccessKind::Load), None, "another page of the set");
-    // A context switch: the page is another process's now.
+    // A context switch: the page now belongs to another process.
     bench.switch_to(2);
     assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
     assert_eq!(bench.load(PAGE), Some(2000 << 12));
-    // The kernel has acted.
+    // The kernel has run.
     warm(&mut bench);
     bench.mmu.forget_recent();
     assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
@@ -118,7 +118,7 @@ fn the_memo_ends_with_whatever_may_change_its_answer() {
     warm(&mut bench);
     bench.load(PAGE + L1_CONFLICT);
     assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
-    // A change of protection: after the shootdown a store is asked for anew, and refused.
+    // A change of protection: after the shootdown a store is translated again, and faults.
     warm(&mut bench);
     bench.table.map(1, PAGE, 1000, PageSize::SIZE_4K, false);
     bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));
@@ -130,7 +130,7 @@ fn the_memo_ends_with_whatever_may_change_its_answer() {
 }
 
 #[test]
-fn every_socket_hears_of_an_invalidation() {
+fn every_socket_receives_an_invalidation() {
     let mut bench = Bench::new(|log| Parts {
         lookaside: Some(FakeLookaside { found: None, latency: 1, holds_walk: false, log: log.clone() }),
         speculator: Some(FakeSpeculator { guess: PhysAddr(0), log: log.clone() }),
@@ -142,7 +142,7 @@ fn every_socket_hears_of_an_invalidation() {
 }
 
 #[test]
-fn what_the_hypervisor_moves_leaves_the_nested_tlb_and_what_was_combined_with_it() {
+fn a_page_that_the_hypervisor_moves_leaves_the_nested_tlb_and_the_combined_translations() {
     let guest = 0x20_0000_u64;
     for what in [page(9, guest, PageSize::SIZE_4K), Invalidation::Asid(Asid(9)), Invalidation::All] {
         let mut bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
@@ -156,7 +156,7 @@ fn what_the_hypervisor_moves_leaves_the_nested_tlb_and_what_was_combined_with_it
         bench.mmu.invalidate_hypervisor(what);
         assert_eq!(bench.recall(PAGE, AccessKind::Load), None);
         assert_eq!(bench.load(PAGE), Some(400 << 12), "{what:?}");
-        // A page that the hypervisor takes away is a fault of its own.
+        // A page that the hypervisor unmaps causes a hypervisor fault.
         bench.hypervisor.unmap(9, guest);
         bench.mmu.invalidate_hypervisor(what);
         let fault = bench.with_port(|mmu, port| mmu.translate(VirtAddr(PAGE), AccessKind::Load, Cycle(1 << 40), port));
@@ -166,7 +166,7 @@ fn what_the_hypervisor_moves_leaves_the_nested_tlb_and_what_was_combined_with_it
 }
 
 #[test]
-fn both_sides_of_an_intermediate_address_space_drop_what_changed() {
+fn both_sides_of_an_intermediate_address_space_drop_changed_translations() {
     let (old, new) = (INTERMEDIATE.start.0, INTERMEDIATE.start.0 + (1 << 30));
     for what in [page(1, PAGE, PageSize::SIZE_4K), Invalidation::Asid(Asid(1)), Invalidation::All] {
         let mut bench = Bench::new(|_| Parts { front_side: true, ..Parts::default() });
@@ -185,14 +185,14 @@ fn both_sides_of_an_intermediate_address_space_drop_what_changed() {
         for _ in 0..2 {
             assert_eq!((front(&mut bench), back(&mut bench, old)), (Some(old), Some(50 << 12)));
         }
-        assert_eq!(bench.mmu.counters.walks, 1, "the TLB behind the caches holds the page");
-        // The page moves to another frame, and the area to another place.
+        assert_eq!(bench.mmu.counters.walks, 1, "the back-side TLB holds the page");
+        // The page moves to another frame, and the VMA to another intermediate address.
         bench.table.map(1, old, 60, PageSize::SIZE_4K, true);
         bench.areas.map(1, PAGE, new >> 12, PageSize::SIZE_4K, true);
         bench.log.take();
         bench.mmu.invalidate_sides(what);
         assert!(bench.log.take().contains(&"walker invalidates"), "{what:?}");
-        assert_eq!(front(&mut bench), Some(new), "{what:?}: in front of the caches");
-        assert_eq!(back(&mut bench, old), Some(60 << 12), "{what:?}: behind them");
+        assert_eq!(front(&mut bench), Some(new), "{what:?}: before the caches");
+        assert_eq!(back(&mut bench, old), Some(60 << 12), "{what:?}: after the caches");
     }
 }

@@ -1,8 +1,8 @@
 //! What the address spaces of a machine look like when a run ends: how regular they are, how contiguous, and
 //! how often keys would collide in a hash table.
 
-use crate::machine::Machine;
 use ambulator_base::{PageRuns, PageSize};
+use ambulator_os::Kernel;
 use blake2::{Blake2b512, Digest};
 
 /// A run's census, over all live processes: derived measures by name.
@@ -11,50 +11,48 @@ pub(crate) type Census = Vec<(&'static str, f64)>;
 /// Keys of the hash table for each ten slots: a load factor of 0.6.
 const LOAD: (u64, u64) = (6, 10);
 
-impl Machine {
-    /// Takes it: a walk through all mapped pages.
-    pub(crate) fn census(&self) -> Census {
-        let (mut pages, mut gaps, mut keys, mut collided) = (0, 0.0, 0, 0);
-        let (mut runs, mut runs_99, mut ranges, mut ranges_99, mut large, mut longest) = (0, 0, 0, 0, 0, 0);
-        for process in self.os.kernel().live_processes() {
-            let (mut virtually, mut physically) = (PageRuns::default(), PageRuns::default());
-            let mut own = Vec::new();
-            let mut last = None;
-            self.os.kernel().for_each_page(process, |page, truth| {
-                own.push(page.start.0 >> 12 >> page.size.order());
-                large += if page.size > PageSize::SIZE_4K { page.size.frames() } else { 0 };
-                for i in 0..page.size.frames() {
-                    let (number, frame) = (page.start.vpn().0 + i, truth.frame().0 + i);
-                    let rights = (truth.writable(), truth.executable());
-                    virtually.add(number, last.is_none_or(|(_, before)| before == rights));
-                    physically.add(number, last == Some((frame.wrapping_sub(1), rights)));
-                    last = Some((frame, rights));
-                }
-            });
-            pages += virtually.pages();
-            gaps += virtually.gap_1_coverage() * virtually.pages() as f64;
-            runs += virtually.runs();
-            runs_99 += virtually.runs_for_99_percent();
-            longest = longest.max(virtually.longest());
-            ranges += physically.runs();
-            ranges_99 += physically.runs_for_99_percent();
-            keys += own.len() as u64;
-            collided += collisions(&own);
-        }
-        let share = |part: f64, all: u64| if all == 0 { 0.0 } else { part / all as f64 };
-        vec![
-            ("census_pages", pages as f64),
-            ("census_gap_1_coverage", share(gaps, pages)),
-            ("census_virtual_runs", runs as f64),
-            ("census_virtual_runs_99", runs_99 as f64),
-            ("census_largest_run", share(longest as f64, pages)),
-            ("census_entries", keys as f64),
-            ("census_ranges", ranges as f64),
-            ("census_ranges_99", ranges_99 as f64),
-            ("census_large_share", share(large as f64, pages)),
-            ("census_blake2_collisions", share(collided as f64, keys)),
-        ]
+/// Takes the census: a walk through all mapped pages.
+pub(crate) fn census(kernel: &Kernel) -> Census {
+    let (mut pages, mut gaps, mut keys, mut collided) = (0, 0.0, 0, 0);
+    let (mut runs, mut runs_99, mut ranges, mut ranges_99, mut large, mut longest) = (0, 0, 0, 0, 0, 0);
+    for process in kernel.live_processes() {
+        let (mut virtually, mut physically) = (PageRuns::default(), PageRuns::default());
+        let mut own = Vec::new();
+        let mut last = None;
+        kernel.for_each_page(process, |page, state| {
+            own.push(page.start.0 >> 12 >> page.size.order());
+            large += if page.size > PageSize::SIZE_4K { page.size.frames() } else { 0 };
+            for i in 0..page.size.frames() {
+                let (number, frame) = (page.start.vpn().0 + i, state.frame().0 + i);
+                let rights = (state.writable(), state.executable());
+                virtually.add(number, last.is_none_or(|(_, before)| before == rights));
+                physically.add(number, last == Some((frame.wrapping_sub(1), rights)));
+                last = Some((frame, rights));
+            }
+        });
+        pages += virtually.pages();
+        gaps += virtually.gap_1_coverage() * virtually.pages() as f64;
+        runs += virtually.runs();
+        runs_99 += virtually.runs_for_99_percent();
+        longest = longest.max(virtually.longest());
+        ranges += physically.runs();
+        ranges_99 += physically.runs_for_99_percent();
+        keys += own.len() as u64;
+        collided += collisions(&own);
     }
+    let share = |part: f64, all: u64| if all == 0 { 0.0 } else { part / all as f64 };
+    vec![
+        ("census_pages", pages as f64),
+        ("census_gap_1_coverage", share(gaps, pages)),
+        ("census_virtual_runs", runs as f64),
+        ("census_virtual_runs_99", runs_99 as f64),
+        ("census_largest_run", share(longest as f64, pages)),
+        ("census_entries", keys as f64),
+        ("census_ranges", ranges as f64),
+        ("census_ranges_99", ranges_99 as f64),
+        ("census_large_share", share(large as f64, pages)),
+        ("census_blake2_collisions", share(collided as f64, keys)),
+    ]
 }
 
 /// Of these page numbers, how many find the slot that their Blake2 hash names taken by another, in a table of

@@ -28,7 +28,7 @@ mod stream;
 pub use catalogue::{RegistrationError, catalogue, register_design};
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};
-pub use fuzz::fuzz_machine;
+pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use result::{CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Status};
 pub use scheduler::open_mix;

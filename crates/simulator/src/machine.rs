@@ -6,9 +6,10 @@ use crate::hardware::Hardware;
 use crate::memory_setup::MemorySetUp;
 use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
+use crate::path::Translator;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
-use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::Served;
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl Machine {
         while left > 0 {
             self.change_phase();
             if self.scheduler.places_threads() {
-                self.supply()?;
+                self.scheduler.supply(&mut self.hw, &mut self.os)?;
                 self.change_phase();
             }
             let Some((core, until)) = self.scheduler.next_core(&self.hw) else {
@@ -126,7 +127,7 @@ impl Machine {
                 && *at as usize <= core.at
             {
                 core.event_at += 1;
-                self.event(number, event)?;
+                self.scheduler.event(&mut self.hw, &mut self.os, number, event)?;
                 // Phase, process and time may be others now: the caller decides anew which core goes on.
                 return Ok(ran);
             }
@@ -160,17 +161,10 @@ impl Machine {
                 Ok(true)
             }
             None => {
-                self.finish(number);
+                self.scheduler.finish(number, &mut self.hw.cores);
                 Ok(false)
             }
         }
-    }
-
-    pub(crate) fn finish(&mut self, number: usize) {
-        let core = &mut self.hw.cores[number];
-        core.phase = CorePhase::Finished;
-        core.finished_at = core.window.retired_cycle().0;
-        self.scheduler.leave(number, &mut self.hw.cores);
     }
 
     /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its
@@ -194,7 +188,7 @@ impl Machine {
             core.executed += executed;
             core.counters.instructions += executed;
             if core.executed >= budget_end {
-                self.finish(number);
+                self.scheduler.finish(number, &mut self.hw.cores);
                 return Ok(i + 1 - from);
             }
             if self.hw.local_time(number).0 > until {
@@ -213,25 +207,11 @@ impl Machine {
         Ok(to - from)
     }
 
-    /// A VM event of a core's program, or a mark of its region.
-    pub(crate) fn event(&mut self, number: usize, event: &VmEvent) -> Result<(), Stop> {
-        match event {
-            VmEvent::RegionBegin => {
-                let core = &mut self.hw.cores[number];
-                if core.phase == CorePhase::Region && core.executed > 0 {
-                    // Records before the region were its warm-up: counting begins here.
-                    self.scheduler.set_up_again();
-                }
-                core.phase = CorePhase::Region;
-            }
-            VmEvent::RegionEnd => {
-                if self.hw.cores[number].phase == CorePhase::Region {
-                    self.finish(number);
-                }
-            }
-            other => self.os.event(&mut self.hw, self.scheduler.phase(), number, other)?,
-        }
-        Ok(())
+    /// Translates an access of a core.
+    #[inline(always)]
+    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<Located, Stop> {
+        let Machine { hw, os, checker, scheduler, .. } = self;
+        Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
 
     /// Executes one record; returns the instructions that it stands for.
@@ -308,7 +288,7 @@ impl Machine {
         let from_dram = done.served == Served::Dram;
         core.counters.data_from_dram += u64::from(from_dram);
         if core.mmu.counters.walks != walks {
-            if let Some(va) = core.mmu.take_request() {
+            if let Some(va) = core.mmu.take_migration_hint() {
                 self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
             }
             let core = &mut self.hw.cores[number];

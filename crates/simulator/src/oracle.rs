@@ -5,7 +5,7 @@ use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, Walk};
+use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Walk};
 use ambulator_os::{Kernel, PageState};
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ impl Checker {
     }
 
     /// A translation that is the kernel's own.
-    pub fn count_kernels_own(&mut self) {
+    pub fn count_kernel_translation(&mut self) {
         self.checked += 1;
     }
 
@@ -124,7 +124,10 @@ pub(crate) fn mismatch(
     let truth = os.kernel().page_state(core.process, va);
     let (memory, guest) = os.memories();
     let mut recorder = Recorder { memory, guest, steps: Vec::new() };
-    let walk = core.mmu.walk_untimed(va, &mut recorder);
+    // What the walker is asked for: with an intermediate address space, the address there.
+    let before = TableRegisters(os.kernel().intermediate_registers(core.process));
+    let walked = core.mmu.locate(&before, va, &os.kernel().memory).map_or(va, |at| VirtAddr(at.0));
+    let walk = core.mmu.walk_untimed(walked, &mut recorder);
     let steps = tell_steps(&walk, &recorder.steps);
     let hardware = match at {
         Some(at) => format!("hardware translated it to {at}"),

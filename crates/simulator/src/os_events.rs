@@ -69,6 +69,12 @@ impl OperatingSystem {
         &self.kernel
     }
 
+    /// Checks that the books of the kernel and of the hypervisor balance.
+    pub fn check(&self) -> Result<(), String> {
+        self.kernel.check()?;
+        self.hypervisor.as_ref().map_or(Ok(()), |hypervisor| hypervisor.kernel.check())
+    }
+
     /// The kernel, for tests that harm it.
     #[cfg(test)]
     pub fn kernel_mut(&mut self) -> &mut Kernel {

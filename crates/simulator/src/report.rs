@@ -1,5 +1,6 @@
 //! From a machine that has run to its result.
 
+use crate::census::census;
 use crate::core::CoreRunCounters;
 use crate::machine::{Machine, Phase};
 use crate::result::{Gathered, HistogramResult, RunResult, Status};
@@ -149,7 +150,7 @@ impl Machine {
             put("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64));
         }
         if spec.run.census {
-            self.census().into_iter().for_each(|(name, value)| put(name, value));
+            census(self.os.kernel()).into_iter().for_each(|(name, value)| put(name, value));
         }
         self.memory.measures().into_iter().for_each(|(name, value)| put(name, value));
 

@@ -1,8 +1,9 @@
 //! What `fuzz/` runs for minutes, run for moments: every entry point on random bytes and on mutated good
 //! input.
 
-use ambulator_base::{Advice, MapKind, ProcessId, Protection, Random, Record, RecordKind, VirtAddr, VmEvent};
-use ambulator_simulator::{fuzz_machine, spec};
+use ambulator_base::{Advice, Counters, MapKind, ProcessId, Protection, Random, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_os::KernelCounters;
+use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs, fuzz_machine, spec};
 use ambulator_trace::{
     TraceHeader, TraceWriter, TraceWriterSpec, fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open,
     fuzz_trace,
@@ -123,15 +124,80 @@ fn specs_survive_mutated_presets() {
     }
 }
 
+/// Bytes for [`fuzz_machine`]: what chooses the machine, and what is its program.
+fn machine(how: u8, which: u8, random: &mut Random, program: &[u8]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES).map(|_| random.next_u64() as u8).collect();
+    (bytes[0], bytes[1]) = (how, which);
+    bytes.extend(program);
+    bytes
+}
+
+fn random_bytes(count: usize, random: &mut Random) -> Vec<u8> {
+    (0..count).map(|_| random.next_u64() as u8).collect()
+}
+
+const NESTED: u8 = 4;
+const COMPOSED: u8 = 8;
+const TRACE: u8 = 128;
+
 #[test]
 fn machines_survive_mutated_traces() {
     let mut random = Random::for_purpose(3, "fuzz smoke");
     let block = block(&trace());
-    for how in 0..32 {
-        let seed = [&[how][..], &block].concat();
+    for which in 0..fuzz_designs().len() {
+        let how = random.next_u64() as u8 & !COMPOSED | TRACE;
+        let seed = machine(how, which as u8, &mut random, &block);
         fuzz_machine(&seed);
-        for _ in 0..8 {
-            fuzz_machine(&mutate(&seed, &mut random));
+        let (choice, program) = seed.split_at(FUZZ_MACHINE_BYTES);
+        for _ in 0..2 {
+            fuzz_machine(&[choice, &mutate(program, &mut random)].concat());
         }
+    }
+}
+
+/// Every preset natively and, where it can, in a virtual machine, with other numbers of cores and identifiers
+/// each time.
+#[test]
+fn machines_of_every_preset_survive_random_programs() {
+    let mut random = Random::for_purpose(4, "fuzz smoke");
+    let (mut kernel, mut nested_runs) = (KernelCounters::default(), 0);
+    for (which, design) in fuzz_designs().into_iter().enumerate() {
+        for nested in [0, NESTED] {
+            let how = random.next_u64() as u8 & !(COMPOSED | NESTED | TRACE) | nested;
+            let program = random_bytes(600, &mut random);
+            let run = fuzz_machine(&machine(how, which as u8, &mut random, &program));
+            assert!(run.is_some() || nested > 0, "{design} has no machine");
+            let Some(run) = run else { continue };
+            assert!(run.checked > 0, "{design}: the oracle checked nothing");
+            nested_runs += u32::from(nested > 0);
+            kernel.add(&run.kernel);
+        }
+    }
+    // What programs of random operations are for.
+    for (what, count) in [
+        ("huge pages", kernel.faults_2m),
+        ("copies on write", kernel.copies_on_write),
+        ("pages that their last owner writes", kernel.reuses_on_write),
+        ("splits of huge pages", kernel.demotions),
+        ("reservations", kernel.reservations),
+        ("migrations into segments", kernel.migrations_in),
+        ("migrations out of segments", kernel.migrations_out),
+        ("pages written to swap", kernel.swap_outs),
+        ("pages read from swap", kernel.swap_ins),
+        ("address-space identifiers that ran out", kernel.asid_rollovers),
+    ] {
+        assert!(count > 0, "no {what}");
+    }
+    assert!(nested_runs > 30, "{nested_runs} virtual machines");
+}
+
+#[test]
+fn machines_of_composed_designs_survive_random_programs() {
+    let mut random = Random::for_purpose(5, "fuzz smoke");
+    for _ in 0..100 {
+        let how = random.next_u64() as u8 & !TRACE | COMPOSED;
+        let program = random_bytes(600, &mut random);
+        let which = random.next_u64() as u8;
+        fuzz_machine(&machine(how, which, &mut random, &program));
     }
 }

@@ -336,6 +336,32 @@ fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
 }
 
 #[test]
+fn what_hardware_holds_of_an_area_goes_with_the_part_that_had_no_pages() {
+    let (part, whole) = (DATA + 8 * 4096, 64 * 4096);
+    let mut program = Scripted::new(whole);
+    // The area is held from here on. Its untouched middle goes, and is mapped again elsewhere.
+    program.begin().store(DATA).pause();
+    program.event(VmEvent::Unmap { start: VirtAddr(part), len: 8 * 4096 });
+    program.map(part, 8 * 4096, Protection::READ_WRITE, MapKind::Anonymous);
+    for page in 0..64 {
+        program.store(DATA + page * 4096);
+    }
+    for design in ["midgard", "midgard-lvm"] {
+        let done = run(design, &[], &program);
+        assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
+    }
+    // Pages that were there are shot down themselves: their area is not named once more.
+    let shootdowns = |touched| {
+        let mut program = Scripted::new(whole);
+        program.touch(DATA, touched, true).begin().load(DATA).pause();
+        program.event(VmEvent::Unmap { start: VirtAddr(part), len: 8 * 4096 });
+        program.load(DATA);
+        counter(&run("midgard", &[], &program), "kernel.shootdowns_page")
+    };
+    assert_eq!((shootdowns(whole), shootdowns(4096)), (8, 1));
+}
+
+#[test]
 fn midgard_on_a_machine_that_cannot_have_it_is_refused() {
     for (options, key) in [
         (["memory.bytes=8TiB", "run.seed=1"], "`memory.bytes` is 8TiB"),

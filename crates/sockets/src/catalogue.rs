@@ -1,4 +1,4 @@
-//! All designs that there are: what can be chosen, what is wrong with a choice, and how it is built.
+//! All designs: which can be chosen, the errors in a choice, and how it is built.
 
 use crate::spec::SECOND_LOOKASIDE;
 use crate::{
@@ -14,7 +14,7 @@ use std::fmt;
 /// Why a design cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegisterError {
-    /// The name is no lower-case word, or words joined with `-`.
+    /// The name is not a lower-case word, or several joined with `-`.
     Name(&'static str),
     /// Another design has this name, or a name with the same key.
     Taken(&'static str),
@@ -27,11 +27,12 @@ impl fmt::Display for RegisterError {
         match self {
             RegisterError::Name(name) => write!(
                 f,
-                "`{name}` is not a design's name: write lower-case letters and digits, words joined with `-`, such as `my-table`"
+                "`{name}` is not a valid name of a design: use lower-case letters and digits, \
+                 words joined with `-`, such as `my-table`"
             ),
-            RegisterError::Taken(name) => write!(f, "there is a design `{name}` already: give this one another name"),
+            RegisterError::Taken(name) => write!(f, "a design named `{name}` exists already: choose another name"),
             RegisterError::FillsNothing(name) => {
-                write!(f, "the design `{name}` fills no socket: say which with `Descriptor::fills`")
+                write!(f, "the design `{name}` fills no socket: declare one with `Descriptor::fills`")
             }
         }
     }
@@ -39,17 +40,17 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// Designs by name, in the order in which they were entered.
+/// Designs by name, in the order of registration.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     designs: Vec<Descriptor>,
 }
 
 impl Catalogue {
-    /// Enters a design.
+    /// Registers a design.
     ///
     /// # Errors
-    /// A name that specs cannot write, that another design has, or a design that fills no socket.
+    /// A name that is not valid in specs, a name that is taken, or a design that fills no socket.
     pub fn register(&mut self, design: Descriptor) -> Result<(), RegisterError> {
         let name = design.name;
         let is_word = |word: &str| {
@@ -84,7 +85,7 @@ impl Catalogue {
         self.designs.iter().filter(move |design| design.fills.iter().any(|fill| fill.socket == socket))
     }
 
-    /// The page table that was entered first, and nothing else.
+    /// The page table that was registered first, and nothing else.
     pub fn default_spec(&self) -> DesignSpec {
         DesignSpec::with_table(self.filling(Socket::PageTable).next().map_or("", |design| design.name))
     }
@@ -95,7 +96,7 @@ impl Catalogue {
         DesignSettings(with.map(|design| (design.group(), design.default.clone())).collect::<Map<_, _>>())
     }
 
-    /// The designs that a spec puts into sockets, each once, in the order of the sockets.
+    /// The designs that a spec puts into sockets, each once, in socket order.
     pub fn chosen<'a>(&'a self, spec: &DesignSpec) -> Vec<&'a Descriptor> {
         let mut chosen: Vec<&Descriptor> = Vec::new();
         for (_, _, name) in spec.entries() {
@@ -108,7 +109,7 @@ impl Catalogue {
         chosen
     }
 
-    /// That page table and nothing else, with default settings, on a machine of 48-bit virtual addresses.
+    /// That page table and nothing else, with default settings, on a machine with 48-bit virtual addresses.
     pub fn choice(&self, page_table: &str) -> Choice {
         Choice {
             design: DesignSpec::with_table(page_table),
@@ -119,12 +120,12 @@ impl Catalogue {
         }
     }
 
-    /// What is wrong with a choice of designs and their settings; nothing when it can be built. `at` is the key of the
-    /// sockets; groups of settings have keys of their own.
+    /// The errors in a choice of designs and their settings; empty if it can be built. `at` is the key of the
+    /// sockets; each group of settings has its own key.
     pub fn validate(&self, at: &str, choice: &Choice) -> Vec<Invalid> {
         let Choice { design: spec, settings, .. } = choice;
         let mut wrong = Vec::new();
-        // Settings of idle designs count too: they are what the next person switches to.
+        // Unused designs are checked too: the user may switch to one of them next.
         for design in self.designs.iter().filter(|design| design.has_settings()) {
             let group = design.group();
             match settings.0.get(&group) {
@@ -166,7 +167,7 @@ impl Catalogue {
         wrong
     }
 
-    /// What designs that are there need of one another.
+    /// Checks what the chosen designs require of one another.
     fn validate_sockets(&self, at: &str, spec: &DesignSpec, nested: bool) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let none = Socket::Lookaside.empty().unwrap_or_default();
@@ -182,7 +183,7 @@ impl Catalogue {
             for (key, socket, name) in spec.entries() {
                 if matches!(socket, Socket::Lookaside | Socket::Speculation) && name != none {
                     let message = format!(
-                        "is \"{}\": there is no L2 TLB before the caches that `{at}.{key}`, \"{name}\", could stand by; leave one \
+                        "is \"{}\": there is no L2 TLB before the caches for `{at}.{key}`, \"{name}\"; leave one \
                          of them at \"{none}\"",
                         spec.front_side
                     );
@@ -227,26 +228,27 @@ impl Catalogue {
         }
     }
 
-    /// The parts of a machine's designs. The choice has been validated.
+    /// Builds the parts of a machine's designs, for a validated choice.
     pub fn build(&self, choice: &Choice) -> DesignParts {
         self.build_at(choice, &choice.design, Stage::Native, None).0
     }
 
-    /// The parts of designs in a virtual machine: the guest's, and those of the hypervisor. The choice has been
-    /// validated, and names the hypervisor's page table.
+    /// Builds the parts of a virtual machine's designs: first the guest's, second the hypervisor's. The
+    /// choice is valid and names the hypervisor's page table.
     pub fn build_nested(&self, choice: &Choice) -> (DesignParts, DesignParts) {
         let table = choice.hypervisor_table.as_deref().unwrap_or(&choice.design.page_table);
-        let (guest, handed) = self.build_at(choice, &choice.design, self.guest_stage(table), None);
+        let (guest, for_hypervisor) = self.build_at(choice, &choice.design, self.guest_stage(table), None);
         let below = DesignSpec::with_table(table);
-        let (mut hypervisor, _) = self.build_at(choice, &below, Stage::Hypervisor, handed.nodes);
-        // What the guest's designs hand to the hypervisor comes in the place of its own.
-        if let Some(placement) = handed.placement {
+        let (mut hypervisor, _) = self.build_at(choice, &below, Stage::Hypervisor, for_hypervisor.nodes);
+        // Parts that the guest's designs provide replace the hypervisor's own.
+        if let Some(placement) = for_hypervisor.placement {
             hypervisor.placement = placement;
         }
         (guest, hypervisor)
     }
 
-    /// Builds each design once. `nodes` are those that come from outside; what goes to a hypervisor comes back.
+    /// Builds each design once. `nodes` come from the guest's designs, for a hypervisor. Returns the parts,
+    /// and those for a hypervisor below.
     fn build_at(
         &self,
         choice: &Choice,
@@ -259,20 +261,20 @@ impl Catalogue {
             let site = Site { nodes, ..self.site(choice, spec, stage) };
             (design.build)(choice.settings.0.get(&design.group()).unwrap_or(&none), site)
         };
-        let mut handed = HypervisorParts::default();
+        let mut for_hypervisor = HypervisorParts::default();
         let mut built: Vec<(&str, Parts)> = Vec::new();
         for design in self.chosen(spec).into_iter().filter(|design| design.name != spec.page_table) {
             let mut parts = build(design, None);
             nodes = nodes.or(parts.nodes.take());
             let HypervisorParts { placement, nodes } = std::mem::take(&mut parts.hypervisor);
-            handed.placement = handed.placement.take().or(placement);
-            handed.nodes = handed.nodes.take().or(nodes);
+            for_hypervisor.placement = for_hypervisor.placement.take().or(placement);
+            for_hypervisor.nodes = for_hypervisor.nodes.take().or(nodes);
             built.push((design.name, parts));
         }
         let table = self.find(&spec.page_table).expect("the spec was validated: its page table is in the catalogue");
-        let mut of_table = build(table, nodes);
-        let page_table = of_table.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
-        built.push((table.name, of_table));
+        let mut table_parts = build(table, nodes);
+        let page_table = table_parts.page_table.take().unwrap_or_else(|| broken(table.name, Socket::PageTable));
+        built.push((table.name, table_parts));
 
         let has_registers = |name: &str| built.iter().any(|(own, parts)| *own == name && parts.companion.is_some());
         let with_registers = [has_registers(&spec.lookaside), has_registers(&spec.second_lookaside)];
@@ -290,7 +292,8 @@ impl Catalogue {
         let new_speculator = take(&mut built, Socket::Speculation, &spec.speculation, |parts| &mut parts.speculator);
         let placement = take(&mut built, Socket::Placement, &spec.placement, |parts| &mut parts.placement);
         let new_front_side = take(&mut built, Socket::FrontSide, &spec.front_side, |parts| &mut parts.front_side);
-        // The first lookaside's companion comes first: it may claim a page, of which the others then do not hear.
+        // The first lookaside's companion comes first: it may claim a page, and then the others are not
+        // notified of it.
         let mut companions: Vec<Box<dyn CompanionFactory>> = Vec::new();
         for name in [&spec.lookaside, &spec.second_lookaside] {
             let parts = built.iter_mut().find(|(own, _)| own == name);
@@ -309,11 +312,11 @@ impl Catalogue {
             new_front_side,
             boot: built.into_iter().filter_map(|(_, parts)| parts.boot).collect(),
         };
-        (parts, handed)
+        (parts, for_hypervisor)
     }
 }
 
-/// What a design has built for a socket that holds it; `None` where no design is.
+/// The part that a design has built for its socket; `None` if the socket is empty.
 fn take<T>(
     built: &mut [(&str, Parts)],
     socket: Socket,
@@ -326,6 +329,7 @@ fn take<T>(
 
 fn broken(name: &str, socket: Socket) -> ! {
     panic!(
-        "the design `{name}` says that it fills {socket} and builds nothing for it: its descriptor violates an invariant"
+        "the design `{name}` declares that it fills {socket} but builds nothing for it: \
+         its descriptor violates an invariant"
     )
 }

@@ -1,4 +1,4 @@
-//! A design's descriptor: the one thing that a design's folder exports.
+//! The descriptor of a design: the only item that a design's folder exports.
 
 use crate::{Parts, Settings, Site, Socket};
 use ambulator_base::{Invalid, PageSize};
@@ -13,24 +13,25 @@ use std::sync::Arc;
 pub struct Fill {
     /// The socket.
     pub socket: Socket,
-    /// One line: what the design has there.
+    /// What the design does there, in one line.
     pub about: &'static str,
-    /// What specs called it before designs had one name each.
+    /// The name in older specs, from before each design had a single name.
     pub formerly: Option<&'static str>,
 }
 
-/// What the conformance suite holds a page table to, beyond what every table must do.
+/// Properties of a page table that the conformance suite checks, beyond those of every page table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claims {
-    /// Page sizes that it holds, smallest first; 4 KiB must be among them.
+    /// Supported page sizes, smallest first; 4 KiB must be among them.
     pub sizes: Vec<PageSize>,
     /// The most loads that a walk takes.
     pub max_loads: u32,
-    /// The tables' footprints add up to what the allocator gave. Not for tables that share memory among processes.
+    /// The footprints of all tables add up to the allocated memory. False for tables that share memory among
+    /// processes.
     pub exact_footprint: bool,
-    /// A large page may have several copies of its entry, each with dirty bits of its own.
+    /// A large page may have several copies of its entry, each with its own dirty bit.
     pub copied_entries: bool,
-    /// A map that fails for lack of memory may have brought a resize to its end.
+    /// A map operation that fails for lack of memory may have completed a resize.
     pub resizes_on_failure: bool,
 }
 
@@ -56,29 +57,30 @@ impl Settings for NoSettings {}
 type Check = Arc<dyn Fn(&Value, &str, Option<&Site>) -> Vec<Invalid> + Send + Sync>;
 type Build = Arc<dyn Fn(&Value, Site) -> Parts + Send + Sync>;
 
-/// A translation design: what it is, what it fills, and how it is built. Everything that knows designs (specs, the
-/// list, explanations, the reference, the build, the conformance suite) reads this and nothing else.
+/// A translation design: what it is, which sockets it fills, and how it is built. Everything that needs
+/// designs (specs, `list`, `explain`, the reference, the build, the conformance suite) reads only the
+/// descriptor.
 ///
-/// `T` is the type of its settings until [`Descriptor::build`] makes it one of many.
+/// `T` is the type of its settings, until [`Descriptor::build`] erases it.
 #[derive(Clone)]
 pub struct Descriptor<T = NoSettings> {
-    /// Its name, as specs write it: lower case, words joined with `-`.
+    /// Its name in specs: lower case, words joined with `-`.
     pub name: &'static str,
-    /// One line: what it is.
+    /// What it is, in one line.
     pub about: &'static str,
     /// Where it was published.
     pub paper: &'static str,
     /// The sockets that it fills.
     pub fills: Vec<Fill>,
-    /// It is in all sockets that it fills, or in none.
+    /// It must be in all sockets that it fills, or in none.
     pub together: bool,
-    /// Why it cannot run in a virtual machine, if it cannot.
+    /// The reason why it cannot run in a virtual machine, if it cannot.
     pub native_only: Option<&'static str>,
-    /// As a page table: it lets another design place its nodes.
+    /// As a page table: another design may place its nodes.
     pub takes_nodes: bool,
-    /// As a page table: what the conformance suite holds it to.
+    /// As a page table: what the conformance suite checks.
     pub claims: Claims,
-    /// Keys that its settings had before, and the keys that they have now; a key that ends in `.` is a group.
+    /// Former and current keys of its settings; a key that ends in `.` is a group.
     pub formerly: Vec<(&'static str, &'static str)>,
     pub(crate) schema: Value,
     pub(crate) default: Value,
@@ -88,7 +90,7 @@ pub struct Descriptor<T = NoSettings> {
 }
 
 impl Descriptor {
-    /// A design that fills nothing yet and has no settings.
+    /// A design that fills no socket yet and has no settings.
     pub fn new(name: &'static str, about: &'static str, paper: &'static str) -> Descriptor {
         Descriptor {
             name,
@@ -113,28 +115,28 @@ impl Descriptor {
         self.default.as_object().is_some_and(|settings| !settings.is_empty())
     }
 
-    /// The JSON schema of its settings, and the settings with their defaults.
+    /// The JSON schema of its settings, and their default values.
     pub fn settings_schema(&self) -> (&Value, &Value) {
         (&self.schema, &self.default)
     }
 }
 
 impl<T> Descriptor<T> {
-    /// The key of its settings: the name with `_` for `-`.
+    /// The key of its settings: the name with `_` instead of `-`.
     pub fn group(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// It fills a socket; `about` says in one line with what.
+    /// Declares that it fills a socket; `about` says in one line what it does there.
     #[must_use]
     pub fn fills(mut self, socket: Socket, about: &'static str) -> Self {
         self.fills.push(Fill { socket, about, formerly: None });
         self
     }
 
-    /// What specs called it in the socket that was stated last.
+    /// Sets its name in older specs, for the socket declared last.
     #[must_use]
-    pub fn once_called(mut self, formerly: &'static str) -> Self {
+    pub fn formerly_called(mut self, formerly: &'static str) -> Self {
         if let Some(fill) = self.fills.last_mut() {
             fill.formerly = Some(formerly);
         }
@@ -147,32 +149,32 @@ impl<T> Descriptor<T> {
         Descriptor { together: true, ..self }
     }
 
-    /// It cannot run in a virtual machine.
+    /// Declares that it cannot run in a virtual machine, and why.
     #[must_use]
     pub fn native_only(self, why: &'static str) -> Self {
         Descriptor { native_only: Some(why), ..self }
     }
 
-    /// As a page table, it lets another design place its nodes ([`Site::nodes`]).
+    /// Declares that, as a page table, it lets another design place its nodes ([`Site::nodes`]).
     #[must_use]
     pub fn takes_nodes(self) -> Self {
         Descriptor { takes_nodes: true, ..self }
     }
 
-    /// What the conformance suite holds its page table to.
+    /// Sets what the conformance suite checks of its page table.
     #[must_use]
     pub fn claims(self, claims: Claims) -> Self {
         Descriptor { claims, ..self }
     }
 
-    /// A setting, or with a `.` at the end a group, had another key before.
+    /// Declares the former key of a setting, or of a group if it ends in `.`.
     #[must_use]
     pub fn formerly(mut self, old: &'static str, new: &'static str) -> Self {
         self.formerly.push((old, new));
         self
     }
 
-    /// Its settings are of this type.
+    /// Sets the type of its settings.
     pub fn settings<S: Settings>(self) -> Descriptor<S> {
         let check: Check = Arc::new(|value, at, site| match serde_json::from_value::<S>(value.clone()) {
             Ok(settings) => match site {

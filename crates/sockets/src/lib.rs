@@ -1,16 +1,4 @@
-//! What a translation design is to the rest of the house: a descriptor, its settings, and the parts that it puts into a
-//! machine's sockets.
-//!
-//! ```text
-//!   Descriptor (one a design)      name, paper, settings, the sockets it fills, how its parts are built
-//!        |
-//!   Catalogue  (all designs)       choices of each socket, defaults, checks
-//!        |  + DesignSpec (which design in which socket) + DesignSettings (each design's own group)
-//!        v
-//!   DesignParts                    what a machine is assembled from
-//! ```
-//!
-//! Start with [`Descriptor`]. No design is named here: designs, also those of other crates, hand in descriptors.
+#![doc = include_str!("../README.md")]
 
 mod catalogue;
 mod descriptor;

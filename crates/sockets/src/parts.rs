@@ -1,4 +1,4 @@
-//! What a design is told of its machine, and what it puts into it.
+//! What a design knows of its machine, and the parts that it provides.
 
 use crate::DesignSpec;
 use ambulator_base::{Asid, ProcessId};
@@ -10,61 +10,61 @@ use ambulator_os::{
 };
 use ambulator_structures::tree::Layout;
 
-/// Makes a core's walker; its argument is the core's number.
+/// Creates a core's walker; the argument is the core's number.
 pub type NewWalker = Box<dyn FnMut(usize) -> Box<dyn Walker> + Send>;
-/// Makes a core's lookaside.
+/// Creates a core's lookaside.
 pub type NewLookaside = Box<dyn FnMut(usize) -> Box<dyn Lookaside> + Send>;
-/// Makes a core's speculator.
+/// Creates a core's speculator.
 pub type NewSpeculator = Box<dyn FnMut(usize) -> Box<dyn Speculator> + Send>;
-/// Makes what a core has before its caches, and says how many pages a look-aside buffer behind them has.
+/// Creates a core's front side, which translates before the caches, and returns the reach in pages of its
+/// look-aside buffer after them.
 pub type NewFrontSide = Box<dyn FnMut(usize) -> (Box<dyn FrontSide>, u32) + Send>;
-/// Takes memory at boot, before anything else does; false if it is not there.
+/// Reserves memory at boot, before anything else; false if there is not enough.
 pub type Boot = Box<dyn FnOnce(&mut BuddyAllocator) -> bool + Send>;
-/// Makes the node layout of a new process's tree.
+/// Creates the node layout of a new process's tree.
 pub type NewNodes = Box<dyn FnMut(ProcessId, Asid) -> Box<dyn Layout> + Send>;
 
-/// Whose page tables a design is built for.
+/// The stage of translation that a design is built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// Those of the machine's own processes.
+    /// The processes of the machine itself.
     #[default]
     Native,
-    /// Those of a guest's processes.
+    /// The processes of a guest.
     Guest {
         /// The hypervisor's page table lets a design place its nodes.
         hypervisor_takes_nodes: bool,
     },
-    /// A hypervisor's, of its virtual machines.
+    /// The virtual machines of a hypervisor.
     Hypervisor,
 }
 
-/// What a design is told of the machine that it is built for.
+/// The machine that a design is built for.
 pub struct Site {
     /// Bits of a virtual address: 48 or 57.
     pub va_bits: u32,
     /// The page-walk caches of the machine's MMU.
     pub pwc: PwcSpec,
-    /// Whose tables.
+    /// The stage of translation.
     pub stage: Stage,
-    /// What is in each socket.
+    /// The design in each socket.
     pub design: DesignSpec,
-    /// The page table in its socket lets a design place its nodes.
+    /// The chosen page table lets a design place its nodes.
     pub takes_nodes: bool,
-    /// Where a tree's nodes go, if another design of the machine places them; for a page table that takes that.
+    /// The layout of a tree's nodes, if another design places them; only for a page table that allows it.
     pub nodes: Option<NewNodes>,
 }
 
-/// A page table.
+/// The parts of a page table.
 pub struct TableParts {
-    /// Makes the processes' tables.
+    /// Creates the tables of processes.
     pub factory: Box<dyn TableFactory>,
-    /// Makes a core's walker.
+    /// Creates a core's walker.
     pub new_walker: NewWalker,
 }
 
 impl TableParts {
-    /// A page table whose operating-system half `new_table` makes for each process, and `new_walker` the walker of each
-    /// core.
+    /// A page table: `new_table` creates the OS half for each process, `new_walker` the walker of each core.
     pub fn new(
         new_table: impl FnMut(ProcessId, Asid, &mut TableContext<'_>) -> Result<Box<dyn PageTable>, MapError>
         + Send
@@ -92,7 +92,7 @@ where
     }
 }
 
-/// The parts of one design: those of its sockets that it was put into, and what comes with them.
+/// The parts of one design: those for the sockets that hold it, and the parts that accompany them.
 #[derive(Default)]
 pub struct Parts {
     /// For the page-table socket.
@@ -103,43 +103,44 @@ pub struct Parts {
     pub speculator: Option<NewSpeculator>,
     /// For the placement socket.
     pub placement: Option<Box<dyn Placement>>,
-    /// For the socket before the caches.
+    /// For the front-side socket.
     pub front_side: Option<NewFrontSide>,
-    /// The operating system's half of what stands by the page table.
+    /// The OS half of a structure alongside the page table.
     pub companion: Option<Box<dyn CompanionFactory>>,
-    /// The operating system's half of the intermediate address space.
+    /// The OS half of the intermediate address space.
     pub intermediate: Option<Box<dyn IntermediateMapFactory>>,
-    /// Where the page table's nodes go.
+    /// The layout of the page table's nodes.
     pub nodes: Option<NewNodes>,
-    /// Memory that is taken at boot.
+    /// Memory to reserve at boot.
     pub boot: Option<Boot>,
-    /// What the hypervisor around a guest gets.
+    /// Parts for the hypervisor below a guest.
     pub hypervisor: HypervisorParts,
 }
 
-/// What a guest's design puts into the hypervisor.
+/// Parts that a guest's design provides to the hypervisor.
 #[derive(Default)]
 pub struct HypervisorParts {
-    /// Where the hypervisor places guest memory.
+    /// The hypervisor's placement of guest memory.
     pub placement: Option<Box<dyn Placement>>,
-    /// Where the nodes of its page table go.
+    /// The layout of the nodes of its page table.
     pub nodes: Option<NewNodes>,
 }
 
-/// All designs of a machine together: one factory and one placement for the kernel, the others once for each core.
+/// The parts of all designs of a machine: one factory and one placement for the kernel; the others are
+/// created once for each core.
 pub struct DesignParts {
-    /// Makes the processes' page tables, and what stands beside and in front of them.
+    /// Creates the processes' page tables with their companions and intermediate address maps.
     pub translations: TranslationsFactory,
-    /// Where the kernel places pages.
+    /// The kernel's placement of pages.
     pub placement: Box<dyn Placement>,
-    /// Makes a core's walker.
+    /// Creates a core's walker.
     pub new_walker: NewWalker,
-    /// Makes a core's lookaside.
+    /// Creates a core's lookaside.
     pub new_lookaside: Option<NewLookaside>,
-    /// Makes a core's speculator.
+    /// Creates a core's speculator.
     pub new_speculator: Option<NewSpeculator>,
-    /// Makes what a core has before its caches.
+    /// Creates a core's front side.
     pub new_front_side: Option<NewFrontSide>,
-    /// What takes memory at boot.
+    /// Reservations of memory at boot.
     pub boot: Vec<Boot>,
 }

@@ -1,4 +1,4 @@
-//! Settings of designs: a type for each design, and all of them together as data.
+//! Settings of designs: one type for each design, and the settings of all designs as JSON.
 
 use crate::Site;
 use ambulator_base::Invalid;
@@ -7,27 +7,28 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A design's settings. Units, sources and meanings come from the fields' `x-unit`, `x-source` and doc comments,
-/// defaults from `Default`.
+/// The settings of a design. Units, sources and meanings come from the `x-unit`, `x-source` and doc comments
+/// of the fields, defaults from `Default`.
 pub trait Settings: Default + Serialize + DeserializeOwned + JsonSchema + 'static {
-    /// What is wrong with the settings, whose group has the key `at`. Asked also when no socket holds the design.
+    /// The errors in the settings, whose group has the key `at`. Also called when no socket holds the design.
     fn validate(&self, _at: &str) -> Vec<Invalid> {
         Vec::new()
     }
 
-    /// What is wrong with them on this machine. Asked of designs in sockets, with settings that are right.
+    /// The errors in the settings on this machine. Called only for designs in sockets, with settings that
+    /// pass [`Settings::validate`].
     fn validate_on(&self, _at: &str, _site: &Site) -> Vec<Invalid> {
         Vec::new()
     }
 }
 
-/// The settings of all designs: a group for each, by its key.
+/// The settings of all designs: one group for each, by its key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DesignSettings(pub Map<String, Value>);
 
 impl DesignSettings {
-    /// The settings of the design whose group is `group`, or the defaults if the group is not there or not of the type.
+    /// The settings in `group`, or the defaults if the group is missing or not of type `T`.
     pub fn get<T: Settings>(&self, group: &str) -> T {
         self.0.get(group).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
     }
@@ -35,7 +36,7 @@ impl DesignSettings {
     /// Sets one value by its dotted key, the design's group first: `my_table.entries`.
     ///
     /// # Errors
-    /// The key, when there is no such setting.
+    /// The key, if there is no such setting.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<(), String> {
         let (group, rest) = key.split_once('.').ok_or_else(|| key.to_owned())?;
         let within = self.0.get_mut(group).and_then(|settings| {

@@ -2,23 +2,23 @@
 
 use std::fmt;
 
-/// Where a design can plug in.
+/// A place in the machine that a design can fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Socket {
     /// The page table: its operating-system half and its walker.
     PageTable,
-    /// What is probed with the L2 TLB, or right after it.
+    /// A structure that is probed with the L2 TLB, or right after it.
     Lookaside,
-    /// What issues speculative fetches on an L2 TLB miss.
+    /// Speculative fetches on an L2 TLB miss.
     Speculation,
-    /// Where the kernel places pages.
+    /// The kernel's placement of pages.
     Placement,
-    /// What translates before the caches.
+    /// Translation before the caches.
     FrontSide,
 }
 
 impl Socket {
-    /// All sockets, in the order in which people read them.
+    /// All sockets, in the order of presentation.
     pub const ALL: [Socket; 5] =
         [Socket::PageTable, Socket::Lookaside, Socket::Speculation, Socket::Placement, Socket::FrontSide];
 
@@ -33,7 +33,7 @@ impl Socket {
         }
     }
 
-    /// What a spec says for a socket that no design fills; `None` for the page table, which every machine has.
+    /// The name of an empty socket in a spec; `None` for the page table, which every machine has.
     pub fn empty(self) -> Option<&'static str> {
         match self {
             Socket::PageTable => None,

@@ -5,7 +5,8 @@ use ambulator_mmu::PwcSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The translation design of a machine: the name of a design for each socket. A published system is a preset of this.
+/// The translation design of a machine: the name of a design for each socket. A published system is a preset
+/// of this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DesignSpec {
@@ -46,7 +47,7 @@ impl DesignSpec {
         }
     }
 
-    /// What is in a socket; of lookasides, the first.
+    /// The design in a socket; of the two lookasides, the first.
     pub fn of(&self, socket: Socket) -> &str {
         match socket {
             Socket::PageTable => &self.page_table,
@@ -57,7 +58,7 @@ impl DesignSpec {
         }
     }
 
-    /// Puts a design into a socket; of lookasides, into the first.
+    /// Puts a design into a socket; of the two lookasides, into the first.
     pub fn put(&mut self, socket: Socket, name: &str) {
         let slot = match socket {
             Socket::PageTable => &mut self.page_table,
@@ -69,12 +70,12 @@ impl DesignSpec {
         name.clone_into(slot);
     }
 
-    /// Whether a design is in a socket; of lookasides, in either.
+    /// Whether a design is in a socket; of the two lookasides, in either.
     pub fn holds(&self, socket: Socket, name: &str) -> bool {
         self.of(socket) == name || socket == Socket::Lookaside && self.second_lookaside == name
     }
 
-    /// Each key below `design`, its socket and the name that it has.
+    /// Each key below `design`, with its socket and the name of the design in it.
     pub fn entries(&self) -> [(&'static str, Socket, &str); 6] {
         let entry = |socket: Socket| (socket.key(), socket, self.of(socket));
         [
@@ -88,7 +89,7 @@ impl DesignSpec {
     }
 }
 
-/// A translation design with everything that its build reads.
+/// A translation design with everything that is needed to build it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// Which design is in which socket.
@@ -104,7 +105,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The same with a design in that socket.
+    /// The same choice with a design in that socket.
     #[must_use]
     pub fn with(mut self, socket: Socket, name: &str) -> Choice {
         self.design.put(socket, name);

@@ -16,7 +16,7 @@ fn in_socket(name: &'static str, socket: Socket) -> Descriptor {
 fn two() -> Catalogue {
     let mut catalogue = Catalogue::default();
     catalogue.register(in_socket("my-table", Socket::PageTable)).unwrap();
-    catalogue.register(in_socket("beside", Socket::Lookaside)).unwrap();
+    catalogue.register(in_socket("my-lookaside", Socket::Lookaside)).unwrap();
     catalogue
 }
 
@@ -26,7 +26,7 @@ fn a_name_is_lower_case_words_joined_with_hyphens() {
     {
         let error = two().register(in_socket(name, Socket::PageTable)).unwrap_err();
         assert_eq!(error, RegisterError::Name(name));
-        assert!(error.to_string().starts_with(&format!("`{name}` is not a design's name: ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("`{name}` is not a valid name of a design: ")), "{error}");
     }
     for name in ["t", "table2", "my-other-table", "t-2"] {
         assert_eq!(two().register(in_socket(name, Socket::PageTable)), Ok(()), "{name}");
@@ -34,11 +34,11 @@ fn a_name_is_lower_case_words_joined_with_hyphens() {
 }
 
 #[test]
-fn a_name_is_one_designs_and_no_empty_sockets() {
-    for name in ["my-table", "beside", "none", "buddy"] {
+fn a_name_belongs_to_one_design_and_to_no_empty_socket() {
+    for name in ["my-table", "my-lookaside", "none", "buddy"] {
         let error = two().register(in_socket(name, Socket::Lookaside)).unwrap_err();
         assert_eq!(error, RegisterError::Taken(name));
-        assert!(error.to_string().contains(&format!("a design `{name}` already")), "{error}");
+        assert!(error.to_string().contains(&format!("a design named `{name}` exists already")), "{error}");
     }
     assert_eq!(two().designs().len(), 2);
 }
@@ -47,7 +47,7 @@ fn a_name_is_one_designs_and_no_empty_sockets() {
 fn a_design_fills_a_socket() {
     let error = two().register(design("idle")).unwrap_err();
     assert_eq!(error, RegisterError::FillsNothing("idle"));
-    assert!(error.to_string().contains("`idle` fills no socket: say which with `Descriptor::fills`"), "{error}");
+    assert!(error.to_string().contains("`idle` fills no socket: declare one with `Descriptor::fills`"), "{error}");
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ impl Settings for Own {
     }
 }
 
-/// The same two, and designs with demands.
+/// The same two, and designs with requirements.
 fn many() -> Catalogue {
     let mut catalogue = two();
     let with_settings = in_socket("my-other", Socket::PageTable).settings::<Own>().build(|_, _| Parts::default());
@@ -90,7 +90,7 @@ fn many() -> Catalogue {
     catalogue
 }
 
-/// What is wrong, as sentences.
+/// The errors, as sentences.
 fn wrong(choice: &Choice) -> Vec<String> {
     many().validate("design", choice).iter().map(Invalid::to_string).collect()
 }
@@ -106,29 +106,29 @@ fn the_first_page_table_is_the_default_and_settings_have_groups() {
     assert_eq!(many.default_settings().0.keys().collect::<Vec<_>>(), ["my_other"], "the others have no settings");
     assert_eq!(choice().pwc, PwcSpec::default());
     let names: Vec<&str> = many.filling(Socket::Lookaside).map(|design| design.name).collect();
-    assert_eq!(names, ["beside", "pair", "alone"]);
+    assert_eq!(names, ["my-lookaside", "pair", "alone"]);
     let pair = choice().with(Socket::Lookaside, "pair").with(Socket::Placement, "pair");
     let chosen: Vec<&str> = many.chosen(&pair.design).iter().map(|design| design.name).collect();
     assert_eq!(chosen, ["my-table", "pair"], "each once");
 }
 
 #[test]
-fn a_name_that_is_in_no_design_of_the_socket_gets_those_that_are() {
+fn an_unknown_name_is_reported_with_the_names_that_fit_the_socket() {
     assert_eq!(
-        wrong(&choice().with(Socket::PageTable, "beside")),
-        ["`design.page_table` is \"beside\", and there are: my-table, my-other"]
+        wrong(&choice().with(Socket::PageTable, "my-lookaside")),
+        ["`design.page_table` is \"my-lookaside\", and there are: my-table, my-other"]
     );
     assert_eq!(
         wrong(&choice().with(Socket::Speculation, "gess")),
         ["`design.speculation` is \"gess\", and there are: none, guess"]
     );
     let mut nested = choice();
-    nested.hypervisor_table = Some("beside".into());
-    assert_eq!(wrong(&nested), ["`virtualization.hypervisor_table` is \"beside\", which is not a page table"]);
+    nested.hypervisor_table = Some("my-lookaside".into());
+    assert_eq!(wrong(&nested), ["`virtualization.hypervisor_table` is \"my-lookaside\", which is not a page table"]);
 }
 
 #[test]
-fn settings_are_checked_whether_their_design_is_in_a_socket_or_not_and_on_the_machine_if_it_is() {
+fn settings_are_always_checked_and_on_the_machine_if_a_socket_holds_the_design() {
     let mut odd = choice();
     odd.va_bits = 57;
     odd.settings.set("my_other.entries", 33).unwrap();
@@ -148,29 +148,32 @@ fn settings_are_checked_whether_their_design_is_in_a_socket_or_not_and_on_the_ma
 }
 
 #[test]
-fn designs_that_do_not_go_together_are_named_with_their_keys() {
+fn incompatible_designs_are_reported_with_their_keys() {
     let ahead = choice().with(Socket::FrontSide, "ahead");
     assert_eq!(wrong(&ahead), Vec::<String>::new());
-    for (socket, name) in [(Socket::Lookaside, "beside"), (Socket::Speculation, "guess")] {
-        let said = wrong(&ahead.clone().with(socket, name));
+    for (socket, name) in [(Socket::Lookaside, "my-lookaside"), (Socket::Speculation, "guess")] {
+        let reported = wrong(&ahead.clone().with(socket, name));
         let key =
-            format!("`design.front_side` is \"ahead\": there is no L2 TLB before the caches that `design.{socket}`, ");
-        assert!(said.len() == 1 && said[0].starts_with(&key), "{said:?}");
+            format!("`design.front_side` is \"ahead\": there is no L2 TLB before the caches for `design.{socket}`, ");
+        assert!(reported.len() == 1 && reported[0].starts_with(&key), "{reported:?}");
     }
     for (full, empty, was) in [(Socket::Lookaside, "placement", "buddy"), (Socket::Placement, "lookaside", "none")] {
         let sentence = format!("`design.{empty}` is \"{was}\", and \"pair\" needs it too: it is in `design.{full}`");
         assert_eq!(wrong(&choice().with(full, "pair")), [sentence]);
     }
     assert_eq!(wrong(&choice().with(Socket::Lookaside, "pair").with(Socket::Placement, "pair")), Vec::<String>::new());
-    for (first, second, is_wrong) in
-        [("none", "beside", true), ("beside", "beside", true), ("alone", "beside", false), ("beside", "none", false)]
-    {
+    for (first, second, is_wrong) in [
+        ("none", "my-lookaside", true),
+        ("my-lookaside", "my-lookaside", true),
+        ("alone", "my-lookaside", false),
+        ("my-lookaside", "none", false),
+    ] {
         let mut both = choice().with(Socket::Lookaside, first);
         both.design.second_lookaside = second.into();
-        let said = wrong(&both);
-        assert_eq!(!said.is_empty(), is_wrong, "{first} and {second}: {said:?}");
+        let reported = wrong(&both);
+        assert_eq!(!reported.is_empty(), is_wrong, "{first} and {second}: {reported:?}");
         let key = format!("`design.second_lookaside` is \"{second}\", and `design.lookaside` is \"{first}\": ");
-        assert!(said.iter().all(|said| said.starts_with(&key)), "{said:?}");
+        assert!(reported.iter().all(|reported| reported.starts_with(&key)), "{reported:?}");
     }
     let mut nested = choice().with(Socket::Lookaside, "alone");
     assert_eq!(wrong(&nested), Vec::<String>::new());

@@ -1,14 +1,16 @@
-//! An index that never stops to resize: `cargo run --release -p ambulator-structures --example elastic_map [KEYS]`.
+//! An index that resizes incrementally: `cargo run --release -p ambulator-structures --example elastic_map
+//! [KEYS]`.
 //!
-//! Inserts that many keys (16 million if none are said) into an [`ElasticMap`] and into the standard library's map, and prints the host's
-//! time for all, for the slowest single insertion, and what the map has done. The standard map stops to copy everything whenever it grows;
-//! the elastic one moves two slots with each insertion, in place, one way at a time (ME-HPT Sec. IV and VIII).
+//! Inserts that many keys (16 million by default) into an [`ElasticMap`] and into the map of the standard
+//! library. Prints the mean time and the slowest single insertion on this machine, and the counters of the
+//! map. The standard map copies everything whenever it grows. The elastic map rehashes a few slots with each
+//! insertion, in place, one way at a time (ME-HPT Sec. IV and VIII).
 
 use ambulator_structures::elastic::ElasticMap;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds for each, and the slowest one.
+/// The mean time of an insertion in nanoseconds, and the slowest insertion.
 fn time(keys: u64, mut insert: impl FnMut(u64)) -> (f64, Duration) {
     let mut slowest = Duration::ZERO;
     let begin = Instant::now();
@@ -32,12 +34,13 @@ fn main() {
     let mut elastic = ElasticMap::new();
     let (each, slowest) = time(keys, |key| assert!(elastic.insert(key, key).is_none()));
     println!(
-        "elastic map:  {each:.0} ns an insertion, the slowest {slowest:?}; {:.1} s in all",
+        "elastic map:  {each:.0} ns per insertion, the slowest {slowest:?}; {:.1} s in all",
         each * keys as f64 * 1e-9
     );
     let counters = elastic.counters();
     println!(
-        "              ways of {:?} slots after {:?} upsizes; {:.2} entries pushed on for an insertion; {:.0}% of rehashed entries stayed",
+        "              ways of {:?} slots after {:?} upsizes; {:.2} entries displaced per insertion; \
+         {:.0}% of rehashed entries stayed",
         elastic.way_slots(),
         counters.upsizes,
         counters.reinsertions as f64 / keys.max(1) as f64,
@@ -45,6 +48,6 @@ fn main() {
     );
     let mut standard = HashMap::new();
     let (each, slowest) = time(keys, |key| assert!(standard.insert(key, key).is_none()));
-    println!("standard map: {each:.0} ns an insertion, the slowest {slowest:?}");
+    println!("standard map: {each:.0} ns per insertion, the slowest {slowest:?}");
     assert!(elastic.iter().all(|(key, value)| standard.get(key) == Some(value)) && elastic.len() == standard.len());
 }

@@ -1,22 +1,22 @@
-//! Frames for tables: one place that takes them, zeroes them, accounts for them and charges them.
+//! Frames for tables: the one place that allocates, zeroes, accounts for and charges them.
 
 use ambulator_base::{FRAME_BYTES, Pfn};
 use ambulator_os::{Footprint, LedgerCause, TableContext};
 
-/// Takes a block of `2^order` zeroed frames for a table; `None` when no block is that large.
+/// Allocates a block of `2^order` zeroed frames for a table; `None` if no block is that large.
 pub fn allocate(order: u32, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
     let at = os.frames.allocate(order)?;
-    taken(at, 1 << order, footprint, os);
+    adopt(at, 1 << order, footprint, os);
     Some(at)
 }
 
-/// Takes contiguous zeroed frames for `bytes`: a block of the buddy allocator where its blocks are that large, otherwise a run,
-/// aligned as a block of that size would be. `None` when there is nothing so contiguous, or memory is so fragmented at that size that
-/// the cost table says that the kernel cannot give it.
+/// Allocates contiguous zeroed frames for `bytes`: a buddy block if blocks are that large, otherwise a run
+/// with the alignment of a block of that size. `None` if no contiguous memory is that large, or if memory is
+/// so fragmented at that size that the allocation fails under the cost table.
 pub fn allocate_bytes(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
     let largest = os.frames.max_block_order();
-    os.costs.allocation(bytes, os.frames.standing_fmfi(order.min(largest)))?;
+    os.costs.allocation(bytes, os.frames.nominal_fmfi(order.min(largest)))?;
     if order <= largest {
         allocate(order, footprint, os)
     } else {
@@ -24,8 +24,8 @@ pub fn allocate_bytes(bytes: u64, footprint: &mut Footprint, os: &mut TableConte
     }
 }
 
-/// Takes `frames` contiguous zeroed frames, of any number, also more than the allocator's greatest block, from a multiple of
-/// `2^align_order` on; `None` when there is no such run.
+/// Allocates `frames` contiguous zeroed frames, aligned to `2^align_order`; `None` if there is no such run.
+/// The run may exceed the largest block of the allocator.
 pub fn allocate_run(
     frames: u64,
     align_order: u32,
@@ -33,11 +33,11 @@ pub fn allocate_run(
     os: &mut TableContext<'_>,
 ) -> Option<Pfn> {
     let at = os.frames.allocate_run(frames, align_order)?;
-    taken(at, frames, footprint, os);
+    adopt(at, frames, footprint, os);
     Some(at)
 }
 
-/// Gives frames back: any number, wherever they came from. Their bytes are zero from then on.
+/// Frees any number of frames and zeroes their bytes.
 pub fn release(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
     let bytes = frames * FRAME_BYTES;
     os.memory.zero(at.start(), bytes);
@@ -45,10 +45,10 @@ pub fn release(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableCo
     footprint.bytes -= bytes;
 }
 
-/// Accounts for frames that were taken for a table, and zeroes and charges them.
-pub fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+/// Accounts for frames already allocated for a table: zeroes them and charges their allocation.
+pub fn adopt(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
     let bytes = frames * FRAME_BYTES;
-    // Costs nothing if the frames were never written, and whoever had them before may have left bytes.
+    // The previous owner may have left bytes. Frames that were never written cost nothing to zero.
     os.memory.zero(at.start(), bytes);
     footprint.bytes += bytes;
     footprint.peak_bytes = footprint.peak_bytes.max(footprint.bytes);
@@ -56,11 +56,11 @@ pub fn taken(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableCont
     charge(bytes, os);
 }
 
-/// An allocation of one frame costs the same whatever the fragmentation; a larger one by how fragmented memory is at
+/// One frame costs the same at any fragmentation. The cost of a larger block depends on the fragmentation at
 /// its size.
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
-    let fmfi = if order == 0 { 0.0 } else { os.frames.standing_fmfi(order.min(os.frames.max_block_order())) };
+    let fmfi = if order == 0 { 0.0 } else { os.frames.nominal_fmfi(order.min(os.frames.max_block_order())) };
     // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the limit.
     let limit = os.costs.allocate_64m_fails_above;
     let cycles = os.costs.allocation(bytes, fmfi);
@@ -74,11 +74,11 @@ mod tests {
     use ambulator_base::PhysAddr;
     use ambulator_conformance::TestBed;
 
-    /// Cycles charged for what `take` takes from a memory of 1 GiB.
+    /// Cycles charged for the allocations of `take` from a memory of 1 GiB.
     fn charged(scatter: bool, take: impl Fn(&mut Footprint, &mut TableContext<'_>)) -> u64 {
         let mut bed = TestBed::new(1 << 30).unwrap();
         if scatter {
-            // Its lower half is in small pieces.
+            // Fragment the lower half.
             for frame in (512..1 << 17).step_by(8) {
                 bed.frames.allocate_at(Pfn(frame), 0);
             }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_too_fragmented_gives_no_64_mib_though_it_has_them() {
+    fn memory_that_is_too_fragmented_refuses_64_mib_that_are_free() {
         let spec = ambulator_memory::BuddySpec { max_order: 15, ..Default::default() };
         for (fmfi, given) in [(0.7, true), (0.75, false)] {
             let mut bed = TestBed::new(8 << 30).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_zeroed_and_go_back_whole() {
+    fn frames_are_zeroed_and_all_are_freed() {
         let mut bed = TestBed::new(64 << 20).unwrap();
         let free = bed.frames.free_frames();
         for at in 0..64 << 8 {

@@ -4,10 +4,10 @@ use ambulator_base::{PageSize, Pfn, PhysAddr};
 use ambulator_mmu::Translation;
 use ambulator_os::PteFlags;
 
-/// An 8-byte entry as it lies in memory (Intel SDM volume 3, section 4.5), with 46-bit physical addresses.
+/// An 8-byte entry as stored in memory (Intel SDM volume 3, section 4.5), with 46-bit physical addresses.
 ///
-/// Bits 9 to 11 and 52 to 62 are ignored by x86-64 hardware and free for a design's own use: [`Pte::LOW_SOFTWARE`] and
-/// [`Pte::HIGH_SOFTWARE`].
+/// Bits 9 to 11 and 52 to 62 are ignored by x86-64 hardware and free for a design's own use:
+/// [`Pte::LOW_SOFTWARE`] and [`Pte::HIGH_SOFTWARE`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Pte(pub u64);
@@ -29,7 +29,7 @@ impl Pte {
     pub const NO_EXECUTE: u64 = 1 << 63;
     /// Bits 12 to 45: the frame's address.
     pub const FRAME: u64 = ((1 << 46) - 1) & !0xfff;
-    /// Bit 9, one of those free for software: a range translation holds the page too (RMM Sec. 4.3).
+    /// Bit 9, a software bit: a range translation covers the page too (RMM Sec. 4.3).
     pub const RANGED: u64 = 1 << 9;
     /// Bits 9 to 11, free for software; [`Pte::RANGED`] is the first of them.
     pub const LOW_SOFTWARE: u64 = 0b111 << 9;
@@ -51,8 +51,8 @@ impl Pte {
             | bit(large, Pte::LARGE))
     }
 
-    /// An entry that points to a table at `frame`. As in Linux (`_PAGE_TABLE`), it grants everything, so that the leaf
-    /// decides, and is accessed and dirty from the start, so that walks do not write to it.
+    /// An entry that points to a table at `frame`. As in Linux (`_PAGE_TABLE`), it grants every right, so the
+    /// leaf decides. It is accessed and dirty from the start, so walks do not write to it.
     #[inline(always)]
     pub fn table(frame: Pfn) -> Pte {
         Pte(frame.start().0 | Pte::PRESENT | Pte::WRITABLE | Pte::USER | Pte::ACCESSED | Pte::DIRTY)
@@ -70,7 +70,7 @@ impl Pte {
         self.0 & Pte::LARGE != 0
     }
 
-    /// The frame that it names.
+    /// The frame in the entry.
     #[inline(always)]
     pub fn frame(self) -> Pfn {
         PhysAddr(self.0 & Pte::FRAME).pfn()
@@ -89,15 +89,15 @@ impl Pte {
         }
     }
 
-    /// The accessed and dirty bits that an access must set and that are not set: dirty only for a store that the entry
-    /// allows.
+    /// The accessed and dirty bits that an access must still set. Only a store that the entry allows sets
+    /// dirty.
     #[inline(always)]
     pub fn missing_bits(self, store: bool) -> u64 {
         let dirty = if store && self.0 & Pte::WRITABLE != 0 { Pte::DIRTY } else { 0 };
         (Pte::ACCESSED | dirty) & !self.0
     }
 
-    /// The leaf as hardware hands it on, for a page of `size`.
+    /// The translation that hardware takes from the leaf of a page of `size`.
     #[inline(always)]
     pub fn translation(self, size: PageSize) -> Translation {
         Translation {
@@ -127,7 +127,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_entry_keeps_what_it_is_given(frame in 0u64..1 << 34, bits in any::<[bool; 5]>(), large in any::<bool>(), junk in any::<u64>()) {
+        fn an_entry_round_trips(
+            frame in 0u64..1 << 34,
+            bits in any::<[bool; 5]>(),
+            large in any::<bool>(),
+            junk in any::<u64>(),
+        ) {
             let [writable, executable, user, accessed, dirty] = bits;
             let flags = PteFlags { writable, executable, user, accessed, dirty, ranged: junk & Pte::RANGED != 0 };
             let software = junk & (Pte::LOW_SOFTWARE | Pte::HIGH_SOFTWARE);

@@ -4,7 +4,7 @@ use super::AsapSpec;
 use ambulator_base::{CounterSink, Counters, Pfn, VirtAddr};
 use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
-use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
+use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
 
 /// log2 of what a table of the last level covers.
 const PL1_SPAN: u32 = 21;
@@ -131,7 +131,7 @@ impl Asap {
 impl Layout for Asap {
     fn allocate(
         &mut self,
-        wanted: NodeWanted,
+        wanted: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {

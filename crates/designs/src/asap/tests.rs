@@ -17,7 +17,7 @@ struct Pair {
 fn pair(spec: &AsapSpec, scatter: bool) -> Pair {
     let mut bed = TestBed::new(256 << 20).unwrap();
     if scatter {
-        bed.scatter(8);
+        ambulator_conformance::scatter(&mut bed.frames, 8);
     }
     let table = Tree::new(Asap::new(spec), 48, &mut bed.os()).unwrap();
     Pair { bed, table: Box::new(table), walker: walker(spec) }

@@ -5,7 +5,7 @@ use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::{
-    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, Refused, Resize, Room, Side, Way, hashes,
+    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, InsertError, Resize, ResizeMode, Side, Way, hashes,
 };
 use ambulator_structures::frames;
 
@@ -64,7 +64,7 @@ pub trait Backing: Send {
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
     fn begin(&mut self, id: usize, way: usize, from: u64, to: u64, parts: &mut StoreParts<'_, '_>)
-    -> Result<Room, MapError>;
+    -> Result<ResizeMode, MapError>;
 
     /// See [`Arena::end`].
     fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);
@@ -172,7 +172,7 @@ impl<S: Slot> Arena for MemoryArena<'_, '_, '_, S> {
         S::key(&was).map(|_| was)
     }
 
-    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, MapError> {
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<ResizeMode, MapError> {
         let id = self.id;
         let (backing, mut parts) = self.parts(way);
         backing.begin(id, way, from * S::BYTES, to * S::BYTES, &mut parts)
@@ -267,8 +267,8 @@ impl<S: Slot> CuckooTable<S> {
     pub fn insert(&mut self, words: S::Words, cx: &mut Context<'_, '_>) -> Result<(), MapError> {
         let inserted = self.with(cx, |elastic, arena| elastic.insert(arena, words));
         inserted.map_err(|(refused, _)| match refused {
-            Refused::NoRoom(error) => error,
-            Refused::Collides => MapError::NoMemory { bytes: self.elastic.slots().count() as u64 * S::BYTES },
+            InsertError::NoRoom(error) => error,
+            InsertError::Collides => MapError::NoMemory { bytes: self.elastic.slots().count() as u64 * S::BYTES },
         })
     }
 
@@ -282,9 +282,9 @@ impl<S: Slot> CuckooTable<S> {
         self.with(cx, |elastic, arena| elastic.advance(arena));
     }
 
-    /// See [`Elastic::call_off`].
-    pub fn call_off(&mut self, cx: &mut Context<'_, '_>) {
-        self.with(cx, |elastic, arena| elastic.call_off(arena));
+    /// See [`Elastic::cancel_new`].
+    pub fn cancel_new(&mut self, cx: &mut Context<'_, '_>) {
+        self.with(cx, |elastic, arena| elastic.cancel_new(arena));
     }
 
     /// The next of the keys whose slots have come into a way since the list was last emptied.
@@ -365,12 +365,12 @@ impl Backing for Contiguous {
         from: u64,
         to: u64,
         parts: &mut StoreParts<'_, '_>,
-    ) -> Result<Room, MapError> {
+    ) -> Result<ResizeMode, MapError> {
         let side = if from == 0 { Side::Old } else { Side::New };
         let mut space = Space { chunk_shift: Space::UNCUT, chunk_bytes: to, chunks: Vec::new() };
         space.grow(1, parts.footprint, parts.os)?;
         parts.spaces[side as usize] = space;
-        Ok(if from == 0 { Room::InPlace } else { Room::OutOfPlace })
+        Ok(if from == 0 { ResizeMode::InPlace } else { ResizeMode::OutOfPlace })
     }
 
     fn end(&mut self, _id: usize, _way: usize, _to: u64, _in_place: bool, parts: &mut StoreParts<'_, '_>) {

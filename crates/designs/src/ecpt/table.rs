@@ -181,7 +181,7 @@ impl<B: Backing> CuckooPageTable<B> {
             if let Some(place) = place {
                 table.remove(place, &mut cx);
             }
-            table.call_off(&mut cx);
+            table.cancel_new(&mut cx);
             if created {
                 table.destroy(&mut cx);
             }

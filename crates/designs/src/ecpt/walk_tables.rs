@@ -141,6 +141,6 @@ impl WalkTables {
         // A header that loses bits needs no memory.
         let _never_fails = self.set(table, va, before, footprint, os);
         let mut backing = Contiguous;
-        self.tables[table].call_off(&mut Context { backing: &mut backing, footprint, os });
+        self.tables[table].cancel_new(&mut Context { backing: &mut backing, footprint, os });
     }
 }

@@ -25,7 +25,7 @@ use ambulator_os::{Footprint, TableContext};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::frames;
 use ambulator_structures::tree::{
-    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeWanted, Plain, Tree, TreeWalker,
+    FLAT_BITS, Layout, NODE_BITS, NodePlace, NodeRequest, Plain, Tree, TreeWalker,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub struct Flattened {
 }
 
 impl Flattened {
-    fn merges(&self, wanted: NodeWanted) -> bool {
+    fn merges(&self, wanted: NodeRequest) -> bool {
         match wanted.span {
             48 => self.merge_upper,
             30 => {
@@ -114,7 +114,7 @@ impl Flattened {
 impl Layout for Flattened {
     fn allocate(
         &mut self,
-        wanted: NodeWanted,
+        wanted: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {

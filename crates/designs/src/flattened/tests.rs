@@ -1,6 +1,6 @@
 use super::*;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, Pfn, Protection, VirtAddr};
-use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_conformance::{Options, TestBed, TestPort, scatter};
 use ambulator_mmu::{PwcSpec, TableRegisters, WalkOutcome, Walker};
 use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn each_pair_is_merged_by_itself() {
 #[test]
 fn without_contiguity_the_table_is_radix() {
     let mut bed = ample();
-    bed.scatter(9);
+    scatter(&mut bed.frames, 9);
     let spec = FlattenedSpec::default();
     assert_eq!(cold(&spec, &mut bed, PageSize::SIZE_4K), (4, 4 * 4096));
     // One 2 MiB frame: it goes to the root.
@@ -158,7 +158,7 @@ proptest! {
     #[test]
     fn conforms_where_some_nodes_merge_and_some_do_not(seed in any::<u64>()) {
         let choice = crate::catalogue().choice("flattened");
-        // Room for a handful of merged nodes, not for all.
+        // ResizeMode for a handful of merged nodes, not for all.
         let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
         let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());

@@ -57,7 +57,7 @@ impl LvmTable {
             (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
             at = at.saturating_sub(1).max(1);
         }
-        // Room to grow where something may come: as far as all insertions go at least, or a quarter.
+        // ResizeMode to grow where something may come: as far as all insertions go at least, or a quarter.
         let room = |from: u64, to: u64| self.spec.insertion_pages.max((to - from) / 4);
         let open: Vec<(bool, bool)> = parts.iter().map(|&(from, to, _)| self.areas.open_ends(from, to)).collect();
         let starts: Vec<u64> = parts

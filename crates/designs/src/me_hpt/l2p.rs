@@ -4,7 +4,7 @@ use super::MeHptSpec;
 use crate::ecpt::{Backing, Contiguous, StoreParts, SIZES, Space};
 use ambulator_base::{CounterSink, Counters};
 use ambulator_os::MapError;
-use ambulator_structures::elastic::{MAX_WAYS, Room, Side};
+use ambulator_structures::elastic::{MAX_WAYS, ResizeMode, Side};
 
 ambulator_base::counters! {
     /// What the L2P table of a process has seen.
@@ -161,7 +161,7 @@ impl L2p {
         self.counters.peak_entries = self.counters.peak_entries.max(self.counters.entries);
     }
 
-    /// Room for `count` entries more, of a table that is there beside the way's own only until a resize is done.
+    /// ResizeMode for `count` entries more, of a table that is there beside the way's own only until a resize is done.
     fn has_room_beside(&self, way: usize, count: u64) -> bool {
         u64::from(self.rows[way].in_use()) + count <= u64::from(3 * self.spec.l2p_entries)
     }
@@ -180,7 +180,7 @@ impl L2p {
         to: u64,
         chunk: u64,
         parts: &mut StoreParts<'_, '_>,
-    ) -> Result<Room, MapError> {
+    ) -> Result<ResizeMode, MapError> {
         let count = chunks(to, chunk);
         let mut space = Space { chunk_shift: chunk.trailing_zeros(), chunk_bytes: chunk, chunks: Vec::new() };
         space.grow(count as usize, parts.footprint, parts.os)?;
@@ -189,13 +189,13 @@ impl L2p {
             *(if chunk > old { &mut self.counters.chunk_upsizes } else { &mut self.counters.chunk_downsizes }) += 1;
         }
         let room = if self.has_room_beside(way, count) {
-            Room::OutOfPlace
+            ResizeMode::OutOfPlace
         } else {
             self.counters.switches_at_once += 1;
-            Room::AtOnce
+            ResizeMode::AtOnce
         };
         parts.spaces[Side::New as usize] = space;
-        if room == Room::OutOfPlace {
+        if room == ResizeMode::OutOfPlace {
             self.note(id, way, parts.spaces);
         }
         Ok(room)
@@ -210,7 +210,7 @@ impl Backing for L2p {
         from: u64,
         to: u64,
         parts: &mut StoreParts<'_, '_>,
-    ) -> Result<Room, MapError> {
+    ) -> Result<ResizeMode, MapError> {
         if !self.spec.l2p {
             return Contiguous.begin(id, way, from, to, parts);
         }
@@ -221,7 +221,7 @@ impl Backing for L2p {
             space.grow(chunks(to, chunk) as usize, parts.footprint, parts.os)?;
             parts.spaces[Side::Old as usize] = space;
             self.note(id, way, parts.spaces);
-            return Ok(Room::InPlace);
+            return Ok(ResizeMode::InPlace);
         }
         let now = parts.spaces[Side::Old as usize].chunk_bytes;
         let capacity = u64::from(self.rows[way].capacity(id, self.spec.l2p_entries));
@@ -244,7 +244,7 @@ impl Backing for L2p {
             let count = (wanted as usize).max(old.chunks.len());
             old.grow(count, footprint, os)?;
             self.note(id, way, parts.spaces);
-            return Ok(Room::InPlace);
+            return Ok(ResizeMode::InPlace);
         }
         let chunk = self.chunk_for(id, way, to, now + 1).ok_or(none)?;
         self.begin_beside(id, way, to, chunk, parts)

@@ -46,7 +46,7 @@ impl AreaTable {
         let mut space = lock(&self.space);
         let Some((base, room)) = space.allocate(start, end.0 - start.0) else { return false };
         drop(space);
-        if !self.areas.prepare(1, os) {
+        if !self.areas.reserve(1, os) {
             return false;
         }
         self.rooms.insert(start.0, base.0 + room);
@@ -56,16 +56,21 @@ impl AreaTable {
         true
     }
 
-    /// Pages `[start, end)` are no area any more. Where there is no memory to split an area, the hole stays part of it: its pages have
-    /// names there, which no page table maps.
-    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) {
+    /// Pages `[start, end)` are in no area from now on. Where there is no memory to split an area, the hole stays part of
+    /// it: its pages have intermediate addresses, which no page table maps. Returns the parts of areas that they were.
+    fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         let inside: Vec<Range> =
             self.areas.all(os.memory).into_iter().filter(|area| area.base < end && start < area.limit).collect();
+        let part = |area: &Range| {
+            let (first, behind) = (area.base.max(start), area.limit.min(end));
+            (first.start(), (behind.0 - first.0) * FRAME_BYTES)
+        };
+        let gone = inside.iter().map(part).collect();
         for area in inside {
             let left = (area.base < start).then_some(Range { limit: start, ..area });
             let right = (end < area.limit).then_some(Range { base: end, frame: area.frame_of(end), ..area });
             let parts = [left, right].into_iter().flatten();
-            if !self.areas.prepare(parts.clone().count(), os) {
+            if !self.areas.reserve(parts.clone().count(), os) {
                 // What is left of one side has the place of the whole.
                 if let (Some(part), None) | (None, Some(part)) = (left, right) {
                     self.areas.update(area.base, part, os);
@@ -85,6 +90,7 @@ impl AreaTable {
                 self.rooms.extend(room.map(|room| (end.0, room)));
             }
         }
+        gone
     }
 }
 
@@ -118,8 +124,8 @@ impl IntermediateMap for AreaTable {
         self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
     }
 
-    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
+    fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
+        self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os)
     }
 
     /// The root of the table of areas.

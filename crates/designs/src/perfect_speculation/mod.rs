@@ -12,7 +12,7 @@ pub fn descriptor() -> Descriptor {
         "Revelator Table 1",
     )
     .fills(Socket::Speculation, "the data's own line, always")
-    .once_called("perfect")
+    .formerly_called("perfect")
     .settings::<NoSettings>()
     .build(|_, _| Parts { speculator: Some(Box::new(|_| Box::new(PerfectSpeculation))), ..Parts::default() })
 }

@@ -146,7 +146,7 @@ pub fn descriptor() -> Descriptor {
     )
     .fills(Socket::Speculation, "candidate lines of the data and of the last table entry, tier by tier")
     .fills(Socket::Placement, "the frame that a hash of the page names, tier by tier")
-    .once_called("tiered-hash")
+    .formerly_called("tiered-hash")
     .formerly("design.speculation.revelator.", "revelator.")
     .settings::<RevelatorSpec>()
     .build(parts)

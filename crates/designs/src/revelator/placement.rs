@@ -6,7 +6,7 @@ use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
 use ambulator_sockets::NewNodes;
-use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeWanted, Plain};
+use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
 use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
@@ -229,7 +229,7 @@ impl HashedLeaves {
 impl Layout for HashedLeaves {
     fn allocate(
         &mut self,
-        wanted: NodeWanted,
+        wanted: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
@@ -242,7 +242,7 @@ impl Layout for HashedLeaves {
         let kind = if self.of == LeavesOf::Hypervisor { Kind::HostLeaf } else { Kind::Leaf };
         let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
             Some(frame) => {
-                ambulator_structures::frames::taken(frame, 1, footprint, os);
+                ambulator_structures::frames::adopt(frame, 1, footprint, os);
                 frame
             }
             None => ambulator_structures::frames::allocate(0, footprint, os)?,

@@ -130,9 +130,9 @@ pub fn descriptor() -> Descriptor {
         "Karakostas et al., Redundant Memory Mappings, ISCA 2015",
     )
     .fills(Socket::Lookaside, "a range TLB, refilled in the background from the range table")
-    .once_called("range-tlb")
+    .formerly_called("range-tlb")
     .fills(Socket::Placement, "all pages of a request at once, in blocks as large as there are")
-    .once_called("eager")
+    .formerly_called("eager")
     .formerly("design.lookaside.rmm.va_bits", "mmu.va_bits")
     .formerly("design.lookaside.rmm.", "rmm.")
     .settings::<RmmSpec>()

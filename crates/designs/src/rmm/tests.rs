@@ -3,7 +3,7 @@
 use super::*;
 use crate::catalogue;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
-use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_conformance::{Options, TestBed, TestPort, scatter};
 use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
 use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags, Translations};
 use ambulator_sockets::Choice;
@@ -236,7 +236,7 @@ fn requests_are_served_as_figure_5_says() {
 #[test]
 fn fragmented_memory_is_left_to_demand_paging() {
     let mut bed = TestBed::new(256 << 20).unwrap();
-    bed.scatter(6);
+    scatter(&mut bed.frames, 6);
     assert!(eager(&RmmSpec::default(), &mut bed, 1000).is_empty());
     let stubborn = RmmSpec { fragmentation_limit: 1.0, ..RmmSpec::default() };
     assert_eq!(eager(&stubborn, &mut bed, 1000).iter().map(|range| range.pages).sum::<u64>(), 1000);

@@ -315,9 +315,9 @@ pub fn descriptor() -> Descriptor {
         "Kanellopoulos et al., Utopia, MICRO 2023",
     )
     .fills(Socket::Lookaside, "the RestSeg walker, whose answer a page walk waits for")
-    .once_called("rest-segs")
+    .formerly_called("rest-segs")
     .fills(Socket::Placement, "into a RestSeg where its set has room or makes some, else wherever the buddy allocator has room")
-    .once_called("rest-segs")
+    .formerly_called("rest-segs")
     .together()
     .native_only("its RestSegs would hold guest-physical addresses, which nothing translates further")
     .formerly("design.lookaside.utopia.va_bits", "mmu.va_bits")

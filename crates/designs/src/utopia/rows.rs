@@ -216,6 +216,10 @@ mod tests {
         assert!((0..12).all(|way| other.find(&wide, tag(u64::from(way)) << 8 | 1) == Some(way)));
         row.write(&mut words, 7, 0, 0);
         assert_eq!((row.find(&words, tag(7)), row.find(&words, tag(8))), (None, Some(8)));
+        // A way that holds nothing has a tag, too: that of a page which is elsewhere.
+        assert_eq!(row.find(&words, 0), None);
+        other.write(&mut wide, 3, 0, 0);
+        assert_eq!(other.find(&wide, 0), None);
         assert_eq!(row.metadata_word(PhysAddr(0x1000), 11), (PhysAddr(0x1008), 24));
     }
 

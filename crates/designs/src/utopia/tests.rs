@@ -210,7 +210,7 @@ fn a_page_is_in_one_segment_whatever_happens() {
 
 #[test]
 fn segments_that_find_no_memory_take_none() {
-    // Room for both RestSegs, or for the first alone.
+    // ResizeMode for both RestSegs, or for the first alone.
     for (bytes, enough) in [(32 << 20, true), (8 << 20, false)] {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
         let (mut segments, free) = (Segments::new(&small(), 48), frames.free_frames());
@@ -394,7 +394,7 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
     let mut walk = |dram_loads: u32| {
         let walk = FinishedWalk { found, entry: Some(at), dram_loads, ready: Cycle(0) };
         walker.refill(va, &walk, &mut TestPort::new(&mut bed.memory, 100));
-        walker.take_request()
+        walker.take_migration_hint()
     };
     // Often enough, and not yet costly enough; then both.
     assert_eq!([walk(1), walk(1), walk(1), walk(0)], [None; 4]);

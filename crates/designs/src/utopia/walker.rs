@@ -208,7 +208,7 @@ impl Lookaside for RestSegWalker {
         }
     }
 
-    fn take_request(&mut self) -> Option<VirtAddr> {
+    fn take_migration_hint(&mut self) -> Option<VirtAddr> {
         self.request.take()
     }
 

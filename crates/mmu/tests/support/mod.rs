@@ -1,6 +1,6 @@
-//! An MMU over fakes: a table that tests change behind the hardware's back, and sockets that note what they
-//! are asked.
-#![allow(dead_code)] // Each test file uses its own part.
+//! An MMU with fakes: a table that tests change without notifying the hardware, and sockets that log their
+//! calls.
+#![allow(dead_code)] // Each test file uses a part of it.
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{EntryLevel, Hierarchy, HierarchySpec};
@@ -18,7 +18,7 @@ pub const WALK: u64 = 200;
 /// Where walks load their entries.
 pub const ENTRY: PhysAddr = PhysAddr(0x5000);
 
-/// What happened, in its order.
+/// Events in the order in which they happened.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<&'static str>>>);
 
@@ -81,7 +81,7 @@ impl Walker for FakeWalker {
     fn reset_counters(&mut self) {}
 }
 
-/// A lookaside that answers `found` after so many cycles.
+/// A lookaside that returns `found` after `latency` cycles.
 pub struct FakeLookaside {
     pub found: Option<Translation>,
     pub latency: u64,
@@ -137,7 +137,7 @@ impl Speculator for FakeSpeculator {
     fn reset_counters(&mut self) {}
 }
 
-/// A front side that keeps every answer until it is told to drop it.
+/// A front side that caches every result until it is invalidated.
 pub struct FakeFrontSide {
     pub areas: Table,
     kept: HashMap<u64, PhysAddr>,
@@ -170,7 +170,7 @@ impl FrontSide for FakeFrontSide {
     fn reset_counters(&mut self) {}
 }
 
-/// A core's MMU, its caches, and the tables behind it. Address space 1 runs.
+/// A core's MMU, its caches, and its tables. Address space 1 runs.
 pub struct Bench {
     pub mmu: Mmu,
     pub table: Table,
@@ -183,7 +183,7 @@ pub struct Bench {
     traffic: WalkTraffic,
 }
 
-/// What is in the sockets beside the walker.
+/// The components in the sockets other than the walker.
 #[derive(Default)]
 pub struct Parts {
     pub lookaside: Option<FakeLookaside>,
@@ -237,7 +237,7 @@ impl Bench {
         act(&mut self.mmu, &mut port)
     }
 
-    /// Where an access goes, and when that is known; `None` for a fault.
+    /// The physical address of an access, and when it is known; `None` for a fault.
     pub fn access(&mut self, va: u64, access: AccessKind, now: u64) -> Option<(u64, u64)> {
         match self.with_port(|mmu, port| mmu.translate(VirtAddr(va), access, Cycle(now), port)) {
             Translated::Physical { at, ready } => Some((at.0, ready.0)),
@@ -245,12 +245,12 @@ impl Bench {
         }
     }
 
-    /// Where a load goes, long after all that went before.
+    /// The physical address of a load, long after all earlier accesses.
     pub fn load(&mut self, va: u64) -> Option<u64> {
         Some(self.access(va, AccessKind::Load, 1 << 40)?.0)
     }
 
-    /// What the memo of the page used last says about an access, when all walks of loads have ended.
+    /// The recent translation for an access, after all walks have ended.
     pub fn recall(&mut self, va: u64, access: AccessKind) -> Option<u64> {
         self.mmu.recall(VirtAddr(va), access, Cycle(1 << 42)).map(|(at, _)| at.0)
     }

@@ -1,12 +1,13 @@
-//! The conventional path: TLBs, and walks where they miss, before the caches.
+//! The conventional path: TLBs, and walks on their misses, before the caches.
 
+use super::Translator;
 use crate::Stop;
-use crate::machine::{Located, Machine};
+use crate::machine::Located;
 use ambulator_base::{AccessKind, Cycle, VirtAddr};
 use ambulator_mmu::Translated;
 
-impl Machine {
-    /// Asks the MMU; serves faults until the page is there.
+impl Translator<'_> {
+    /// Translates by the MMU; serves faults until the page is mapped.
     #[inline(always)]
     pub(super) fn translate_conventionally(
         &mut self,
@@ -23,25 +24,24 @@ impl Machine {
             }
             return self.translate_further(number, va, access, now, Translated::Physical { at, ready });
         }
-        // A translation without a fault must not pass through a `Result` of several words: on the sim host,
-        // single words that are stored and loaded again as one wide word stall, and that costs a tenth of all
-        // time here.
-        let answer = self.ask_mmu(number, va, access, now);
-        if let Translated::Physical { at, ready } = answer
+        // A translation without a fault must not pass through a `Result` of several words: on the sim host, a
+        // wide load of words that were just stored one by one stalls, which costs a tenth of the run time here.
+        let result = self.translate_by_mmu(number, va, access, now);
+        if let Translated::Physical { at, ready } = result
             && self.accepts(number, va, at, access)
         {
             return Ok(Located { at, ready, issued: now });
         }
-        self.translate_further(number, va, access, now, answer)
+        self.translate_further(number, va, access, now, result)
     }
 
-    /// The MMU's answer.
+    /// The MMU's translation, not checked yet.
     #[inline(always)]
-    fn ask_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
+    fn translate_by_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
         self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate(va, access, now, port))
     }
 
-    /// What [`Machine::translate_conventionally`] does when the first answer was a fault, or was wrong.
+    /// The rest of [`Translator::translate_conventionally`] when the first result was a fault, or was wrong.
     #[cold]
     fn translate_further(
         &mut self,
@@ -53,9 +53,9 @@ impl Machine {
     ) -> Result<Located, Stop> {
         let mut now = now;
         let mut faults = 0;
-        let mut answer = first;
+        let mut result = first;
         loop {
-            match answer {
+            match result {
                 Translated::Physical { at, ready } => {
                     if !self.accepts(number, va, at, access) {
                         return Err(self.mismatch(number, va, Some(at), access));
@@ -65,7 +65,7 @@ impl Machine {
                 Translated::Fault { cause, .. } => {
                     faults += 1;
                     now = self.fault(number, va, access, cause, faults)?;
-                    answer = self.ask_mmu(number, va, access, now);
+                    result = self.translate_by_mmu(number, va, access, now);
                 }
             }
         }

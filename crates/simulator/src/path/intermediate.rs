@@ -1,16 +1,17 @@
-//! The path through an intermediate address space: areas translated before the caches, pages behind the last
-//! level, both checked against the kernel.
+//! The path through an intermediate address space: VMAs are translated before the caches, pages after the last
+//! level. Both are checked against the kernel.
 
+use super::Translator;
 use crate::Stop;
 use crate::hardware::Hardware;
-use crate::machine::{Located, Machine};
+use crate::machine::Located;
 use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
 use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 use ambulator_os::Kernel;
 
-impl Machine {
-    /// The intermediate address of an access. What no cache holds is translated behind the last level, so
-    /// that main memory is asked when its frame is known.
+impl Translator<'_> {
+    /// The intermediate address of an access. A miss in all caches is translated after the last level, so that
+    /// main memory is accessed once the frame is known.
     #[cold]
     pub(super) fn translate_by_intermediate(
         &mut self,
@@ -19,7 +20,7 @@ impl Machine {
         access: AccessKind,
         now: Cycle,
     ) -> Result<Located, Stop> {
-        let (_, now) = self.truth_until_allowed(number, va, access, now, &mut 0)?;
+        let (_, now) = self.page_state_when_allowed(number, va, access, now, &mut 0)?;
         let Some((at, ready)) =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.front_side(va, now, port))
         else {
@@ -29,12 +30,12 @@ impl Machine {
             return Ok(Located { at, ready, issued: now });
         }
         let missed = self.hw.hierarchy.miss_known(ready);
-        let behind =
+        let back =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.back_side(at, access, missed, port));
         let process = self.hw.cores[number].process;
-        match behind {
+        match back {
             Translated::Physical { at: physical, ready: known }
-                if self.checker.matches_kernel(&self.os, process, va, physical, access) =>
+                if self.checker.matches_kernel(self.os, process, va, physical, access) =>
             {
                 self.hw.hierarchy.map_intermediate(at, physical.pfn(), known);
                 Ok(Located { at, ready, issued: now })
@@ -46,12 +47,12 @@ impl Machine {
 }
 
 impl Hardware {
-    /// A TLB shootdown: the page's intermediate address has no frame any more, on either side of the caches.
+    /// A TLB shootdown: the page's intermediate address loses its frame, on both sides of the caches.
     pub(super) fn invalidate_intermediate(&mut self, what: Invalidation, kernel: &Kernel) {
         if let Invalidation::Page { asid, page } = what {
             let process = kernel.live_processes().find(|process| kernel.asid(*process) == asid);
             let registers = process.map(|process| TableRegisters(kernel.intermediate_registers(process)));
-            // Addresses of an area that is gone are never used again.
+            // Addresses of an unmapped VMA are never reused.
             if let Some(registers) = registers
                 && let Some(at) = self.cores[0].mmu.locate(&registers, page.start, &kernel.memory)
             {

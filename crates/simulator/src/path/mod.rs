@@ -1,33 +1,44 @@
-//! The translation paths: how an access comes from its virtual address to its data. A machine has one of
-//! them, which [`Machine::new`] chooses.
+//! The translation paths: how an access gets from its virtual address to its data. A machine has one of them,
+//! which `Machine::new` chooses.
 
 mod conventional;
 mod intermediate;
 mod perfect;
 
 use crate::hardware::Hardware;
-use crate::machine::{Located, Machine};
+use crate::machine::{Located, Phase};
+use crate::oracle::Checker;
+use crate::os_events::OperatingSystem;
 use crate::{Stop, oracle};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{FaultCause, Invalidation};
 use ambulator_os::{Kernel, PageState};
 
-/// A fault that comes back this often for one access is a kernel or walker that violates an invariant.
+/// If one access faults more often than this, the kernel or a walker violates an invariant.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
 
 /// How a machine translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TranslationPath {
-    /// TLBs, and walks where they miss, before the caches.
+    /// TLBs, and walks on their misses, before the caches.
     Conventional,
-    /// Areas before the caches, which know intermediate addresses, and pages behind the last level.
+    /// VMAs before the caches, which are indexed by intermediate addresses, and pages after the last level.
     Intermediate,
-    /// The kernel's own answer, at once: the bound of all designs.
+    /// The kernel's own page state, at once: the upper bound of all designs.
     Perfect,
 }
 
-impl Machine {
-    /// Translates on the machine's path, serves faults until the page is there, and asks the oracle.
+/// The parts of a machine that a translation uses.
+pub(crate) struct Translator<'m> {
+    pub hw: &'m mut Hardware,
+    pub os: &'m mut OperatingSystem,
+    pub checker: &'m mut Checker,
+    pub phase: Phase,
+}
+
+impl Translator<'_> {
+    /// Translates on the machine's path, serves faults until the page is mapped, and checks the result with the
+    /// oracle.
     #[inline(always)]
     pub(crate) fn translate(
         &mut self,
@@ -43,8 +54,8 @@ impl Machine {
         }
     }
 
-    /// The kernel's truth about an access that it allows, after the faults that this takes, and when that is.
-    fn truth_until_allowed(
+    /// The kernel's state of a page that permits the access, after the necessary faults, and the cycle then.
+    fn page_state_when_allowed(
         &mut self,
         number: usize,
         va: VirtAddr,
@@ -54,18 +65,17 @@ impl Machine {
     ) -> Result<(PageState, Cycle), Stop> {
         let mut now = now;
         loop {
-            let truth = self.os.kernel().page_state(self.hw.cores[number].process, va);
-            if oracle::agrees(truth, va, truth.frame().start().offset(va.0 & 0xfff), access) {
-                return Ok((truth, now));
+            let state = self.os.kernel().page_state(self.hw.cores[number].process, va);
+            if oracle::agrees(state, va, state.frame().start().offset(va.0 & 0xfff), access) {
+                return Ok((state, now));
             }
             *faults += 1;
-            let cause = if truth.present() { FaultCause::Protection } else { FaultCause::NotMapped };
+            let cause = if state.present() { FaultCause::Protection } else { FaultCause::NotMapped };
             now = self.fault(number, va, access, cause, *faults)?;
         }
     }
 
-    /// The operating system serves a fault of an access, the `times`th; returns when the access may be tried
-    /// again.
+    /// The operating system serves a fault of an access, the `times`th; returns when the access can be retried.
     #[cold]
     fn fault(
         &mut self,
@@ -75,23 +85,22 @@ impl Machine {
         cause: FaultCause,
         times: u32,
     ) -> Result<Cycle, Stop> {
-        let phase = self.scheduler.phase();
         match cause {
             FaultCause::Hypervisor(guest) if self.os.is_nested() => {
-                self.os.hypervisor_fault(&mut self.hw, phase, number, guest)?;
+                self.os.hypervisor_fault(self.hw, self.phase, number, guest)?;
             }
             _ => {
-                let truth = self.os.kernel().page_state(self.hw.cores[number].process, va);
-                let at = truth.frame().start().offset(va.0 & 0xfff);
-                if oracle::agrees(truth, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
+                let state = self.os.kernel().page_state(self.hw.cores[number].process, va);
+                let at = state.frame().start().offset(va.0 & 0xfff);
+                if oracle::agrees(state, va, at, access) || times > MAX_FAULTS_FOR_ONE_ACCESS {
                     return Err(self.mismatch(number, va, None, access));
                 }
-                self.os.fault(&mut self.hw, phase, number, va, access)?;
+                self.os.fault(self.hw, self.phase, number, va, access)?;
             }
         }
         if times > MAX_FAULTS_FOR_ONE_ACCESS {
             return Err(Stop::Failed(format!(
-                "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never gave it its page"
+                "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never mapped its page"
             )));
         }
         Ok(if self.hw.timing() { self.hw.cores[number].window.now() } else { Cycle(0) })
@@ -99,18 +108,18 @@ impl Machine {
 
     #[cold]
     fn mismatch(&mut self, number: usize, va: VirtAddr, at: Option<PhysAddr>, access: AccessKind) -> Stop {
-        oracle::mismatch(&mut self.hw, &self.os, number, va, at, access)
+        oracle::mismatch(self.hw, self.os, number, va, at, access)
     }
 
-    /// Whether hardware may use a translation of a core's.
+    /// Whether a core may use a translation.
     #[inline(always)]
     fn accepts(&mut self, number: usize, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
-        self.checker.accepts(&self.os, self.hw.cores[number].process, va, at, access)
+        self.checker.accepts(self.os, self.hw.cores[number].process, va, at, access)
     }
 }
 
 impl Hardware {
-    /// A TLB shootdown that `kernel` asks for, on all cores.
+    /// A TLB shootdown that `kernel` requests, on all cores.
     pub(crate) fn invalidate(&mut self, what: Invalidation, kernel: &Kernel) {
         if self.path() == TranslationPath::Intermediate {
             return self.invalidate_intermediate(what, kernel);

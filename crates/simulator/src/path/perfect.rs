@@ -1,12 +1,13 @@
-//! The perfect path: the kernel's own answer, at once.
+//! The perfect path: the kernel's own page state, at once.
 
+use super::Translator;
 use crate::Stop;
-use crate::machine::{Located, Machine};
+use crate::machine::Located;
 use ambulator_base::{AccessKind, Cycle, VirtAddr};
 use ambulator_mmu::FaultCause;
 
-impl Machine {
-    /// Where the kernel has the page, at once, after the faults that this takes.
+impl Translator<'_> {
+    /// The page's address according to the kernel, at once, after the necessary faults.
     pub(super) fn translate_perfectly(
         &mut self,
         number: usize,
@@ -17,10 +18,10 @@ impl Machine {
         let mut now = now;
         let mut faults = 0;
         loop {
-            let (truth, allowed) = self.truth_until_allowed(number, va, access, now, &mut faults)?;
+            let (state, allowed) = self.page_state_when_allowed(number, va, access, now, &mut faults)?;
             now = allowed;
-            let at = truth.frame().start().offset(va.0 & 0xfff);
-            self.checker.count_kernels_own();
+            let at = state.frame().start().offset(va.0 & 0xfff);
+            self.checker.count_kernel_translation();
             if let Some(at) = self.os.host_physical(at, access) {
                 return Ok(Located { at, ready: now, issued: now });
             }

@@ -6,9 +6,12 @@ mod thread_placement;
 pub use mix::open_mix;
 pub(crate) use thread_placement::ThreadPlacement;
 
+use crate::Stop;
 use crate::core::{Core, CorePhase};
 use crate::hardware::Hardware;
 use crate::machine::Phase;
+use crate::os_events::OperatingSystem;
+use ambulator_base::VmEvent;
 
 /// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
 const CHECK_RECORDS: u32 = 4096;
@@ -68,11 +71,6 @@ impl Scheduler {
         true
     }
 
-    /// A region begins after records that were no set-up: what ran was set-up after all.
-    pub fn set_up_again(&mut self) {
-        self.phase = Phase::Setup;
-    }
-
     /// All cores have finished.
     pub fn end(&mut self) {
         self.phase = Phase::Done;
@@ -128,8 +126,38 @@ impl Scheduler {
         best.map(|(number, _)| (number, second))
     }
 
+    /// A VM event of a core's program, or a mark of its region of interest.
+    pub fn event(
+        &mut self,
+        hw: &mut Hardware,
+        os: &mut OperatingSystem,
+        number: usize,
+        event: &VmEvent,
+    ) -> Result<(), Stop> {
+        let core = &mut hw.cores[number];
+        match event {
+            VmEvent::RegionBegin => {
+                if core.phase == CorePhase::Region && core.executed > 0 {
+                    // The records before the region turn out to be set-up: counting begins here.
+                    self.phase = Phase::Setup;
+                }
+                core.phase = CorePhase::Region;
+            }
+            VmEvent::RegionEnd => {
+                if core.phase == CorePhase::Region {
+                    self.finish(number, &mut hw.cores);
+                }
+            }
+            other => os.event(hw, self.phase, number, other)?,
+        }
+        Ok(())
+    }
+
     /// A core has finished: it reads no more of its program.
-    pub fn leave(&mut self, number: usize, cores: &mut [Core]) {
+    pub fn finish(&mut self, number: usize, cores: &mut [Core]) {
+        let core = &mut cores[number];
+        core.phase = CorePhase::Finished;
+        core.finished_at = core.window.retired_cycle().0;
         if self.placements.is_empty() {
             let core = &cores[number];
             core.stream.leave(core.reader);

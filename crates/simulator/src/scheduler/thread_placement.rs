@@ -9,7 +9,10 @@
 
 use crate::Stop;
 use crate::core::{Core, CorePhase};
-use crate::machine::{Machine, Phase};
+use crate::hardware::Hardware;
+use crate::machine::Phase;
+use crate::os_events::OperatingSystem;
+use crate::scheduler::Scheduler;
 use crate::stream::SharedStream;
 use ambulator_base::{Batch, ProcessId, VmEvent};
 use std::collections::VecDeque;
@@ -85,49 +88,61 @@ impl ThreadPlacement {
     }
 }
 
-impl Machine {
-    /// Gives cores without records their next segment, reading on as far as that takes.
-    pub(crate) fn supply(&mut self) -> Result<(), Stop> {
-        for program in 0..self.scheduler.placements.len() {
-            while self.feed(program)? {}
+/// Whether a core of a program with placed threads has records to run.
+#[inline(always)]
+fn has_records(core: &Core) -> bool {
+    core.at < core.end
+}
+
+/// Whether some core has run and all cores that have run have finished: the others wait for threads that the
+/// program does not have.
+fn only_idle_left(cores: &[Core]) -> bool {
+    let finished = |core: &Core| core.phase == CorePhase::Finished;
+    cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
+}
+
+impl Scheduler {
+    /// Gives cores without records their next segment, and reads the streams as far as necessary.
+    pub fn supply(&mut self, hw: &mut Hardware, os: &mut OperatingSystem) -> Result<(), Stop> {
+        for program in 0..self.placements.len() {
+            while self.supply_step(hw, os, program)? {}
         }
         Ok(())
     }
 
-    /// One step of reading a program on. False when its cores have what they need or must wait.
-    fn feed(&mut self, program: usize) -> Result<bool, Stop> {
-        let cores = self.scheduler.placements[program].cores.clone();
-        if self.scheduler.phase == Phase::Setup && self.hw.cores[cores.start].phase != CorePhase::Setup {
+    /// One step of reading a program's stream. False when its cores have records or must wait.
+    fn supply_step(&mut self, hw: &mut Hardware, os: &mut OperatingSystem, program: usize) -> Result<bool, Stop> {
+        let cores = self.placements[program].cores.clone();
+        if self.phase == Phase::Setup && hw.cores[cores.start].phase != CorePhase::Setup {
             return Ok(false); // its region begins when all programs have set up
         }
-        if self.scheduler.phase == Phase::Measure && self.only_idle_are_left(&cores) {
-            for number in cores.filter(|number| self.hw.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>()
-            {
-                self.finish(number);
+        if self.phase == Phase::Measure && only_idle_left(&hw.cores[cores.clone()]) {
+            for number in cores.filter(|number| hw.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>() {
+                self.finish(number, &mut hw.cores);
             }
             return Ok(false);
         }
-        let mut hungry = false;
+        let mut starved = false;
         for number in cores.clone() {
-            if self.hw.cores[number].phase == CorePhase::Finished || self.has_records(number) {
+            if hw.cores[number].phase == CorePhase::Finished || has_records(&hw.cores[number]) {
                 continue;
             }
-            match self.scheduler.placements[program].queues[number - cores.start].pop_front() {
-                Some(segment) => self.begin_segment(program, number, segment)?,
-                None => hungry = true,
+            match self.placements[program].queues[number - cores.start].pop_front() {
+                Some(segment) => self.begin_segment(hw, os, program, number, segment)?,
+                None => starved = true,
             }
         }
-        let placement = &mut self.scheduler.placements[program];
-        if !hungry || placement.waiting >= MOST_WAITING {
+        let placement = &mut self.placements[program];
+        if !starved || placement.waiting >= MOST_WAITING {
             return Ok(false);
         }
         if placement.at >= placement.batch.records.len() && placement.event_at >= placement.batch.events.len() {
-            return self.next_batch_of(program);
+            return self.next_batch_of(hw, program);
         }
         match placement.batch.events.get(placement.event_at) {
             Some((at, event)) if *at as usize <= placement.at => {
                 let event = event.clone();
-                self.event_of(program, &event)
+                self.event_of(hw, os, program, &event)
             }
             next => {
                 let to = next.map_or(placement.batch.records.len(), |(at, _)| *at as usize);
@@ -138,48 +153,40 @@ impl Machine {
                 };
                 placement.at = to;
                 let number = placement.core();
-                if self.hw.cores[number].phase != CorePhase::Finished {
+                if hw.cores[number].phase != CorePhase::Finished {
                     placement.waiting += segment.records.len();
                     placement.queues[number - cores.start].push_back(segment);
                 }
-                for core in cores.filter(|core| self.hw.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
+                for core in cores.filter(|core| hw.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
                     // A stream that has records before any region has no set-up: all of it counts.
-                    self.hw.cores[core].phase = CorePhase::Region;
+                    hw.cores[core].phase = CorePhase::Region;
                 }
                 Ok(true)
             }
         }
     }
 
-    /// Whether all cores that have ever run have finished, and there were some: the others wait for threads
-    /// that the program does not have.
-    fn only_idle_are_left(&self, cores: &Range<usize>) -> bool {
-        let cores = &self.hw.cores[cores.clone()];
-        let finished = |core: &Core| core.phase == CorePhase::Finished;
-        cores.iter().any(finished) && cores.iter().all(|core| finished(core) || core.executed == 0)
-    }
-
-    /// Whether a core of a program with placed threads has records to run.
-    #[inline(always)]
-    pub(crate) fn has_records(&self, number: usize) -> bool {
-        let core = &self.hw.cores[number];
-        core.at < core.end
-    }
-
-    fn begin_segment(&mut self, program: usize, number: usize, segment: Segment) -> Result<(), Stop> {
-        self.scheduler.placements[program].waiting -= segment.records.len();
-        if self.hw.cores[number].kernel_process(segment.process) != Some(self.hw.cores[number].process) {
-            self.event(number, &VmEvent::Switch { process: segment.process, thread: 0 })?;
+    fn begin_segment(
+        &mut self,
+        hw: &mut Hardware,
+        os: &mut OperatingSystem,
+        program: usize,
+        number: usize,
+        segment: Segment,
+    ) -> Result<(), Stop> {
+        self.placements[program].waiting -= segment.records.len();
+        if hw.cores[number].kernel_process(segment.process) != Some(hw.cores[number].process) {
+            self.event(hw, os, number, &VmEvent::Switch { process: segment.process, thread: 0 })?;
         }
-        let core = &mut self.hw.cores[number];
+        let core = &mut hw.cores[number];
         core.batch = segment.batch;
         core.at = segment.records.start;
         core.end = segment.records.end;
         Ok(())
     }
 
-    fn next_batch_of(&mut self, program: usize) -> Result<bool, Stop> {
-        let placement = &mut self.scheduler.placements[program];
+    fn next_batch_of(&mut self, hw: &mut Hardware, program: usize) -> Result<bool, Stop> {
+        let placement = &mut self.placements[program];
         let next = if placement.ended {
             None
         } else {
@@ -195,17 +202,23 @@ impl Machine {
         let done: Vec<usize> = placement
             .cores
             .clone()
-            .filter(|number| !self.has_records(*number) && self.hw.cores[*number].phase != CorePhase::Finished)
+            .filter(|number| !has_records(&hw.cores[*number]) && hw.cores[*number].phase != CorePhase::Finished)
             .collect();
         for number in done {
-            self.finish(number);
+            self.finish(number, &mut hw.cores);
         }
         Ok(false)
     }
 
     /// An event of a program with placed threads. False if it must wait for what comes before it.
-    fn event_of(&mut self, program: usize, event: &VmEvent) -> Result<bool, Stop> {
-        let placement = &mut self.scheduler.placements[program];
+    fn event_of(
+        &mut self,
+        hw: &mut Hardware,
+        os: &mut OperatingSystem,
+        program: usize,
+        event: &VmEvent,
+    ) -> Result<bool, Stop> {
+        let placement = &mut self.placements[program];
         if let VmEvent::Switch { process, thread } = event {
             placement.process = *process;
             placement.thread = *thread;
@@ -213,25 +226,25 @@ impl Machine {
             return Ok(true);
         }
         let (cores, number, process) = (placement.cores.clone(), placement.core(), placement.process);
-        if placement.waiting > 0 || cores.clone().any(|core| self.has_records(core)) {
+        if placement.waiting > 0 || cores.clone().any(|core| has_records(&hw.cores[core])) {
             return Ok(false);
         }
-        self.scheduler.placements[program].event_at += 1;
+        self.placements[program].event_at += 1;
         match event {
             VmEvent::RegionBegin | VmEvent::RegionEnd => {
                 for core in cores {
-                    self.event(core, event)?;
+                    self.event(hw, os, core, event)?;
                 }
             }
             _ => {
-                if self.hw.cores[number].kernel_process(process) != Some(self.hw.cores[number].process) {
-                    self.event(number, &VmEvent::Switch { process, thread: 0 })?;
+                if hw.cores[number].kernel_process(process) != Some(hw.cores[number].process) {
+                    self.event(hw, os, number, &VmEvent::Switch { process, thread: 0 })?;
                 }
-                self.event(number, event)?;
+                self.event(hw, os, number, event)?;
                 if matches!(event, VmEvent::Fork { .. } | VmEvent::Exit { .. }) {
-                    let known = self.hw.cores[number].processes.clone();
+                    let known = hw.cores[number].processes.clone();
                     for core in cores {
-                        self.hw.cores[core].processes.clone_from(&known);
+                        hw.cores[core].processes.clone_from(&known);
                     }
                 }
             }

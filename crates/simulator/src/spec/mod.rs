@@ -35,7 +35,7 @@ mod show;
 mod tests;
 mod value;
 
-pub use explain::{CounterInfo, Explanation, PresetValue, explain, preset_values};
+pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;
 pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};

@@ -5,29 +5,29 @@ use ambulator_base::mix64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which family of hash functions the ways take theirs from.
+/// The family of hash functions of the ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashKind {
-    /// CRC-32, each way with a polynomial of its own (ME-HPT Table III), and behind each a bijective mixer.
+    /// CRC-32, each way with its own polynomial (ME-HPT Table III), followed by a bijective mixer.
     #[default]
     CrcMixed,
-    /// CRC-32 alone. It is linear: of neighbouring pages, small groups share so few slots in all ways together that some find no place in a
-    /// table that is half empty, and the table grows early.
+    /// CRC-32 alone. It is linear: small groups of adjacent pages share so few slots over all ways that some
+    /// do not fit into a half-empty table, and the table grows early.
     Crc,
-    /// A multiplicative mixer in the manner of CityHash, each way with a seed of its own.
+    /// A multiplicative mixer as in CityHash, each way with its own seed.
     City,
 }
 
 /// Bytes of a key that are hashed: 48 bits, more than any page number has.
 const KEY_BYTES: usize = 6;
 
-/// Polynomials whose CRCs are in use: IEEE 802.3, Castagnoli (CRC-32C), Koopman (CRC-32K), and CRC-32D. A CRC with
-/// another start value would not do for another way: it differs from the first by a constant, so that pages which
-/// collide in one way collide in all.
+/// Polynomials of CRCs in use: IEEE 802.3, Castagnoli (CRC-32C), Koopman (CRC-32K), and CRC-32D. Ways cannot
+/// share a polynomial with different start values: such CRCs differ by a constant, so pages that collide in
+/// one way would collide in all.
 const POLYNOMIALS: [u32; MAX_WAYS] = [0x04c1_1db7, 0x1edc_6f41, 0x741b_8cd7, 0xa833_982b];
 
-/// By byte of the key and its value: what it adds to the CRC of each way (CRCs are linear).
+/// By byte of the key and its value: its contribution to the CRC of each way (CRCs are linear).
 static CRC: [[[u32; MAX_WAYS]; 256]; KEY_BYTES] = crc_table();
 
 const fn crc_table() -> [[[u32; MAX_WAYS]; 256]; KEY_BYTES] {
@@ -36,7 +36,7 @@ const fn crc_table() -> [[[u32; MAX_WAYS]; 256]; KEY_BYTES] {
     while way < MAX_WAYS {
         let mut value = 0;
         while value < 256 {
-            // The lowest byte of the key goes in last: 32 steps for it, eight more for each above.
+            // The lowest byte of the key is last: 32 steps for it, eight more for each byte above.
             let mut crc = value as u32;
             let mut steps = 0;
             while steps < 32 + 8 * (KEY_BYTES - 1) {
@@ -54,9 +54,9 @@ const fn crc_table() -> [[[u32; MAX_WAYS]; 256]; KEY_BYTES] {
     table
 }
 
-/// The hash of a key for every way. Index bits are taken from its low end, so that a way that doubles uses one more.
+/// The hash of a key for every way. Indices are its low bits, so a way that doubles uses one bit more.
 ///
-/// `key` has at most 48 bits for the CRCs; higher ones do not count.
+/// The CRCs use the low 48 bits of `key`.
 #[inline(always)]
 pub fn hashes(kind: HashKind, key: u64) -> [u32; MAX_WAYS] {
     match kind {
@@ -88,7 +88,7 @@ fn mix32(x: u32) -> u32 {
 
 /// Four independent 32-bit hashes of a 64-bit word.
 #[inline(always)]
-pub fn mixed(key: u64) -> [u32; MAX_WAYS] {
+pub(super) fn mixed(key: u64) -> [u32; MAX_WAYS] {
     let (one, two) = (mix64(key), mix64(key ^ 0x9ae1_6a3b_2f90_404f));
     [one as u32, (one >> 32) as u32, two as u32, (two >> 32) as u32]
 }
@@ -115,7 +115,8 @@ mod tests {
             let key = mix64(i) >> 16;
             assert_eq!(hashes(HashKind::Crc, key), POLYNOMIALS.map(|polynomial| crc(key, polynomial)), "{key:#x}");
         }
-        // "123456" of CRC-32/MPEG-2's polynomial with start value 0, checked against an independent calculation.
+        // "123456" of CRC-32/MPEG-2's polynomial with start value 0, checked against an independent
+        // calculation.
         assert_eq!(crc(0x31_32_33_34_35_36, 0x04c1_1db7), {
             let bits = 0x3132_3334_3536_u128 << 32;
             let mut rest = bits;
@@ -131,7 +132,8 @@ mod tests {
     #[test]
     fn ways_do_not_collide_together() {
         for kind in [HashKind::CrcMixed, HashKind::Crc, HashKind::City] {
-            // Of the pairs that collide in way 0 (in 10 bits), about one in 1024 may collide in any other.
+            // Of the pairs that collide in way 0 (in 10 bits), about one in 1024 may collide in each other
+            // way.
             let all: Vec<_> = (0..4096).map(|i| hashes(kind, mix64(i) >> 20).map(|hash| hash & 1023)).collect();
             let (mut pairs, mut both) = (0, 0);
             for a in 0..all.len() {
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_spread_over_every_way() {
+    fn adjacent_pages_spread_over_every_way() {
         for kind in [HashKind::CrcMixed, HashKind::Crc, HashKind::City] {
             for way in 0..MAX_WAYS {
                 let mut seen = vec![0u32; 1024];

@@ -1,18 +1,19 @@
-//! A hash map for programs on the elastic core (ME-HPT Sec. VIII: key-value stores, memory indexes, directories).
+//! A hash map for programs on the elastic core (ME-HPT Sec. VIII: key-value stores, memory indexes,
+//! directories).
 
-use super::{Arena, Elastic, ElasticCounters, ElasticSpec, MAX_WAYS, Place, Refused, Room, Side, mixed};
+use super::{Arena, Elastic, ElasticCounters, ElasticSpec, InsertError, MAX_WAYS, Place, ResizeMode, Side, mixed};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// Slots of a chunk.
 const CHUNK_SLOTS: u64 = 512;
 
-/// A hash map whose memory is many small chunks instead of one large block, that never stops to resize, and of which a
-/// look-up reads at most one slot a way.
+/// A hash map that resizes incrementally, in many small chunks instead of one large block. A look-up reads at
+/// most one slot per way.
 ///
-/// It is the table of ME-HPT for keys and values of any type: ways are made of chunks of 512 slots (Sec. IV-A), grow and shrink one at
-/// a time (Sec. IV-D), in place (Sec. IV-C) and a few slots with each insertion and removal, so that no operation takes long. Its order
-/// of iteration is arbitrary, and the same for the same operations.
+/// It is the table of ME-HPT for keys and values of any type. Ways consist of chunks of 512 slots (Sec.
+/// IV-A). They grow and shrink one at a time (Sec. IV-D), in place (Sec. IV-C), by a few slots with each
+/// insertion and removal, so no operation takes long. The iteration order is arbitrary but deterministic.
 ///
 /// ```
 /// use ambulator_structures::elastic::ElasticMap;
@@ -29,8 +30,8 @@ const CHUNK_SLOTS: u64 = 512;
 pub struct ElasticMap<K, V, S = BuildHasherDefault<DefaultHasher>> {
     table: Elastic,
     chunks: Chunks<K, V>,
-    /// Entries whose hashes are those of so many others that no table has a place for all: next to never any.
-    crowded: Vec<Slot<K, V>>,
+    /// Entries that share their hashes with too many others to fit into any table. Almost always empty.
+    overflow: Vec<Slot<K, V>>,
     hasher: S,
 }
 
@@ -41,16 +42,17 @@ struct Slot<K, V> {
     value: V,
 }
 
-/// Where an entry is.
+/// Where an entry is stored.
 #[derive(Clone, Copy)]
 enum At {
     Place(Place),
-    Crowded(usize),
+    Overflow(usize),
 }
 
 type Chunk<K, V> = Box<[Option<Slot<K, V>>]>;
 
-/// The chunks of each way. One that nothing has been put into is not there: a way that doubles costs no more at once than their list.
+/// The chunks of each way. A chunk is allocated with its first entry, so a way that doubles allocates only
+/// the list at once.
 #[derive(Clone, Debug)]
 struct Chunks<K, V> {
     ways: [Vec<Option<Chunk<K, V>>>; MAX_WAYS],
@@ -103,9 +105,9 @@ impl<K, V> Arena for Chunks<K, V> {
         None
     }
 
-    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, Infallible> {
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<ResizeMode, Infallible> {
         self.set_slots(way, to.max(from));
-        Ok(Room::InPlace)
+        Ok(ResizeMode::InPlace)
     }
 
     fn end(&mut self, way: usize, to: u64, _in_place: bool) {
@@ -123,10 +125,10 @@ impl<K: Hash + Eq, V> ElasticMap<K, V> {
         Self::with_spec(&ElasticSpec::default())
     }
 
-    /// An empty map that behaves as `spec` says.
+    /// An empty map with these parameters.
     ///
     /// # Panics
-    /// If [`ElasticSpec::validate`] finds something wrong with `spec`.
+    /// If `spec` is not valid ([`ElasticSpec::validate`]).
     pub fn with_spec(spec: &ElasticSpec) -> Self {
         Self::with_spec_and_hasher(spec, BuildHasherDefault::default())
     }
@@ -139,12 +141,12 @@ impl<K: Hash + Eq, V> Default for ElasticMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
-    /// An empty map that behaves as `spec` says, with a hasher of the caller's. Keys that someone else chooses want one with a
-    /// secret seed ([`std::hash::RandomState`]): entries whose 64-bit hashes are all the same end up in a list that is searched
-    /// from its start.
+    /// An empty map with these parameters and the caller's hasher. Keys that an adversary may choose need a
+    /// hasher with a secret seed ([`std::hash::RandomState`]): entries with equal 64-bit hashes end up in a
+    /// list that is searched linearly.
     ///
     /// # Panics
-    /// If [`ElasticSpec::validate`] finds something wrong with `spec`.
+    /// If `spec` is not valid ([`ElasticSpec::validate`]).
     pub fn with_spec_and_hasher(spec: &ElasticSpec, hasher: S) -> Self {
         let wrong = spec.validate("spec");
         assert!(wrong.is_empty(), "{}", ambulator_base::Invalid::lines(&wrong));
@@ -152,7 +154,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         let mut chunks = Chunks { ways: std::array::from_fn(|_| Vec::new()), chunk_slots };
         let mut table = Elastic::new(spec);
         let Ok(()) = table.create(&mut chunks);
-        ElasticMap { table, chunks, crowded: Vec::new(), hasher }
+        ElasticMap { table, chunks, overflow: Vec::new(), hasher }
     }
 
     #[inline]
@@ -161,9 +163,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         K: std::borrow::Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        let is_it = |slot: &Slot<K, V>| slot.hash == hash && slot.key.borrow() == key;
-        let place = self.table.places(mixed(hash)).find(|&at| self.chunks.get(at).is_some_and(is_it));
-        place.map(At::Place).or_else(|| self.crowded.iter().position(is_it).map(At::Crowded))
+        let matches = |slot: &Slot<K, V>| slot.hash == hash && slot.key.borrow() == key;
+        let place = self.table.places(mixed(hash)).find(|&at| self.chunks.get(at).is_some_and(matches));
+        place.map(At::Place).or_else(|| self.overflow.iter().position(matches).map(At::Overflow))
     }
 
     /// The value of `key`.
@@ -174,11 +176,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     {
         match self.find(key)? {
             At::Place(at) => self.chunks.get(at).map(|slot| &slot.value),
-            At::Crowded(at) => Some(&self.crowded[at].value),
+            At::Overflow(at) => Some(&self.overflow[at].value),
         }
     }
 
-    /// The value of `key`, to change it.
+    /// The value of `key`, mutable.
     #[inline]
     pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
@@ -186,11 +188,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     {
         match self.find(key)? {
             At::Place(at) => self.chunks.get_mut(at)?.as_mut().map(|slot| &mut slot.value),
-            At::Crowded(at) => Some(&mut self.crowded[at].value),
+            At::Overflow(at) => Some(&mut self.overflow[at].value),
         }
     }
 
-    /// Whether there is a value of `key`.
+    /// Whether the map has `key`.
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: std::borrow::Borrow<Q>,
@@ -198,7 +200,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.find(key).is_some()
     }
 
-    /// Sets the value of `key`, and returns the one that it had.
+    /// Sets the value of `key` and returns its previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if let Some(there) = self.get_mut(&key) {
             return Some(std::mem::replace(there, value));
@@ -206,19 +208,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         let hash = self.hasher.hash_one(&key);
         match self.table.insert(&mut self.chunks, Slot { hash, key, value }) {
             Ok(()) => self.table.advance(&mut self.chunks),
-            Err((Refused::Collides, slot)) => self.crowded.push(slot),
-            Err((Refused::NoRoom(never), _)) => match never {},
+            Err((InsertError::Collides, slot)) => self.overflow.push(slot),
+            Err((InsertError::NoRoom(never), _)) => match never {},
         }
         None
     }
 
-    /// Takes the value of `key` out.
+    /// Removes `key` and returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
     {
         let slot = match self.find(key)? {
-            At::Crowded(at) => self.crowded.swap_remove(at),
+            At::Overflow(at) => self.overflow.swap_remove(at),
             At::Place(at) => {
                 let slot = self.table.remove(&mut self.chunks, at)?;
                 self.table.advance(&mut self.chunks);
@@ -231,25 +233,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     /// All keys with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let slots = self.chunks.ways.iter().flatten().flatten().flat_map(|chunk| chunk.iter());
-        slots.flatten().chain(&self.crowded).map(|slot| (&slot.key, &slot.value))
+        slots.flatten().chain(&self.overflow).map(|slot| (&slot.key, &slot.value))
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        self.table.len() as usize + self.crowded.len()
+        self.table.len() as usize + self.overflow.len()
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots of each way; while one is being resized, those that it will have.
+    /// Slots of each way; during a resize, the slots after it.
     pub fn way_slots(&self) -> Vec<u64> {
         self.table.ways().iter().map(super::Way::target).collect()
     }
 
-    /// What the table underneath has done.
+    /// Counters of the underlying table.
     pub fn counters(&self) -> &ElasticCounters {
         &self.table.counters
     }

@@ -1,6 +1,6 @@
-//! Resizes: when they begin, how they go on, how one is called off.
+//! Resizes: how they begin, advance and are cancelled.
 
-use super::table::{Arena, Elastic, REINSERTION_BUCKETS, Room};
+use super::table::{Arena, Elastic, REINSERTION_BUCKETS, ResizeMode};
 use super::{MAX_WAYS, Place, Resize, Side, Way};
 
 impl Elastic {
@@ -16,7 +16,7 @@ impl Elastic {
         Ok(())
     }
 
-    /// The table is not full, but an insertion found no place.
+    /// The table is not full, but an insertion found no slot.
     pub(super) fn grow_early<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
         let smallest = (0..self.spec.ways).min_by_key(|&way| self.ways[way].target()).unwrap_or(0);
         self.counters.early_upsizes += 1;
@@ -24,7 +24,7 @@ impl Elastic {
     }
 
     fn grow_all<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
-        // All, unless some have fallen behind since a downsize was called off half-way.
+        // All ways have the same size, unless a downsize was cancelled half-way.
         let least = self.ways().iter().map(Way::target).min().unwrap_or(0);
         for way in 0..self.spec.ways {
             if self.ways[way].target() == least {
@@ -34,8 +34,8 @@ impl Elastic {
         Ok(())
     }
 
-    /// Begins to double or to halve a way. One that is still growing is done first; one that is shrinking is called off,
-    /// which is to grow.
+    /// Begins to double or to halve a way. A resize that still grows it is completed first. A resize that
+    /// shrinks it is cancelled, which suffices to grow.
     fn begin<A: Arena>(&mut self, arena: &mut A, way: usize, grow: bool) -> Result<(), A::Error> {
         if self.ways[way].shrinks() {
             self.cancel(arena, way);
@@ -49,21 +49,22 @@ impl Elastic {
         }
         let from = self.ways[way].slots;
         let to = if grow { 2 * from } else { from / 2 };
-        let room = arena.begin(way, from, to)?;
-        let in_place = room == Room::InPlace;
+        let mode = arena.begin(way, from, to)?;
+        let in_place = mode == ResizeMode::InPlace;
         self.fresh[way] = true;
         self.set_way(way, Way { slots: from, resize: Some(Resize { to, pointer: 0, in_place }) });
         let counter = if grow { &mut self.counters.upsizes } else { &mut self.counters.downsizes };
         counter[way] += 1;
         self.counters.out_of_place += u64::from(!in_place);
-        if room == Room::AtOnce {
+        if mode == ResizeMode::AtOnce {
             self.counters.hurried += 1;
             self.finish_way(arena, way);
         }
         Ok(())
     }
 
-    /// Ends resizes whose way is about to need another: so that growing never finds one under way.
+    /// Completes the resizes of ways that are about to need another, so that growing never finds one in
+    /// progress.
     pub(super) fn end_when_due<A: Arena>(&mut self, arena: &mut A) {
         for way in 0..self.spec.ways {
             let state = self.ways[way];
@@ -92,7 +93,7 @@ impl Elastic {
                 for way in 0..self.spec.ways {
                     // Without room for the smaller table the larger one stays: a downsize only saves memory.
                     if self.ways[way].slots == most && self.begin(arena, way, false).is_err() {
-                        return self.call_off(arena);
+                        return self.cancel_new(arena);
                     }
                 }
             }
@@ -100,8 +101,8 @@ impl Elastic {
         }
         for way in 0..self.spec.ways {
             let state = self.ways[way];
-            let empty = (self.taken[way] as f64) < self.spec.downsize_at * state.target() as f64;
-            // A way that is shrinking may yet be called off, and is then as large as it was.
+            let empty = (self.occupied[way] as f64) < self.spec.downsize_at * state.target() as f64;
+            // A shrinking way may still be cancelled, and then has its old size.
             let balanced = self.ways().iter().all(|other| state.slots >= other.target().max(other.slots));
             if empty && balanced && state.resize.is_none() && state.slots > least {
                 let _kept = self.begin(arena, way, false);
@@ -109,15 +110,15 @@ impl Elastic {
         }
     }
 
-    /// The share of the resizes under way that an insertion or a removal does.
+    /// Advances current resizes by the steps of one insertion or removal.
     pub(super) fn rehash<A: Arena>(&mut self, arena: &mut A) {
         for _ in 0..self.spec.rehash_slots {
             let ways = self.spec.ways;
-            let Some(way) = (0..ways).map(|i| (self.turn + i) % ways).find(|&way| self.ways[way].resize.is_some())
+            let Some(way) = (0..ways).map(|i| (self.next_way + i) % ways).find(|&way| self.ways[way].resize.is_some())
             else {
                 return;
             };
-            self.turn = (way + 1) % ways;
+            self.next_way = (way + 1) % ways;
             self.step(arena, way);
         }
     }
@@ -128,7 +129,8 @@ impl Elastic {
         }
     }
 
-    /// Moves a way's rehash pointer over one slot, and with it what is there (ME-HPT Sec. IV-C "Detailed Rehash Algorithm").
+    /// Advances a way's rehash pointer by one slot and rehashes its entry (ME-HPT Sec. IV-C "Detailed Rehash
+    /// Algorithm").
     fn step<A: Arena>(&mut self, arena: &mut A, way: usize) {
         let state = self.ways[way];
         let Some(Resize { to, pointer, in_place }) = state.resize else { return };
@@ -155,10 +157,10 @@ impl Elastic {
         }
     }
 
-    /// Moves the entry at `from`; false if it found no place, and is at `from` still.
+    /// Moves the entry at `from`. False if it found no slot and is still at `from`.
     fn step_entry<A: Arena>(&mut self, arena: &mut A, from: Place, way: usize) -> bool {
         let Some(entry) = arena.exchange(from, None) else { return true };
-        self.taken[way] -= 1;
+        self.occupied[way] -= 1;
         match self.push(arena, entry, way) {
             Ok(pushed) => {
                 self.counters.rehashes[pushed.min(REINSERTION_BUCKETS - 1)] += 1;
@@ -171,14 +173,14 @@ impl Elastic {
             }
             Err(entry) => {
                 arena.exchange(from, Some(entry));
-                self.taken[way] += 1;
+                self.occupied[way] += 1;
                 false
             }
         }
     }
 
-    /// Calls a downsize off: the rehash pointer goes back to the start, and what it moved goes back with it. No slot that an
-    /// entry goes back to can be taken.
+    /// Cancels a downsize: the rehash pointer returns to the start, and so do the entries that it moved. None
+    /// of their old slots can be occupied.
     fn cancel<A: Arena>(&mut self, arena: &mut A, way: usize) {
         let state = self.ways[way];
         let Some(Resize { to, pointer, in_place }) = state.resize else { return };
@@ -191,7 +193,7 @@ impl Elastic {
             if moved != home && arena.hashes_at(moved).is_some_and(is_its) {
                 let entry = arena.exchange(moved, None);
                 let there = arena.exchange(home, entry);
-                debug_assert!(there.is_none(), "{home:?} was taken");
+                debug_assert!(there.is_none(), "{home:?} was occupied");
             }
         }
         self.set_way(way, Way { resize: None, ..state });

@@ -1,33 +1,36 @@
-//! How an elastic table behaves.
+//! Parameters of an elastic table.
 
 use ambulator_base::Invalid;
 
-/// The most ways that a table may have.
+/// Largest number of ways.
 pub const MAX_WAYS: usize = 4;
-/// The most slots that a way may have: hashes have 32 bits.
+/// Largest number of slots of a way: hashes have 32 bits.
 pub const MAX_SLOTS: u64 = 1 << 32;
 
-/// How an elastic cuckoo table behaves. The defaults are those of ME-HPT (Table III), which are ECPT's but for
-/// [`ElasticSpec::per_way`], and resizes that go on twice as fast as page tables' here: a map has no operating system's entry to pay.
+/// Parameters of an elastic cuckoo table. The defaults are those of ME-HPT (Table III), which are ECPT's
+/// except for [`ElasticSpec::per_way`]. Resizes advance twice as fast as those of the page tables here,
+/// because a map does not enter the kernel for an insertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElasticSpec {
     /// Ways, 2 to [`MAX_WAYS`].
     pub ways: usize,
-    /// Slots of each way at the start, and the fewest that it ever has: a power of two.
+    /// Initial slots of each way, and its minimum: a power of two.
     pub initial_slots: u64,
-    /// Share of slots taken above which a way (or the table, without [`ElasticSpec::per_way`]) doubles.
+    /// Occupancy above which a way (or the table, without [`ElasticSpec::per_way`]) doubles.
     pub upsize_at: f64,
-    /// Share of slots taken below which it halves; less than half of `upsize_at`.
+    /// Occupancy below which it halves; less than half of `upsize_at`.
     pub downsize_at: f64,
-    /// Slots over which the rehash pointers of all resizing ways together advance with each insertion and removal.
+    /// Slots by which the rehash pointers of all resizing ways together advance with each insertion and
+    /// removal.
     pub rehash_slots: u64,
-    /// Entries that one insertion may push on before the table grows instead (ECPT: bounded re-insertions).
+    /// Entries that one insertion may displace before the table grows instead (ECPT: bounded re-insertions).
     pub max_reinsertions: u32,
-    /// Ways resize one by one, and insertions prefer those with more free slots (ME-HPT Sec. IV-D); without it all ways
-    /// resize together, and insertions choose any.
+    /// Ways resize one by one, and insertions prefer ways with more free slots (ME-HPT Sec. IV-D). Otherwise
+    /// all ways resize together, and insertions choose any way.
     pub per_way: bool,
-    /// An insertion looks at its slots in all ways and takes an empty one if there is any, before it pushes anything on. The papers' page
-    /// tables choose a way first; a program that has just looked a key up has all its slots at hand.
+    /// An insertion probes its slots in all ways and takes an empty one, if any, before it displaces an
+    /// entry. The page tables of the papers choose a way first. A program that has just looked up a key has
+    /// all slots in its caches.
     pub look_first: bool,
     /// Seed of the choice of ways.
     pub seed: u64,
@@ -50,7 +53,7 @@ impl Default for ElasticSpec {
 }
 
 impl ElasticSpec {
-    /// Sentences that say what is wrong with it at key `at`, none when it is right.
+    /// The errors in the spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(2..=MAX_WAYS).contains(&self.ways) {
@@ -69,8 +72,8 @@ impl ElasticSpec {
             wrong.push(Invalid::new(
                 format!("{at}.upsize_at"),
                 format!(
-                    "is {}: a share of the slots, above 0 and at most 0.9 (fuller cuckoo tables push \
-                     entries on for ever)",
+                    "is {}: a share of the slots, above 0 and at most 0.9 (fuller cuckoo tables displace \
+                     entries for ever)",
                     self.upsize_at
                 ),
             ));

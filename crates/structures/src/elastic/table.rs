@@ -1,131 +1,134 @@
-//! The algorithm: insertion, removal, and resizes that go on beside them.
+//! Insertion and removal; both advance resizes.
 
 use super::{ElasticSpec, MAX_WAYS, Place, Resize, Side, Way};
 use ambulator_base::Random;
 
-/// Re-insertions that are told apart in histograms; the last bucket holds that many and more.
+/// Buckets of the histograms of re-insertions; the last one counts all larger values too.
 pub const REINSERTION_BUCKETS: usize = 16;
 
-/// How a resize can be done.
+/// How a way is resized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum ResizeMode {
     /// The new table shares the old one's memory (ME-HPT Sec. IV-C).
     InPlace,
-    /// The new table is [`Side::New`], and both are there until all has been moved.
+    /// The new table is [`Side::New`]; both exist until all entries are moved.
     OutOfPlace,
-    /// As [`Room::OutOfPlace`], but all must be moved before anyone looks: hardware has no place for both.
+    /// As [`ResizeMode::OutOfPlace`], but all entries must move before the next look-up: hardware cannot
+    /// describe both tables.
     AtOnce,
 }
 
 /// Why an entry was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused<E> {
-    /// The table must grow, and the arena has no room.
+pub enum InsertError<E> {
+    /// The table must grow, but the arena has no room.
     NoRoom(E),
-    /// Growing does not help: the table is nearly empty, and the slots of this entry are all taken by entries that share them.
+    /// Growing does not help: the table is nearly empty, but entries with the same hashes occupy all slots of
+    /// this one.
     Collides,
 }
 
-/// Where the slots of an elastic table lie, and what lies in them.
+/// Storage for the slots of an elastic table.
 ///
-/// An arena knows nothing of where an entry belongs: it holds what it is given where it is told to.
+/// An arena does not know where an entry belongs; the table says in which slot to store it.
 pub trait Arena {
-    /// What an occupied slot holds.
+    /// The contents of an occupied slot.
     type Entry;
     /// Why there is no room for a larger table.
     type Error;
 
-    /// The hashes of what lies at `at`, none if the slot is empty.
+    /// The hashes of the entry at `at`; `None` if the slot is empty.
     fn hashes_at(&self, at: Place) -> Option<[u32; MAX_WAYS]>;
 
     /// The hashes of an entry.
     fn hashes_of(&self, entry: &Self::Entry) -> [u32; MAX_WAYS];
 
-    /// Puts `entry` (nothing: empties the slot) and hands out what was there.
+    /// Stores `entry` (`None` empties the slot) and returns the previous entry.
     fn exchange(&mut self, at: Place, entry: Option<Self::Entry>) -> Option<Self::Entry>;
 
-    /// Makes room for a way of `from` slots to become one of `to` slots (twice or half; `from` is 0 for a way that does
-    /// not exist yet: what is made is [`Side::Old`]).
+    /// Makes room to resize a way from `from` to `to` slots, twice or half as many. `from` is 0 for a new
+    /// way, whose table is [`Side::Old`].
     ///
     /// # Errors
-    /// When there is no room; then nothing has changed.
-    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, Self::Error>;
+    /// If there is no room; then nothing has changed.
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<ResizeMode, Self::Error>;
 
-    /// The resize is done: out of place, what was [`Side::New`] is [`Side::Old`] from now on and the old table, empty, goes;
-    /// in place, the upper half of a way that has shrunk goes.
+    /// Completes a resize. Out of place, [`Side::New`] becomes [`Side::Old`] and the old table, now empty, is
+    /// freed. In place, the upper half of a way that has shrunk is freed.
     fn end(&mut self, way: usize, to: u64, in_place: bool);
 
-    /// The resize is called off: all is in the old table, and what `begin` added goes.
+    /// Cancels a resize: all entries are in the old table, and the memory that `begin` added is freed.
     fn abandon(&mut self, way: usize, from: u64, in_place: bool);
 }
 
-/// An entry that finds no place although no more than this share of the slots is taken will not find one in a larger table.
+/// If an entry finds no slot at this occupancy or below, it will not find one in a larger table either.
 const HOPELESS: f64 = 0.05;
 
-/// What a table has done.
+/// Counters of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElasticCounters {
     /// Times that each way began to double.
     pub upsizes: [u64; MAX_WAYS],
     /// Times that each way began to halve.
     pub downsizes: [u64; MAX_WAYS],
-    /// Of the upsizes, those that an insertion asked for which pushed on too many entries.
+    /// Upsizes caused by an insertion that displaced too many entries.
     pub early_upsizes: u64,
     /// Resizes out of place.
     pub out_of_place: u64,
-    /// Resizes that were brought to their end at once, since the next one was due.
+    /// Resizes that were completed at once because the next one was due.
     pub hurried: u64,
-    /// Downsizes called off.
+    /// Cancelled downsizes.
     pub cancelled: u64,
     /// Entries that upsizes moved to another slot.
     pub upsize_moved: u64,
-    /// Entries that upsizes in place left where they were.
+    /// Entries that stayed in their slots in upsizes in place.
     pub upsize_stayed: u64,
-    /// Entries that downsizes moved, or left in place.
+    /// Entries that downsizes moved or left in place.
     pub downsize_rehashed: u64,
-    /// Insertions, by the number of entries that each pushed on.
+    /// Insertions, by the number of entries that each displaced.
     pub insertions: [u64; REINSERTION_BUCKETS],
-    /// Rehashed entries, by the number of entries that each pushed on.
+    /// Rehashed entries, by the number of entries that each displaced.
     pub rehashes: [u64; REINSERTION_BUCKETS],
-    /// Entries pushed on, by insertions and rehashes.
+    /// Entries displaced by insertions and rehashes.
     pub reinsertions: u64,
 }
 
 /// The state of an elastic cuckoo table; the slots are in an [`Arena`].
 ///
-/// Every entry is in the one slot that each of its ways gives it ([`Way::locate`]), also while ways resize: a look-up
-/// reads at most one slot a way. No entry is ever lost: a growing way takes entries without conflict (an entry
-/// either stays or moves to a slot that no other could have), and a shrinking way can be called off as long as it is not done.
+/// An entry is in the slot that one of its ways gives it ([`Way::locate`]), also during a resize, so a
+/// look-up reads at most one slot per way. No entry is ever lost. A growing way rehashes without conflicts:
+/// an entry either stays or moves to a slot that no other entry could have. A shrinking way can be cancelled
+/// until it is done.
 #[derive(Clone, Debug)]
 pub struct Elastic {
     pub(super) spec: ElasticSpec,
     pub(super) ways: [Way; MAX_WAYS],
-    pub(super) taken: [u64; MAX_WAYS],
-    /// By way: the most slots that may be taken before it is to grow.
+    pub(super) occupied: [u64; MAX_WAYS],
+    /// By way: the most slots that may be occupied before it must grow.
     pub(super) limits: [u64; MAX_WAYS],
     pub(super) random: Random,
     /// The way whose rehash pointer advances next.
-    pub(super) turn: usize,
-    /// The slots that the insertion under way has been through.
+    pub(super) next_way: usize,
+    /// The slots that the current insertion has visited.
     pub(super) path: Vec<Place>,
     /// See [`Elastic::generation`].
     pub(super) generation: u64,
     /// Ways whose resize began since the last [`Elastic::advance`].
     pub(super) fresh: [bool; MAX_WAYS],
-    /// What was done.
+    /// Its counters.
     pub counters: ElasticCounters,
 }
 
 impl Elastic {
-    /// A table without ways, of a validated spec; [`Elastic::create`] makes them.
+    /// A table without ways, of a validated spec; [`Elastic::create`] creates them.
     pub fn new(spec: &ElasticSpec) -> Elastic {
         Elastic {
             spec: spec.clone(),
             ways: [Way::default(); MAX_WAYS],
-            taken: [0; MAX_WAYS],
+            occupied: [0; MAX_WAYS],
             limits: [0; MAX_WAYS],
             random: Random::for_purpose(spec.seed, "elastic cuckoo table"),
-            turn: 0,
+            next_way: 0,
             path: Vec::with_capacity(spec.max_reinsertions as usize + 1),
             generation: 0,
             fresh: [false; MAX_WAYS],
@@ -139,7 +142,8 @@ impl Elastic {
         &self.ways[..self.spec.ways]
     }
 
-    /// Changes whenever what tells where entries are does: a way's size, its resize, its rehash pointer, its memory.
+    /// Changes whenever the location of entries may change: with a way's size, its resize, its rehash pointer
+    /// or its memory.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -150,22 +154,22 @@ impl Elastic {
         self.generation += 1;
     }
 
-    /// Slots taken in each way.
-    pub fn taken(&self) -> &[u64] {
-        &self.taken[..self.spec.ways]
+    /// Occupied slots of each way.
+    pub fn occupied(&self) -> &[u64] {
+        &self.occupied[..self.spec.ways]
     }
 
-    /// Entries.
+    /// Number of entries.
     pub fn len(&self) -> u64 {
-        self.taken.iter().sum()
+        self.occupied.iter().sum()
     }
 
-    /// Whether there is no entry.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether its ways have been created.
+    /// Whether its ways were created.
     pub fn exists(&self) -> bool {
         self.ways[0].slots > 0
     }
@@ -175,7 +179,7 @@ impl Elastic {
         self.ways().iter().any(|way| way.resize.is_some())
     }
 
-    /// The slots in which an entry of these hashes can be: one a way.
+    /// The slots that an entry with these hashes can be in: one per way.
     #[inline(always)]
     pub fn places(&self, hashes: [u32; MAX_WAYS]) -> impl Iterator<Item = Place> {
         self.ways().iter().zip(hashes).enumerate().map(|(way, (state, hash))| {
@@ -184,7 +188,7 @@ impl Elastic {
         })
     }
 
-    /// All slots that there are, empty ones too.
+    /// All slots, empty ones included.
     pub fn slots(&self) -> impl Iterator<Item = Place> {
         self.ways().iter().enumerate().flat_map(|(way, state)| {
             let (old, new) = match state.resize {
@@ -197,10 +201,10 @@ impl Elastic {
         })
     }
 
-    /// Makes the ways, each of the initial size.
+    /// Creates the ways, each of the initial size.
     ///
     /// # Errors
-    /// The arena's, when there is no room; then nothing has changed.
+    /// The arena's, if there is no room; then nothing has changed.
     pub fn create<A: Arena>(&mut self, arena: &mut A) -> Result<(), A::Error> {
         let slots = self.spec.initial_slots;
         for way in 0..self.spec.ways {
@@ -215,7 +219,7 @@ impl Elastic {
         Ok(())
     }
 
-    /// Gives all of the arena back; every slot must be empty or of no more use.
+    /// Frees all of the arena. Entries still in it are dropped.
     pub fn destroy<A: Arena>(&mut self, arena: &mut A) {
         for way in 0..self.spec.ways {
             let Way { slots, resize } = std::mem::take(&mut self.ways[way]);
@@ -226,19 +230,23 @@ impl Elastic {
                 arena.abandon(way, 0, true);
             }
         }
-        self.taken = [0; MAX_WAYS];
+        self.occupied = [0; MAX_WAYS];
         self.generation += 1;
     }
 
-    /// Inserts an entry whose key is not there. [`Elastic::advance`] should follow.
+    /// Inserts an entry whose key is not in the table. Call [`Elastic::advance`] next.
     ///
     /// # Errors
-    /// With the entry, when the table must grow and cannot, or growing does not help. All entries are where a look-up
-    /// finds them, and resizes that this call began are called off; one that was under way may have been brought to its end.
-    pub fn insert<A: Arena>(&mut self, arena: &mut A, entry: A::Entry) -> Result<(), (Refused<A::Error>, A::Entry)> {
+    /// With the entry, if the table must grow and cannot, or if growing does not help. Look-ups still find
+    /// all entries. Resizes that this call began are cancelled; an earlier one may have been completed.
+    pub fn insert<A: Arena>(
+        &mut self,
+        arena: &mut A,
+        entry: A::Entry,
+    ) -> Result<(), (InsertError<A::Error>, A::Entry)> {
         if let Err(error) = self.grow_when_full(arena) {
-            self.call_off(arena);
-            return Err((Refused::NoRoom(error), entry));
+            self.cancel_new(arena);
+            return Err((InsertError::NoRoom(error), entry));
         }
         let mut entry = entry;
         loop {
@@ -251,11 +259,11 @@ impl Elastic {
                 Err(back) => {
                     entry = back;
                     if self.len() as f64 <= HOPELESS * self.slots_in_all() as f64 {
-                        return Err((Refused::Collides, entry));
+                        return Err((InsertError::Collides, entry));
                     }
                     if let Err(error) = self.grow_early(arena) {
-                        self.call_off(arena);
-                        return Err((Refused::NoRoom(error), entry));
+                        self.cancel_new(arena);
+                        return Err((InsertError::NoRoom(error), entry));
                     }
                 }
             }
@@ -263,14 +271,14 @@ impl Elastic {
         Ok(())
     }
 
-    /// Takes out the entry at `at`. [`Elastic::advance`] should follow.
+    /// Removes the entry at `at`. Call [`Elastic::advance`] next.
     pub fn remove<A: Arena>(&mut self, arena: &mut A, at: Place) -> Option<A::Entry> {
         let entry = arena.exchange(at, None)?;
-        self.taken[at.way] -= 1;
+        self.occupied[at.way] -= 1;
         Some(entry)
     }
 
-    /// After an insertion or a removal: begins a downsize if one is due, and lets resizes that are under way go on a little.
+    /// After an insertion or a removal: begins a downsize if one is due, and advances current resizes.
     pub fn advance<A: Arena>(&mut self, arena: &mut A) {
         self.fresh = [false; MAX_WAYS];
         self.shrink_when_empty(arena);
@@ -279,16 +287,16 @@ impl Elastic {
         self.fresh = [false; MAX_WAYS];
     }
 
-    /// Brings every resize that is under way to its end.
+    /// Completes every current resize.
     pub fn finish<A: Arena>(&mut self, arena: &mut A) {
         for way in 0..self.spec.ways {
             self.finish_way(arena, way);
         }
     }
 
-    /// Calls off the resizes that began since the last [`Elastic::advance`]: a caller whose larger action failed leaves nothing
-    /// behind.
-    pub fn call_off<A: Arena>(&mut self, arena: &mut A) {
+    /// Cancels the resizes that began since the last [`Elastic::advance`], for a caller whose larger
+    /// operation failed.
+    pub fn cancel_new<A: Arena>(&mut self, arena: &mut A) {
         for way in 0..self.spec.ways {
             let state = self.ways[way];
             if let (true, Some(Resize { pointer: 0, in_place, .. })) = (self.fresh[way], state.resize) {
@@ -302,8 +310,8 @@ impl Elastic {
         self.fresh = [false; MAX_WAYS];
     }
 
-    /// Where an insertion goes (ME-HPT Sec. IV-D): a way by the share of its free slots; not into one that is larger than
-    /// others and full enough to double. Without per-way resizing, any way. Never into `but`.
+    /// The way of an insertion, at random with weights by free slots (ME-HPT Sec. IV-D), except a way that is
+    /// larger than others and full enough to double. Without per-way resizing, any way. Never `but`.
     fn choose(&mut self, but: Option<usize>) -> usize {
         let ways = self.spec.ways;
         if self.spec.per_way
@@ -317,13 +325,14 @@ impl Elastic {
         }
     }
 
-    /// One of the ways that `among` names, by the share of its free slots; none that is closed.
+    /// One of the ways for which `among` holds, at random with weights by free slots; never one that is
+    /// closed.
     fn choose_by_room(&mut self, among: impl Fn(usize) -> bool) -> Option<usize> {
         let mut weights = [0; MAX_WAYS];
         for (way, weight) in weights[..self.spec.ways].iter_mut().enumerate() {
             let closed = self.is_full(way) && !self.may_grow(way);
             if among(way) && !closed {
-                *weight = self.ways[way].target().saturating_sub(self.taken[way]);
+                *weight = self.ways[way].target().saturating_sub(self.occupied[way]);
             }
         }
         let sum: u64 = weights.iter().sum();
@@ -335,7 +344,7 @@ impl Elastic {
         })
     }
 
-    /// The way in which an insertion begins.
+    /// The first way of an insertion.
     fn first_way<A: Arena>(&mut self, arena: &A, entry: &A::Entry) -> usize {
         if self.spec.look_first {
             let mut empty = [false; MAX_WAYS];
@@ -349,7 +358,8 @@ impl Elastic {
         self.choose(None)
     }
 
-    /// Puts an entry into `way`, pushing on what is there, and so on. How many were pushed on; or the entry, with all as it was.
+    /// Inserts an entry into `way`, displacing the entry there into another way, and so on. Returns the
+    /// number of displaced entries, or the entry if there were too many; then nothing has changed.
     pub(super) fn push<A: Arena>(&mut self, arena: &mut A, entry: A::Entry, way: usize) -> Result<usize, A::Entry> {
         self.path.clear();
         let (mut entry, mut way) = (entry, way);
@@ -357,7 +367,7 @@ impl Elastic {
             let (side, index) = self.ways[way].locate(arena.hashes_of(&entry)[way]);
             let at = Place { way, side, index };
             let Some(pushed) = arena.exchange(at, Some(entry)) else {
-                self.taken[way] += 1;
+                self.occupied[way] += 1;
                 self.counters.reinsertions += self.path.len() as u64;
                 return Ok(self.path.len());
             };
@@ -375,7 +385,7 @@ impl Elastic {
     }
 
     pub(super) fn is_full(&self, way: usize) -> bool {
-        self.taken[way] > self.limits[way]
+        self.occupied[way] > self.limits[way]
     }
 
     /// The balance rule: a way that is larger than another does not grow.

@@ -3,8 +3,8 @@ use ambulator_base::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 
-/// An arena of plain vectors, with out-of-place resizes where it is told so, that checks that it is used as it should be.
-struct Plain {
+/// An arena of vectors that resizes in place or out of place, and checks that it is used correctly.
+struct VecArena {
     in_place: bool,
     at_once: bool,
     /// Slots that all tables together may have.
@@ -12,9 +12,9 @@ struct Plain {
     sides: [[Vec<Option<u64>>; 2]; MAX_WAYS],
 }
 
-impl Plain {
-    fn new(in_place: bool) -> Plain {
-        Plain { in_place, at_once: false, room: u64::MAX, sides: Default::default() }
+impl VecArena {
+    fn new(in_place: bool) -> VecArena {
+        VecArena { in_place, at_once: false, room: u64::MAX, sides: Default::default() }
     }
 
     fn slots(&self) -> u64 {
@@ -26,7 +26,7 @@ impl Plain {
     }
 }
 
-impl Arena for Plain {
+impl Arena for VecArena {
     type Entry = u64;
     type Error = ();
 
@@ -42,7 +42,7 @@ impl Arena for Plain {
         std::mem::replace(&mut self.sides[at.way][at.side as usize][at.index as usize], entry)
     }
 
-    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<Room, ()> {
+    fn begin(&mut self, way: usize, from: u64, to: u64) -> Result<ResizeMode, ()> {
         let [old, new] = &mut self.sides[way];
         assert_eq!((old.len() as u64, new.len()), (from, 0));
         let more = if from == 0 || !self.in_place { to } else { to.saturating_sub(from) };
@@ -52,17 +52,17 @@ impl Arena for Plain {
         let [old, new] = &mut self.sides[way];
         if from == 0 || self.in_place {
             old.resize(to.max(from) as usize, None);
-            return Ok(Room::InPlace);
+            return Ok(ResizeMode::InPlace);
         }
         new.resize(to as usize, None);
-        Ok(if self.at_once { Room::AtOnce } else { Room::OutOfPlace })
+        Ok(if self.at_once { ResizeMode::AtOnce } else { ResizeMode::OutOfPlace })
     }
 
     fn end(&mut self, way: usize, to: u64, in_place: bool) {
         let [old, new] = &mut self.sides[way];
         if !in_place {
             std::mem::swap(old, new);
-            assert!(new.iter().all(Option::is_none), "an entry was left behind");
+            assert!(new.iter().all(Option::is_none), "an entry was not moved");
             new.clear();
         }
         assert!(old[to as usize..].iter().all(Option::is_none), "an entry was cut off");
@@ -72,19 +72,19 @@ impl Arena for Plain {
     fn abandon(&mut self, way: usize, from: u64, in_place: bool) {
         let [old, new] = &mut self.sides[way];
         let gone = if in_place { &mut old[from as usize..] } else { &mut new[..] };
-        assert!(from == 0 || gone.iter().all(Option::is_none), "an entry was in what goes");
+        assert!(from == 0 || gone.iter().all(Option::is_none), "an entry was in the memory to free");
         if in_place { old.truncate(from as usize) } else { new.clear() }
     }
 }
 
 struct Rig {
     table: Elastic,
-    arena: Plain,
+    arena: VecArena,
     keys: HashSet<u64>,
 }
 
 impl Rig {
-    fn new(spec: &ElasticSpec, arena: Plain) -> Rig {
+    fn new(spec: &ElasticSpec, arena: VecArena) -> Rig {
         let mut rig = Rig { table: Elastic::new(spec), arena, keys: HashSet::new() };
         rig.table.create(&mut rig.arena).unwrap();
         rig
@@ -116,7 +116,7 @@ impl Rig {
         self.keys.remove(&key);
     }
 
-    /// Everything that must hold between any two operations.
+    /// The invariants between any two operations.
     fn check(&self) {
         for &key in &self.keys {
             assert!(self.find(key).is_some(), "{key} is lost");
@@ -150,12 +150,20 @@ proptest! {
         room in prop_oneof![Just(u64::MAX), 100u64..2000],
     ) {
         let upsize_at = if ways == 2 { 0.4 } else { 0.6 };
-        let spec = ElasticSpec { ways, rehash_slots, max_reinsertions, upsize_at, downsize_at: 0.15, look_first, ..spec(per_way, 4) };
-        let mut rig = Rig::new(&spec, Plain { at_once, ..Plain::new(in_place) });
+        let spec = ElasticSpec {
+            ways,
+            rehash_slots,
+            max_reinsertions,
+            upsize_at,
+            downsize_at: 0.15,
+            look_first,
+            ..spec(per_way, 4)
+        };
+        let mut rig = Rig::new(&spec, VecArena { at_once, ..VecArena::new(in_place) });
         rig.arena.room = room;
         let mut random = Random::new(seed);
         let mut keys = Vec::new();
-        // Waves up and down, so that resizes of both kinds meet one another.
+        // Grow and shrink in waves, so that resizes of both kinds overlap.
         for _ in 0..12 {
             let (count, grow) = (random.below(400), random.unit());
             for _ in 0..count {
@@ -190,7 +198,7 @@ proptest! {
         let mut map = ElasticMap::with_spec(&spec(per_way, 8));
         let mut model = BTreeMap::new();
         for (op, key, value) in ops {
-            // Keys come in waves: the map shrinks when few are left.
+            // The map shrinks when few keys are left.
             match op {
                 0..=4 => prop_assert_eq!(map.insert(key, value), model.insert(key, value)),
                 5..=8 => prop_assert_eq!(map.remove(&key), model.remove(&key)),
@@ -207,7 +215,7 @@ proptest! {
 #[test]
 fn millions_of_operations_with_resizes_both_ways() {
     for (in_place, per_way) in [(true, true), (false, false), (true, false), (false, true)] {
-        let mut rig = Rig::new(&spec(per_way, 16), Plain::new(in_place));
+        let mut rig = Rig::new(&spec(per_way, 16), VecArena::new(in_place));
         let mut random = Random::new(7);
         let mut keys: Vec<u64> = Vec::new();
         for wave in 0..40 {
@@ -235,7 +243,7 @@ fn millions_of_operations_with_resizes_both_ways() {
 
 #[test]
 fn half_of_the_entries_stay_in_an_upsize_in_place() {
-    let mut rig = Rig::new(&spec(true, 128), Plain::new(true));
+    let mut rig = Rig::new(&spec(true, 128), VecArena::new(true));
     for key in 0..200_000 {
         rig.insert(key);
     }
@@ -245,9 +253,10 @@ fn half_of_the_entries_stay_in_an_upsize_in_place() {
 }
 
 #[test]
-fn a_way_that_is_larger_and_full_takes_nothing() {
-    // One way has doubled; the others fill up to the threshold before it passes it by more than what is pushed on.
-    let mut rig = Rig::new(&spec(true, 1024), Plain::new(true));
+fn a_way_that_is_larger_and_full_receives_no_entry() {
+    // One way has doubled. The others fill up to the threshold before its own occupancy passes it by more
+    // than the displaced entries.
+    let mut rig = Rig::new(&spec(true, 1024), VecArena::new(true));
     let mut key = 0;
     while rig.table.counters.upsizes.iter().sum::<u64>() < 1 {
         rig.insert(key);
@@ -255,14 +264,14 @@ fn a_way_that_is_larger_and_full_takes_nothing() {
     }
     let large = rig.table.ways().iter().position(|way| way.target() == 2048).unwrap();
     while rig.table.ways().iter().filter(|way| way.target() == 2048).count() < 2 {
-        assert!(rig.table.taken()[large] as f64 <= 0.6 * 2048.0 + 1.0);
+        assert!(rig.table.occupied()[large] as f64 <= 0.6 * 2048.0 + 1.0);
         rig.insert(key);
         key += 1;
     }
 }
 
 #[test]
-fn an_entry_that_collides_with_too_many_is_refused_and_kept_by_the_map() {
+fn an_entry_that_collides_with_too_many_goes_to_the_overflow_list() {
     #[derive(Default)]
     struct Same;
     impl std::hash::Hasher for Same {
@@ -282,7 +291,7 @@ fn an_entry_that_collides_with_too_many_is_refused_and_kept_by_the_map() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     let wrong = ElasticSpec {
         ways: 5,
         initial_slots: 100,

@@ -1,11 +1,11 @@
-//! One way of an elastic table: how large it is, how full, and how far its resize has come.
+//! One way of an elastic table: its size and the progress of its resize.
 
-/// Which of a way's two tables: while a resize goes on out of place there are two, otherwise only [`Side::Old`].
+/// Which of a way's two tables. There are two during a resize out of place, otherwise only [`Side::Old`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The table that there always is; the one being left while a resize goes on.
+    /// The table that always exists; during a resize, the source.
     Old,
-    /// The table that a resize out of place moves into.
+    /// The destination of a resize out of place.
     New,
 }
 
@@ -20,28 +20,30 @@ pub struct Place {
     pub index: u64,
 }
 
-/// A resize that is under way.
+/// A resize in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
-    /// Slots when it is done: twice or half of what there are.
+    /// Slots after the resize: twice or half of the current ones.
     pub to: u64,
-    /// The rehash pointer: slots of the old table below it have been moved (ME-HPT Sec. II-B, the migrated region).
+    /// The rehash pointer: slots of the old table below it have been moved (ME-HPT Sec. II-B, the migrated
+    /// region).
     pub pointer: u64,
     /// Old and new share their memory (ME-HPT Sec. IV-C).
     pub in_place: bool,
 }
 
-/// What tells where a way's entries are: all that hardware needs to know of it, its memory apart.
+/// The size and resize of a way: with the addresses of its memory, all that hardware needs to locate an
+/// entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
     /// Slots of the (old) table, a power of two; 0 if the way does not exist yet.
     pub slots: u64,
-    /// The resize that is under way.
+    /// The current resize.
     pub resize: Option<Resize>,
 }
 
 impl Way {
-    /// Slots when the resize that is under way, if any, is done.
+    /// Slots after the current resize, if any.
     #[inline]
     pub fn target(&self) -> u64 {
         self.resize.map_or(self.slots, |resize| resize.to)
@@ -57,8 +59,9 @@ impl Way {
         self.target() < self.slots
     }
 
-    /// The one slot in which an entry of this hash can be (ME-HPT Sec. IV-C "Other Operations"): by the old size if
-    /// that lies in the live region, else by the new one, which has one more or one fewer bit of the same hash.
+    /// The only slot that an entry with this hash can be in (ME-HPT Sec. IV-C "Other Operations"). The old
+    /// size gives the slot if that is in the live region. Otherwise the new size does, with one more or one
+    /// fewer bit of the same hash.
     #[inline(always)]
     pub fn locate(&self, hash: u32) -> (Side, u64) {
         let old = u64::from(hash) & (self.slots.wrapping_sub(1));

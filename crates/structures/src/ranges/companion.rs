@@ -1,11 +1,11 @@
-//! The operating system's half: beside any page table a range table that says the same where it can.
+//! The OS half: a range table kept consistent with the page table of a process.
 //!
-//! Runs of pages that follow each other in both address spaces, with the same rights, are ranges from the
-//! contiguity threshold on (RMM Sec. 5.1): a page that is mapped joins its neighbours, a page that goes or
-//! changes its rights leaves them, and what is left of its range stays one, or two, or is dissolved. So at
-//! any time the ranges are the maximal runs, except where memory for a node was lacking. Pages of ranges have
-//! the range bit in their entries and, if asked for, the accessed and dirty bits from the start (Sec. 6,
-//! "Accessed & Dirty bits"): hardware that hits a range sets none.
+//! A run of pages that are contiguous in both address spaces and have the same rights becomes a range at the
+//! contiguity threshold (RMM Sec. 5.1). A newly mapped page is merged with adjacent pages. A page that is
+//! unmapped, or whose rights change, leaves its range, whose rest becomes one range, two ranges, or single
+//! pages. So the ranges are always the maximal runs, unless there was no memory for a node. Pages in ranges
+//! have the range bit set in their entries. With `eager_bits` they also have the accessed and dirty bits set
+//! from the start (Sec. 6, "Accessed & Dirty bits"), because hardware that hits a range sets neither.
 
 use super::{Range, RangeRules, RangeTable, segment_registers};
 use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, PhysAddr, ProcessId, VirtAddr, Vpn};
@@ -15,35 +15,35 @@ use ambulator_os::{
 };
 
 ambulator_base::counters! {
-    /// What the software half of ranges counts.
-    pub struct RangeTableCounters {
-        /// Ranges made of pages that became enough.
+    /// Counters of the OS half of ranges.
+    struct RangeTableCounters {
+        /// Ranges created from runs that reached the threshold.
         created: Events,
-        /// Times that a range grew by a page at its end or beginning.
+        /// Times that a range grew by a page at either end.
         extended: Events,
-        /// Pairs of ranges that became one.
+        /// Pairs of ranges that were merged.
         joined: Events,
-        /// Ranges that a page left in the middle: two ranges from then on.
+        /// Ranges that were split in two because a page in the middle left.
         split: Events,
-        /// Ranges, or parts of split ones, that became too small and are pages alone again.
+        /// Ranges, or parts of split ones, that became too small and are single pages again.
         dissolved: Events,
         /// Times that there was no frame for a node of the range table.
         no_memory: Events,
-        /// Range bits written into entries that were there already.
+        /// Range bits written into existing entries.
         bits_written: Events,
     }
 }
 
 ambulator_base::counters! {
-    /// The ranges as they are.
-    pub struct RangesNow {
+    /// The current ranges.
+    struct RangesNow {
         /// Ranges in the range table.
         ranges: Events,
-        /// 4 KiB pages that they hold.
+        /// 4 KiB pages in ranges.
         pages: Events,
-        /// 4 KiB pages mapped in all.
+        /// All mapped 4 KiB pages.
         mapped: Events,
-        /// Fewest ranges that hold 99% of all mapped memory; 0 if all of them do not.
+        /// Fewest ranges that cover 99% of all mapped memory; 0 if all ranges together do not.
         for_99_percent: Events,
         /// 4 KiB pages of the largest range.
         largest: Events,
@@ -54,19 +54,19 @@ ambulator_base::counters! {
     }
 }
 
-/// The ranges beside a page table.
-pub struct RangeCompanion {
+/// The ranges of one page table.
+struct RangeCompanion {
     ranges: RangeTable,
-    /// The root of the range table as the registers were last said to have changed.
+    /// The root of the range table when the registers' generation last changed.
     root: PhysAddr,
     rules: RangeRules,
-    /// The range that was changed last: where the next page is likely to join.
+    /// The range changed last, which the next page is likely to extend.
     last: Option<Range>,
     generation: u64,
     mapped: u64,
-    /// The largest range: what a direct segment holds.
+    /// The largest range, which a direct segment holds.
     largest: Option<Range>,
-    /// The hardware has the largest range in registers, and is told of every change.
+    /// The largest range is in registers, so every change of it changes the registers.
     in_registers: bool,
     /// The hardware may use the ranges.
     enabled: bool,
@@ -82,8 +82,9 @@ fn pages_of(page: Page) -> (Vpn, Vpn) {
 }
 
 impl RangeCompanion {
-    /// Ranges beside an empty table; `in_registers` if the hardware has the largest of them in registers. `None` when there is no frame for the root.
-    pub fn new(rules: &RangeRules, in_registers: bool, os: &mut TableContext<'_>) -> Option<RangeCompanion> {
+    /// No ranges yet. `in_registers` if the hardware has the largest range in registers. `None` if there is
+    /// no frame for the root.
+    fn new(rules: &RangeRules, in_registers: bool, os: &mut TableContext<'_>) -> Option<RangeCompanion> {
         let ranges = RangeTable::new(rules.va_bits - 12, os)?;
         Some(RangeCompanion {
             root: ranges.root(),
@@ -106,9 +107,15 @@ impl RangeCompanion {
         }
     }
 
-    /// The entry next to a run, if it goes on with it: `at` is the run's first or last page, `frame` its
-    /// frame.
-    fn neighbour(table: &dyn PageTable, va: u64, frame: u64, flags: PteFlags, os: &TableContext<'_>) -> Option<Entry> {
+    /// The entry of the page at `va`, if it has these rights and maps that page to `frame`, so that it
+    /// extends a run.
+    fn adjacent_entry(
+        table: &dyn PageTable,
+        va: u64,
+        frame: u64,
+        flags: PteFlags,
+        os: &TableContext<'_>,
+    ) -> Option<Entry> {
         let va = VirtAddr(va);
         let entry = table.lookup(va, os.memory)?;
         let within = (va.0 - entry.page.start.0) >> 12;
@@ -116,7 +123,7 @@ impl RangeCompanion {
         (same && entry.frame.0 + within == frame).then_some(entry)
     }
 
-    /// A page that is mapped, its range bit clear, joins its neighbours.
+    /// Merges a mapped page, whose range bit is clear, with adjacent pages.
     fn join(&mut self, mapping: Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let (first, end) = pages_of(mapping.page);
         let flags = mapping.flags;
@@ -127,13 +134,13 @@ impl RangeCompanion {
             writable: flags.writable,
             executable: flags.executable,
         };
-        let mut loose = vec![mapping.page];
+        let mut unmarked = vec![mapping.page];
         let (mut before, mut after) = (None, None);
-        // Pages that are in no range come in runs below the threshold.
+        // Runs of pages outside ranges are shorter than the threshold.
         for _ in 0..self.rules.threshold {
             let Some(below) = run.base.0.checked_sub(1) else { break };
             let Some(frame) = run.frame.0.checked_sub(1) else { break };
-            let Some(entry) = RangeCompanion::neighbour(table, below << 12, frame, flags, os) else { break };
+            let Some(entry) = RangeCompanion::adjacent_entry(table, below << 12, frame, flags, os) else { break };
             if entry.flags.ranged
                 && let Some(range) = self.find(Vpn(below), os)
             {
@@ -144,11 +151,11 @@ impl RangeCompanion {
             }
             run.base = entry.page.start.vpn();
             run.frame = entry.frame;
-            loose.push(entry.page);
+            unmarked.push(entry.page);
         }
         for _ in 0..self.rules.threshold {
             let frame = run.frame_of(run.limit).0;
-            let Some(entry) = RangeCompanion::neighbour(table, run.limit.0 << 12, frame, flags, os) else { break };
+            let Some(entry) = RangeCompanion::adjacent_entry(table, run.limit.0 << 12, frame, flags, os) else { break };
             if entry.flags.ranged
                 && let Some(range) = self.find(run.limit, os)
             {
@@ -157,7 +164,7 @@ impl RangeCompanion {
                 break;
             }
             run.limit = pages_of(entry.page).1;
-            loose.push(entry.page);
+            unmarked.push(entry.page);
         }
         if run.pages() < self.rules.threshold {
             return;
@@ -173,7 +180,7 @@ impl RangeCompanion {
                 self.counters.extended += 1;
             }
             (None, None) => {
-                if !self.ranges.prepare(1, os) {
+                if !self.ranges.reserve(1, os) {
                     self.counters.no_memory += 1;
                     return;
                 }
@@ -183,21 +190,21 @@ impl RangeCompanion {
         }
         self.last = Some(run);
         self.grown(run);
-        for page in loose {
+        for page in unmarked {
             self.mark(page, true, table, os);
         }
     }
 
-    /// The last range that changed, where the page goes on behind it with nothing behind itself: the common case of
-    /// [`RangeCompanion::join`], with the range bit in the entry from the start.
+    /// The range changed last, if the page extends it and nothing is mapped after the page. This is the
+    /// common case of [`RangeCompanion::join`], with the range bit in the entry from the start.
     fn appended_to(&self, mapping: &Mapping, table: &dyn PageTable, memory: &PhysicalMemory) -> Option<Range> {
         let (first, end) = pages_of(mapping.page);
         let last = self.last.filter(|last| last.limit == first && last.frame_of(first) == mapping.frame)?;
-        let alone = || table.lookup(VirtAddr(end.0 << 12), memory).is_none();
-        (same_rights(&last, mapping.flags) && alone()).then_some(last)
+        let is_end = || table.lookup(VirtAddr(end.0 << 12), memory).is_none();
+        (same_rights(&last, mapping.flags) && is_end()).then_some(last)
     }
 
-    /// The page behind the last range that changed has been mapped.
+    /// Extends the range changed last by a mapped page.
     fn append(&mut self, page: Page, os: &mut TableContext<'_>) {
         let Some(last) = self.last else { return };
         let run = Range { limit: pages_of(page).1, ..last };
@@ -207,7 +214,7 @@ impl RangeCompanion {
         self.grown(run);
     }
 
-    /// A range has grown: it may be the largest now.
+    /// Updates the largest range after `run` has grown.
     fn grown(&mut self, run: Range) {
         if self.largest.is_none_or(|largest| run.pages() > largest.pages() || run.contains(largest.base)) {
             self.largest = Some(run);
@@ -215,13 +222,13 @@ impl RangeCompanion {
         }
     }
 
-    /// The flags of a page that is in a range.
+    /// The flags of a page in a range.
     fn in_range(&self, flags: PteFlags) -> PteFlags {
         let eager = self.rules.eager_bits;
         PteFlags { ranged: true, accessed: flags.accessed || eager, dirty: flags.dirty || eager, ..flags }
     }
 
-    /// Sets or clears the range bit of a page's entry.
+    /// Sets or clears the range bit in the entry of a page.
     fn mark(&mut self, page: Page, ranged: bool, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let Some(entry) = table.lookup(page.start, os.memory) else { return };
         self.counters.bits_written += 1;
@@ -229,18 +236,18 @@ impl RangeCompanion {
         table.set_flags(page, flags, os);
     }
 
-    /// A page leaves its range: what is on its two sides stays a range if it is enough.
+    /// Removes a page from its range. Each side stays a range if it reaches the threshold.
     fn leave(&mut self, page: Page, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let (first, end) = pages_of(page);
         let Some(range) = self.find(first, os) else { return };
         self.last = None;
         let left = Range { limit: first, ..range };
         let right = Range { base: end, frame: range.frame_of(end), ..range };
-        let enough = |part: &Range| part.pages() >= self.rules.threshold;
-        let (mut keep_left, mut keep_right) = (enough(&left), enough(&right));
-        if keep_left && keep_right && !self.ranges.prepare(1, os) {
+        let is_range = |part: &Range| part.pages() >= self.rules.threshold;
+        let (mut keep_left, mut keep_right) = (is_range(&left), is_range(&right));
+        if keep_left && keep_right && !self.ranges.reserve(1, os) {
             self.counters.no_memory += 1;
-            // The larger part stays.
+            // Only the larger part stays a range.
             (keep_left, keep_right) = (left.pages() >= right.pages(), left.pages() < right.pages());
         }
         match (keep_left, keep_right) {
@@ -260,8 +267,8 @@ impl RangeCompanion {
             }
         }
         if self.largest.is_some_and(|largest| largest.contains(first)) {
-            // LIMIT has no bit for the end of the whole address space: a range up to there is none that
-            // hardware finds.
+            // LIMIT has no bit for the end of the whole address space: the hardware never hits a range that
+            // ends there.
             let pages = |range: &Range| range.limit.0.saturating_sub(range.base.0);
             self.largest = self.ranges.all(os.memory).into_iter().max_by_key(pages);
             self.generation += 1;
@@ -274,7 +281,7 @@ impl RangeCompanion {
         }
     }
 
-    /// The pages of what was part of a range are pages alone.
+    /// Turns a part of a range into single pages.
     fn dissolve(&mut self, part: Range, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         let mut at = part.base;
         while at < part.limit {
@@ -288,8 +295,7 @@ impl RangeCompanion {
         }
     }
 
-    /// The operating system looks at how much the program has mapped, and lets the hardware use its ranges or
-    /// not.
+    /// Lets the hardware use the ranges, or not, depending on how much the process has mapped.
     fn monitor(&mut self) {
         let enabled = self.mapped * FRAME_BYTES >= self.rules.enable_above_bytes;
         if enabled != self.enabled {
@@ -306,14 +312,14 @@ impl RangeCompanion {
         self.monitor();
     }
 
-    /// Whether a page may stay in its range, or out of one, when its flags change.
+    /// Whether a page may stay in its range, or outside ranges, when its flags change.
     fn stays(&self, entry: &Mapping, flags: PteFlags) -> bool {
         let same_rights = entry.flags.writable == flags.writable && entry.flags.executable == flags.executable;
         same_rights && !(self.cleans(entry, flags) && entry.flags.ranged)
     }
 
-    /// Hardware that hits a range sees no page's own dirty bit: a page that must be seen as clean is in no
-    /// range.
+    /// Whether the change clears the dirty bit. Hardware that hits a range does not see the dirty bits of
+    /// pages, so a page that must appear clean cannot be in a range.
     fn cleans(&self, entry: &Mapping, flags: PteFlags) -> bool {
         self.rules.eager_bits && entry.flags.dirty && !flags.dirty
     }
@@ -329,7 +335,7 @@ impl Companion for RangeCompanion {
 
     fn mapped(&mut self, entry: &Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
         self.mapped += entry.page.size.frames();
-        // The range bit is in the entry already where it was decided before the entry was written.
+        // The range bit is set if `new_entry_flags` found that the page extends a range.
         if entry.flags.ranged {
             self.append(entry.page, os);
         } else {
@@ -378,8 +384,8 @@ impl Companion for RangeCompanion {
         self.after_change();
     }
 
-    /// CR-RT: the root's physical address, bit 0 set where the hardware is to use the ranges; for a direct
-    /// segment the largest range behind it.
+    /// CR-RT: the root's physical address, with bit 0 set if the hardware may use the ranges; for a direct
+    /// segment, followed by the largest range.
     fn registers(&self) -> Vec<u64> {
         let mut words = vec![self.ranges.root().0 | u64::from(self.enabled)];
         if self.in_registers {
@@ -420,32 +426,32 @@ impl Companion for RangeCompanion {
     }
 }
 
-/// How many of the ranges, the largest first, hold that share of `mapped` pages; 0 if all of them do not.
+/// How many ranges, largest first, cover that share of `mapped` pages; 0 if all together do not.
 fn ranges_for(largest_first: &[u64], mapped: u64, share: f64) -> u64 {
-    let wanted = (mapped as f64 * share).ceil() as u64;
-    let mut held = 0;
+    let needed = (mapped as f64 * share).ceil() as u64;
+    let mut covered = 0;
     for (i, pages) in largest_first.iter().enumerate() {
-        held += pages;
-        if held >= wanted {
+        covered += pages;
+        if covered >= needed {
             return i as u64 + 1;
         }
     }
     0
 }
 
-/// Makes ranges by page tables.
+/// Creates the ranges of each process.
 pub struct RangeCompanionFactory {
     rules: RangeRules,
     in_registers: bool,
 }
 
 impl RangeCompanionFactory {
-    /// Ranges by these rules.
+    /// A factory of ranges with these rules.
     pub fn new(rules: &RangeRules) -> RangeCompanionFactory {
         RangeCompanionFactory { rules: rules.clone(), in_registers: false }
     }
 
-    /// The same for a direct segment: the largest range is in registers.
+    /// As [`RangeCompanionFactory::new`], for a direct segment: the largest range is in registers.
     pub fn for_segment(rules: &RangeRules) -> RangeCompanionFactory {
         RangeCompanionFactory { in_registers: true, ..RangeCompanionFactory::new(rules) }
     }

@@ -1,20 +1,20 @@
-//! A node of the range table as it lies in memory: two cache lines, four ranges, five children (RMM Sec. 4.2, Fig. 4).
+//! A node of the range table in memory: two cache lines, four ranges, five children (RMM Sec. 4.2, Fig. 4).
 //!
-//! Words 0 to 3 are the ranges' offsets and rights. From word 4 on lie the ranges' BASE and LIMIT, page numbers of 36 bits (45
-//! where virtual addresses have 57), packed one behind the other. Words 10 to 14 are the physical addresses of the
-//! children; word 15 is how many ranges there are.
+//! Words 0 to 3 are the ranges' offsets and rights. From word 4 on, the BASE and LIMIT of the ranges are
+//! packed back to back: page numbers of 36 bits (45 with 57-bit virtual addresses). Words 10 to 14 are the
+//! physical addresses of the children; word 15 is the number of ranges.
 //!
-//! The paper gives the sizes and not the order; this order lets one shift find a key.
+//! The paper gives the sizes but not the order. In this order a single shift finds a key.
 
 use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 
 /// Ranges of a node.
-pub const RANGES: usize = 4;
+pub(super) const RANGES: usize = 4;
 /// Children of a node.
-pub const CHILDREN: usize = RANGES + 1;
+const CHILDREN: usize = RANGES + 1;
 /// Bytes of a node.
-pub const NODE_BYTES: u64 = 2 * LINE_BYTES;
+pub(super) const NODE_BYTES: u64 = 2 * LINE_BYTES;
 
 const WORDS: usize = (NODE_BYTES / 8) as usize;
 const KEYS_AT: usize = 4;
@@ -25,12 +25,12 @@ const WRITABLE: u64 = 1 << 63;
 const EXECUTABLE: u64 = 1 << 62;
 const OFFSET: u64 = (1 << 52) - 1;
 
-/// A range translation: pages `[base, limit)` to frames that follow each other, all with the same rights.
+/// A range translation: pages `[base, limit)` to contiguous frames, all with the same rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// First page.
     pub base: Vpn,
-    /// The page behind the last.
+    /// The page after the last.
     pub limit: Vpn,
     /// Frame of the first page.
     pub frame: Pfn,
@@ -46,7 +46,7 @@ impl Range {
         self.limit.0 - self.base.0
     }
 
-    /// Whether the page is one of the range.
+    /// Whether the page is in the range.
     #[inline(always)]
     pub fn contains(&self, page: Vpn) -> bool {
         self.base <= page && page < self.limit
@@ -78,7 +78,7 @@ impl Range {
     }
 }
 
-/// The words of a node, as hardware reads them.
+/// The words of a node, as the hardware reads them.
 pub struct NodeWords {
     words: [u64; WORDS],
     key_bits: u32,
@@ -105,32 +105,33 @@ impl NodeWords {
         Vpn((wide >> shift) as u64 & ((1 << self.key_bits) - 1))
     }
 
-    /// The range at a place.
+    /// The range at a position.
     #[inline]
     pub fn range(&self, at: usize) -> Option<Range> {
         (at < self.count()).then(|| Range::unpack(self.key(2 * at), self.key(2 * at + 1), self.words[at]))
     }
 
-    /// The child before the range at a place, or behind the last; a leaf has none.
+    /// The child before the range at a position, or after the last range. A leaf has none.
     #[inline]
     pub fn child(&self, at: usize) -> Option<PhysAddr> {
         let child = self.words[CHILDREN_AT + at.min(CHILDREN - 1)];
         (at <= self.count() && child != 0).then_some(PhysAddr(child))
     }
 
-    /// The place of the first range whose LIMIT is above the page: where it is, or where to go down.
+    /// The position of the first range whose LIMIT is above the page: the range that holds it, or the child
+    /// to descend to.
     #[inline]
     pub fn place(&self, page: Vpn) -> usize {
         (0..self.count()).find(|at| page < self.key(2 * at + 1)).unwrap_or(self.count())
     }
 }
 
-/// A node, read.
+/// A decoded node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its ranges, ascending; one more than fit while a node is being split.
+    /// Its ranges, ascending. While a node is being split it has one more than fit.
     pub ranges: Vec<Range>,
-    /// Its children, one more than ranges, or none for a leaf.
+    /// Its children: one more than ranges, or none for a leaf.
     pub children: Vec<PhysAddr>,
 }
 
@@ -140,13 +141,13 @@ impl Node {
         self.children.is_empty()
     }
 
-    /// The place among the ranges of the first whose LIMIT is above the page.
+    /// The position of the first range whose LIMIT is above the page.
     #[inline]
     pub fn place(&self, page: Vpn) -> usize {
         self.ranges.iter().position(|range| page < range.limit).unwrap_or(self.ranges.len())
     }
 
-    /// Reads the two lines of a node. `key_bits` are those of a page number.
+    /// Decodes the two lines of a node. `key_bits` is the width of a page number.
     pub fn decode(words: &[u64; WORDS], key_bits: u32) -> Node {
         let read = NodeWords { words: *words, key_bits };
         Node {
@@ -196,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_node_comes_back_from_its_bytes(
+        fn a_node_round_trips_through_its_bytes(
             wide in any::<bool>(),
             keys in prop::collection::btree_set(0u64..1 << 36, 8),
             frames in prop::collection::vec(0u64..1 << 34, 4),

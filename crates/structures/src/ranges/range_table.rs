@@ -1,7 +1,7 @@
 //! The range table: a B-tree of range translations in simulated memory (RMM Sec. 4.2).
 //!
-//! Ranges never overlap, so that a page is in one of them at most. Nodes are taken from frames of the table's own, 32 to a
-//! frame; the frames go back when the table is destroyed. Below the root a node has two ranges at least.
+//! Ranges never overlap, so a page is in at most one. Nodes come from frames of the table, 32 to a frame; the
+//! frames are freed when the table is destroyed. Every node but the root has at least two ranges.
 
 use super::node::{NODE_BYTES, Node, RANGES, Range};
 use crate::frames;
@@ -17,17 +17,17 @@ const FEWEST: usize = RANGES / 2;
 pub struct RangeTable {
     root: PhysAddr,
     key_bits: u32,
-    /// Nodes that no range needs.
+    /// Free nodes.
     free: Vec<PhysAddr>,
     frames: Vec<Pfn>,
     /// Ranges in the tree.
     len: u64,
-    /// What the table takes; entries are ranges.
+    /// Memory of the table; its entries are ranges.
     pub footprint: Footprint,
 }
 
 impl RangeTable {
-    /// An empty table; page numbers have `key_bits` bits. `None` when there is no frame for its root.
+    /// An empty table; page numbers have `key_bits` bits. `None` if there is no frame for its root.
     pub fn new(key_bits: u32, os: &mut TableContext<'_>) -> Option<RangeTable> {
         let mut table = RangeTable {
             root: PhysAddr(0),
@@ -42,7 +42,7 @@ impl RangeTable {
         Some(table)
     }
 
-    /// Where the root is: what CR-RT holds.
+    /// Address of the root, which CR-RT holds.
     pub fn root(&self) -> PhysAddr {
         self.root
     }
@@ -52,7 +52,7 @@ impl RangeTable {
         self.len
     }
 
-    /// Levels, one for a root that is a leaf.
+    /// Levels; one if the root is a leaf.
     pub fn levels(&self, memory: &PhysicalMemory) -> u32 {
         let (mut levels, mut node) = (1, self.read(self.root, memory));
         while let Some(&child) = node.children.first() {
@@ -81,7 +81,7 @@ impl RangeTable {
     }
 
     /// Makes sure that the next so many [`RangeTable::insert`] find the nodes that they may need: false when there is no frame.
-    pub fn prepare(&mut self, insertions: usize, os: &mut TableContext<'_>) -> bool {
+    pub fn reserve(&mut self, insertions: usize, os: &mut TableContext<'_>) -> bool {
         // Each may add a level, whose nodes the next may have to split, too.
         let levels = self.levels(os.memory) as usize;
         let most = (1..=insertions).map(|number| levels + number).sum();
@@ -112,7 +112,8 @@ impl RangeTable {
         }
     }
 
-    /// Rewrites the range that holds `page`; its neighbours must stay apart from it. False if there is none.
+    /// Rewrites the range that holds `page`. The new range must not overlap others. False if no range holds
+    /// the page.
     pub fn update(&mut self, page: Vpn, to: Range, os: &mut TableContext<'_>) -> bool {
         let mut at = self.root;
         loop {
@@ -132,7 +133,7 @@ impl RangeTable {
         }
     }
 
-    /// Adds a range that overlaps none. [`RangeTable::prepare`] must have said that there is room.
+    /// Adds a range that overlaps no other. [`RangeTable::reserve`] must have returned true.
     pub fn insert(&mut self, range: Range, os: &mut TableContext<'_>) {
         let mut path = Vec::new();
         let mut at = self.root;
@@ -152,9 +153,9 @@ impl RangeTable {
                 self.write(at, &node, os);
                 return;
             }
-            // Two stay, the middle one goes up, two go to a new node.
+            // Two ranges stay, the middle one moves to the parent, two move to a new node.
             let Some(right_at) = self.new_node(os) else {
-                unreachable!("the caller has prepared the nodes that an insertion needs");
+                unreachable!("the caller has reserved the nodes that an insertion needs");
             };
             let right_ranges = node.ranges.split_off(FEWEST + 1);
             let Some(middle) = node.ranges.pop() else { return };
@@ -170,7 +171,7 @@ impl RangeTable {
                 }
                 None => {
                     let Some(root) = self.new_node(os) else {
-                        unreachable!("the caller has prepared the nodes that an insertion needs");
+                        unreachable!("the caller has reserved the nodes that an insertion needs");
                     };
                     self.write(root, &Node { ranges: vec![middle], children: vec![at, right_at] }, os);
                     self.root = root;
@@ -180,7 +181,7 @@ impl RangeTable {
         }
     }
 
-    /// Takes the range that holds `page` out.
+    /// Removes the range that holds `page`.
     pub fn remove(&mut self, page: Vpn, os: &mut TableContext<'_>) -> Option<Range> {
         let mut path: Vec<(PhysAddr, Node, usize)> = Vec::new();
         let mut at = self.root;
@@ -199,7 +200,7 @@ impl RangeTable {
         if node.is_leaf() {
             node.ranges.remove(place);
         } else {
-            // The last range before it, which is in a leaf, takes its place.
+            // Its predecessor, which is in a leaf, replaces it.
             let inner = path.len();
             let mut below = node.children[place];
             path.push((at, node, place));
@@ -223,7 +224,8 @@ impl RangeTable {
         Some(removed)
     }
 
-    /// Writes a node that has lost a range, and gives it one of a sibling's, or joins the two, where it has too few.
+    /// Writes a node that has lost a range. If it has too few, it borrows one from a sibling, or the two are
+    /// merged.
     fn rebalance(
         &mut self,
         mut at: PhysAddr,
@@ -235,9 +237,9 @@ impl RangeTable {
             && let Some((above, mut parent, place)) = path.pop()
         {
             let from_left = place > 0;
-            let beside = if from_left { place - 1 } else { place + 1 };
+            let neighbour = if from_left { place - 1 } else { place + 1 };
             let between = if from_left { place - 1 } else { place };
-            let sibling_at = parent.children[beside];
+            let sibling_at = parent.children[neighbour];
             let mut sibling = self.read(sibling_at, os.memory);
             if sibling.ranges.len() > FEWEST {
                 if from_left {
@@ -298,7 +300,7 @@ impl RangeTable {
         }
     }
 
-    /// Gives all frames back.
+    /// Frees all frames.
     pub fn destroy(&mut self, os: &mut TableContext<'_>) {
         for frame in std::mem::take(&mut self.frames) {
             frames::release(frame, 1, &mut self.footprint, os);
@@ -363,7 +365,7 @@ mod tests {
         let mut bed = TestBed::new(64 << 20).unwrap();
         let mut table = RangeTable::new(36, &mut bed.os()).unwrap();
         for i in 0..1000 {
-            assert!(table.prepare(1, &mut bed.os()));
+            assert!(table.reserve(1, &mut bed.os()));
             table.insert(range(i * 100, 10), &mut bed.os());
             let levels = table.levels(&bed.memory);
             // A full tree of n levels has 5^n - 1 ranges; one of nodes half full 2 * 3^(n - 1) - 1.
@@ -376,7 +378,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn it_is_a_plain_interval_map(steps in prop::collection::vec((0u64..400, 0u8..4), 1..600)) {
+        fn it_behaves_as_an_interval_map(steps in prop::collection::vec((0u64..400, 0u8..4), 1..600)) {
             let mut bed = TestBed::new(64 << 20).unwrap();
             let free = bed.frames.free_frames();
             let mut table = RangeTable::new(36, &mut bed.os()).unwrap();
@@ -386,7 +388,7 @@ mod tests {
                 match what {
                     0 | 1 => {
                         if let std::collections::btree_map::Entry::Vacant(free) = plain.entry(base) {
-                            prop_assert!(table.prepare(1, &mut bed.os()));
+                            prop_assert!(table.reserve(1, &mut bed.os()));
                             table.insert(range(base, 12), &mut bed.os());
                             free.insert(range(base, 12));
                         }

@@ -1,9 +1,10 @@
-//! A tree of tables of x86-64 entries, as the radix family shares it: radix, flattened, ASAP and ideal differ in where a
-//! node's frames come from and how many entries it has ([`Layout`]), and in what their walkers know.
+//! A tree of tables of x86-64 entries, shared by the radix family. Radix, flattened, ASAP and ideal differ in
+//! where the frames of a node come from, in the number of its entries ([`Layout`]), and in their walkers.
 //!
-//! - [`Tree`]: the OS half. All translation state is bytes; beside them it remembers which frames are its nodes and how
-//!   full each is (a kernel's `struct page` does that), which also finds the last node of an address quickly.
-//! - [`TreeWalker`]: the hardware half, a chain of loads with page-walk caches in front of it.
+//! - [`Tree`]: the OS half. All translation state is bytes. In addition, the tree records which frames are
+//!   its nodes and how full each is, as the kernel does in `struct page`. The record also finds the last node
+//!   of an address quickly.
+//! - [`TreeWalker`]: the hardware half: page-walk caches, then a chain of loads.
 
 mod page_table;
 mod table;
@@ -11,7 +12,7 @@ mod walk_cache;
 mod walker;
 
 pub use table::{Terminal, Tree};
-pub use walk_cache::WalkCaches;
+use walk_cache::WalkCaches;
 pub use walker::{TreeWalker, WalkStart, WalkerCounters};
 
 use crate::pte::Pte;
@@ -25,18 +26,18 @@ pub const FLAT_BITS: u32 = 18;
 /// In an entry that points to a node of two merged levels (a software bit of x86-64).
 pub const FLAT: u64 = 1 << 9;
 
-/// A node that a tree needs.
+/// A request for a node.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeWanted {
+pub struct NodeRequest {
     /// Lowest address that the node covers.
     pub va: VirtAddr,
     /// log2 of the bytes that it covers.
     pub span: u32,
-    /// Size of the page for whose sake it is made; the largest for a root.
+    /// Size of the page that needs the node; the largest size for a root.
     pub page: PageSize,
 }
 
-/// Where a node lies.
+/// Where a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     /// Its first frame.
@@ -46,23 +47,23 @@ pub struct NodePlace {
 }
 
 impl NodePlace {
-    /// 4 KiB frames that the node takes.
+    /// 4 KiB frames of the node.
     pub fn frames(self) -> u64 {
         1 << (self.bits - NODE_BITS)
     }
 }
 
-/// Where nodes' frames come from, and how large nodes are.
+/// Where the frames of nodes come from, and how large nodes are.
 pub trait Layout: Send + Sync {
-    /// Zeroed frames for a node; `None` when there is no memory.
+    /// Allocates zeroed frames for a node; `None` if there is no memory.
     fn allocate(
         &mut self,
-        wanted: NodeWanted,
+        request: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace>;
 
-    /// Takes a node's frames back.
+    /// Frees the frames of a node.
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         crate::frames::release(node.frame, node.frames(), footprint, os);
     }
@@ -70,32 +71,32 @@ pub trait Layout: Send + Sync {
     /// A VMA was added.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
-    /// A VMA, or a part of one, has gone.
+    /// A VMA, or a part of one, was removed.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
-    /// The tree is gone: what the layout itself holds goes back.
+    /// The tree was destroyed: frees the memory of the layout itself.
     fn destroy(&mut self, _footprint: &mut Footprint, _os: &mut TableContext<'_>) {}
 
     /// Appends the layout's own registers to the tree's.
     fn registers(&self, _registers: &mut Vec<u64>) {}
 
-    /// Changes whenever the layout's registers do.
+    /// Changes whenever the layout's registers change.
     fn generation(&self) -> u64 {
         0
     }
 
-    /// Hands the layout's counters to `sink`.
+    /// Reports the layout's counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// Nodes of one frame each, wherever the allocator has one: what Linux does.
+/// Nodes of one frame each, wherever the allocator has one, as in Linux.
 #[derive(Clone, Debug, Default)]
 pub struct Plain;
 
 impl Layout for Plain {
     fn allocate(
         &mut self,
-        _wanted: NodeWanted,
+        _request: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
@@ -104,9 +105,9 @@ impl Layout for Plain {
     }
 }
 
-/// The size of the page that a present entry maps in a node whose entries cover `2^shift` bytes each; `None` if it points
-/// to another node. In the last level PS means a 2 MiB page whose entry is repeated over the 512 entries that it covers,
-/// which only nodes of merged levels have.
+/// The size of the page that a present entry maps in a node whose entries cover `2^shift` bytes each; `None`
+/// if it points to another node. In the last level PS means a 2 MiB page whose entry is repeated over the 512
+/// entries that it covers. Only nodes of merged levels have such pages.
 #[inline(always)]
 pub fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
     match (shift, pte.large()) {
@@ -120,11 +121,11 @@ pub fn leaf_size(pte: Pte, shift: u32) -> Option<PageSize> {
 impl Layout for Box<dyn Layout> {
     fn allocate(
         &mut self,
-        wanted: NodeWanted,
+        request: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
-        (**self).allocate(wanted, footprint, os)
+        (**self).allocate(request, footprint, os)
     }
 
     fn release(&mut self, node: NodePlace, footprint: &mut Footprint, os: &mut TableContext<'_>) {

@@ -1,4 +1,4 @@
-//! Any tree is a page table.
+//! Every tree is a page table.
 
 use super::{Layout, Tree};
 use ambulator_base::{CounterSink, Page, VirtAddr};

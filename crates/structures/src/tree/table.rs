@@ -1,6 +1,6 @@
 //! The OS half of a tree of tables.
 
-use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeWanted, leaf_size};
+use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeRequest, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::{Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::{HostPlace, PhysicalMemory};
@@ -10,18 +10,18 @@ use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
 type NodeId = u32;
 
 const ROOT: NodeId = 0;
-/// No child: the root is nobody's child.
+/// No child: the root is never a child.
 const NO_NODE: NodeId = ROOT;
 
-/// What the kernel remembers of a node beside its bytes.
+/// What the kernel records about a node in addition to its bytes.
 struct Node {
-    /// How many of its entries are present.
+    /// Present entries.
     used: u32,
     parent: NodeId,
     bits: u8,
     /// log2 of the bytes that an entry covers.
     shift: u8,
-    /// By entry: the node that it points to. Empty for nodes of the last level.
+    /// By entry: the child node. Empty for nodes of the last level.
     children: Box<[NodeId]>,
 }
 
@@ -39,7 +39,7 @@ impl Node {
 /// The entry at which a walk for an address ends, and the level that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Where the entry lies.
+    /// Address of the entry.
     pub at: PhysAddr,
     /// log2 of the bytes that an entry of its node covers.
     pub shift: u32,
@@ -54,18 +54,19 @@ struct Run {
 
 /// A tree of tables of one process.
 ///
-/// Beside the bytes it keeps each node's fill and children, so that empty nodes go back to the allocator without a scan,
-/// and the last-level node of the latest change, so that ascending mappings cost one word's write each.
+/// In addition to the bytes, the tree records the fill and the children of each node, so that it frees empty
+/// nodes without a scan. It also records the last-level node of the latest change, so that each of a series
+/// of ascending mappings costs a single write.
 pub struct Tree<L> {
     /// Where nodes come from.
     pub layout: L,
-    /// What the tree takes.
+    /// Memory of the tree.
     pub footprint: Footprint,
     va_bits: u32,
     nodes: Vec<Node>,
-    /// By node: its first frame. Apart, because look-ups of the last node need nothing else of it.
+    /// By node: its first frame. A separate array, because look-ups need nothing else of the last node.
     frames: Vec<Pfn>,
-    /// By node: where the host keeps its first frame.
+    /// By node: where the simulator keeps the first frame.
     places: Vec<HostPlace>,
     spare: Vec<NodeId>,
     /// The last-level node of the latest change: lowest address (all ones: none), log2 of its span, number.
@@ -81,8 +82,8 @@ impl<L: Layout> Tree<L> {
     /// No memory for the root.
     pub fn new(mut layout: L, va_bits: u32, os: &mut TableContext<'_>) -> Result<Self, MapError> {
         let mut footprint = Footprint::default();
-        let wanted = NodeWanted { va: VirtAddr(0), span: va_bits, page: PageSize::SIZE_1G };
-        let place = layout.allocate(wanted, &mut footprint, os).ok_or(MapError::NoMemory { bytes: 4096 })?;
+        let request = NodeRequest { va: VirtAddr(0), span: va_bits, page: PageSize::SIZE_1G };
+        let place = layout.allocate(request, &mut footprint, os).ok_or(MapError::NoMemory { bytes: 4096 })?;
         let mut tree = Tree {
             layout,
             footprint,
@@ -97,17 +98,17 @@ impl<L: Layout> Tree<L> {
         Ok(tree)
     }
 
-    /// The words for [`TreeWalker`](super::TreeWalker): the root's address with log2 of its entries in the low bits (CR3
-    /// has 12 of them), and the width of virtual addresses. Two words that never change.
+    /// The registers of a [`TreeWalker`](super::TreeWalker): the root's address with log2 of its entries in
+    /// the low bits (CR3 has 12 of them), and the width of virtual addresses. Neither ever changes.
     pub fn registers(&self) -> [u64; 2] {
         let root = self.frames.first().map_or(0, |frame| frame.start().0);
         let bits = self.nodes.first().map_or(0, |node| u64::from(node.bits));
         [root | bits, u64::from(self.va_bits)]
     }
 
-    /// How a node of `bits` is remembered; its frames are zeroed.
+    /// Records a new node, whose frames are zeroed.
     fn adopt(&mut self, place: NodePlace, span: u32, parent: NodeId, memory: &mut PhysicalMemory) -> NodeId {
-        let host = memory.settle(place.frame.start());
+        let home = memory.settle(place.frame.start());
         let shift = span - place.bits;
         let children = if shift > 12 { 1 << place.bits } else { 0 };
         let node = Node {
@@ -121,13 +122,13 @@ impl<L: Layout> Tree<L> {
             Some(id) => {
                 self.nodes[id as usize] = node;
                 self.frames[id as usize] = place.frame;
-                self.places[id as usize] = host;
+                self.places[id as usize] = home;
                 id
             }
             None => {
                 self.nodes.push(node);
                 self.frames.push(place.frame);
-                self.places.push(host);
+                self.places.push(home);
                 (self.nodes.len() - 1) as NodeId
             }
         }
@@ -144,7 +145,8 @@ impl<L: Layout> Tree<L> {
         va.0 >> self.va_bits == 0 && !self.nodes.is_empty()
     }
 
-    /// The node at which a walk for `va` ends that does not go below entries of `2^shift` bytes. `va` is within the tree.
+    /// The node at which a walk for `va` ends if it does not go below entries of `2^shift` bytes. `va` is
+    /// within the tree.
     #[inline(always)]
     fn descend(&self, va: VirtAddr, shift: u32) -> NodeId {
         let mut id = ROOT;
@@ -160,7 +162,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// The same, by way of the node of the latest change.
+    /// As [`Tree::descend`], but tries the node of the latest change first.
     #[inline(always)]
     fn descend_recent(&mut self, va: VirtAddr, shift: u32) -> NodeId {
         let (base, span, id) = self.recent;
@@ -180,7 +182,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// The entry that holds, or would hold, the end of a walk for `va`; `None` beyond the address width.
+    /// The entry at which a walk for `va` ends, present or not; `None` beyond the address width.
     #[inline(always)]
     pub fn terminal(&self, va: VirtAddr) -> Option<Terminal> {
         if !self.within(va) {
@@ -192,9 +194,9 @@ impl<L: Layout> Tree<L> {
         })
     }
 
-    /// The node of the last level that holds `va`, below a directory of 2 MiB entries; or the node at which a walk ends
-    /// where there is none such. Nothing is below a directory but tables of the last level, so that the node itself, one in
-    /// very many, stays out of the host's cache: its frame tells all.
+    /// The last-level node of `va`, below a directory of 2 MiB entries. `Err` has the node at which the walk
+    /// ends if there is none. Only last-level tables are below a directory, so the frame number suffices; the
+    /// [`Node`] itself, one of very many, need not enter the caches of the machine that simulates.
     #[inline(always)]
     fn last_level(&self, va: VirtAddr) -> Result<NodeId, NodeId> {
         let id = self.descend(va, 21);
@@ -215,7 +217,7 @@ impl<L: Layout> Tree<L> {
         self.frames[node as usize].start().offset(index * 8)
     }
 
-    /// A hint to the host: the last entry of a walk for `va` is wanted soon.
+    /// Prefetches the last entry of a walk for `va` (simulator speed only).
     #[inline(always)]
     pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if !self.within(va) {
@@ -230,8 +232,8 @@ impl<L: Layout> Tree<L> {
     /// Maps a page. See [`ambulator_os::PageTable::map`].
     ///
     /// # Errors
-    /// `NoMemory` leaves the tree as it was. `PageSize` for sizes other than 4 KiB, 2 MiB and 1 GiB, and for pages beyond
-    /// the address width.
+    /// `NoMemory` leaves the tree unchanged. `PageSize` for sizes other than 4 KiB, 2 MiB and 1 GiB, and for
+    /// pages beyond the address width.
     #[inline]
     pub fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
         let (va, shift) = (mapping.page.start, mapping.page.size.shift());
@@ -257,7 +259,8 @@ impl<L: Layout> Tree<L> {
         Ok(())
     }
 
-    /// Makes the nodes that are missing below `from` on the way to `va`, down to where a page of `page` has its entry.
+    /// Creates the missing nodes below `from` on the path to `va`, down to the entry of a page of size
+    /// `page`.
     #[cold]
     #[inline(never)]
     fn grow(
@@ -271,12 +274,12 @@ impl<L: Layout> Tree<L> {
         while u32::from(self.nodes[id as usize].shift) > page.shift() {
             let at = self.entry(id, va);
             if Pte(os.memory.read(at)).present() {
-                // A larger page: only ever in a node that was there before.
+                // A larger page, which can only be in a node that existed before.
                 return Err(MapError::Occupied);
             }
             let span = u32::from(self.nodes[id as usize].shift);
-            let wanted = NodeWanted { va: VirtAddr(va.0 >> span << span), span, page };
-            let Some(place) = self.layout.allocate(wanted, &mut self.footprint, os) else {
+            let request = NodeRequest { va: VirtAddr(va.0 >> span << span), span, page };
+            let Some(place) = self.layout.allocate(request, &mut self.footprint, os) else {
                 self.prune(id, va, os);
                 return Err(MapError::NoMemory { bytes: 4096 });
             };
@@ -327,7 +330,7 @@ impl<L: Layout> Tree<L> {
         let pte = Pte(memory.read(at));
         let node_shift = u32::from(self.nodes[node as usize].shift);
         let mapped = pte.present() && leaf_size(pte, node_shift) == Some(page.size);
-        // A page has one entry, but for the large one that is repeated.
+        // A page has one entry, except a large page whose entry is repeated.
         mapped.then(|| Run { node, at, entries: 1 << (shift - node_shift) })
     }
 
@@ -364,7 +367,7 @@ impl<L: Layout> Tree<L> {
         true
     }
 
-    /// What the bytes say about `va`, from the root on.
+    /// Looks up `va` in the bytes, starting at the root.
     pub fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         if !self.within(va) {
             return None;
@@ -393,7 +396,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Frees all nodes, the root last. The tree maps nothing from then on, and takes no more.
+    /// Frees all nodes, the root last. The tree is empty and unusable afterwards.
     pub fn destroy(&mut self, os: &mut TableContext<'_>) {
         let mut spare = vec![false; self.nodes.len()];
         for &id in &self.spare {
@@ -415,7 +418,7 @@ impl<L: Layout> Tree<L> {
     }
 }
 
-/// The entry of a run: the first, accessed and dirty if any of the repeated ones is.
+/// The entry of a run: the first entry, accessed and dirty if any of the repeated entries is.
 #[inline(always)]
 fn merged(run: &Run, memory: &PhysicalMemory) -> Pte {
     merged_at(run.at, run.entries, memory)

@@ -13,40 +13,40 @@ const fn shift_of(level: usize) -> u32 {
     21 + 9 * level as u32
 }
 
-/// What a level holds: an entry, and when the load that brought it ends.
+/// An entry of a level, and the cycle at which its load completes.
 #[derive(Clone, Copy)]
-struct Held {
+struct Cached {
     pte: Pte,
     ready: Cycle,
 }
 
 struct Level {
-    array: SetArray<Held>,
+    array: SetArray<Cached>,
     sets: u64,
 }
 
-/// A table that a walk can begin with.
+/// A table at which a walk can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CachedNode {
-    /// Where the table is.
-    pub at: PhysAddr,
+pub(super) struct CachedNode {
+    /// Address of the table.
+    pub(super) at: PhysAddr,
     /// log2 of its entries.
-    pub bits: u32,
+    pub(super) bits: u32,
     /// log2 of the bytes that an entry of it covers.
-    pub shift: u32,
-    /// Whose entry hit: 0 PDE, 1 PDPTE, 2 PML4E, 3 PML5E.
-    pub level: usize,
+    pub(super) shift: u32,
+    /// The level that hit: 0 PDE, 1 PDPTE, 2 PML4E, 3 PML5E.
+    pub(super) level: usize,
 }
 
 /// The page-walk caches of a core, tagged by address space.
-pub struct WalkCaches {
+pub(super) struct WalkCaches {
     levels: [Option<Level>; LEVELS],
     latency: u64,
 }
 
 impl WalkCaches {
-    /// Empty caches of a spec that has been validated.
-    pub fn new(spec: &PwcSpec) -> WalkCaches {
+    /// Empty caches of a validated spec.
+    pub(super) fn new(spec: &PwcSpec) -> WalkCaches {
         let levels = spec.levels().map(|(_, entries)| {
             (entries > 0).then(|| {
                 let ways = if spec.ways == 0 { entries } else { spec.ways };
@@ -54,13 +54,13 @@ impl WalkCaches {
                 Level { array: SetArray::new(sets as usize, ways as usize, Replacement::Lru), sets: u64::from(sets) }
             })
         });
-        // Without caches there is nothing to wait for.
+        // Without caches a look-up takes no time.
         let latency = if levels.iter().any(Option::is_some) { spec.latency } else { 0 };
         WalkCaches { levels, latency }
     }
 
     /// Cycles of a look-up.
-    pub fn latency(&self) -> u64 {
+    pub(super) fn latency(&self) -> u64 {
         self.latency
     }
 
@@ -71,41 +71,42 @@ impl WalkCaches {
         ((number % level.sets) as usize, number << 16 | u64::from(asid.0))
     }
 
-    /// The table nearest to `va`'s page whose pointer is there at `now`. A pointer whose load is still under way is not.
+    /// The cached table nearest to the leaf of `va`. A pointer whose load is still in flight at `now` does
+    /// not hit.
     #[inline]
-    pub fn lookup(&mut self, asid: Asid, va: VirtAddr, now: Cycle) -> Option<CachedNode> {
+    pub(super) fn lookup(&mut self, asid: Asid, va: VirtAddr, now: Cycle) -> Option<CachedNode> {
         for (number, level) in self.levels.iter_mut().enumerate() {
             let Some(level) = level else { continue };
             let span = shift_of(number);
             let (set, key) = WalkCaches::set_and_key(level, asid, va, span);
-            if let Some(held) = level.array.lookup(set, key)
-                && held.ready <= now
+            if let Some(cached) = level.array.lookup(set, key)
+                && cached.ready <= now
             {
-                let bits = if held.pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
-                return Some(CachedNode { at: held.pte.frame().start(), bits, shift: span - bits, level: number });
+                let bits = if cached.pte.0 & FLAT != 0 { FLAT_BITS } else { NODE_BITS };
+                return Some(CachedNode { at: cached.pte.frame().start(), bits, shift: span - bits, level: number });
             }
         }
         None
     }
 
-    /// Keeps an entry that points to a table covering `2^span` bytes around `va`, loaded at `ready`.
+    /// Inserts an entry that points to a table covering `2^span` bytes around `va`, loaded at `ready`.
     #[inline]
-    pub fn fill(&mut self, asid: Asid, va: VirtAddr, span: u32, pte: Pte, ready: Cycle) {
+    pub(super) fn fill(&mut self, asid: Asid, va: VirtAddr, span: u32, pte: Pte, ready: Cycle) {
         let number = (span - 21) as usize / 9;
         let Some(Some(level)) = self.levels.get_mut(number) else {
             return;
         };
         let (set, key) = WalkCaches::set_and_key(level, asid, va, span);
-        // Walks are not carried out in the order of their cycles: what is there already may be there earlier.
+        // Walks are not simulated in cycle order: the entry in the cache may have an earlier cycle.
         let ready = match level.array.peek(set, key) {
-            Some(held) if held.pte.frame() == pte.frame() => ready.min(held.ready),
+            Some(cached) if cached.pte.frame() == pte.frame() => ready.min(cached.ready),
             _ => ready,
         };
-        level.array.insert(set, key, Held { pte, ready });
+        level.array.insert(set, key, Cached { pte, ready });
     }
 
-    /// Drops what `what` names: for a page, the entries of every level that lead to an address of it.
-    pub fn invalidate(&mut self, what: Invalidation) {
+    /// Invalidates entries: for a page, those of every level that lead to one of its addresses.
+    pub(super) fn invalidate(&mut self, what: Invalidation) {
         for (number, level) in self.levels.iter_mut().enumerate() {
             let Some(level) = level else { continue };
             let shift = shift_of(number);

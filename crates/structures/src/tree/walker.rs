@@ -6,15 +6,15 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, V
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
-    /// What a walker of a tree of tables counts.
+    /// Counters of a walker of a tree of tables.
     pub struct WalkerCounters {
-        /// Walks that began at the table that a cached page-directory entry points to (one load left).
+        /// Walks that began at the table of a cached page-directory entry (one load left).
         pwc_pde_hits: Events,
-        /// Walks that began at the table that a cached page-directory-pointer entry points to.
+        /// Walks that began at the table of a cached page-directory-pointer entry.
         pwc_pdpte_hits: Events,
-        /// Walks that began at the table that a cached PML4 entry points to.
+        /// Walks that began at the table of a cached PML4 entry.
         pwc_pml4e_hits: Events,
-        /// Walks that began at the table that a cached PML5 entry points to.
+        /// Walks that began at the table of a cached PML5 entry.
         pwc_pml5e_hits: Events,
         /// Walks that began at the root.
         pwc_misses: Events,
@@ -25,29 +25,29 @@ ambulator_base::counters! {
     }
 }
 
-/// Where a walk begins: what the page-walk caches left of it.
+/// Where a walk begins after the page-walk caches were probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkStart {
-    /// The first table that it reads.
+    /// The first table to read.
     pub node: PhysAddr,
     /// log2 of that table's entries.
     pub bits: u32,
     /// log2 of the bytes that an entry of it covers.
     pub shift: u32,
-    /// When the look-up is done.
+    /// The cycle at which the look-up completes.
     pub now: Cycle,
 }
 
-/// A page-table walker: page-walk caches, then one load for each level that is left.
+/// A page-table walker: page-walk caches, then one load for each remaining level.
 pub struct TreeWalker {
     asid: Asid,
     root: PhysAddr,
     root_bits: u32,
     va_bits: u32,
     caches: WalkCaches,
-    /// Where the entry of the latest walk lies.
+    /// Address of the leaf entry of the latest walk.
     entry: PhysAddr,
-    /// What it counted.
+    /// Its counters.
     pub counters: WalkerCounters,
 }
 
@@ -86,7 +86,7 @@ impl TreeWalker {
         Some(WalkStart { node: hit.at, bits: hit.bits, shift: hit.shift, now })
     }
 
-    /// Walks on from `start`.
+    /// Completes the walk from `start`.
     #[inline]
     pub fn finish(&mut self, va: VirtAddr, access: AccessKind, start: WalkStart, port: &mut dyn MemoryPort) -> Walk {
         let WalkStart { mut node, mut bits, mut shift, mut now } = start;

@@ -75,12 +75,12 @@ fn designs_that_do_not_go_together_get_one_sentence() {
         (
             vec!["design.front_side=midgard", "design.lookaside=rmm"],
             "design.lookaside",
-            "`design.front_side` is \"midgard\": there is no L2 TLB before the caches that `design.lookaside`, \"rmm\", could stand by",
+            "`design.front_side` is \"midgard\": there is no L2 TLB before the caches for `design.lookaside`, \"rmm\";",
         ),
         (
             vec!["design.front_side=midgard", "design.speculation=spec-tlb"],
             "design.speculation",
-            "that `design.speculation`, \"spec-tlb\", could stand by",
+            "for `design.speculation`, \"spec-tlb\";",
         ),
         (
             vec!["design.lookaside=utopia"],
@@ -117,7 +117,7 @@ fn designs_that_do_not_go_together_get_one_sentence() {
     }
     // What a preset joins is told as well.
     let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() }).map(drop);
-    assert_says(design("midgard+rmm"), &["`design.front_side` is \"midgard\"", "could stand by"]);
+    assert_says(design("midgard+rmm"), &["`design.front_side` is \"midgard\"", "there is no L2 TLB before the caches"]);
     assert_says(design("utopia+nested"), &["`design.lookaside` is \"utopia\", which cannot run in a virtual machine"]);
 }
 

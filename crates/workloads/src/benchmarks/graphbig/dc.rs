@@ -1,7 +1,8 @@
 //! Degree centrality: counts the edges that leave and enter each vertex.
 //!
 //! ```text
-//! vertex  mov (index),object; mov end; mov begin; mov; sub; sar; imul; mov out-degree,(object); cmp; je; add; cmp; jne
+//! vertex  mov (index),object; mov end; mov begin; mov; sub; sar; imul; mov out-degree,(object); cmp; je;
+//!         add; cmp; jne
 //! edge    mov (edge),target; add; mov (index,target),object; addq $1,in-degree(object); cmp; jne
 //! ```
 
@@ -26,7 +27,7 @@ impl Algorithm for Dc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 0;
-    const HOST_BYTES: u64 = 8;
+    const SIM_HOST_BYTES: u64 = 8;
     /// In-degree and out-degree of each vertex.
     type Output = Vec<(u32, u32)>;
 

@@ -1,5 +1,5 @@
-//! Graph colouring after Jones and Plassmann: in each round every uncoloured vertex whose random number is the greatest among
-//! its uncoloured neighbours takes the round's colour.
+//! Graph colouring after Jones and Plassmann: in each round every uncoloured vertex whose random number is
+//! the greatest among its uncoloured neighbours takes the round's colour.
 //!
 //! ```text
 //! vertex  mov (index),object; cmpq $0,colour(object); jne; mov begin; mov end; cmp; je; add; cmp; je
@@ -30,7 +30,7 @@ impl Algorithm for Gc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 0;
-    const HOST_BYTES: u64 = 4;
+    const SIM_HOST_BYTES: u64 = 4;
     /// The colour of each vertex, from 1.
     type Output = Vec<u32>;
 

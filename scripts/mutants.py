@@ -1,0 +1,836 @@
+#!/usr/bin/env python3
+"""Plants mistakes where translations are made, one at a time, and runs the test that must see each.
+
+    scripts/mutants.py                   all of them
+    scripts/mutants.py --only NAME       one, or all whose name contains NAME; may be repeated
+    scripts/mutants.py --list            what there is
+
+The mistakes are planted in a git worktree of its own, which has what is committed and what is changed here, but no
+untracked files. It builds into `target/mutants` and goes when the script ends. First every test that is asked for
+must pass as it is. A mutant is caught when its test builds and then fails, or runs out of time. The exit status is 1
+when one survives, does not build, or stands for text that its file does not have exactly once.
+"""
+
+import argparse
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "mutants"
+TREE = TARGET / "tree"
+# Seconds for a build, and for a test that is built.
+BUILD_LIMIT, TEST_LIMIT = 1800, 600
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    text: str
+    mistake: str
+    # What follows `cargo test`: as narrow as it can be.
+    test: str
+
+
+DESIGNS, STRUCTURES, MMU, OS, SIMULATOR = (
+    f"crates/{crate}/src" for crate in ("designs", "structures", "mmu", "os", "simulator")
+)
+INVALIDATION = "-p ambulator-mmu --test invalidation"
+PIPELINE = "-p ambulator-mmu --test pipeline"
+MMU_UNITS = "-p ambulator-mmu --lib"
+OS_SPACES = "-p ambulator-os --test address_spaces"
+UNDER_KERNEL = "-p ambulator-designs --test kernel"
+ORACLE = "-p ambulator-simulator --lib oracle"
+
+
+def units(filter):
+    return f"-p ambulator-designs --lib {filter}"
+
+
+def structures(filter):
+    return f"-p ambulator-structures --lib {filter}"
+
+
+MUTANTS = [
+    # Utopia.
+    Mutant(
+        "utopia-tag-skips-a-bit",
+        f"{DESIGNS}/utopia/rows.rs",
+        "u64::from(field(words, self.tag_at(way), self.tag_bits) == tag) << way",
+        "u64::from((field(words, self.tag_at(way), self.tag_bits) ^ tag) & !1 == 0) << way",
+        units("utopia"),
+    ),
+    Mutant(
+        "utopia-paper-tag-skips-a-bit",
+        f"{DESIGNS}/utopia/rows.rs",
+        """[$(field(words, 16 * METADATA_BITS + $way * 23, 23) as u32),*] };
+    }
+    u64::from(matches(&tags!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15), tag as u32))""",
+        """[$(field(words, 16 * METADATA_BITS + $way * 23, 23) as u32 | 1),*] };
+    }
+    u64::from(matches(&tags!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15), tag as u32 | 1))""",
+        units("utopia"),
+    ),
+    Mutant(
+        "utopia-ignores-the-valid-bit",
+        f"{DESIGNS}/utopia/rows.rs",
+        "if self.metadata(words, way) & VALID != 0 {",
+        "if way < self.ways {",
+        units("utopia"),
+    ),
+    Mutant(
+        "utopia-tar-cache-keeps-changed-lines",
+        f"{DESIGNS}/utopia/walker.rs",
+        "let dropped = [self.rows.drop_line(word(at)), self.filters.drop_line(word(at + 1))];",
+        "let dropped = [self.filters.drop_line(word(at + 1))];",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "utopia-sf-cache-keeps-changed-lines",
+        f"{DESIGNS}/utopia/walker.rs",
+        "let dropped = [self.rows.drop_line(word(at)), self.filters.drop_line(word(at + 1))];",
+        "let dropped = [self.rows.drop_line(word(at))];",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "utopia-caches-miss-many-changes",
+        f"{DESIGNS}/utopia/walker.rs",
+        "if changes.wrapping_sub(known) > RECENT as u64 {",
+        "if changes.wrapping_sub(known) > 1 << 40 {",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "utopia-sets-no-dirty-bit",
+        f"{DESIGNS}/utopia/walker.rs",
+        "let dirties = access == AccessKind::Store && flags(metadata).writable;",
+        "let dirties = access == AccessKind::Fetch && flags(metadata).writable;",
+        units("utopia"),
+    ),
+    Mutant(
+        "utopia-large-page-frames",
+        f"{DESIGNS}/utopia/segments.rs",
+        "base.offset((set * u64::from(self.ways) + u64::from(way)) * self.page.frames())",
+        "base.offset(set * u64::from(self.ways) * self.page.frames() + u64::from(way))",
+        UNDER_KERNEL,
+    ),
+    # Other lookasides and caches of designs.
+    Mutant(
+        "rmm-range-tlb-not-invalidated",
+        f"{DESIGNS}/rmm/range_tlb.rs",
+        "self.entries.retain(|entry| stays(entry.asid, &entry.range));",
+        "self.entries.retain(|entry| what != Invalidation::All || stays(entry.asid, &entry.range));",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "rmm-range-tlb-of-any-process",
+        f"{DESIGNS}/rmm/range_tlb.rs",
+        "entry.asid == self.asid && entry.range.contains(page)",
+        "entry.range.contains(page)",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "clustered-tlb-page-not-invalidated",
+        f"{DESIGNS}/clustered_tlb/mod.rs",
+        "held.into_iter().for_each(|page| self.drop_page(asid, page));",
+        "held.into_iter().skip(1).for_each(|page| self.drop_page(asid, page));",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "clustered-tlb-takes-other-clusters",
+        f"{DESIGNS}/clustered_tlb/mod.rs",
+        "&& pte.frame().0 & !(CLUSTER - 1) == frame;",
+        "&& pte.frame().0 >= frame;",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "pom-tlb-page-not-cleared",
+        f"{DESIGNS}/pom_tlb/mod.rs",
+        "if port.peek_line(at)[at.0 as usize % 64 / 8] == tag {",
+        "if port.peek_line(at)[at.0 as usize % 64 / 8] == tag + 1 {",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "pom-tlb-tag-without-process",
+        f"{DESIGNS}/pom_tlb/mod.rs",
+        "VALID | large | u64::from(asid.0 & 0x3fff) << 45 | va.0 >> size.shift()",
+        "VALID | large | u64::from(asid.0 & 0x2000) << 45 | va.0 >> size.shift()",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "pom-tlb-address-space-not-cleared",
+        f"{DESIGNS}/pom_tlb/mod.rs",
+        "Invalidation::Asid(asid) => tag >> 45 & 0x3fff == u64::from(asid.0 & 0x3fff),",
+        "Invalidation::Asid(_) => false,",
+        "-p ambulator-designs pom_tlb",
+    ),
+    Mutant(
+        "lvm-walk-cache-keeps-a-trained-model",
+        f"{DESIGNS}/lvm/walker.rs",
+        "cache.retain(|tag, _| tag != stale);",
+        "cache.retain(|tag, _| tag != stale + 1);",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-walk-cache-keeps-a-former-index",
+        f"{DESIGNS}/lvm/walker.rs",
+        "if old_index != index || changes.wrapping_sub(old_changes) > 1 {",
+        "if changes.wrapping_sub(old_changes) > 1 {",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-walk-cache-of-any-process",
+        f"{DESIGNS}/lvm/walker.rs",
+        "number << 20 | (level as u64) << 16 | u64::from(asid.0)",
+        "number << 20 | (level as u64) << 16 | u64::from(asid.0.min(1))",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-search-ends-a-line-early",
+        f"{DESIGNS}/lvm/walker.rs",
+        "for (step, distance) in search_order(self.extra).enumerate() {",
+        "for (step, distance) in search_order(self.extra - 1).enumerate() {",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-insertion-beyond-the-search",
+        f"{DESIGNS}/lvm/insert.rs",
+        "let Some((slot, _)) = place(predicted, self.spec.max_extra, is_free) else { return false };",
+        "let Some((slot, _)) = place(predicted, self.spec.max_extra + 2, is_free) else { return false };",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-rescale-leaves-the-intercept",
+        f"{DESIGNS}/lvm/insert.rs",
+        "let intercept = intercept.wrapping_sub(((old.base.0 / 8) << FRACTION) as i64);",
+        "let intercept = found.node.intercept.max(intercept.min(found.node.intercept));",
+        units("lvm"),
+    ),
+    Mutant(
+        "lvm-tag-compare-skips-a-part",
+        f"{DESIGNS}/lvm/node.rs",
+        "(word & (TAG_LOW | TAG_HIGH)) == tag(page >> order_of(word))",
+        "(word & TAG_LOW) == tag(page >> order_of(word)) & TAG_LOW",
+        units("lvm"),
+    ),
+    Mutant(
+        "ecpt-walk-caches-outlive-their-tables",
+        f"{DESIGNS}/ecpt/walker.rs",
+        "if self.asid != Some(asid) || self.generation != generation {",
+        "if self.asid != Some(asid) {",
+        units("ecpt"),
+    ),
+    Mutant(
+        "ecpt-tag-skips-a-bit",
+        f"{DESIGNS}/ecpt/slot.rs",
+        "Self::tag(words) == key",
+        "(Self::tag(words) ^ key) & !(1 << 10) == 0",
+        units("ecpt"),
+    ),
+    Mutant(
+        "hashed-tag-without-size",
+        f"{DESIGNS}/hashed/mod.rs",
+        "((va.0 >> size.shift()) << 8) | u64::from(size.shift())",
+        "((va.0 >> size.shift()) << 8) | 12",
+        units("hashed"),
+    ),
+    Mutant(
+        "me-hpt-large-entries-begin-one-further",
+        f"{DESIGNS}/me_hpt/l2p.rs",
+        "(LARGE, _) => 3 * share - 1 - i,",
+        "(LARGE, _) => 3 * share - 2 - i,",
+        units("me_hpt"),
+    ),
+    Mutant(
+        "midgard-areas-not-invalidated",
+        f"{DESIGNS}/midgard/front_side.rs",
+        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || end <= held.area.base);",
+        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || held.area.base <= first);",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "midgard-areas-of-any-process",
+        f"{DESIGNS}/midgard/front_side.rs",
+        "find(|held| held.asid == asid && held.area.contains(page))?;",
+        "find(|held| held.asid >= asid.min(held.asid) && held.area.contains(page))?;",
+        UNDER_KERNEL,
+    ),
+    # Structures that designs share.
+    Mutant(
+        "walk-cache-page-not-invalidated",
+        f"{STRUCTURES}/tree/walk_cache.rs",
+        "level.array.remove(set, key);",
+        "level.array.remove(set, key + (1 << 16));",
+        units("radix"),
+    ),
+    Mutant(
+        "walk-cache-large-page-not-invalidated",
+        f"{STRUCTURES}/tree/walk_cache.rs",
+        "level.array.retain(|key, _| key as u16 != asid.0 || !(first..=last).contains(&(key >> 16)));",
+        "level.array.retain(|key, _| key as u16 != asid.0 || first != key >> 16);",
+        units("radix"),
+    ),
+    Mutant(
+        "walk-cache-of-any-process",
+        f"{STRUCTURES}/tree/walk_cache.rs",
+        "((number % level.sets) as usize, number << 16 | u64::from(asid.0))",
+        "((number % level.sets) as usize, number << 16 | u64::from(asid.0.min(1)))",
+        units("radix"),
+    ),
+    Mutant(
+        "tree-no-dirty-bit",
+        f"{STRUCTURES}/pte.rs",
+        "let dirty = if store && self.0 & Pte::WRITABLE != 0 { Pte::DIRTY } else { 0 };",
+        "let dirty = if store && self.0 & Pte::WRITABLE == 0 { Pte::DIRTY } else { 0 };",
+        units("radix"),
+    ),
+    Mutant(
+        "cuckoo-rehash-pointer-one-too-far",
+        f"{STRUCTURES}/elastic/way.rs",
+        "Some(resize) if old < resize.pointer => {",
+        "Some(resize) if old <= resize.pointer => {",
+        structures("elastic"),
+    ),
+    Mutant(
+        "cuckoo-rehash-skips-what-found-no-place",
+        f"{STRUCTURES}/elastic/resize.rs",
+        "arena.exchange(from, Some(entry));",
+        "drop(entry);",
+        structures("elastic"),
+    ),
+    Mutant(
+        "cuckoo-cancel-takes-other-entries-back",
+        f"{STRUCTURES}/elastic/resize.rs",
+        "if moved != home && arena.hashes_at(moved).is_some_and(is_its) {",
+        "if moved != home && (arena.hashes_at(moved).is_some_and(is_its) || index & 7 == 3) {",
+        structures("elastic"),
+    ),
+    Mutant(
+        "range-tree-split-loses-order",
+        f"{STRUCTURES}/ranges/range_table.rs",
+        "parent.children.insert(place + 1, right_at);",
+        "parent.children.insert(place, right_at);",
+        structures("ranges"),
+    ),
+    Mutant(
+        "range-tree-split-of-children",
+        f"{STRUCTURES}/ranges/range_table.rs",
+        "{ Vec::new() } else { node.children.split_off(FEWEST + 1) };",
+        "{ Vec::new() } else { node.children.split_off(FEWEST) };",
+        structures("ranges"),
+    ),
+    Mutant(
+        "range-tree-join-drops-a-child",
+        f"{STRUCTURES}/ranges/range_table.rs",
+        "parent.children.remove(between + 1);",
+        "parent.children.remove(between);",
+        structures("ranges"),
+    ),
+    Mutant(
+        "range-ends-one-page-late",
+        f"{STRUCTURES}/ranges/node.rs",
+        "self.base <= page && page < self.limit",
+        "self.base <= page && page <= self.limit",
+        structures("ranges"),
+    ),
+    Mutant(
+        "range-split-keeps-the-first-frame",
+        f"{STRUCTURES}/ranges/companion.rs",
+        "let right = Range { base: end, frame: range.frame_of(end), ..range };",
+        "let right = Range { base: end, frame: range.frame, ..range };",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "range-dissolved-keeps-its-marks",
+        f"{STRUCTURES}/ranges/companion.rs",
+        "self.mark(entry.page, false, table, os);",
+        "self.mark(entry.page, entry.flags.ranged, table, os);",
+        units("rmm"),
+    ),
+    Mutant(
+        "range-of-other-rights-is-joined",
+        f"{STRUCTURES}/ranges/companion.rs",
+        "(same_rights(&last, mapping.flags) && alone()).then_some(last)",
+        "alone().then_some(last)",
+        UNDER_KERNEL,
+    ),
+    # The MMU.
+    Mutant(
+        "guess-used-unverified",
+        f"{MMU}/pipeline.rs",
+        """let walk = self.timed_walk(va, access, began, now, port);
+        let cause = match walk.outcome {""",
+        """let mut walk = self.timed_walk(va, access, began, now, port);
+        if let (Some(guess), WalkOutcome::Mapped(found)) = (&guess, &mut walk.outcome)
+            && guess.data_count > 0
+        {
+            found.frame = PhysAddr(guess.data[0].0 - (va.0 & (found.size.bytes() - 1))).pfn();
+        }
+        let cause = match walk.outcome {""",
+        PIPELINE,
+    ),
+    Mutant(
+        "memo-outlives-what-the-kernel-did",
+        f"{MMU}/pipeline.rs",
+        """self.data.recent.forget();
+        self.instructions.recent.forget();""",
+        "",
+        INVALIDATION,
+    ),
+    Mutant(
+        "memo-outlives-an-invalidation",
+        f"{MMU}/levels.rs",
+        """self.recent.forget();
+        self.small.invalidate(what, &[PageSize::SIZE_4K]);""",
+        "self.small.invalidate(what, &[PageSize::SIZE_4K]);",
+        INVALIDATION,
+    ),
+    Mutant(
+        "memo-outlives-a-refill",
+        f"{MMU}/levels.rs",
+        "self.recent.clear(va);",
+        "",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "memo-lets-stores-through-clean-pages",
+        f"{MMU}/recent.rs",
+        "(access == AccessKind::Load || slot.stores)",
+        "(access == AccessKind::Load || slot.ready >= Cycle(0))",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "l1-data-tlb-not-invalidated",
+        f"{MMU}/pipeline.rs",
+        """self.data.invalidate(what);
+        self.instructions.invalidate(what);""",
+        """self.data.recent.forget();
+        self.instructions.invalidate(what);""",
+        INVALIDATION,
+    ),
+    Mutant(
+        "l1-instruction-tlb-not-invalidated",
+        f"{MMU}/pipeline.rs",
+        "self.instructions.invalidate(what);",
+        "self.instructions.recent.forget();",
+        INVALIDATION,
+    ),
+    Mutant(
+        "l2-tlb-not-invalidated",
+        f"{MMU}/pipeline.rs",
+        "self.second.invalidate(what);",
+        "",
+        INVALIDATION,
+    ),
+    Mutant(
+        "walker-not-told-of-invalidations",
+        f"{MMU}/pipeline.rs",
+        """self.second.invalidate(what);
+        self.walker.invalidate(what);""",
+        "self.second.invalidate(what);",
+        INVALIDATION,
+    ),
+    Mutant(
+        "lookaside-not-told-of-invalidations",
+        f"{MMU}/pipeline.rs",
+        "lookaside.invalidate(what);",
+        "let _ = lookaside;",
+        INVALIDATION,
+    ),
+    Mutant(
+        "second-lookaside-not-told-of-invalidations",
+        f"{MMU}/lookaside_pair.rs",
+        "self.second.invalidate(what);",
+        "",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "nested-tlb-not-invalidated",
+        f"{MMU}/nested.rs",
+        "tlb.invalidate(what, &SIZES);",
+        "let _ = tlb;",
+        INVALIDATION,
+    ),
+    Mutant(
+        "combined-entries-outlive-the-hypervisors",
+        f"{MMU}/pipeline.rs",
+        "self.second.invalidate(Invalidation::All);",
+        "",
+        INVALIDATION,
+    ),
+    Mutant(
+        "front-side-not-invalidated",
+        f"{MMU}/intermediate.rs",
+        "sides.front.invalidate(what);",
+        "",
+        INVALIDATION,
+    ),
+    Mutant(
+        "back-side-not-invalidated",
+        f"{MMU}/intermediate.rs",
+        "back.invalidate(all, &[PageSize::SIZE_4K]);",
+        "back.invalidate(what, &[PageSize::SIZE_4K]);",
+        INVALIDATION,
+    ),
+    Mutant(
+        "walker-behind-the-caches-not-invalidated",
+        f"{MMU}/intermediate.rs",
+        "self.invalidate_walker(all);",
+        "self.invalidate_walker(what);",
+        INVALIDATION,
+    ),
+    Mutant(
+        "tlb-of-any-process",
+        f"{MMU}/tlb.rs",
+        "number << 19 | u64::from(asid.0 & 0x3fff) << 5 | u64::from(size.shift() & 31)",
+        "number << 19 | u64::from(asid.0 & 0x2000) << 5 | u64::from(size.shift() & 31)",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "tlb-fragment-of-the-first-frame",
+        f"{MMU}/tlb.rs",
+        "(va.0 & (translation.size.bytes() - 1)) >> size.shift() << size.order()",
+        "(va.0 & (size.bytes() - 1)) >> size.shift() << size.order()",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "tlb-drops-one-fragment-of-a-page",
+        f"{MMU}/tlb.rs",
+        "let fragments = page.size.bytes().max(size.bytes()) / size.bytes();",
+        "let fragments = page.size.bytes().min(size.bytes()) / size.bytes().min(page.size.bytes());",
+        MMU_UNITS,
+    ),
+    Mutant(
+        "page-offset-of-large-pages",
+        f"{MMU}/socket.rs",
+        "self.frame.start().offset(va.0 & (self.size.bytes() - 1))",
+        "self.frame.start().offset(va.0 & (self.size.bytes() - 1) & 0x1f_7fff)",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "stores-set-no-dirty-bit",
+        f"{MMU}/pipeline.rs",
+        "if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {",
+        "if allowed(&found, access) {",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "l2-stores-set-no-dirty-bit",
+        f"{MMU}/pipeline.rs",
+        """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+                self.counters.mmu_cycles += ready.since(began);""",
+        """if !allowed(&found, access) {
+                self.counters.mmu_cycles += ready.since(began);""",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "lookaside-gives-rights",
+        f"{MMU}/pipeline.rs",
+        """if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
+                    return self.restricted_hit(va, access, &found, aside.ready, port);""",
+        """if access == AccessKind::Store && !found.dirty {
+                    return self.restricted_hit(va, access, &found, aside.ready, port);""",
+        PIPELINE,
+    ),
+    Mutant(
+        "nested-stores-set-no-dirty-bit",
+        f"{MMU}/nested.rs",
+        "if access != AccessKind::Store || (found.writable && found.dirty) {",
+        "if access != AccessKind::Store || found.writable {",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "nested-page-begins-anywhere",
+        f"{MMU}/nested.rs",
+        "frame: PhysAddr(at.0 & !(size.bytes() - 1)).pfn(),",
+        "frame: at.pfn(),",
+        "-p ambulator-mmu",
+    ),
+    Mutant(
+        "nested-page-of-the-guests-size",
+        f"{MMU}/nested.rs",
+        "let size = tlb_page_size(in_guest.size).min(in_host.size);",
+        "let size = tlb_page_size(in_guest.size);",
+        "-p ambulator-mmu",
+    ),
+    # The kernel.
+    Mutant(
+        "fork-leaves-the-parent-writing",
+        f"{OS}/fork.rs",
+        "if entry.flags.writable {",
+        "if entry.flags.writable && !entry.flags.user {",
+        OS_SPACES,
+    ),
+    Mutant(
+        "fork-lets-the-child-write",
+        f"{OS}/fork.rs",
+        "PteFlags { accessed: false, ..flags }",
+        "PteFlags { accessed: false, ..entry.flags }",
+        OS_SPACES,
+    ),
+    Mutant(
+        "copy-on-write-writes-the-shared-page",
+        f"{OS}/fault.rs",
+        "if !self.owners.is_shared(state.frame(), page.size) {",
+        "if !self.owners.is_shared(state.frame(), page.size) || page.size == PageSize::SIZE_4K {",
+        OS_SPACES,
+    ),
+    Mutant(
+        "mprotect-lets-shared-pages-be-written",
+        f"{OS}/calls.rs",
+        "writable: protection.write && !state.copy_on_write(),",
+        "writable: protection.write,",
+        OS_SPACES,
+    ),
+    Mutant(
+        "unmapped-page-is-not-shot-down",
+        f"{OS}/pages.rs",
+        """self.entry_changed(process, page);
+        Ok(entry)""",
+        """self.hold_lock(process, page);
+        Ok(entry)""",
+        OS_SPACES,
+    ),
+    Mutant(
+        "protected-page-is-not-shot-down",
+        f"{OS}/pages.rs",
+        """self.entry_changed(process, page);
+        Ok(())""",
+        """self.hold_lock(process, page);
+        Ok(())""",
+        OS_SPACES,
+    ),
+    Mutant(
+        "one-page-flushed-stands-for-all",
+        f"{OS}/shootdown.rs",
+        "last.global || last.asid == asid && last.page.is_none()",
+        "last.global || last.asid == asid",
+        OS_SPACES,
+    ),
+    Mutant(
+        "asid-rollover-flushes-nothing",
+        f"{OS}/lifecycle.rs",
+        "self.shootdowns.push_all();",
+        "",
+        OS_SPACES,
+    ),
+    Mutant(
+        "exit-leaves-its-entries",
+        f"{OS}/lifecycle.rs",
+        "self.shootdowns.push_space(self.process(process).asid());",
+        "",
+        OS_SPACES,
+    ),
+    Mutant(
+        "shared-asid-is-not-flushed-at-a-switch",
+        f"{OS}/lifecycle.rs",
+        "self.shootdowns.push_space(next.asid());",
+        "",
+        OS_SPACES,
+    ),
+    Mutant(
+        "reclaim-takes-shared-pages",
+        f"{OS}/reclaim.rs",
+        "if self.owners.is_shared(entry.frame, page.size) {",
+        "if self.owners.is_shared(entry.frame, page.size) && page.size > PageSize::SIZE_4K {",
+        OS_SPACES,
+    ),
+    Mutant(
+        "reclaim-drops-what-was-written-again",
+        f"{OS}/reclaim.rs",
+        "let droppable = state.lazily_free() && !entry.flags.dirty;",
+        "let droppable = state.lazily_free();",
+        OS_SPACES,
+    ),
+    Mutant(
+        "split-keeps-the-first-frame",
+        f"{OS}/pages.rs",
+        "frame: entry.frame.offset(i * smaller.frames()),",
+        "frame: entry.frame.offset(i / 2 * 2 * smaller.frames()),",
+        OS_SPACES,
+    ),
+    Mutant(
+        "remap-keeps-huge-pages-out-of-place",
+        f"{OS}/calls.rs",
+        "if distance.is_multiple_of(page.size.bytes()) {",
+        "if distance.is_multiple_of(4096) {",
+        OS_SPACES,
+    ),
+    Mutant(
+        "migration-keeps-the-frames-it-left",
+        f"{OS}/migrate.rs",
+        """self.release_frames(entry.frame, page.size);
+        let asid""",
+        "let asid",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "migration-moves-shared-pages",
+        f"{OS}/migrate.rs",
+        """&& !self.owners.is_shared(state.frame(), page.size)
+    }""",
+        "}",
+        UNDER_KERNEL,
+    ),
+    Mutant(
+        "broken-reservation-frees-used-frames",
+        f"{OS}/huge.rs",
+        "if !(state.present() && state.frame() == frame) {",
+        "if !(state.present() && state.frame() == frame && i != 1) {",
+        OS_SPACES,
+    ),
+    Mutant(
+        "area-without-pages-is-not-shot-down",
+        f"{OS}/shootdown.rs",
+        "if !self.pending.iter().any(covers) {",
+        "if !self.pending.iter().any(covers) && len == 0 {",
+        "-p ambulator-simulator --test machine what_hardware_holds",
+    ),
+    # The oracle.
+    Mutant(
+        "oracle-not-asked-about-recalled-pages",
+        f"{SIMULATOR}/path/conventional.rs",
+        """if self.accepts(number, va, at, access) {
+                return""",
+        """if ready >= now {
+                return""",
+        ORACLE,
+    ),
+    Mutant(
+        "oracle-keeps-answers-that-changed",
+        f"{SIMULATOR}/oracle.rs",
+        "if known.vpn != vpn || known.changes != changes || known.process != process {",
+        "if known.vpn != vpn || known.process != process {",
+        ORACLE,
+    ),
+    Mutant(
+        "page-map-does-not-count-changes",
+        f"{OS}/page_state.rs",
+        """self.changes += 1;
+        let region = self.region_mut(vpn.0 >> REGION_BITS);
+        region.change""",
+        """let region = self.region_mut(vpn.0 >> REGION_BITS);
+        region.change""",
+        ORACLE,
+    ),
+]
+
+
+def cargo(arguments, limit, tail=()):
+    """Runs `cargo test` in the worktree: its exit status (None: out of time), and what it said last."""
+    environment = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(TARGET),
+        "CARGO_INCREMENTAL": "1",
+        # Built often, run for moments.
+        "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
+        "CARGO_PROFILE_DEV_DEBUG": "0",
+        "CARGO_TERM_COLOR": "never",
+        # What fails is planted: proptest must not write it down.
+        "PROPTEST_FAILURE_PERSISTENCE": "off",
+    }
+    command = ["cargo", "test", "--locked", "--quiet", *shlex.split(arguments), *tail]
+    process = subprocess.Popen(
+        command,
+        cwd=TREE,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=limit)
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        return None, said
+
+
+def run(test):
+    """Builds and runs a test: `passes`, `fails`, `hangs` or `does not build`, and what it said last."""
+    status, said = cargo(test, BUILD_LIMIT, ["--no-run"])
+    if status != 0:
+        return "does not build" if status is not None else "builds too long", said
+    status, said = cargo(test, TEST_LIMIT)
+    return {0: "passes", None: "hangs"}.get(status, "fails"), said
+
+
+def git(*arguments, **how):
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, **how).stdout
+
+
+def make_tree():
+    TARGET.mkdir(parents=True, exist_ok=True)
+    drop_tree()
+    git("worktree", "add", "--detach", str(TREE), "HEAD")
+    changed = git("diff", "--binary", "HEAD")
+    if changed:
+        subprocess.run(["git", "-C", str(TREE), "apply"], input=changed, check=True)
+
+
+def drop_tree():
+    if TREE.exists():
+        git("worktree", "remove", "--force", str(TREE))
+    git("worktree", "prune")
+
+
+def plant(mutant):
+    """Runs one mutant: what came of it, and what its test said last."""
+    path = TREE / mutant.file
+    text = path.read_text()
+    if text.count(mutant.text) != 1:
+        return f"text found {text.count(mutant.text)} times", ""
+    path.write_text(text.replace(mutant.text, mutant.mistake))
+    try:
+        result, said = run(mutant.test)
+    finally:
+        path.write_text(text)
+    return {"fails": "caught", "hangs": "caught (hangs)", "passes": "survived"}.get(result, result), said
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only mutants whose name contains NAME")
+    parser.add_argument("--verbose", action="store_true", help="show what the tests of survivors said")
+    arguments = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if not arguments.only or any(part in mutant.name for part in arguments.only)]
+    if not chosen:
+        sys.exit("mutants: none has such a name; `--list` tells them")
+    width = max(len(mutant.name) for mutant in chosen)
+    if arguments.list:
+        for mutant in chosen:
+            print(f"{mutant.name:{width}}  {mutant.file}  cargo test {mutant.test}")
+        return
+    # Stopped from outside, it still puts the worktree away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
+    make_tree()
+    bad = 0
+    try:
+        for test in dict.fromkeys(mutant.test for mutant in chosen):
+            result, said = run(test)
+            if result != "passes":
+                sys.exit(f"{said}\nmutants: nothing is planted, and `cargo test {test}` {result}")
+        for mutant in chosen:
+            began = time.monotonic()
+            result, said = plant(mutant)
+            is_bad = not result.startswith("caught")
+            bad += is_bad
+            print(f"{mutant.name:{width}}  {result}  ({time.monotonic() - began:.0f} s)", flush=True)
+            if is_bad and (arguments.verbose or result == "does not build"):
+                print(said[-3000:], flush=True)
+    finally:
+        drop_tree()
+    print(f"{len(chosen)} mutants, {len(chosen) - bad} caught")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
