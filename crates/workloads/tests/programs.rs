@@ -245,13 +245,13 @@ fn errors_suggest_corrections() {
     says(refusal("gusp", json!({}), None), &["gusp", "did you mean `gups`?", "pointer-chase"]);
     says(refusal("gups", json!({ "steams": 4 }), None), &["gups", "steams", "did you mean `streams`?"]);
     says(refusal("gups", json!({ "index": "hash" }), None), &["hash", "multiply-shift"]);
-    says(refusal("gups", json!({ "streams": 0 }), None), &["gups.streams is 0", "1 "]);
+    says(refusal("gups", json!({ "streams": 0 }), None), &["`gups.streams` is 0", "1 "]);
     says(refusal("bfs", json!({ "graph": { "edge_facto": 4 } }), None), &["edge_facto", "did you mean `edge_factor`?"]);
-    says(refusal("stream", json!({}), Some(100)), &["stream.footprint is 100 bytes"]);
-    says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["pagerank.damping is 1.5"]);
+    says(refusal("stream", json!({}), Some(100)), &["`stream.footprint` is 100 bytes"]);
+    says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["`pagerank.damping` is 1.5"]);
     says(
         refusal("bfs", json!({ "layout": "csr" }), Some(16 << 30)),
-        &["bfs.host_memory is", "at most", "GiB", "property"],
+        &["`bfs.host_memory` is", "at most", "GiB", "property"],
     );
     says(refusal("bfs", json!({}), Some(1 << 44)), &["bfs", "2^32 stored edges"]);
     says(refusal("nothing/like/it.amb", json!({}), None), &["nothing/like/it.amb", "cannot be opened"]);
