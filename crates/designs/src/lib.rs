@@ -32,6 +32,7 @@ designs! {
     lvm,
     rmm,
     direct_segment,
+    clustered_page_table,
     clustered_tlb,
     pom_tlb,
     utopia,
