@@ -3,9 +3,7 @@
 use super::{Block, Buckets, ClusteredPageTableSpec, ENTRIES, NEXT, SIZES, WORD, follow, link};
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_os::{
-    Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock,
-};
+use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext, TableLock};
 use ambulator_structures::frames;
 use ambulator_structures::pte::Pte;
 use std::collections::{BTreeMap, BTreeSet};

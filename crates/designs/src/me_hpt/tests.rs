@@ -276,15 +276,17 @@ proptest! {
         l2p_entries in prop_oneof![Just(2u32), Just(8), Just(32)],
         initial_bytes in prop_oneof![Just(4096u64), Just(8192)],
     ) {
-        let mut me_hpt = MeHptSpec::default();
-        me_hpt.l2p = techniques & 1 != 0;
-        me_hpt.in_place = techniques & 3 == 3;
-        me_hpt.dynamic_chunks = techniques & 4 != 0;
-        me_hpt.per_way = techniques & 8 != 0;
-        // Small chunks and few entries: stealing and changes of chunk size come early.
-        me_hpt.chunk_bytes = vec![4096, 16384, 65536, 1 << 20];
-        me_hpt.fixed_chunk_bytes = 16384;
-        me_hpt.l2p_entries = l2p_entries;
+        let mut me_hpt = MeHptSpec {
+            l2p: techniques & 1 != 0,
+            in_place: techniques & 3 == 3,
+            dynamic_chunks: techniques & 4 != 0,
+            per_way: techniques & 8 != 0,
+            // Small chunks and few entries: stealing and changes of chunk size come early.
+            chunk_bytes: vec![4096, 16384, 65536, 1 << 20],
+            fixed_chunk_bytes: 16384,
+            l2p_entries,
+            ..MeHptSpec::default()
+        };
         me_hpt.cuckoo.initial_bytes = initial_bytes;
         let mut choice = crate::catalogue().choice("me-hpt");
         choice.settings.put("me_hpt", &me_hpt);

@@ -158,6 +158,22 @@ impl Speculator for SpecTlb {
     }
 }
 
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "spec-tlb",
+        "predicts that a page is in the same reservation as adjacent pages",
+        "Barr et al., SpecTLB, ISCA 2011",
+    )
+    .fills(Socket::Speculation, "a table of recent reservations")
+    .formerly("design.speculation.spec_tlb.", "spec_tlb.")
+    .settings::<SpecTlbSpec>()
+    .build(|spec, _| {
+        let spec = spec.clone();
+        Parts { speculator: Some(Box::new(move |_| Box::new(SpecTlb::new(&spec)))), ..Parts::default() }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,20 +211,4 @@ mod tests {
             assert!(def.meaning.ends_with('.'), "{}", def.name);
         }
     }
-}
-
-/// The design.
-pub fn descriptor() -> Descriptor {
-    Descriptor::new(
-        "spec-tlb",
-        "predicts that a page is in the same reservation as adjacent pages",
-        "Barr et al., SpecTLB, ISCA 2011",
-    )
-    .fills(Socket::Speculation, "a table of recent reservations")
-    .formerly("design.speculation.spec_tlb.", "spec_tlb.")
-    .settings::<SpecTlbSpec>()
-    .build(|spec, _| {
-        let spec = spec.clone();
-        Parts { speculator: Some(Box::new(move |_| Box::new(SpecTlb::new(&spec)))), ..Parts::default() }
-    })
 }

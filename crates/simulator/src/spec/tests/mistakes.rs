@@ -49,13 +49,13 @@ fn former_keys_are_reported_with_their_new_names() {
         &[
             "`design.page_table.kind` is called `design.page_table` now",
             "mine.toml:2:1",
-            "`design.page_table.lvm` is called `lvm` now",
-            "mine.toml:3:1",
+            "`design.page_table.lvm.max_extra` is called `lvm.max_extra` now",
+            "mine.toml:3:5",
         ],
     );
     assert_says(
         parse_text("[design.lookaside]\nrmm = { entries = 64 }"),
-        &["`design.lookaside.rmm` is called `rmm` now", "mine.toml:2:1"],
+        &["`design.lookaside.rmm.entries` is called `rmm.entries` now", "mine.toml:2:9"],
     );
     // Names of designs.
     for (old, new) in [
