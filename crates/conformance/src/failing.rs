@@ -13,7 +13,7 @@ const MANY: u64 = 10_000;
 const EACH: u64 = 16;
 /// Areas of the process.
 const AREAS: usize = 4;
-/// Pages of the process that are looked up after each failure, beside those that are concerned.
+/// Pages of the process that are looked up after each failure, next to those that are concerned.
 const LOOKUPS: usize = 8;
 
 /// Holds translations to what they must do when allocations fail: the operation succeeds, or it fails and has changed nothing; what the

@@ -60,7 +60,7 @@ fn at(page: u64) -> VirtAddr {
     VirtAddr(BASE + (page << 12))
 }
 
-/// The kernel beside the plain model, and which contents each frame has.
+/// The kernel next to the plain model, and which contents each frame has.
 struct Pair {
     kernel: Kernel,
     live: Vec<(ProcessId, Plain)>,

@@ -6,7 +6,7 @@ use ambulator_designs::catalogue;
 use ambulator_designs::utopia::{RestSegSpec, UtopiaSpec};
 use ambulator_sockets::{Choice, Descriptor, Socket};
 
-/// The page table alone. What stands beside it fits a small memory, and sets no accessed and dirty bits that no walk has set.
+/// The page table alone. What stands next to it fits a small memory, and sets no accessed and dirty bits that no walk has set.
 fn choice(table: &Descriptor) -> Choice {
     let mut choice = catalogue().choice(table.name);
     let segments = vec![RestSegSpec { bytes: 2 << 20, page_bytes: 4096, ways: 4 }];

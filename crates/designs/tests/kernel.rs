@@ -25,14 +25,14 @@ const MEMORY: u64 = 256 << 20;
 struct Machine {
     kernel: Kernel,
     walker: Box<dyn Walker>,
-    /// The structure beside the L2 TLB, where the design has one.
+    /// The structure next to the L2 TLB, where the design has one.
     lookaside: Option<Box<dyn Lookaside>>,
     speculator: Option<Box<dyn Speculator>>,
     /// What translates before the caches.
     front: Option<Box<dyn FrontSide>>,
     /// Pages that it finds may be in no page table.
     holds_pages: bool,
-    /// There is no second one beside it, which caches what the page table has.
+    /// There is no second one next to it, which caches what the page table has.
     alone: bool,
     /// How often it answered.
     answered: u64,

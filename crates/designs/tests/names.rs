@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates below designs.
 const CRATES: [&str; 8] = ["base", "memory", "hardware", "mmu", "os", "simulator", "experiments", "sockets"];
-/// What the papers call systems and their parts, beside the catalogue's names; as lower-case words.
+/// What the papers call systems and their parts, next to the catalogue's names; as lower-case words.
 const PAPERS: [&[&str]; 9] = [
     &["me", "hpt"],
     &["mehpt"],

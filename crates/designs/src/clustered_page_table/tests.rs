@@ -121,7 +121,7 @@ fn a_walk_is_a_bucket_and_then_the_lines_of_a_node_at_once() {
     rig.map(0x10_6000, PageSize::SIZE_4K);
     assert_eq!(rig.loads(0x10_6000), (3, 2), "the entry's line is loaded with the tag's");
     assert!(rig.finds(0x10_6000));
-    // The block has a node, and the page has no entry: one load less if the entry's word is beside the tag.
+    // The block has a node, and the page has no entry: one load less if the entry's word is next to the tag.
     assert_eq!((rig.loads(0x10_1000), rig.loads(0x10_f000)), ((2, 2), (3, 2)));
     assert_eq!(rig.walk(0x10_1000).outcome, WalkOutcome::NotMapped);
     // No node at all: the bucket says so.
@@ -183,7 +183,7 @@ fn a_chain_is_followed_node_by_node_and_loses_any_of_them() {
         // The newest is the first.
         for (behind, &block) in blocks.iter().rev().enumerate() {
             assert_eq!(rig.loads(block).1, 2 + behind as u64);
-            // Wherever nodes lie, their last entry is not beside their tag: both are loaded from every node passed.
+            // Wherever nodes lie, their last entry is not next to their tag: both are loaded from every node passed.
             assert_eq!(rig.loads(block + 0xf000), (1 + 2 * (1 + behind as u32), 2 + behind as u64));
         }
         assert!(rig.state().contains(&("longest_chain", 4)));

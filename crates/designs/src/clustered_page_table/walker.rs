@@ -1,7 +1,7 @@
 //! The hardware half: what a core does on a TLB miss.
 //!
 //! The buckets of all page sizes are loaded at once. Then each chain is followed, one node after the other: a load of the line
-//! with the node's tag and link and, if the entry lies in another line of the node, a load of that line beside it. The walker
+//! with the node's tag and link and, if the entry lies in another line of the node, a load of that line next to it. The walker
 //! knows where the entry would be before it knows the tag, so the two go out together.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
@@ -18,7 +18,7 @@ ambulator_base::counters! {
         nodes_visited: Events,
         /// Nodes passed on the way to another node of their chain or to its end.
         nodes_passed: Events,
-        /// Entries loaded beside the tag of their node, from another line of it.
+        /// Entries loaded next to the tag of their node, from another line of it.
         entry_loads: Events,
         /// Those of them whose node turned out to be another block's.
         useless_entry_loads: Events,

@@ -76,7 +76,7 @@ fn machine([how, which, table, cores, asids, policy, small, seed]: [u8; FUZZ_MAC
     set("run.mode", if is(FUNCTIONAL) { "functional" } else { "timing" });
     set("run.seed", &seed.to_string());
     set("run.spread_threads", if is(SPREAD) { "true" } else { "false" });
-    // Programs have more than fits beside what designs reserve.
+    // Programs have more than fits next to what designs reserve.
     set("memory.bytes", if is(SWAP) { "32MiB" } else { "64MiB" });
     set("kernel.swap_bytes", if is(SWAP) { "16MiB" } else { "0" });
     let cores = 1 + cores % 4;
@@ -149,8 +149,8 @@ pub fn fuzz_machine(bytes: &[u8]) -> Option<FuzzRun> {
     let count = if spec.run.spread_threads { 1 } else { spec.machine.cores as usize };
     let programs = (0..count).map(program).collect::<Option<Vec<_>>>()?;
     let streams = programs.into_iter().map(|program| (SharedStream::new(program, 1), 0)).collect();
-    let told = format!("bytes {how:?}, {:?}", spec.design);
-    let mut machine = Machine::new(&spec, streams).unwrap_or_else(|error| panic!("{told}: {error}"));
+    let context = format!("bytes {how:?}, {:?}", spec.design);
+    let mut machine = Machine::new(&spec, streams).unwrap_or_else(|error| panic!("{context}: {error}"));
     for _ in 0..64 {
         match machine.advance(1 << 12) {
             Ok(true) => {}
@@ -160,16 +160,16 @@ pub fn fuzz_machine(bytes: &[u8]) -> Option<FuzzRun> {
                 break;
             }
             Err(Stop::Failed(message)) => {
-                assert!(is_trace, "{told}: {message}");
+                assert!(is_trace, "{context}: {message}");
                 for ours in ["the oracle stopped", "violated an invariant", "times in a row"] {
-                    assert!(!message.contains(ours), "{told}: {message}");
+                    assert!(!message.contains(ours), "{context}: {message}");
                 }
                 break;
             }
         }
     }
     if let Err(wrong) = machine.os.check() {
-        panic!("{told}: the books of a kernel do not balance: {wrong}");
+        panic!("{context}: the books of a kernel do not balance: {wrong}");
     }
     Some(FuzzRun { checked: machine.checker.checked(), kernel: machine.os.kernel().counters.clone() })
 }
