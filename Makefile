@@ -31,6 +31,7 @@ doc: setup $(AMBULATOR)
 
 lint: setup
 	$(CARGO) fmt --all --check
+	rustfmt --edition 2024 --check crates/designs/src/*/mod.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Rust, a C compiler for the compression libraries, and nothing else.

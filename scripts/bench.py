@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Host speed and memory of Ambulator, against its goals. `make bench` runs it.
 
-Each line says what was run, so that it can be run by itself. Machines are shared and noisy: the best of several runs is
-given, and what is compared is run in turns.
+Each line says what was run, so that it can be run by itself. Machines are shared and noisy: each line gives the
+best of several runs, and runs that are compared alternate.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def main():
         ("revelator", "radix", "revelator-table1", 0.67),
     ):
         command = ["compare", "gups", "--footprint", "8GiB", "--machine", machine, "--instructions", "20M", *one, "--designs"]
-        # In turns, so that both see the same noise.
+        # They alternate, so that both see the same noise.
         turns = [[rate(run(*command, name)[0][0], "simulated_instructions") for name in (design, base)] for _ in range(times)]
         got = max(turn[0] for turn in turns) / max(turn[1] for turn in turns)
         line(f"timing, gups 8GiB, {design} over {base}", f"{got:.2f} of its instructions/s", f">= {goal}", got >= goal, " ".join([*command, f"{design},{base}"]))

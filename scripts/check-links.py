@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that relative links in Markdown files lead to files that exist, anchors to headings, and that quoted code is the code.
+"""Checks the Markdown files: relative links lead to files that exist, anchors to headings, and quoted code equals the code.
 
 A quote is a code block that follows `<!-- code: PATH:PART -->`. PART names what the block must equal:
 

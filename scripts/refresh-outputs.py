@@ -1,33 +1,34 @@
 #!/usr/bin/env python3
-"""Runs the commands of the documents again, and puts their outputs and the numbers that prose quotes from them in.
+"""Runs the commands of the documents again, and fills in their outputs and the numbers that prose quotes from them.
 
 usage: scripts/refresh-outputs.py [--check] [FILE...]
 
-Outputs. A `console` block right after `<!-- run -->` is run: each line that begins with `$ ` is a command, what follows is
-its output. Commands run at the root of the repository, with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path and
-the folder `out` at hand. An output line of `...` stands for lines that are left out; the number of lines before it stays. An
-output that differs only in the run's own time stays as it is.
+Outputs. A `console` block right after `<!-- run -->` is run. Each line that begins with `$ ` is a command; its output
+follows. Commands run at the root of the repository, with cargo's `release` folder (or `$AMBULATOR_BIN`) on the path, and
+the folder `out` exists. An output line of `...` stands for lines that are left out; the number of lines before it stays.
+An output that differs only in the run's own time stays as it is.
 
-Numbers. A number in prose that an output or a table above it states follows a comment that names the cell:
+Numbers. In prose, a number that an output or a table states follows a comment that names the cell:
 
     a walk takes <!-- number: row "cycles a walk" column "thp" -->22.2 cycles
 
-The nearest output or Markdown table above that has the row and the column is meant. A column is a name or, counted from 1
-after the rows' names, a number. A row is its first cell, or its first two cells as "A | B". Without a column the row is the line of an output that begins so. The comment may wrap, but
-no line may begin with it. What may follow, in this order:
+It is the nearest output or Markdown table above that has the row and the column. A row is named by its first cell, or by
+its first two as "A | B"; a column by its header, or by its number, counted from 1 after the rows' names. Without a column,
+the row is the line of an output that begins with the name. The comment may wrap, but a line must not begin with it. It may
+go on, in this order, with
 
-    program "NAME"  the number that follows this name in the cell
-    but "ROW"       with row "*": the largest magnitude of the column, without that row
-    table N         the N-th table above that has such a cell, not the nearest
-    page "PATH"     in another page: the last table there that has the cell
+    program "NAME"  the number after this name in the cell
+    but "ROW"       with row "*": the largest magnitude in the column, without that row
+    table N         the N-th table above that has the cell, not the nearest
+    page "PATH"     the last table of another page that has the cell
     part N          the cell's N-th number
-    over "COLUMN"   divided by the number of another column
+    over "COLUMN"   divided by the number in another column
     as FORM         whole, ceil    rounded, rounded up
                     word           rounded, in words up to twelve
                     gain, loss     percent above or below 1
                     percent        percent
 
-`--check` runs nothing. It fails if prose and table differ, or if a comment names no cell. `.ci/run` calls it.
+`--check` runs no command. It fails if prose and table differ, or if a comment names no cell. `.ci/run` calls it.
 """
 
 import math
@@ -44,12 +45,19 @@ BLOCK = re.compile(r"(<!-- run -->\n```console\n)(.*?)(^```)", flags=re.S | re.M
 # What the simulator says of itself after a run.
 OWN_TIME = re.compile(r"(?<=translations\. ).*")
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
-NUMBER = re.compile(
-    r'<!-- number: row "(?P<row>[^"]+)"(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?(?: program "(?P<program>[^"]+)")?(?: but "(?P<but>[^"]+)")?'
-    r'(?: table (?P<table>\d+))?(?: page "(?P<page>[^"]+)")?(?: part (?P<part>\d+))?(?: over "(?P<over>[^"]+)")?(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->'
-    .replace(" ", r"\s+")
-    + rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)"
-)
+CLAUSES = [
+    r'<!-- number: row "(?P<row>[^"]+)"',
+    r'(?: column (?:"(?P<name>[^"]+)"|(?P<at>\d+)))?',
+    r'(?: program "(?P<program>[^"]+)")?',
+    r'(?: but "(?P<but>[^"]+)")?',
+    r"(?: table (?P<table>\d+))?",
+    r'(?: page "(?P<page>[^"]+)")?',
+    r"(?: part (?P<part>\d+))?",
+    r'(?: over "(?P<over>[^"]+)")?',
+    r"(?: as (?P<form>whole|ceil|word|gain|loss|percent))? -->",
+    rf"(?P<text>[+-]?\d+(?:\.\d+)*|(?:{'|'.join(WORDS)})\b)",
+]
+NUMBER = re.compile("".join(CLAUSES).replace(" ", r"\s+"))
 
 
 def run(command):
@@ -79,7 +87,7 @@ def refresh(block):
 
 
 def tables(text):
-    """The tables of a text, from the last to the first: each a list of rows, each a list of cells; the first is the header."""
+    """The tables of a text, from the last to the first. A table is a list of rows of cells; its first row is the header."""
     found, rows = [], []
     for line in [*text.split("\n"), ""]:
         if line.startswith("│"):
@@ -96,6 +104,10 @@ def numbers(cell):
     return re.findall(r"[+-]?\d+(?:\.\d+)?", cell)
 
 
+def unit(cell):
+    return re.sub(r"[\d.+-]", "", cell)
+
+
 def cells(before, marker):
     """The cells that a marker names in the text before it, each with the one to divide by."""
     if not (marker["name"] or marker["at"]):
@@ -106,7 +118,7 @@ def cells(before, marker):
     skip = int(marker["table"] or 1) - 1
     for header, *rows in tables(before):
         at = int(marker["at"]) if marker["at"] else header.index(marker["name"]) if marker["name"] in header else 0
-        named = [row for row in rows if marker["row"] in ("*", row[0], " | ".join(row[:2]))]
+        named = [row for row in rows if len(row) > at and marker["row"] in ("*", row[0], " | ".join(row[:2]))]
         chosen = [row for row in named if row[0] != marker["but"]]
         if 0 < at < len(header) and chosen and (not marker["over"] or marker["over"] in header):
             if skip > 0:
@@ -128,6 +140,8 @@ def stated(before, marker):
             return None
         text = numbers(cell)[part]
         if over is not None:
+            if unit(cell) != unit(over):
+                return None
             text = f"{float(text) / float(numbers(over)[part]):.3f}"
         values.append(text)
     if not values:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the rows of a reproduction into the table of docs/src/reproduce.md, in place of those of the same figures:
+"""Puts the rows of a reproduction into the table of docs/src/reproduce.md, where they replace those of the same figures:
 
     ambulator reproduce me-hpt --json me-hpt.json
     scripts/reproduce-rows.py me-hpt.json

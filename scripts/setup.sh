@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a build needs and is not there: a Rust toolchain with rustfmt and clippy, and a C compiler.
+# Installs what a build needs, if it is missing: a Rust toolchain with rustfmt and clippy, and a C compiler.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }

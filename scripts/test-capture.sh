@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Captures a program whose accesses are known, and one of Debian's, and holds the traces to what is known. Needs a release build
-# and `make capture-plugin`; installs qemu-user and gcc if they are missing.
+# Captures a program whose accesses are known, and one of Debian's, and compares the traces with what is known. Needs a
+# release build and `make capture-plugin`; installs qemu-user and gcc if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ambulator=$(realpath "${AMBULATOR:-${CARGO_TARGET_DIR:-target}/release/ambulator}")
@@ -27,7 +27,7 @@ capture --follow --out f.amb -- ./known f
 info f
 mv f.[0-9]*.amb child.amb
 info child
-# A child, and a process itself, that becomes another program: unrecorded, or a trace for each.
+# A child, and the process itself, become other programs: not recorded, or a trace for each.
 capture --follow --out x.amb -- ./known x
 info x
 mv x.[0-9]*.known.amb grandchild.amb
@@ -50,10 +50,10 @@ info windows
 capture --format champsim --out w.champsim.xz -- ./known w
 "$ambulator" trace info w.champsim.xz --json >champsim.json
 
-# The program's end is told.
-if capture --out e.amb -- ./known e; then echo "the program's exit status 7 was not told"; exit 1; fi
+# The program's exit status is reported.
+if capture --out e.amb -- ./known e; then echo "the program's exit status 7 was not reported"; exit 1; fi
 
-# A capture that is killed leaves what it had written.
+# A capture that is killed leaves what it has written.
 "$ambulator" capture --no-progress --out k.amb -- ./known k >>log.txt 2>&1 &
 killed=$!
 for _ in $(seq 200); do
@@ -64,17 +64,17 @@ kill -9 "$(tr -d ' ' <"/proc/$killed/task/$killed/children")"
 wait $killed || true
 info k
 
-# A program of Debian's does under capture what it does without.
+# A program of Debian's behaves under capture as it does without.
 seq 20000 | awk '{ print ($1 * 7919) % 20011 }' >numbers.txt
 sort -n numbers.txt -o native.txt
 capture --out sort.amb -- sort -n numbers.txt -o captured.txt
 cmp native.txt captured.txt
 info sort
 
-# Live: into a simulation, without a file, and ended when the simulation has enough.
+# Live: into a simulation, without a file; the program ends when the simulation has enough.
 "$ambulator" run --live --design radix --instructions 300k --json live.json --no-progress --quiet -- ./known k
 
-# What cannot be captured is told in a sentence.
+# A program that cannot be captured is refused with a sentence.
 printf '#!/bin/sh\necho\n' >script; chmod +x script
 cp known foreign; printf '\xb7' | dd of=foreign bs=1 seek=18 conv=notrunc status=none
 refused() { # WORDS PROGRAM
@@ -113,15 +113,15 @@ assert of["n"]["threads"] == 1, of["n"]["threads"]
 assert of["t"]["threads"] == 2 and events["t"]["switch"] >= 2, (of["t"]["threads"], events["t"])
 assert of["t"]["stores"] >= of["n"]["stores"] + 2 * N
 assert of["t"]["loads"] >= of["n"]["loads"] + 2 * N
-# The child's loop is in the child's trace and not in the parent's.
+# The child's loop is in the child's trace, not in the parent's.
 assert N <= of["child"]["stores"] < N + 10_000, of["child"]["stores"]
 assert of["f"]["stores"] < of["n"]["stores"] + 10_000, of["f"]["stores"]
 
-# Forks and exits: of the child when it has been waited for, and of the process itself.
+# Forks; exits of the child, once it has been waited for, and of the process itself.
 for name in "f", "x":
     assert (events[name]["fork"], events[name]["exit"]) == (1, 2), events[name]
 assert (events["n"].get("fork", 0), events["n"]["exit"], events["window"].get("exit", 0)) == (0, 1, 0), events["n"]
-# What a process becomes is in a trace of its own, whole, and no part of the first one, which is whole as well.
+# The program that a process becomes is in a trace of its own. Both traces are complete and share nothing.
 for name in "grandchild", "place", "scripted":
     assert abs(of[name]["stores"] - of["w"]["stores"]) < 3_000, (name, of[name]["stores"], of["w"]["stores"])
     assert of[name]["outside_mappings"] == 0 and not of[name]["notes"], (name, of[name]["notes"])

@@ -1,4 +1,5 @@
-//! Embeds every preset of `presets/machines`, `presets/designs` and `presets/workloads`, so that the binary needs no files beside it.
+//! Embeds every preset of `presets/machines`, `presets/designs` and `presets/workloads`, so that the binary
+//! needs no other files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

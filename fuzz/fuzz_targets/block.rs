@@ -1,4 +1,4 @@
-//! Our trace format: a block's payload behind sound checksums.
+//! The Ambulator trace format: a block's payload under valid checksums.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ambulator_trace::fuzz_block(bytes));

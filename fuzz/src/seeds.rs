@@ -1,4 +1,4 @@
-//! Writes inputs to begin with, one folder a target: `seeds FOLDER`.
+//! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Bytes of a cache line, of a DRAM burst, and of what a walker's line load returns.
+/// Bytes of a cache line, of a DRAM burst, and of a walker's line load.
 pub const LINE_BYTES: u64 = 64;
 
 macro_rules! word {
@@ -29,7 +29,7 @@ macro_rules! word {
 }
 
 word!(
-    /// A virtual address, in bytes. Canonical form is not kept: bits above the modelled width are zero.
+    /// A virtual address, in bytes. It is not sign-extended: bits above the modelled width are zero.
     VirtAddr(u64), "va:", "{:#x}"
 );
 word!(
@@ -37,15 +37,15 @@ word!(
     PhysAddr(u64), "pa:", "{:#x}"
 );
 word!(
-    /// A point in simulated time, or a span of it, in core clock cycles.
+    /// A point in simulated time or a duration, in core clock cycles.
     Cycle(u64), "cycle:", "{}"
 );
 word!(
-    /// An address-space identifier, as the TLBs tag their entries with it.
+    /// An address-space identifier, the tag of a TLB entry.
     Asid(u16), "asid:", "{}"
 );
 word!(
-    /// A process of the kernel model: an index that is never reused within a run.
+    /// A process of the modelled kernel: an index that a run never reuses.
     ProcessId(u32), "pid:", "{}"
 );
 word!(
@@ -60,21 +60,21 @@ impl VirtAddr {
         crate::Vpn(self.0 >> crate::FRAME_SHIFT)
     }
 
-    /// This address moved up by `bytes`.
+    /// This address plus `bytes`.
     #[inline(always)]
     #[must_use]
     pub fn offset(self, bytes: u64) -> VirtAddr {
         VirtAddr(self.0 + bytes)
     }
 
-    /// The lowest address of the page of `size` that holds this address.
+    /// Rounds down to a page boundary of `size`.
     #[inline(always)]
     #[must_use]
     pub fn align_down(self, size: crate::PageSize) -> VirtAddr {
         VirtAddr(self.0 & !(size.bytes() - 1))
     }
 
-    /// The lowest page boundary of `size` that is not below this address.
+    /// Rounds up to a page boundary of `size`.
     #[inline(always)]
     #[must_use]
     pub fn align_up(self, size: crate::PageSize) -> VirtAddr {
@@ -95,7 +95,7 @@ impl PhysAddr {
         self.0 / LINE_BYTES
     }
 
-    /// This address moved up by `bytes`.
+    /// This address plus `bytes`.
     #[inline(always)]
     #[must_use]
     pub fn offset(self, bytes: u64) -> PhysAddr {
@@ -104,14 +104,14 @@ impl PhysAddr {
 }
 
 impl Cycle {
-    /// This point in time, `cycles` later.
+    /// The point `cycles` cycles later.
     #[inline(always)]
     #[must_use]
     pub fn after(self, cycles: u64) -> Cycle {
         Cycle(self.0 + cycles)
     }
 
-    /// Cycles from `earlier` to this point; zero if `earlier` is in fact later.
+    /// Cycles from `earlier` to this point, or zero if `earlier` is later.
     #[inline(always)]
     pub fn since(self, earlier: Cycle) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -1,4 +1,4 @@
-//! Counters that know their name, unit and meaning.
+//! Counters with a name, a unit and a meaning.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum Unit {
     Pages,
     /// Instructions.
     Instructions,
-    /// A share or ratio without dimension.
+    /// A dimensionless ratio.
     Ratio,
 }
 
@@ -34,42 +34,42 @@ impl fmt::Display for Unit {
     }
 }
 
-/// What a counter is.
+/// The description of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterDef {
     /// Name within its group, in snake case.
     pub name: &'static str,
     /// Unit of its value.
     pub unit: Unit,
-    /// One line: what is counted.
+    /// One line: what it counts.
     pub meaning: &'static str,
 }
 
-/// Receives counters with their full dotted names.
+/// A consumer of counters with their full dotted names.
 pub trait CounterSink {
-    /// One counter: `prefix.def.name` has `value`.
+    /// Receives one counter: `prefix.def.name` has `value`.
     fn counter(&mut self, prefix: &str, def: &'static CounterDef, value: u64);
 }
 
 /// A group of counters, declared with [`counters!`](crate::counters).
 pub trait Counters: Default {
-    /// What each counter is, in the order of the fields.
+    /// The counters, in the order of the fields.
     const DEFS: &'static [CounterDef];
 
-    /// Values in the order of [`Counters::DEFS`].
+    /// The values, in the order of [`Counters::DEFS`].
     fn values(&self) -> Vec<u64>;
 
-    /// Hands every counter to `sink` under `prefix`.
+    /// Reports every counter to `sink` under `prefix`.
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         for (def, value) in Self::DEFS.iter().zip(self.values()) {
             sink.counter(prefix, def, value);
         }
     }
 
-    /// Adds another group of the same kind, counter by counter (cores of one machine).
+    /// Adds another group of the same kind, counter by counter (such as another core's).
     fn add(&mut self, other: &Self);
 
-    /// Sets all to zero (the end of warm-up).
+    /// Sets all counters to zero (at the end of warm-up).
     fn reset(&mut self) {
         *self = Self::default();
     }
@@ -79,17 +79,17 @@ pub trait Counters: Default {
 ///
 /// ```
 /// ambulator_base::counters! {
-///     /// What a TLB counts.
+///     /// Counters of a TLB.
 ///     pub struct TlbCounters {
-///         /// Look-ups that found their page.
+///         /// Lookups that hit.
 ///         hits: Events,
-///         /// Look-ups that did not.
+///         /// Lookups that missed.
 ///         misses: Events,
 ///     }
 /// }
 /// use ambulator_base::Counters;
 /// assert_eq!(TlbCounters::DEFS[1].name, "misses");
-/// assert_eq!(TlbCounters::DEFS[1].meaning, "Look-ups that did not.");
+/// assert_eq!(TlbCounters::DEFS[1].meaning, "Lookups that missed.");
 /// ```
 #[macro_export]
 macro_rules! counters {

@@ -1,6 +1,6 @@
-//! Latency histograms: exact below 64, then 16 buckets per power of two (under 6.3% wide).
+//! Latency histograms: exact below 64, then 16 buckets per power of two (each at most 6.3% wide).
 
-/// A histogram of `u64` samples with exact count, sum, least and greatest.
+/// A histogram of `u64` samples with exact count, sum, minimum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -71,22 +71,22 @@ impl Histogram {
         self.sum
     }
 
-    /// Mean, or 0 without samples.
+    /// The mean, or 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Least sample, or 0 without samples.
+    /// The smallest sample, or 0 without samples.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// Greatest sample, or 0 without samples.
+    /// The largest sample, or 0 without samples.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The lowest value of the bucket in which the sample of rank `share` (0 to 1) lies.
+    /// The percentile `share` (0 to 1): the lowest value of the bucket that holds the sample of that rank.
     pub fn percentile(&self, share: f64) -> u64 {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -99,7 +99,7 @@ impl Histogram {
         self.max
     }
 
-    /// `(lowest value, samples)` of each bucket that has any.
+    /// `(lowest value, samples)` of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(b, &n)| (lowest_of(b), n))
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_its_lowest_value_and_is_narrow() {
+    fn every_bucket_is_narrow() {
         for value in (0..4096).chain([1 << 20, (1 << 40) + 12345, u64::MAX]) {
             let low = lowest_of(bucket_of(value));
             assert!(low <= value, "{value} below its bucket {low}");

@@ -1,40 +1,41 @@
-//! What is wrong with a setting.
+//! An invalid setting.
 
 use std::fmt;
 
-/// A setting at fault, and what is wrong with it.
+/// An invalid setting and the reason.
 ///
-/// It is shown as one sentence that begins with the key: `` `mmu.walkers` is 65; it must be 1 to 64 ``.
+/// Its `Display` form is one sentence that begins with the key: `` `mmu.walkers` is 65; it must be 1 to 64
+/// ``.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The dotted key of the setting, or of the group of settings, that is at fault: `mmu.l2_tlb.ways`.
+    /// The dotted key of the invalid setting or group of settings, such as `mmu.l2_tlb.ways`.
     pub key: String,
-    /// The rest of the sentence: what is wrong and what would be right.
+    /// The rest of the sentence: what is wrong and what is valid.
     pub message: String,
-    /// Keys of other settings or groups that would have to change instead, such as the other end of a range.
+    /// Keys of settings or groups that could change instead, such as the other end of a range.
     pub related: Vec<String>,
 }
 
 impl Invalid {
-    /// The setting `key` is at fault. `message` continues a sentence that begins with the key, such as "is 65; it
-    /// must be 1 to 64", or comments on it when it begins with a colon.
+    /// An invalid setting. `message` continues a sentence that begins with the key, such as "is 65; it must
+    /// be 1 to 64". A message that begins with a colon or a comma follows the key without a space.
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Invalid {
         Invalid { key: key.into(), message: message.into(), related: Vec::new() }
     }
 
-    /// The same, where the setting or group `key` could be changed instead.
+    /// Adds a setting or group that could change instead.
     #[must_use]
     pub fn and(mut self, key: impl Into<String>) -> Invalid {
         self.related.push(key.into());
         self
     }
 
-    /// All keys that are concerned, the one at fault first.
+    /// All keys concerned, the invalid one first.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.key).chain(&self.related).map(String::as_str)
     }
 
-    /// The sentences of `all`, one a line.
+    /// The sentences of `all`, one per line.
     pub fn lines(all: &[Invalid]) -> String {
         let sentences: Vec<String> = all.iter().map(Invalid::to_string).collect();
         sentences.join("\n")
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_begins_with_the_key_at_fault() {
+    fn a_sentence_begins_with_the_invalid_key() {
         let range = Invalid::new("a.least", "is 3 and `a.most` 2").and("a.most");
         assert_eq!(range.to_string(), "`a.least` is 3 and `a.most` 2");
         assert_eq!(range.keys().collect::<Vec<_>>(), ["a.least", "a.most"]);

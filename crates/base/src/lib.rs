@@ -1,12 +1,8 @@
-//! The words of the house: addresses, page sizes, cycles, access records, counters.
-//!
-//! Every quantity is a newtype, so that a virtual page number cannot be handed to something that wants a
-//! physical frame, and no arithmetic crosses kinds without naming the conversion.
+#![doc = include_str!("../README.md")]
 
 mod address;
 mod counter;
 mod histogram;
-mod host;
 mod invalid;
 mod lock;
 mod output;
@@ -14,12 +10,12 @@ mod page;
 mod random;
 mod record;
 mod runs;
+mod sim_host;
 mod source;
 
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
-pub use host::prefetch_host;
 pub use invalid::Invalid;
 pub use lock::lock;
 pub use output::{OutputError, OutputFile};
@@ -27,4 +23,5 @@ pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, falls_within, mix64, mul_high};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
+pub use sim_host::prefetch_sim_host;
 pub use source::{Batch, ProgramIdentity, RecordSource, SourceError, distinct_notes};

@@ -1,4 +1,4 @@
-//! Files that results go to: tried before the work begins, complete or not there at all.
+//! Result files: checked before the work begins, and either complete or absent.
 
 use crate::lock;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Why a result could not be written, and where it is instead.
+/// Why a result file could not be written.
 #[derive(Debug)]
 pub struct OutputError {
     path: PathBuf,
@@ -29,27 +29,27 @@ impl fmt::Display for OutputError {
 
 impl std::error::Error for OutputError {}
 
-/// Files that are being written beside their names, for [`OutputFile::remove_unfinished`].
+/// Temporary files being written, for [`OutputFile::remove_unfinished`].
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file to be: written beside its name and renamed when it is whole. Where a symbolic link is, the file
-/// that it names is replaced and the link stays. A device or a pipe is written to as it is.
+/// A file that is written under a temporary name in its folder and renamed when it is complete. If the path
+/// is a symbolic link, the target is replaced and the link stays. A device or a pipe is written directly.
 #[derive(Debug)]
 pub struct OutputFile {
-    /// As it was asked for: what errors name.
+    /// The path as given; errors name it.
     path: PathBuf,
-    /// The file itself, behind all symbolic links.
+    /// The file itself, with all symbolic links resolved.
     target: PathBuf,
-    /// `None` writes straight to what is there (a device or a pipe).
+    /// The temporary file; `None` writes to the target directly (a device or a pipe).
     part: Option<PathBuf>,
 }
 
 impl OutputFile {
-    /// Tries whether `path` can be written, before any work is done for it. What is no regular file is not
-    /// opened: a pipe's reader would see its end, and a pipe without a reader would block.
+    /// Checks that `path` can be written, before any work is done for it. Only a regular file is opened:
+    /// closing a pipe would show its reader the end, and opening one without a reader would block.
     ///
     /// # Errors
-    /// A folder that is missing or not writable, or a path that is a folder or a socket.
+    /// A missing or read-only folder, or a path that is a folder or a socket.
     pub fn prepare(path: &Path) -> Result<OutputFile, OutputError> {
         let fail = |what, cause| OutputError { path: path.to_owned(), cause, what };
         match fs::metadata(path) {
@@ -64,7 +64,7 @@ impl OutputFile {
             }
             _ => {}
         }
-        let target = followed(path).map_err(|cause| fail("the file that it links to cannot be told", cause))?;
+        let target = resolve_links(path).map_err(|cause| fail("the link cannot be resolved", cause))?;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(format!(".part-{}", std::process::id()));
         let part = target.with_file_name(name);
@@ -74,10 +74,10 @@ impl OutputFile {
         Ok(file)
     }
 
-    /// Opens it for writing from the beginning. Opening a pipe waits for its reader.
+    /// Opens the file for writing from the beginning. Opening a pipe waits for its reader.
     ///
     /// # Errors
-    /// When it can no longer be written.
+    /// A file that can no longer be written.
     pub fn open(&self) -> Result<File, OutputError> {
         let target = self.part.as_deref().unwrap_or(&self.target);
         OpenOptions::new()
@@ -87,20 +87,20 @@ impl OutputFile {
             .map_err(|cause| self.error("it cannot be written", cause))
     }
 
-    /// Gives the file its name: everything has been written.
+    /// Renames the complete file to its final name.
     ///
     /// # Errors
-    /// A disk that is full, or a folder that can no longer be written. What was there before is still there.
+    /// A full disk, or a folder that can no longer be written. The old file is still there.
     pub fn finish(self) -> Result<(), OutputError> {
         let Some(part) = &self.part else { return Ok(()) };
         File::open(part).and_then(|file| file.sync_all()).map_err(|cause| self.error("writing failed", cause))?;
-        fs::rename(part, &self.target).map_err(|cause| self.error("it could not be given its name", cause))
+        fs::rename(part, &self.target).map_err(|cause| self.error("it could not be renamed", cause))
     }
 
-    /// Writes the whole contents, and gives the file its name.
+    /// Writes the whole contents and renames the file to its final name.
     ///
     /// # Errors
-    /// A disk that is full, or a file that can no longer be written. What was there before is still there.
+    /// A full disk, or a file that can no longer be written. The old file is still there.
     pub fn write(self, contents: &[u8]) -> Result<(), OutputError> {
         let mut file = self.open()?;
         file.write_all(contents).map_err(|cause| self.error("writing failed", cause))?;
@@ -108,8 +108,7 @@ impl OutputFile {
         self.finish()
     }
 
-    /// Removes what this process is writing and has not finished: for a process that is about to end in the
-    /// middle.
+    /// Removes the unfinished files of this process, for a process that is about to be interrupted.
     pub fn remove_unfinished() {
         for part in lock(&UNFINISHED).drain(..) {
             let _ = fs::remove_file(part);
@@ -124,7 +123,7 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            // Renamed if it is whole; otherwise nothing of it is of use.
+            // A complete file has been renamed by now; an incomplete one is useless.
             let _ = fs::remove_file(part);
             lock(&UNFINISHED).retain(|other| other != part);
         }
@@ -141,9 +140,9 @@ fn is_socket(_file: &fs::Metadata) -> bool {
     false
 }
 
-/// The path behind all symbolic links at the end of `path`, whether there is a file or not.
-fn followed(path: &Path) -> io::Result<PathBuf> {
-    /// As many as Linux follows.
+/// `path` with the symbolic links at its end resolved, whether the file exists or not.
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
+    /// Linux follows as many.
     const MOST_LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -153,7 +152,7 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         let named = fs::read_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(named);
     }
-    Err(io::Error::other("its symbolic links go in a circle"))
+    Err(io::Error::other("its symbolic links form a circle"))
 }
 
 #[cfg(test)]
@@ -161,20 +160,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_folder_is_refused_before_any_work() {
+    fn a_missing_folder_is_rejected_before_any_work() {
         let error = OutputFile::prepare(Path::new("/nowhere/at/all.json")).unwrap_err();
         assert!(error.to_string().contains("/nowhere/at/all.json"), "{error}");
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_reported() {
         let file = OutputFile::prepare(Path::new("/dev/full")).unwrap();
         let error = file.write(b"{}").unwrap_err();
         assert!(error.to_string().contains("/dev/full"), "{error}");
     }
 
     #[test]
-    fn what_is_not_written_leaves_nothing_behind_and_what_was_there_stays() {
+    fn an_unfinished_file_is_removed_and_the_old_one_stays() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();
         let path = folder.join("out.json");
@@ -186,13 +185,13 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_stay_and_what_they_name_is_replaced() {
+    fn a_link_stays_and_its_target_is_replaced() {
         use std::os::unix::fs::symlink;
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();
         fs::create_dir_all(folder.join("below")).unwrap();
         let (real, link, second) = (folder.join("below/real"), folder.join("link"), folder.join("second"));
-        // The file that a link names need not be there yet.
+        // The target of a link need not exist yet.
         symlink("below/real", &link).unwrap();
         symlink(&link, &second).unwrap();
         for contents in ["first", "another"] {
@@ -209,7 +208,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_device_is_written_to_and_stays() {
+    fn a_device_is_written_and_not_replaced() {
         use std::os::unix::fs::FileTypeExt;
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path();

@@ -9,12 +9,12 @@ pub const FRAME_SHIFT: u32 = 12;
 /// Bytes of a base frame (4 KiB).
 pub const FRAME_BYTES: u64 = 1 << FRAME_SHIFT;
 
-/// A virtual page number, always in units of 4 KiB whatever size the page that it belongs to has.
+/// A virtual page number, in units of 4 KiB whatever the size of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Vpn(pub u64);
 
-/// A physical frame number, always in units of 4 KiB.
+/// A physical frame number, in units of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pfn(pub u64);
@@ -35,7 +35,7 @@ impl PageSize {
     /// The size of `1 << shift` bytes.
     ///
     /// # Panics
-    /// When `shift` is outside 12 to 30: an invariant of ours, never input.
+    /// When `shift` is outside 12 to 30, which is a bug: user input is validated before.
     #[inline(always)]
     pub fn from_shift(shift: u32) -> PageSize {
         assert!((12..=30).contains(&shift), "page size 2^{shift} is outside 4 KiB to 1 GiB");
@@ -54,7 +54,7 @@ impl PageSize {
         1 << self.0
     }
 
-    /// How many 4 KiB frames a page of this size takes.
+    /// The number of 4 KiB frames of a page of this size.
     #[inline(always)]
     pub const fn frames(self) -> u64 {
         1 << (self.0 as u32 - FRAME_SHIFT)
@@ -83,7 +83,7 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// A virtual page: where it begins and how large it is. `start` is aligned to `size`.
+/// A virtual page. `start` is aligned to `size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
     /// Lowest address of the page.
@@ -99,7 +99,7 @@ impl Page {
         Page { start: va.align_down(size), size }
     }
 
-    /// The first address behind the page.
+    /// The first address after the page.
     #[inline(always)]
     pub fn end(self) -> VirtAddr {
         self.start.offset(self.size.bytes())
@@ -113,7 +113,7 @@ impl Vpn {
         VirtAddr(self.0 << FRAME_SHIFT)
     }
 
-    /// The first 4 KiB page of the page of `size` that holds this one.
+    /// The first 4 KiB page of the page of `size` around this one.
     #[inline(always)]
     #[must_use]
     pub fn align_down(self, size: PageSize) -> Vpn {
@@ -128,7 +128,7 @@ impl Pfn {
         PhysAddr(self.0 << FRAME_SHIFT)
     }
 
-    /// The frame `frames` further up.
+    /// The frame `frames` frames higher.
     #[inline(always)]
     #[must_use]
     pub fn offset(self, frames: u64) -> Pfn {

@@ -1,20 +1,19 @@
-//! The one seeded generator, handed down; never time, addresses or hash-map order.
+//! The seeded random generator. Nothing random comes from time, host addresses or hash-map order.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A reproducible generator (xoshiro256++). Streams that must not disturb each other are made by
-/// name: [`Random::for_purpose`].
+/// A reproducible generator (xoshiro256++). [`Random::for_purpose`] makes independent streams by name.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The generator of a run's seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A generator for one purpose: the same seed and purpose give the same values, whatever else is drawn.
+    /// A generator for one purpose. Equal seeds and purposes give equal values, whatever other streams draw.
     pub fn for_purpose(seed: u64, purpose: &str) -> Random {
         let hash = purpose
             .bytes()
@@ -45,7 +44,7 @@ impl Random {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with that probability.
+    /// True with this probability.
     #[inline(always)]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
@@ -59,14 +58,14 @@ impl Random {
     }
 }
 
-/// Whether a word spread over the whole range of 64 bits falls into a share, 0 to 1, of them.
+/// Whether a uniform 64-bit word falls into the lowest `share` (0 to 1) of its range.
 #[inline]
 pub fn falls_within(word: u64, share: f64) -> bool {
     share >= 1.0 || (word as f64) < share * 2f64.powi(64)
 }
 
-/// The high half of a product: a word spread over the whole range of 64 bits becomes one of `0..bound`, and a
-/// multiplication by a reciprocal a division.
+/// The high half of the product. It maps a uniform 64-bit word to `0..bound`, and divides when `bound` is a
+/// scaled reciprocal.
 #[inline(always)]
 pub fn mul_high(word: u64, bound: u64) -> u64 {
     ((u128::from(word) * u128::from(bound)) >> 64) as u64

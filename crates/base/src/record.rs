@@ -1,9 +1,9 @@
-//! What a program's stream is made of: access records, and the VM events between them.
+//! The elements of a program's stream: access records, and the VM events between them.
 
 use crate::{ProcessId, VirtAddr};
 use serde::{Deserialize, Serialize};
 
-/// What the memory system is asked to do at an address.
+/// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum AccessKind {
@@ -15,16 +15,16 @@ pub enum AccessKind {
     Fetch = 2,
 }
 
-/// What a record stands for.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// One load instruction's access.
+    /// The access of one load instruction.
     #[default]
     Load = 0,
-    /// One store instruction's access.
+    /// The access of one store instruction.
     Store = 1,
-    /// An explicit instruction fetch (formats that have them); it is not an instruction by itself.
+    /// An explicit instruction fetch (in formats that have them). It does not count as an instruction.
     Fetch = 2,
     /// A conditional branch that was not taken. `va` is its target.
     BranchNotTaken = 3,
@@ -32,10 +32,10 @@ pub enum RecordKind {
     BranchTaken = 4,
 }
 
-/// One step of a program: `gap` instructions that touch no memory, then this one. 32 bytes.
+/// One step of a program: `gap` instructions without memory access, then this one. 32 bytes.
 ///
-/// Dependences are distances in records of the same stream, counted back from this one; 0 is none. They name
-/// the loads whose values this record's address (or a branch's outcome) is computed from.
+/// A dependence is the distance in records back to the load whose value determines this record's address (or
+/// the branch's outcome); 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
@@ -43,7 +43,7 @@ pub struct Record {
     pub pc: VirtAddr,
     /// Virtual address of the data (for a fetch: of the code; for a branch: of the target).
     pub va: VirtAddr,
-    /// Instructions since the previous record, neither of the two counted.
+    /// Instructions between the previous record and this one, excluding both.
     pub gap: u32,
     /// Distance in records to the first producing load, or 0.
     pub dep1: u16,
@@ -51,12 +51,12 @@ pub struct Record {
     pub dep2: u16,
     /// Bytes accessed, 1 to 64.
     pub size: u8,
-    /// What this record is.
+    /// The kind of the record.
     pub kind: RecordKind,
 }
 
 impl Record {
-    /// Instructions that this record stands for: its gap, and itself unless it is an explicit fetch.
+    /// Instructions of this record: its gap, plus one unless it is an explicit fetch.
     #[inline(always)]
     pub fn instructions(&self) -> u64 {
         u64::from(self.gap) + u64::from(self.kind != RecordKind::Fetch)
@@ -101,12 +101,12 @@ impl Protection {
     }
 }
 
-/// What lies behind a mapping.
+/// The kind of memory that a mapping maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MapKind {
     /// Anonymous memory (`mmap`).
     Anonymous,
-    /// Private file mapping: text, data of libraries. Never huge.
+    /// A private file mapping: text, or data of libraries. Never huge.
     File,
     /// The heap that `brk` moves.
     Heap,
@@ -114,23 +114,23 @@ pub enum MapKind {
     Stack,
 }
 
-/// `madvise` advice that the kernel model acts on.
+/// `madvise` advice that the modelled kernel follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Advice {
     /// `MADV_HUGEPAGE`.
     Huge,
     /// `MADV_NOHUGEPAGE`.
     NoHuge,
-    /// `MADV_DONTNEED`: pages are dropped; the next touch faults a zeroed page in.
+    /// `MADV_DONTNEED`: drops pages; the next touch faults a zeroed page in.
     DontNeed,
-    /// `MADV_FREE`: pages may be dropped under pressure.
+    /// `MADV_FREE`: allows pages to be dropped under memory pressure.
     Free,
 }
 
 /// A change to the address space or the schedule, between two records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VmEvent {
-    /// Map `[start, start + len)` (`mmap`); lengths are rounded up to 4 KiB by the kernel model.
+    /// Map `[start, start + len)` (`mmap`). The modelled kernel rounds lengths up to 4 KiB.
     Map {
         /// First address.
         start: VirtAddr,
@@ -138,17 +138,17 @@ pub enum VmEvent {
         len: u64,
         /// Access rights.
         protection: Protection,
-        /// What lies behind it.
+        /// The kind of memory.
         kind: MapKind,
     },
-    /// Unmap a range (`munmap`), splitting VMAs where it cuts them.
+    /// Unmap a range (`munmap`), splitting VMAs at its ends.
     Unmap {
         /// First address.
         start: VirtAddr,
         /// Bytes.
         len: u64,
     },
-    /// Change rights (`mprotect`).
+    /// Change access rights (`mprotect`).
     Protect {
         /// First address.
         start: VirtAddr,
@@ -157,7 +157,7 @@ pub enum VmEvent {
         /// The new rights.
         protection: Protection,
     },
-    /// Move or resize a mapping (`mremap`): pages keep their frames.
+    /// Move or resize a mapping (`mremap`). Pages keep their frames.
     Remap {
         /// Old first address.
         old: VirtAddr,
@@ -174,7 +174,7 @@ pub enum VmEvent {
         start: VirtAddr,
         /// Bytes.
         len: u64,
-        /// What is advised.
+        /// The advice.
         advice: Advice,
     },
     /// Move the end of the heap (`brk`).
@@ -182,34 +182,34 @@ pub enum VmEvent {
         /// The new end.
         end: VirtAddr,
     },
-    /// The current process forks; the child is known by `child` in later [`VmEvent::Switch`] events.
+    /// The current process forks. Later [`VmEvent::Switch`] events name the child by `child`.
     Fork {
-        /// The stream's own number for the child (the first process of a stream is 0).
+        /// The stream's number for the child (the first process of a stream is 0).
         child: ProcessId,
     },
-    /// A process exits: everything that it mapped is freed.
+    /// A process exits: its memory is freed.
     Exit {
-        /// The stream's own number of the process.
+        /// The stream's number for the process.
         process: ProcessId,
     },
-    /// From here on records belong to this process and thread (a context switch if the process differs).
+    /// The following records belong to this process and thread (a context switch if the process differs).
     Switch {
-        /// The stream's own number of the process.
+        /// The stream's number for the process.
         process: ProcessId,
-        /// Thread within it.
+        /// The thread within the process.
         thread: u32,
     },
-    /// The program touches each page of the range once, in ascending order, outside timed execution: set-up
-    /// phases in the program's own order of first touch, without a record for each page.
+    /// The program touches each page of the range once, in ascending order and outside timed execution. It
+    /// models the first touches of a set-up phase without a record for each page.
     Touch {
         /// First address.
         start: VirtAddr,
         /// Bytes.
         len: u64,
-        /// Whether it writes (a read of untouched anonymous memory is served as a write by the model too).
+        /// Whether it writes. (The model serves a read of untouched anonymous memory like a write.)
         write: bool,
     },
-    /// The region of interest begins: what came before is set-up.
+    /// The region of interest begins. The records before are set-up.
     RegionBegin,
     /// The region of interest ends.
     RegionEnd,

@@ -1,25 +1,25 @@
-//! How pages lie together: gaps of one, runs, and how few runs hold nearly all.
+//! Contiguity of pages: adjacent pages, runs, and how few runs cover 99%.
 
-/// Counts pages that are given in ascending order.
+/// Statistics of pages that are added in ascending order.
 #[derive(Clone, Debug, Default)]
 pub struct PageRuns {
-    /// Pages so far.
+    /// Pages added.
     pages: u64,
-    /// Pages whose predecessor is the page number before theirs.
-    beside: u64,
+    /// Pages that directly follow the page added before them.
+    adjacent: u64,
     /// Lengths of runs.
     runs: Vec<u64>,
     last: Option<u64>,
 }
 
 impl PageRuns {
-    /// Adds a page; `joins` says whether it belongs to the run of the page just before it (same rights, next
-    /// frame), if there is one.
+    /// Adds a page. `joins` says whether the page may continue the run of the page number before it (same
+    /// rights, next frame).
     #[inline]
     pub fn add(&mut self, page: u64, joins: bool) {
         let follows = self.last == page.checked_sub(1) && page > 0;
         self.pages += 1;
-        self.beside += u64::from(follows);
+        self.adjacent += u64::from(follows);
         match self.runs.last_mut() {
             Some(run) if follows && joins => *run += 1,
             _ => self.runs.push(1),
@@ -27,22 +27,22 @@ impl PageRuns {
         self.last = Some(page);
     }
 
-    /// Pages.
+    /// The number of pages.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Of all pages but the last, the share whose successor is the very next page number (LVM Sec. 3.1).
+    /// Of all pages except the last, the share that is followed by the next page number (LVM Sec. 3.1).
     pub fn gap_1_coverage(&self) -> f64 {
-        if self.pages > 1 { self.beside as f64 / (self.pages - 1) as f64 } else { 0.0 }
+        if self.pages > 1 { self.adjacent as f64 / (self.pages - 1) as f64 } else { 0.0 }
     }
 
-    /// Runs.
+    /// The number of runs.
     pub fn runs(&self) -> u64 {
         self.runs.len() as u64
     }
 
-    /// Pages of the longest run.
+    /// The pages of the longest run.
     pub fn longest(&self) -> u64 {
         self.runs.iter().copied().max().unwrap_or(0)
     }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!((runs.pages(), runs.runs(), runs.longest()), (1000, 3, 500));
         assert_eq!(runs.gap_1_coverage(), 998.0 / 999.0);
         assert_eq!(runs.runs_for_99_percent(), 2);
-        // A page that says that it joins does not, if there is a gap.
+        // A page does not join across a gap.
         runs.add(5000, true);
         assert_eq!(runs.runs(), 4);
     }

@@ -1,61 +1,61 @@
-//! Where records come from.
+//! Sources of records.
 
 use crate::{Record, VmEvent};
 use serde::{Deserialize, Serialize};
 
-/// A stretch of a program's stream: records, and the events between them.
+/// A chunk of a program's stream: records, and the events between them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The records, in program order.
     pub records: Vec<Record>,
-    /// `(i, event)`: the event happens before `records[i]`; `i == records.len()` is after the last. Ascending
-    /// in `i`.
+    /// `(i, event)`, ascending in `i`: the event happens before `records[i]`, or after the last record if `i`
+    /// is their number.
     pub events: Vec<(u32, VmEvent)>,
 }
 
 impl Batch {
-    /// Records that a source aims to put into one batch.
+    /// The number of records that a source aims for.
     pub const TARGET_RECORDS: usize = 1 << 15;
 
-    /// Empties the batch, keeping its memory.
+    /// Empties the batch and keeps its allocations.
     pub fn clear(&mut self) {
         self.records.clear();
         self.events.clear();
     }
 
-    /// Adds an event after the records that are there so far.
+    /// Adds an event after the current last record.
     pub fn push_event(&mut self, event: VmEvent) {
         self.events.push((self.records.len() as u32, event));
     }
 
-    /// Whether it has neither records nor events.
+    /// Whether there are neither records nor events.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.events.is_empty()
     }
 }
 
-/// What a program is, for a result to name it.
+/// The identity of a program, as results state it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramIdentity {
     /// Short name, such as `gups` or a trace's file name.
     pub name: String,
-    /// The settings that make it what it is, as `key = value` text, or a trace's header.
+    /// Its settings as `key = value` text, or the header of a trace.
     pub detail: String,
-    /// Bytes of address space that it is known to touch, or 0 if not known beforehand.
+    /// Bytes of address space that it touches, or 0 if that is not known in advance.
     pub footprint: u64,
-    /// Checksum of a trace file's contents, or of the settings: two equal values mean the same stream.
+    /// Checksum of the trace file's contents or of the settings. Equal values mean equal streams.
     pub digest: u64,
 }
 
-/// Why a stream cannot go on.
+/// Why a stream cannot continue.
 #[derive(Debug)]
 pub struct SourceError {
-    /// A sentence: file, place, what was wrong, what would be right.
+    /// A sentence: file, position, what is wrong, what is valid.
     pub message: String,
 }
 
 impl SourceError {
-    /// An error with that sentence.
+    /// An error with this sentence.
     pub fn new(message: impl Into<String>) -> SourceError {
         SourceError { message: message.into() }
     }
@@ -69,7 +69,7 @@ impl std::fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// The notes of several streams, each sentence once: several cores may run the same trace.
+/// The notes of several streams without repetitions: several cores may run the same trace.
 pub fn distinct_notes(notes: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::new();
     for note in notes {
@@ -80,25 +80,25 @@ pub fn distinct_notes(notes: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// A program as a stream. Deterministic: the same settings and seed give the same stream.
+/// A program as a stream of records. Equal settings and seeds give equal streams.
 pub trait RecordSource: Send {
-    /// Who this is.
+    /// The identity of the program.
     fn identity(&self) -> ProgramIdentity;
 
-    /// Empties `batch`, then puts the next stretch into it, about [`Batch::TARGET_RECORDS`] records.
-    /// `Ok(false)` when the stream has ended and nothing was added.
+    /// Replaces the contents of `batch` by the next chunk, about [`Batch::TARGET_RECORDS`] records. Returns
+    /// `Ok(false)` at the end of the stream, with an empty batch.
     ///
     /// # Errors
-    /// A damaged or unreadable trace, told by file and place.
+    /// A damaged or unreadable trace, with file and position.
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
 
-    /// How much of the stream has been read, 0 to 1, where that is known (a trace file's position).
+    /// The share of the stream that has been read, 0 to 1, if known (such as the position in a trace file).
     fn progress(&self) -> Option<f64> {
         None
     }
 
-    /// What whoever uses the stream should know of it as far as it has been read, a sentence each: a trace
-    /// that was cut short, addresses that lost bits. None for a stream that is what it should be.
+    /// Warnings about the part of the stream read so far, one sentence each: a truncated trace, or addresses
+    /// that lost bits.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

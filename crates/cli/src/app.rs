@@ -1,4 +1,4 @@
-//! What the command knows, beside what comes with Ambulator.
+//! Extends the command with a user's own designs, programs and presets.
 
 use ambulator_simulator::spec::{PresetKind, register_preset};
 use ambulator_simulator::{RegistrationError, register_design};
@@ -6,32 +6,32 @@ use ambulator_sockets::Descriptor;
 use ambulator_workloads::{BenchmarkSpec, register_program};
 use std::process::ExitCode;
 
-/// The command, before it runs: Ambulator's own designs, programs and presets, and those that are added.
+/// The command before it runs: Ambulator's designs, programs and presets, and additional ones.
 #[derive(Default)]
 pub struct App {
-    refused: Vec<String>,
+    rejected: Vec<String>,
 }
 
-/// The command with Ambulator's own designs, programs and presets.
+/// The command with Ambulator's designs, programs and presets.
 pub fn app() -> App {
     App::default()
 }
 
 impl App {
-    /// Adds a design: it can be named in specs and presets, `list` and `explain` know it, the oracle checks it.
+    /// Adds a design: specs and presets can name it, `list` and `explain` show it, and the oracle checks it.
     #[must_use]
     pub fn design(self, design: Descriptor) -> App {
         self.keep(register_design(design))
     }
 
-    /// Adds a program, by the settings that make it: it can be named as the built-in ones are.
+    /// Adds a program by the type of its settings; it can be named like the built-in ones.
     #[must_use]
     pub fn program<T: BenchmarkSpec>(mut self) -> App {
-        self.refused.extend(register_program::<T>().err().map(|error| error.to_string()));
+        self.rejected.extend(register_program::<T>().err().map(|error| error.to_string()));
         self
     }
 
-    /// Adds a preset for `--design` and `--designs`, as TOML: which design is in which socket, and settings.
+    /// Adds a preset for `--design` and `--designs`, as TOML: the designs in the sockets, and settings.
     #[must_use]
     pub fn design_preset(self, name: &'static str, toml: &'static str) -> App {
         self.keep(register_preset(PresetKind::Design, name, toml))
@@ -50,18 +50,18 @@ impl App {
     }
 
     fn keep(mut self, done: Result<(), RegistrationError>) -> App {
-        self.refused.extend(done.err().map(|error| error.to_string()));
+        self.rejected.extend(done.err().map(|error| error.to_string()));
         self
     }
 
-    /// Reads the arguments of the process, does what they ask, and returns the status to exit with. What could not be
-    /// added ends it before anything runs.
+    /// Parses the arguments of the process, runs the command, and returns the exit status. If an addition was
+    /// rejected, reports it instead and runs nothing.
     pub fn run(self) -> ExitCode {
-        if self.refused.is_empty() {
+        if self.rejected.is_empty() {
             return crate::run();
         }
-        for refused in self.refused {
-            crate::output::tell(&format!("error: {refused}"));
+        for rejected in self.rejected {
+            crate::output::report(&format!("error: {rejected}"));
         }
         ExitCode::from(crate::BAD_REQUEST)
     }

@@ -1,11 +1,11 @@
-//! What can be asked for.
+//! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
 /// A laboratory for virtual-memory address translation: runs programs' memory accesses through a modelled
-/// machine and says what each translation design costs and why.
+/// machine and reports what each translation design costs and why.
 #[derive(Parser)]
 #[command(
     version,
@@ -42,7 +42,7 @@ Examples:
   ambulator compare gups,bfs,stream,pagerank --footprint 256MiB --designs radix,thp
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
-    /// Look into a trace file, or convert it.
+    /// Inspect or convert a trace file.
     Trace(TraceArguments),
     /// Record a Linux program's execution as a trace, with qemu-user.
     #[command(after_help = "\
@@ -52,36 +52,43 @@ Examples:
   ambulator capture --every 1G --window 10M --take 200M -- redis-server --port 7777
   ambulator compare --live --designs radix,thp,ideal --instructions 20M -- sort words.txt")]
     Capture(CaptureArguments),
-    /// Look at a real process's address space: how regular it is, and what page tables would need for it.
+    /// Analyse a real process's address space: how regular it is, and how much memory page tables would need
+    /// for it.
     #[command(after_help = "\
 Examples:
-  ambulator layout --pid 1234           # frames need root (CAP_SYS_ADMIN); the rest works without
+  ambulator layout --pid 1234           # frame numbers need root (CAP_SYS_ADMIN)
   ambulator layout --maps saved-maps.txt --json")]
     Layout(LayoutArguments),
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
-    /// Explain a setting, a group of settings, or a counter: unit, default, meaning, source.
-    #[command(
-        after_help = "Examples:\n  ambulator explain\n  ambulator explain mmu.l2_tlb.entries\n  ambulator explain dram\n  ambulator explain mmu.walk_cycles"
-    )]
+    /// Explain a setting, a group of settings, a design or a counter: unit, default, meaning, source.
+    #[command(after_help = "\
+Examples:
+  ambulator explain
+  ambulator explain lvm
+  ambulator explain mmu.l2_tlb.entries
+  ambulator explain dram
+  ambulator explain mmu.walk_cycles")]
     Explain(ExplainArguments),
-    /// Print the whole spec that a command would run, with units and meanings, as TOML that `--spec` reads.
-    #[command(
-        after_help = "Examples:\n  ambulator show-spec --machine utopia-table1 --design thp > mine.toml\n  ambulator show-spec --set core.rob=512"
-    )]
+    /// Print the complete spec of a run, with units and meanings, as TOML for `--spec`.
+    #[command(after_help = "\
+Examples:
+  ambulator show-spec --machine utopia-table1 --design thp > mine.toml
+  ambulator show-spec --set core.rob=512")]
     ShowSpec(SpecArguments),
-    /// Put the papers' published numbers beside ours.
+    /// Reproduce the papers' figures: the published numbers next to ours.
     #[command(after_help = "\
 Examples:
   ambulator reproduce                   # every figure, at the papers' sizes
   ambulator reproduce utopia            # one paper
   ambulator reproduce utopia/fig2 --quick")]
     Reproduce(ReproduceArguments),
-    /// Hold page tables to the conformance suite: random operations against a plain map.
-    #[command(
-        after_help = "Examples:\n  ambulator conformance\n  ambulator conformance lvm --operations 5000 --seed 7"
-    )]
+    /// Run the conformance suite on page tables: random operations compared with a reference model.
+    #[command(after_help = "\
+Examples:
+  ambulator conformance
+  ambulator conformance lvm --operations 5000 --seed 7")]
     Conformance(ConformanceArguments),
     /// Print completions for a shell.
     #[command(
@@ -99,10 +106,10 @@ Examples:
     },
 }
 
-/// What to hold to the suite.
+/// The page tables and the script of the suite.
 #[derive(Args)]
 pub struct ConformanceArguments {
-    /// Page tables by name; all if left out.
+    /// Page tables by name; all by default.
     pub designs: Vec<String>,
     /// Operations of the random script.
     #[arg(long, value_name = "COUNT", default_value_t = 1500)]
@@ -126,56 +133,56 @@ pub struct MachineArguments {
     /// Machine preset, or a TOML file's path.
     #[arg(long, short, value_name = "PRESET|FILE")]
     pub machine: Option<String>,
-    /// A spec file over the presets; may be given several times.
+    /// A spec file that overrides the presets; repeatable.
     #[arg(long, value_name = "FILE")]
     pub spec: Vec<PathBuf>,
-    /// Override one setting, such as mmu.l2_tlb.entries=2048; may be given several times.
+    /// Override one setting, such as mmu.l2_tlb.entries=2048; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
-/// The program and how long it runs.
+/// The program and the length of the run.
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
     /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a
-    /// trace file's path; several by commas are a mix, one on each core; with --cores fewer than there are
-    /// programs, those of a core take turns.
+    /// trace file's path. Several, separated by commas, are a mix, one on each core; with fewer --cores than
+    /// programs, the programs of a core run round-robin.
     #[arg(required_unless_present = "live")]
     pub program: Option<String>,
-    /// Capture a program as it runs and feed the simulation with it: `--live -- program arguments`.
+    /// Capture a program while it runs and simulate it at once: `--live -- program arguments`.
     #[arg(long, requires = "command", conflicts_with = "program")]
     pub live: bool,
-    /// With --live: instructions of the program that come before those that are simulated.
+    /// With --live: instructions of the program to skip before the simulation.
     #[arg(long, value_name = "COUNT", requires = "live")]
     pub skip: Option<String>,
     /// With --live: the program and its arguments.
     #[arg(last = true, value_name = "PROGRAM", requires = "live")]
     pub command: Vec<String>,
-    /// Bytes of data that the kernel works on, such as 8GiB.
+    /// Bytes of data that the program works on, such as 8GiB.
     #[arg(long, value_name = "SIZE")]
     pub footprint: Option<String>,
-    /// A setting of the kernel, such as layout=csr; may be given several times.
+    /// A setting of the program, such as layout=csr; repeatable.
     #[arg(long = "program-set", value_name = "KEY=VALUE")]
     pub program_set: Vec<String>,
     /// Instructions to measure on each core, such as 20M.
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub instructions: Option<String>,
-    /// Instructions on each core before counting begins.
+    /// Warm-up instructions on each core, which are not measured.
     #[arg(long, value_name = "COUNT")]
     pub warmup: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Cores, each running the program (with seeds that count up).
+    /// Cores, each running the program with its own seed.
     #[arg(long)]
     pub cores: Option<u32>,
     /// Run the threads of one program on all cores, thread t on core t modulo the cores.
     #[arg(long)]
     pub spread_threads: bool,
-    /// Leave time out: faster, and every count that needs no time stays.
+    /// Do not model time: faster, with all counts that do not depend on it.
     #[arg(long)]
     pub functional: bool,
-    /// Do not compare translations with the kernel's truth.
+    /// Do not check translations against the kernel's page state.
     #[arg(long)]
     pub no_oracle: bool,
     #[command(flatten)]
@@ -204,8 +211,8 @@ pub struct RunArguments {
 pub struct CompareArguments {
     #[command(flatten)]
     pub program: ProgramArguments,
-    /// Design presets or TOML files, by commas; the first is what speed-ups are relative to. Presets join
-    /// with `+`.
+    /// Design presets or TOML files, separated by commas; speed-ups are relative to the first. `+` joins
+    /// presets.
     #[arg(
         long,
         short,
@@ -214,7 +221,7 @@ pub struct CompareArguments {
         value_name = "DESIGN,..."
     )]
     pub designs: Vec<String>,
-    /// Host threads; 0 for all.
+    /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 }
@@ -222,23 +229,23 @@ pub struct CompareArguments {
 /// What to capture.
 #[derive(Args, Clone)]
 pub struct CaptureArguments {
-    /// The trace to write; PROGRAM.amb in this folder without it.
+    /// The trace to write; by default PROGRAM.amb in this folder.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Instructions before the first that is recorded; what they map and touch is kept.
+    /// Instructions to skip before recording; their mappings and first touches are kept.
     #[arg(long, value_name = "COUNT", default_value = "0")]
     pub skip: String,
-    /// Instructions to record; then the program is ended. All without it.
+    /// Instructions to record, after which the program is ended; by default all.
     #[arg(long, value_name = "COUNT")]
     pub take: Option<String>,
-    /// Record a window in each so many instructions.
+    /// Record one window in every COUNT instructions.
     #[arg(long, value_name = "COUNT", requires = "window")]
     pub every: Option<String>,
     /// Instructions of each window.
     #[arg(long, value_name = "COUNT", requires = "every")]
     pub window: Option<String>,
-    /// Processes that fork from this one, and programs that they become, go into traces of their own,
-    /// NAME.PID.amb and NAME.PID.PROGRAM.amb.
+    /// Record forked processes, and programs that they execute, in separate traces, NAME.PID.amb and
+    /// NAME.PID.PROGRAM.amb.
     #[arg(long)]
     pub follow: bool,
     /// The format to write.
@@ -247,7 +254,7 @@ pub struct CaptureArguments {
     /// zstd level of the trace, 1 (fast) to 22 (small).
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
     pub level: i32,
-    /// The processor that the program sees: libraries choose their code by it.
+    /// The processor that the program sees; libraries choose their code accordingly.
     #[arg(long, default_value = crate::capture::CPU)]
     pub cpu: String,
     /// The program's name in the trace.
@@ -261,7 +268,7 @@ pub struct CaptureArguments {
     pub command: Vec<String>,
 }
 
-/// Whose address space.
+/// The address space to analyse.
 #[derive(Args)]
 pub struct LayoutArguments {
     /// A live process.
@@ -270,7 +277,7 @@ pub struct LayoutArguments {
     /// A copy of /proc/PID/maps.
     #[arg(long, value_name = "FILE")]
     pub maps: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -292,31 +299,31 @@ pub struct TraceArguments {
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// What a trace holds: format, records, instructions, pages, events, damage.
+    /// Summarise a trace: format, records, instructions, pages, events, damage.
     #[command(after_help = "Example:\n  ambulator trace info traces/mummer.amb")]
     Info {
         /// The trace.
         file: PathBuf,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         width: WidthArguments,
     },
-    /// Convert a trace into our format or ChampSim's.
+    /// Convert a trace to Ambulator's format or ChampSim's.
     #[command(after_help = "\
 Examples:
   ambulator trace convert program.champsimtrace.xz program.amb
   ambulator trace convert traces/mummer.amb mummer.champsim.xz --format champsim --records 1000000")]
     Convert {
-        /// The trace to read; its format is told by its contents.
+        /// The trace to read; its format is recognised by its contents.
         from: PathBuf,
         /// The trace to write.
         to: PathBuf,
-        /// The format to write. ChampSim is compressed as the new name's ending says (.gz, .xz).
+        /// The format to write. ChampSim's is compressed according to the new name's extension (.gz, .xz).
         #[arg(long, value_enum, default_value_t = FormatArgument::Amb)]
         format: FormatArgument,
-        /// Records to leave out at the beginning, such as 10M.
+        /// Records to skip at the beginning, such as 10M.
         #[arg(long, default_value = "0", value_name = "COUNT")]
         skip: String,
         /// Records to keep.
@@ -338,7 +345,7 @@ Examples:
     },
 }
 
-/// How wide the addresses of a trace are.
+/// The width of a trace's addresses.
 #[derive(Args)]
 pub struct WidthArguments {
     /// Bits of virtual addresses to keep, 32 to 57, where the format does not state their width (ChampSim's
@@ -349,7 +356,7 @@ pub struct WidthArguments {
 
 #[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
 pub enum FormatArgument {
-    /// Ambulator's own.
+    /// Ambulator's.
     Amb,
     /// ChampSim's.
     Champsim,
@@ -357,7 +364,7 @@ pub enum FormatArgument {
 
 #[derive(Args)]
 pub struct ListArguments {
-    /// What to list; all but settings and counters if left out.
+    /// What to list; by default all but settings and counters.
     pub what: Option<ListOf>,
 }
 
@@ -374,22 +381,22 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, or a counter such as
-    /// mmu.walks; all settings if left out.
+    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, a design such as lvm,
+    /// or a counter such as mmu.walks; by default all settings.
     pub key: Option<String>,
 }
 
 #[derive(Args)]
 pub struct ReproduceArguments {
-    /// A paper (utopia) or a figure (utopia/fig2); all if left out.
+    /// A paper (utopia) or a figure (utopia/fig2); by default all.
     pub figure: Option<String>,
-    /// Small footprints and few instructions: seconds instead of minutes, and not the paper's numbers.
+    /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]
     pub quick: bool,
-    /// Where finished runs are kept, so that a killed reproduction goes on where it was.
+    /// Where finished runs are stored, so that a killed reproduction resumes.
     #[arg(long, default_value = "out/reproduce", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Host threads; 0 for all.
+    /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Write everything as JSON; `-` for standard output.

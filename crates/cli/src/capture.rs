@@ -19,12 +19,12 @@ use tempfile::TempDir;
 const EMULATOR: &str = "qemu-x86_64";
 /// The plugin's file.
 const PLUGIN: &str = "libambulator_capture.so";
-/// A program that was interrupted with us has so long to end by itself, so that its trace is whole.
+/// Time that an interrupted program has to end, so that its trace is complete.
 const GRACE: Duration = Duration::from_secs(2);
-/// Names the plugin's path, where it is elsewhere.
+/// The environment variable with the plugin's path.
 const PLUGIN_VARIABLE: &str = "AMBULATOR_CAPTURE_PLUGIN";
 /// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors
-/// as it does natively. What the emulator has not got is switched off, so that it does not say so each time.
+/// as it does natively. Features that the emulator lacks are disabled, so that it does not warn each time.
 pub const CPU: &str = "Haswell-noTSX,erms=off,pcid=off,x2apic=off,tsc-deadline=off,invpcid=off";
 
 /// The first file of that name on the search path.
@@ -41,30 +41,32 @@ fn emulator() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The plugin: where the environment says, beside this program, or where `make capture-plugin` puts it.
+/// Finds the plugin: as set in the environment, next to this program, or where `make capture-plugin` builds
+/// it.
 fn plugin() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(PLUGIN_VARIABLE) {
         let path = PathBuf::from(path);
         if path.is_file() {
             return Ok(path);
         }
-        return Err(Failure::bad(format!("{PLUGIN_VARIABLE} names {}, which is no file", path.display())));
+        return Err(Failure::bad(format!("{PLUGIN_VARIABLE} names {}, which is not a file", path.display())));
     }
     let command = std::env::current_exe().unwrap_or_default();
-    let beside = command.parent().map(|folder| folder.join(PLUGIN));
+    let adjacent = command.parent().map(|folder| folder.join(PLUGIN));
     // In the folder that cargo built this command in, wherever that is.
     let target = command.parent().and_then(Path::parent);
     let built_with = target.map(|target| target.join("capture-plugin/release").join(PLUGIN));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/capture-plugin/release").join(PLUGIN);
-    let found = beside.into_iter().chain(built_with).chain([built]).find(|path| path.is_file());
+    let found = adjacent.into_iter().chain(built_with).chain([built]).find(|path| path.is_file());
     found.ok_or_else(|| {
         Failure::bad(format!(
-            "the capture plugin {PLUGIN} is not built: run `make capture-plugin` in Ambulator's source, or name it in {PLUGIN_VARIABLE}"
+            "the capture plugin {PLUGIN} is not built: run `make capture-plugin` in Ambulator's source, or set \
+             {PLUGIN_VARIABLE} to its path"
         ))
     })
 }
 
-/// Looks at the program before anything runs: found, a binary, of this architecture.
+/// Checks before anything runs that the program exists and is a binary of this architecture.
 fn check_program(name: &str) -> Result<PathBuf, Failure> {
     let path = if name.contains('/') { PathBuf::from(name) } else { on_path(name).unwrap_or_default() };
     if !path.is_file() {
@@ -84,7 +86,7 @@ fn check_program(name: &str) -> Result<PathBuf, Failure> {
         )));
     }
     if !head.starts_with(b"\x7fELF") {
-        return Err(Failure::bad(format!("{shown} is no Linux binary (it does not begin with ELF)")));
+        return Err(Failure::bad(format!("{shown} is not a Linux binary (it does not begin with ELF)")));
     }
     let machine = head.get(18..20).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
     if head.get(4) != Some(&2) || machine != 62 {
@@ -100,10 +102,10 @@ fn check_program(name: &str) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// The program under the emulator, its trace going to `out`.
+/// The program under the emulator with the plugin.
 fn command(program: &Path, arguments: &[String], cpu: &str, plugin_arguments: &str) -> Result<Command, Failure> {
     if plugin_arguments.contains(",,") {
-        return Err(Failure::bad("names and paths of a capture must not have commas"));
+        return Err(Failure::bad("names and paths of a capture must not contain commas"));
     }
     let mut command = Command::new(emulator()?);
     command
@@ -118,17 +120,17 @@ fn name_of(program: &Path) -> String {
     program.file_name().map_or_else(|| "program".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What a value may not have in it, since the emulator splits plugin arguments at commas.
+/// Rejects a value with a comma, because the emulator splits plugin arguments at commas.
 fn no_comma(what: &str, text: &str) -> Result<(), Failure> {
     if text.contains(',') {
-        return Err(Failure::bad(format!("{what} `{text}` has a comma, which the emulator's arguments cannot hold")));
+        return Err(Failure::bad(format!("{what} `{text}` contains a comma, which the emulator's arguments cannot")));
     }
     Ok(())
 }
 
 pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let [program, rest @ ..] = arguments.command.as_slice() else {
-        return Err(Failure::bad("name the program behind `--`"));
+        return Err(Failure::bad("name the program after `--`"));
     };
     let program = check_program(program)?;
     let name = arguments.name.clone().unwrap_or_else(|| name_of(&program));
@@ -138,7 +140,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
         FormatArgument::Champsim => "champsim.xz",
     };
     let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{extension}")));
-    // ChampSim's format has no place for events on the way: it is made of ours when that is whole.
+    // ChampSim's format has no VM events: a complete Ambulator trace is converted to it.
     let captured = match arguments.format {
         FormatArgument::Amb => out.clone(),
         FormatArgument::Champsim => out.with_extension("capture.amb"),
@@ -183,7 +185,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     Ok(if ended.success() { DONE } else { SOME_FAILED })
 }
 
-/// Waits for the program, telling how the capture goes on.
+/// Waits for the program and shows the progress of the capture.
 fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std::process::ExitStatus> {
     let bar = (wanted && std::io::stderr().is_terminal()).then(indicatif::ProgressBar::new_spinner);
     let (began, stop) = (Instant::now(), interrupt::stop_flag());
@@ -220,12 +222,12 @@ fn watch(child: &mut Child, status: &Path, wanted: bool) -> std::io::Result<std:
     }
 }
 
-/// A program that is captured while it is simulated. It waits when the simulation is behind, and is ended
-/// with it.
+/// A program that is captured while it is simulated. It waits when the simulation falls behind, and ends with
+/// it.
 struct Live {
     child: Child,
     stream: TraceStream<File>,
-    /// Holds the pipe; removed when it is dropped.
+    /// Contains the pipe; removed on drop.
     _folder: TempDir,
 }
 
@@ -252,18 +254,19 @@ impl Drop for Live {
 
 /// Starts a program for a live simulation.
 pub fn live(line: &[String], skip: u64) -> Result<Box<dyn RecordSource>, Failure> {
-    let [program, rest @ ..] = line else { return Err(Failure::bad("--live: name the program behind `--`")) };
+    let [program, rest @ ..] = line else { return Err(Failure::bad("--live: name the program after `--`")) };
     let program = check_program(program)?;
     let name = name_of(&program);
     no_comma("the program's name", &name)?;
     let folder = tempfile::Builder::new().prefix("ambulator-live-").tempdir();
-    let folder = folder.map_err(|e| Failure::failed(format!("no folder for the program's pipe: {e}")))?;
+    let folder =
+        folder.map_err(|e| Failure::failed(format!("the folder of the program's pipe cannot be created: {e}")))?;
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     if !made.is_ok_and(|status| status.success()) {
-        return Err(Failure::failed(format!("the pipe {} cannot be made (mkfifo)", pipe.display())));
+        return Err(Failure::failed(format!("the pipe {} cannot be created (mkfifo)", pipe.display())));
     }
-    // Speed before size: what is written is read at once and not kept.
+    // Speed before size: the stream is read at once and not stored.
     let settings = format!("out={},name={name},level=1,skip={skip}", pipe.display());
     let mut child = command(&program, rest, CPU, &settings)?
         .env("AMBULATOR_DETAIL", format!("live: {}", line.join(" ")))
@@ -272,7 +275,7 @@ pub fn live(line: &[String], skip: u64) -> Result<Box<dyn RecordSource>, Failure
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| Failure::bad(format!("{EMULATOR} cannot be started: {e}")))?;
-    // Opening the pipe waits for the other side: a program that ends at once would never come.
+    // Opening the pipe waits for the writer, which never comes if the program ends at once.
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(File::open(pipe)));
     let stop = interrupt::stop_flag();

@@ -1,7 +1,7 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
-use crate::output::{JsonOutput, print, tell, warn};
+use crate::output::{JsonOutput, print, report, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
@@ -24,9 +24,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     let programs = if arguments.live {
         vec![live(arguments, spec)?]
     } else {
-        // Some programs generate a graph of gigabytes now.
+        // Some programs now generate a graph of gigabytes.
         let (arguments, spec) = (arguments.clone(), spec.clone());
-        interrupt::given_up_when_stopped(move || open_programs(&arguments, &spec))?
+        interrupt::abandoned_when_stopped(move || open_programs(&arguments, &spec))?
     };
     let known = distinct_notes(programs.iter().flat_map(|program| program.notes()));
     known.iter().for_each(|note| warn(note));
@@ -52,11 +52,11 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     if !arguments.quiet && !output.as_ref().is_some_and(JsonOutput::takes_standard_output) {
         show(&outcome, took);
     }
-    // What could be known only by reading on.
+    // Notes that appeared only during the run.
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
     for run in outcome.runs.iter().filter(|run| run.status != Status::Done) {
-        let outcome = run.outcome.as_deref().unwrap_or("it did not end");
-        tell(&format!("{} on {}: {outcome}", run.design, run.program));
+        let outcome = run.outcome.as_deref().unwrap_or("it did not complete");
+        report(&format!("{} on {}: {outcome}", run.design, run.program));
     }
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
@@ -71,7 +71,7 @@ fn show(outcome: &Outcome, took: f64) {
     let Some(first) = outcome.runs.first() else { return };
     let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
     print(&format!(
-        "{} ({}): {} instructions measured on each machine of {} memory, seed {}\n",
+        "{} ({}): {} instructions measured on each machine with {} of memory, seed {}\n",
         first.program,
         first.identity.detail.replace('\n', ", "),
         ambulator_experiments::count(first.simulated_instructions as f64),
@@ -87,14 +87,14 @@ fn show(outcome: &Outcome, took: f64) {
     let checked: u64 = outcome.runs.iter().map(|run| run.checked_translations).sum();
     let accesses: u64 = outcome.runs.iter().map(|run| run.simulated_accesses).sum();
     let executed: u64 = outcome.runs.iter().map(|run| run.simulated_instructions).sum();
-    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.host_seconds - run.host_setup_seconds).sum();
+    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
     } else {
         "the oracle was off".into()
     };
     print(&format!(
-        "\n{verdict}. Host: {} in all, {:.1} M instructions and {:.1} M accesses a second on a core.",
+        "\n{verdict}. Simulator: {} in total, {:.1} M instructions and {:.1} M accesses per second and thread.",
         seconds(took),
         executed as f64 / busy.max(1e-9) / 1e6,
         accesses as f64 / busy.max(1e-9) / 1e6,
@@ -152,11 +152,11 @@ fn names(arguments: &ProgramArguments) -> Vec<&str> {
     arguments.program.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
-/// A program as it runs under the capture.
+/// A program that runs under the capture.
 fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSource>, Failure> {
     if spec.machine.cores > 1 && !spec.run.spread_threads {
         return Err(Failure::bad(
-            "--live runs one program: on several cores, spread its threads over them with --spread-threads",
+            "--live runs one program: to use several cores, spread its threads with --spread-threads",
         ));
     }
     if arguments.footprint.is_some() || !arguments.program_set.is_empty() {
@@ -169,7 +169,7 @@ fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSourc
     crate::capture::live(&arguments.command, skip)
 }
 
-/// Seeds above what TOML's integers hold go as text.
+/// Seeds above the range of TOML's integers are written as text.
 fn seed_text(seed: u64) -> String {
     if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") }
 }

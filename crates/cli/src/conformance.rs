@@ -1,4 +1,4 @@
-//! `ambulator conformance`: page tables held to the conformance suite.
+//! `ambulator conformance`: runs the conformance suite on page tables.
 
 use crate::arguments::ConformanceArguments;
 use crate::output::print;
@@ -13,7 +13,10 @@ pub fn conformance(arguments: &ConformanceArguments) -> Result<u8, Failure> {
     let asked = |name: &str| arguments.designs.is_empty() || arguments.designs.iter().any(|asked| asked == name);
     if let Some(unknown) = arguments.designs.iter().find(|name| !tables.iter().any(|table| table.name == **name)) {
         let known: Vec<&str> = tables.iter().map(|table| table.name).collect();
-        return Err(Failure::bad(format!("`{unknown}` is not a page table; there are: {}", known.join(", "))));
+        return Err(Failure::bad(format!(
+            "`{unknown}` is not a page table; the page tables are: {}",
+            known.join(", ")
+        )));
     }
     let mut code = DONE;
     for table in tables.into_iter().filter(|table| asked(table.name)) {

@@ -65,7 +65,7 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
 }
 
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
-    // A setting needs no catalogue of counters, which takes a moment to make.
+    // Only counters need the catalogue of counters, which takes a moment to create.
     let key = arguments.key.as_deref().unwrap_or_default();
     let found = match spec::explain(key, &[]) {
         Ok(found) => found,
@@ -94,7 +94,8 @@ pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
         ReferenceOf::Programs => print(&program_reference_markdown()),
         ReferenceOf::Counters => {
             print(
-                "# Counters and measures\n\nEvery name that a result can have, with its unit. Counters of several cores are added up.\n",
+                "# Counters and measures\n\nEvery name in a result, with its unit. Counters of several cores are \
+                 added up.\n",
             );
             print("| name | unit | meaning |\n|---|---|---|");
             for counter in counter_catalogue() {

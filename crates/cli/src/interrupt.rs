@@ -1,4 +1,4 @@
-//! Ctrl-C: the first leaves what is finished, the second ends at once.
+//! Ctrl-C: the first stops and keeps finished results, the second ends the process at once.
 
 use crate::{Failure, output};
 use ambulator_base::OutputFile;
@@ -8,34 +8,34 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Exit status of a process that was interrupted in the middle, as shells have it for Ctrl-C.
+/// Exit status of an interrupted process, as in shells for Ctrl-C.
 const INTERRUPTED: i32 = 130;
-/// Bytes of stack for work beside the main thread: as many as that has.
+/// Bytes of stack of a worker thread: as many as the main thread has.
 const STACK: usize = 8 << 20;
 
-/// A flag that the first Ctrl-C (or a termination signal) sets; the second ends the process with status 130
-/// and removes the files that it had begun.
+/// A flag that the first Ctrl-C (or termination signal) sets; the second removes unfinished files and ends
+/// the process with status 130.
 pub fn stop_flag() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        // A process that cannot have a handler is still useful without one.
+        // Without a handler the process is still useful.
         let _ = ctrlc::set_handler(move || {
             if flag.swap(true, Ordering::SeqCst) {
                 OutputFile::remove_unfinished();
                 std::process::exit(INTERRUPTED);
             }
-            output::tell("\nstopping; what is finished is kept (Ctrl-C again ends at once)");
+            output::report("\nstopping; finished results are kept (Ctrl-C again ends at once)");
         });
         stop
     };
     Arc::clone(STOP.get_or_init(install))
 }
 
-/// Does work that cannot be stopped on the way, but is given up at the first Ctrl-C: the process is then to
-/// end.
-pub fn given_up_when_stopped<T: Send + 'static>(
+/// Runs work that cannot be stopped, and abandons it at the first Ctrl-C; the caller must then end the
+/// process.
+pub fn abandoned_when_stopped<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let stop = stop_flag();
@@ -43,10 +43,10 @@ pub fn given_up_when_stopped<T: Send + 'static>(
     let worker = std::thread::Builder::new()
         .stack_size(STACK)
         .spawn(move || {
-            // Nobody listens any more if the work was given up.
+            // There is no receiver if the work was abandoned.
             let _ = sender.send(work());
         })
-        .map_err(|error| Failure::failed(format!("the host gives no thread: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     loop {
         match receiver.recv_timeout(Duration::from_millis(20)) {
             Ok(done) => return done,
@@ -54,10 +54,10 @@ pub fn given_up_when_stopped<T: Send + 'static>(
                 return Err(Failure::failed("interrupted before anything ran: there is no result"));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            // The worker ended without an answer: it panicked.
+            // The worker ended without a result: it panicked.
             Err(RecvTimeoutError::Disconnected) => match worker.join() {
                 Err(panic) => resume_unwind(panic),
-                Ok(()) => return Err(Failure::failed("the work ended without an answer")),
+                Ok(()) => return Err(Failure::failed("the work ended without a result")),
             },
         }
     }

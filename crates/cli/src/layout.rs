@@ -18,12 +18,12 @@ pub fn layout(arguments: &LayoutArguments) -> Result<u8, Failure> {
     }
     let row = |name: &str, value: String| print(&format!("{name:34} {value}"));
     let pages = |n: u64| format!("{n} pages ({})", bytes(n as f64 * 4096.0));
-    row("areas that can be accessed", report.areas.to_string());
+    row("accessible areas", report.areas.to_string());
     row("mapped", pages(report.mapped_pages));
     if report.residency_known {
         row("resident", pages(report.resident_pages));
     } else {
-        print("which pages are resident is not known: everything below takes all mapped pages as resident");
+        print("it is not known which pages are resident: everything below counts all mapped pages as resident");
     }
     row("gap-1 coverage", format!("{:.1}%", 100.0 * report.gap_1_coverage));
     row("ranges of pages (for 99%)", format!("{} ({})", report.ranges, report.ranges_for_99_percent));
@@ -32,9 +32,9 @@ pub fn layout(arguments: &LayoutArguments) -> Result<u8, Failure> {
         row("  contiguous in frames as well", both);
         row("in aligned and contiguous 2 MiB", pages(report.pages_in_aligned_2m));
     } else {
-        print("frame numbers cannot be read (that needs root): this is the virtual half");
+        print("frame numbers cannot be read (that needs root): this is the virtual half only");
     }
-    print("\nwhat the resident pages need, as 4 KiB pages:");
+    print("\nmemory for the resident pages, as 4 KiB pages:");
     for (name, size, contiguous) in &report.tables {
         row(
             &format!("  {name}"),

@@ -1,21 +1,4 @@
-//! The `ambulator` command, as a library: a program of a user's own is the same command with more designs.
-//!
-//! ```no_run
-//! fn main() -> std::process::ExitCode {
-//!     ambulator::app()
-//!         // .design(my_table::descriptor())
-//!         // .design_preset("my-table", include_str!("../my-table.toml"))
-//!         .run()
-//! }
-//! ```
-//!
-//! ```text
-//!   app()          what the command knows beside Ambulator's own designs, programs and presets
-//!     .run()       arguments -> a command of this crate -> experiments, simulator
-//! ```
-//!
-//! What a design is made of is re-exported here, so that a crate of a design's own depends on this one alone. Start with
-//! [`App`]; `examples/own-design` is such a crate.
+#![doc = include_str!("../README.md")]
 
 mod app;
 mod arguments;
@@ -32,7 +15,7 @@ mod trace;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use output::{print, tell};
+use output::{print, report};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -45,14 +28,14 @@ pub use ambulator_sockets as sockets;
 pub use ambulator_structures as structures;
 pub use app::{App, app};
 
-/// All was done.
+/// Everything succeeded.
 const DONE: u8 = 0;
-/// A run failed, or ended in an outcome of its machine.
+/// A run failed or stopped early, for example because its machine ran out of memory.
 const SOME_FAILED: u8 = 1;
-/// The command, a spec or an input is wrong; nothing ran.
+/// The command, a spec or an input is invalid; nothing ran.
 const BAD_REQUEST: u8 = 2;
 
-/// Why a command did not do what was asked: the sentence goes to standard error.
+/// Why a command failed; the message goes to standard error.
 struct Failure {
     message: String,
     code: u8,
@@ -68,28 +51,29 @@ impl Failure {
     }
 }
 
-/// Reads the arguments of the process, does what they ask, and returns the status to exit with.
+/// Parses the arguments of the process, runs the command, and returns the exit status.
 fn run() -> ExitCode {
     let done = match Arguments::try_parse() {
         Ok(arguments) => execute(arguments.command),
-        // Help and versions that somebody asked for are output like any other; a terminal has colours.
-        Err(told) if !told.use_stderr() && !std::io::stdout().is_terminal() => {
-            print(told.render().to_string().trim_end());
+        // Requested help and versions are ordinary output; a terminal has colours.
+        Err(message) if !message.use_stderr() && !std::io::stdout().is_terminal() => {
+            print(message.render().to_string().trim_end());
             Ok(DONE)
         }
-        Err(told) => told.exit(),
+        Err(message) => message.exit(),
     };
-    let (done, written) = (done.unwrap_or_else(told), output::finish().map_or_else(told, |()| DONE));
+    let (done, written) =
+        (done.unwrap_or_else(report_failure), output::finish().map_or_else(report_failure, |()| DONE));
     ExitCode::from(if done == DONE { written } else { done })
 }
 
-/// Says on standard error why something failed, and returns the exit status for it.
-fn told(failure: Failure) -> u8 {
+/// Reports a failure on standard error, and returns its exit status.
+fn report_failure(failure: Failure) -> u8 {
     let message = failure.message.trim_end();
     if message.starts_with("error") {
-        tell(message)
+        report(message)
     } else {
-        tell(&format!("error: {message}"))
+        report(&format!("error: {message}"))
     }
     failure.code
 }
@@ -107,7 +91,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell } => {
-            // The generator panics where it cannot write.
+            // The generator panics on write errors, so it writes to memory.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "ambulator", &mut script);
             output::print_bytes(&script);

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Why writing to standard output failed the first time; nothing more is written then. [`finish`] tells.
+/// The first error on standard output, after which nothing more is written; [`finish`] reports it.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Prints a line to standard output.
@@ -28,8 +28,8 @@ fn write(pieces: &[&[u8]]) {
     *failed = pieces.iter().try_for_each(|piece| out.write_all(piece)).err();
 }
 
-/// Writes what is left of standard output, and says whether all of it could be written. A reader that has
-/// gone away (`| head`) wants no more and is told nothing.
+/// Flushes standard output, and reports whether all of it was written. A closed pipe (`| head`) is not an
+/// error.
 pub fn finish() -> Result<(), Failure> {
     let mut failed = lock(&FAILED);
     let first = failed.take().or_else(|| io::stdout().lock().flush().err());
@@ -41,19 +41,19 @@ pub fn finish() -> Result<(), Failure> {
     }
 }
 
-/// Writes a line to standard error. Where that cannot be written there is nowhere left to say so.
-pub fn tell(text: &str) {
+/// Writes a line to standard error; a failure to do so cannot be reported anywhere.
+pub fn report(text: &str) {
     let mut line = text.to_owned();
     line.push('\n');
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Tells what should be known although the command does what it was asked.
+/// Writes a warning to standard error.
 pub fn warn(text: &str) {
-    tell(&format!("warning: {text}"));
+    report(&format!("warning: {text}"));
 }
 
-/// Where a result goes as JSON.
+/// Where a JSON result is written.
 pub enum JsonOutput {
     /// `-`.
     StandardOutput,
@@ -62,8 +62,8 @@ pub enum JsonOutput {
 }
 
 impl JsonOutput {
-    /// Tries whether the option's file can be written, so that a run of an hour does not end at a folder that
-    /// is not there.
+    /// Checks that the option's file can be written, so that a long run does not fail at its end on a missing
+    /// folder.
     pub fn prepare(path: Option<&Path>) -> Result<Option<JsonOutput>, Failure> {
         Ok(match path {
             None => None,
@@ -72,12 +72,12 @@ impl JsonOutput {
         })
     }
 
-    /// Whether standard output is for JSON alone.
+    /// Whether standard output is reserved for JSON.
     pub fn takes_standard_output(&self) -> bool {
         matches!(self, JsonOutput::StandardOutput)
     }
 
-    /// Writes the result. What cannot be written where it should be goes to a temporary file: it is not lost.
+    /// Writes the result; if that fails, saves it to a temporary file instead.
     pub fn write(self, text: &[u8]) -> Result<(), Failure> {
         let written = match self {
             JsonOutput::File(file) => file.write(text).map_err(|error| error.to_string()),
@@ -97,6 +97,6 @@ fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
     });
     Failure::failed(match kept {
         Ok(place) => format!("{error}. The results are in {} instead", place.display()),
-        Err(second) => format!("{error}. They could not be kept elsewhere either: {second}"),
+        Err(second) => format!("{error}. They could not be saved elsewhere either: {second}"),
     })
 }

@@ -1,4 +1,4 @@
-//! Progress on the terminal: a line a design, with rate and time left.
+//! Progress on the terminal: a line for each design, with rate and time left.
 
 use ambulator_experiments::count;
 use ambulator_simulator::{Phase, Progress, RunResult, Status};
@@ -36,12 +36,12 @@ fn run_style() -> ProgressStyle {
     ProgressStyle::with_template("{prefix}  {bar:30} {percent:>3}%  {human_pos} instructions, {rate}, {eta} left {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-            // A formatter that takes no more shows no more.
+            // An error here only truncates the display.
             let _ = out.write_str(&rate(state.per_sec()));
         })
 }
 
-/// Instructions a second as people read them.
+/// Formats a rate of instructions a second.
 fn rate(per_second: f64) -> String {
     format!("{}/s", count(per_second))
 }
@@ -69,10 +69,11 @@ impl Progress for Bars {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((bar, _)) = bars.get(job) else { return };
         bar.set_style(setup_style());
-        let rate =
-            result.simulated_instructions as f64 / (result.host_seconds - result.host_setup_seconds).max(1e-9) / 1e6;
+        let rate = result.simulated_instructions as f64
+            / (result.sim_host_seconds - result.sim_host_setup_seconds).max(1e-9)
+            / 1e6;
         bar.finish_with_message(match result.status {
-            Status::Done => format!("done, {rate:.1} M instructions/s of host time,"),
+            Status::Done => format!("done, {rate:.1} M instructions/s of simulator time,"),
             _ => "ended early".into(),
         });
     }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_its_rate_so() {
+    fn a_bar_shows_its_rate_with_a_suffix() {
         let screen = Screen::default();
         let bar = ProgressBar::with_draw_target(Some(1 << 30), ProgressDrawTarget::term_like(Box::new(screen.clone())));
         bar.set_style(run_style());

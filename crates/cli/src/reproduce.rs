@@ -1,7 +1,7 @@
 //! `reproduce`.
 
 use crate::arguments::ReproduceArguments;
-use crate::output::{JsonOutput, print, tell};
+use crate::output::{JsonOutput, print, report};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
 use ambulator_experiments::{Reproduction, Size, figures_of, reproduce as reproduce_figure};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         }
         if !arguments.no_progress {
             let (number, of) = (number + 1, figures.len());
-            tell(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
+            report(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
         }
         let how = Reproduction {
             size: if arguments.quick { Size::Quick } else { Size::Full },
@@ -39,7 +39,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
                 results.push(result);
             }
             Err(message) => {
-                tell(&format!("{}/{}: {message}", figure.paper, figure.name));
+                report(&format!("{}/{}: {message}", figure.paper, figure.name));
                 code = SOME_FAILED;
             }
         }

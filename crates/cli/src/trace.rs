@@ -50,7 +50,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
             ));
             if report.left_out > 0 {
                 print(&format!(
-                    "{} events and fetches have no place in this format and were left out",
+                    "{} events and fetches have no equivalent in this format and were omitted",
                     report.left_out
                 ));
             }

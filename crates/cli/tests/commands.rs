@@ -1,4 +1,4 @@
-//! The commands as people and scripts meet them.
+//! The commands, from the outside.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs it, expects that exit code, and gives standard output and standard error.
+/// Runs it, checks the exit code, and returns standard output and standard error.
 fn expect(code: i32, arguments: &[&str]) -> (String, String) {
     let output = ambulator(arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -35,7 +35,7 @@ fn small(first: &[&'static str], more: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_contract_for_scripts_holds() {
+fn the_interface_for_scripts_is_stable() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let (out, _) = expect(
@@ -73,11 +73,11 @@ fn the_contract_for_scripts_holds() {
         }
     }
     assert_eq!(runs[0]["speedup"].as_f64(), Some(1.0));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside the result");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left next to the result");
 }
 
 #[test]
-fn json_on_standard_output_is_all_that_is_there_and_threads_change_nothing() {
+fn json_on_standard_output_is_alone_and_does_not_depend_on_threads() {
     let run = |threads: &'static str| {
         let (out, _) = expect(
             0,
@@ -95,7 +95,7 @@ fn json_on_standard_output_is_all_that_is_there_and_threads_change_nothing() {
 }
 
 #[test]
-fn what_is_mistyped_is_refused_with_the_nearest_right_name() {
+fn mistyped_names_are_rejected_with_the_nearest_valid_one() {
     for (arguments, wanted) in [
         (vec!["run", "gups", "--set", "mmu.l2_tlb.entrys=3"], "mmu.l2_tlb.entries"),
         (vec!["run", "gups", "--set", "mmu.l2_tlb.entries=many"], "mmu.l2_tlb.entries"),
@@ -117,7 +117,7 @@ fn what_is_mistyped_is_refused_with_the_nearest_right_name() {
         let (out, err) = expect(2, &arguments);
         assert!(err.contains(wanted), "{arguments:?} should name {wanted}: {err}");
         assert!(err.starts_with("error"), "{err}");
-        assert!(out.is_empty(), "nothing ran, and yet: {out}");
+        assert!(out.is_empty(), "nothing should have run: {out}");
     }
 }
 
@@ -169,7 +169,7 @@ fn a_full_disk_loses_nothing() {
 }
 
 #[test]
-fn damaged_traces_are_told_by_file_and_place() {
+fn damaged_traces_are_reported_with_file_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(trace()).unwrap();
     let mut corrupt = whole.clone();
@@ -177,7 +177,7 @@ fn damaged_traces_are_told_by_file_and_place() {
     corrupt[middle] ^= 0x55;
     let cases: [(&str, &[u8], &[&str]); 4] = [
         ("empty.amb", b"", &["empty.amb"]),
-        ("text.amb", b"this is no trace at all, but a letter\n", &["text.amb"]),
+        ("text.amb", b"this is not a trace but a letter\n", &["text.amb"]),
         ("corrupt.amb", &corrupt, &["corrupt.amb", "block"]),
         ("header.amb", &whole[..20], &["header.amb"]),
     ];
@@ -229,25 +229,25 @@ fn a_trace_that_is_cut_short_runs_with_a_warning() {
 }
 
 #[test]
-fn a_warm_up_that_takes_the_whole_program_is_told() {
+fn a_warm_up_longer_than_the_program_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (from, short) = (trace(), folder.path().join("s.amb"));
     let short = short.to_str().unwrap();
     expect(0, &["trace", "convert", from.to_str().unwrap(), short, "--skip", "1M", "--records", "100k"]);
     let (_, err) = expect(1, &["run", short, "-n", "50k"]);
-    assert!(err.contains("the warm-up took the whole program") && err.contains("2000000"), "{err}");
+    assert!(err.contains("the warm-up consumed the whole program") && err.contains("2000000"), "{err}");
     let instructions = err.split("it has ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let info: Value = serde_json::from_str(&expect(0, &["trace", "info", short, "--json"]).0).unwrap();
     assert_eq!(instructions, info["instructions"].to_string(), "{err}");
-    // What is proposed does.
-    let proposed = err.split("--warmup ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-    let (out, _) = expect(0, &["run", short, "-n", "50k", "--warmup", proposed, "--json", "-"]);
+    // The suggested warm-up works.
+    let suggested = err.split("--warmup ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let (out, _) = expect(0, &["run", short, "-n", "50k", "--warmup", suggested, "--json", "-"]);
     let document: Value = serde_json::from_str(&out).unwrap();
     assert!(document["runs"][0]["simulated_instructions"].as_u64().unwrap() >= 50_000);
 }
 
 #[test]
-fn wide_addresses_are_kept_when_asked_for_and_their_loss_is_told() {
+fn wide_addresses_are_kept_on_request_and_their_loss_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (wide, to) = (folder.path().join("wide.lackey"), folder.path().join("wide.amb"));
     std::fs::write(&wide, "I  1000,4\n L 12340000008000,8\nI  1004,4\n S 7fff00000000,8\n").unwrap();
@@ -279,6 +279,39 @@ fn all_settings_are_explained_without_a_name() {
     assert!(out.contains("mmu.l2_tlb.entries") && out.contains("run.warmup"), "{out}");
     let (_, err) = expect(2, &["explain", "ipc"]);
     assert!(err.contains("`ambulator explain` without a name lists all settings"), "{err}");
+}
+
+#[test]
+fn a_design_is_explained_by_its_name() {
+    let (out, _) = expect(0, &["explain", "lvm"]);
+    for wanted in [
+        "lvm (design)",
+        "a learned index of linear models",
+        "Learned Virtual Memory, MICRO 2025",
+        "design.page_table = \"lvm\": ",
+        "lvm.max_table_bytes",
+    ] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+    // A design without settings.
+    let (out, _) = expect(0, &["explain", "perfect-speculation"]);
+    assert!(out.contains("design.speculation = \"perfect-speculation\"") && !out.contains("settings"), "{out}");
+    // A design for native runs, and one that must be in all its sockets.
+    assert!(expect(0, &["explain", "midgard"]).0.contains("it cannot run in a virtual machine: "));
+    let (out, _) = expect(0, &["explain", "utopia"]);
+    assert!(out.contains("together") && out.contains("design.lookaside") && out.contains("design.placement"), "{out}");
+    assert!(out.contains("presets") && out.contains("utopia-"), "{out}");
+    // Every design of the book has an explanation.
+    let (designs, _) = expect(0, &["reference", "designs"]);
+    let names: Vec<&str> = designs.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(expect(0, &["explain", name]).0.starts_with(&format!("{name} (design)\n")), "{name}");
+    }
+    for (wrong, right) in [("perfect-speculatoin", "perfect-speculation"), ("clusterd-tlb", "clustered-tlb")] {
+        let (_, err) = expect(2, &["explain", wrong]);
+        assert!(err.contains(&format!("the nearest is `{right}`")), "{err}");
+    }
 }
 
 #[cfg(unix)]
@@ -343,7 +376,7 @@ fn a_mix_runs_one_program_on_each_core() {
 }
 
 #[test]
-fn programs_on_one_core_take_turns() {
+fn programs_on_one_core_run_round_robin() {
     let slice = ["--cores", "1", "--set", "run.time_slice=20k", "--json", "-"];
     let (out, _) = expect(0, &small(&["compare", "gups,stream", "--designs", "radix,lvm"], &slice));
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -369,7 +402,7 @@ fn show_spec_reads_back() {
 }
 
 #[test]
-fn lists_explanations_and_completions_are_there() {
+fn lists_explanations_and_completions_are_printed() {
     for what in ["designs", "machines", "programs", "settings", "counters", "figures"] {
         assert!(expect(0, &["list", what]).0.lines().count() > 4, "{what}");
     }
@@ -382,7 +415,7 @@ fn lists_explanations_and_completions_are_there() {
 }
 
 #[test]
-fn a_reproduction_goes_on_where_it_was() {
+fn a_killed_reproduction_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let arguments = ["reproduce", "utopia/fig1", "--quick", "--out", out, "--no-progress"];
@@ -390,7 +423,7 @@ fn a_reproduction_goes_on_where_it_was() {
     assert!(first.contains("43.0") && first.contains("published"), "{first}");
     let cells = folder.path().join("cells.jsonl");
     let lines = std::fs::read_to_string(&cells).unwrap();
-    // A killed run leaves its last line unfinished.
+    // A killed run leaves a partial last line.
     std::fs::write(&cells, &lines[..lines.len() - 100]).unwrap();
     let (second, _) = expect(0, &arguments);
     assert_eq!(first, second);
@@ -399,7 +432,7 @@ fn a_reproduction_goes_on_where_it_was() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_what_is_there() {
+fn an_interrupted_run_keeps_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let mut child = Command::new(env!("CARGO_BIN_EXE_ambulator"))

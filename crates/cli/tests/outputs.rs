@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const SMALL_RUN: [&str; 9] =
     ["run", "gups", "--footprint", "16MiB", "--instructions", "100K", "--warmup", "0", "--no-progress"];
-/// More than any test waits for.
+/// Longer than any test waits.
 const ENDLESS_RUN: [&str; 8] = ["run", "gups", "--footprint", "16MiB", "--instructions", "100G", "--warmup", "0"];
 
 fn command(arguments: &[&str]) -> Command {
@@ -48,7 +48,7 @@ fn signal(child: &Child, name: &str) {
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what} did not come about");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -60,7 +60,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Ends with that status, and what it said on standard error.
+/// Checks the exit status and returns standard error.
 fn ended(child: Child, code: i32) -> String {
     let output = child.wait_with_output().unwrap();
     let said = text(&output.stderr);
@@ -70,7 +70,7 @@ fn ended(child: Child, code: i32) -> String {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_standard_output_is_told_by_every_command() {
+fn every_command_reports_a_full_standard_output() {
     let trace = trace();
     let (trace, folder) = (trace.to_str().unwrap(), tempfile::tempdir().unwrap());
     let (out, converted) = (folder.path().join("cells"), folder.path().join("t.amb"));
@@ -106,11 +106,11 @@ fn results_for_a_full_standard_output_are_kept_elsewhere() {
     let document: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
     assert_eq!(document["runs"][0]["status"], "done");
     fs::remove_file(kept).unwrap();
-    assert_eq!(said.matches("error").count(), 2, "it is told once (`os error 28` is the other): {said}");
+    assert_eq!(said.matches("error").count(), 2, "it is reported once (`os error 28` is the other): {said}");
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_it_quietly() {
+fn a_closed_pipe_ends_it_quietly() {
     for arguments in [&["list"] as &[&str], &["list", "settings"], &["completions", "zsh"], &SMALL_RUN] {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
@@ -134,7 +134,7 @@ fn a_link_stays_and_its_file_is_replaced() {
 }
 
 #[test]
-fn pipes_get_what_files_get() {
+fn pipes_receive_the_same_as_files() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
     make_fifo(&pipe);
@@ -144,7 +144,7 @@ fn pipes_get_what_files_get() {
         let reader = std::thread::spawn(move || fs::read(path).unwrap());
         let output = ambulator(arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo(), "the pipe is no pipe any more");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo(), "the pipe is not a pipe any more");
         reader.join().unwrap()
     };
     let convert = |to: &str| {
@@ -160,14 +160,14 @@ fn pipes_get_what_files_get() {
     let piped = as_words(&to_pipe);
     assert!(ambulator(&to_file.iter().map(String::as_str).collect::<Vec<_>>()).status.success());
     assert!(piped == fs::read(&file).unwrap(), "{} bytes came through the pipe", piped.len());
-    // The reader waits from before the run: the first that opens the pipe is to bring the result.
+    // The reader already waits: the first writer to open the pipe must write the result.
     let piped = read(&[&SMALL_RUN[..], &["--json", &shown]].concat());
     let document: Value = serde_json::from_slice(&piped).expect("the reader gets the whole result");
     assert_eq!(document["runs"][0]["status"], "done");
 }
 
 #[test]
-fn a_pipe_without_a_reader_does_not_hold_a_second_signal_up() {
+fn a_pipe_without_a_reader_does_not_block_a_second_signal() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     make_fifo(&pipe);
@@ -195,7 +195,7 @@ fn an_interrupted_conversion_leaves_nothing() {
     assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
 }
 
-/// A pipe that takes no more.
+/// A full pipe.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = pipe().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -214,7 +214,7 @@ fn full_pipe() -> (PipeReader, Stdio) {
 fn a_second_interrupt_leaves_no_half_written_result() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
-    // Standard output takes nothing: the run waits there, its result not yet written.
+    // Standard output blocks: the run waits there, its result not yet written.
     let (_reader, out) = full_pipe();
     let mut child = command(&[&SMALL_RUN[..], &["--json", json.to_str().unwrap()]].concat())
         .stdout(out)
@@ -232,7 +232,7 @@ fn a_second_interrupt_leaves_no_half_written_result() {
 }
 
 #[test]
-fn an_interrupt_while_a_graph_is_generated_is_answered() {
+fn an_interrupt_while_a_graph_is_generated_stops_it() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Tables in a memory that runs out.
+//! Page tables that run out of memory.
 
 use super::model::Process;
 use super::{Options, Summary, TestBed};
@@ -6,40 +6,40 @@ use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, Protecti
 use ambulator_os::{Footprint, MapError, Mapping, PteFlags};
 use ambulator_sockets::DesignParts;
 
-/// The least memory that is tried: what the allocator reserves, and 512 KiB.
-const LEAST: u64 = 3 << 19;
-/// The most memory that is tried for a table to begin in.
-const MOST: u64 = 64 << 20;
-/// Maps after which memory must have run out.
-const MANY: u64 = 1 << 20;
-/// Failures that are looked at.
+/// The smallest memory tried: the frames that the allocator reserves, and 512 KiB.
+const SMALLEST: u64 = 3 << 19;
+/// The largest memory tried for an empty table.
+const LARGEST: u64 = 64 << 20;
+/// Attempts after which memory must have run out.
+const MAX_ATTEMPTS: u64 = 1 << 20;
+/// Failures to check.
 const FAILURES: u64 = 24;
-/// Pages that are looked up after a failure.
+/// Pages looked up after a failure.
 const LOOKUPS: usize = 64;
 
 pub fn run(make: &mut dyn FnMut() -> DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
-    let mut bytes = LEAST;
+    let mut bytes = SMALLEST;
     loop {
-        let mut bed = TestBed::new(bytes)?;
+        let mut bed = TestBed::new(bytes).map_err(|error| error.to_string())?;
         let mut parts = make();
-        if !parts.boot.into_iter().all(|boot| boot(&mut bed.frames)) && bytes < MOST {
+        if !parts.boot.into_iter().all(|boot| boot(&mut bed.frames)) && bytes < LARGEST {
             bytes *= 2;
             continue;
         }
         let free = bed.frames.free_frames();
         match parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()) {
             Ok(translations) => return exhaust(Process::new(translations, Asid(1)), bed, free, options, summary),
-            Err(MapError::NoMemory { .. }) if bytes < MOST => {
+            Err(MapError::NoMemory { .. }) if bytes < LARGEST => {
                 if bed.frames.free_frames() != free {
                     return Err(format!(
-                        "a table that found no memory to begin in kept {} frames",
+                        "a table that could not be created leaked {} frames",
                         free - bed.frames.free_frames()
                     ));
                 }
                 bytes *= 2;
             }
             Err(error) => {
-                return Err(format!("no table in {bytes} bytes of memory: {error:?}"));
+                return Err(format!("no table fits into {bytes} bytes of memory: {error:?}"));
             }
         }
     }
@@ -59,9 +59,9 @@ fn exhaust(
         if failures == FAILURES {
             break;
         }
-        if attempt == MANY {
+        if attempt == MAX_ATTEMPTS {
             return Err(format!(
-                "{MANY} pages over the whole address space fit a table into {} bytes of memory",
+                "{MAX_ATTEMPTS} pages over the whole address space fit into a table in {} bytes of memory",
                 bed.memory.bytes()
             ));
         }
@@ -86,13 +86,14 @@ fn exhaust(
                 let same = before.0 == after.0 || (options.resizes_on_failure && options.exact_footprint);
                 if !same || held(before) != held(after) || before.1.entries != after.1.entries {
                     return Err(format!(
-                        "a map of {page:?} that found no memory changed free frames and footprint from {before:?} to {after:?}"
+                        "a map of {page:?} without memory changed free frames and footprint from {before:?} to \
+                         {after:?}"
                     ));
                 }
                 process.check_lookup(start, &bed)?;
                 let from = random.below(1 << options.va_bits);
-                let some = process.pages.range(from..).take(LOOKUPS);
-                for va in some.map(|(&va, _)| VirtAddr(va)).collect::<Vec<_>>() {
+                let sample = process.pages.range(from..).take(LOOKUPS);
+                for va in sample.map(|(&va, _)| VirtAddr(va)).collect::<Vec<_>>() {
                     process.check_lookup(va, &bed)?;
                 }
             }
@@ -100,15 +101,15 @@ fn exhaust(
         }
     }
     for mapping in std::mem::take(&mut process.pages).into_values() {
-        let said = process.translations.unmap(mapping.page, &mut bed.os());
-        if said != Some(mapping) {
-            return Err(format!("unmap after memory ran out says {said:?}, and it must be {mapping:?}"));
+        let found = process.translations.unmap(mapping.page, &mut bed.os());
+        if found != Some(mapping) {
+            return Err(format!("unmap after memory ran out returned {found:?} instead of {mapping:?}"));
         }
     }
     process.translations.destroy(&mut bed.os());
     if bed.frames.free_frames() != free {
         return Err(format!(
-            "after memory ran out and the table went, {} of {free} frames are free",
+            "after memory ran out and the table was destroyed, only {} of {free} frames are free",
             bed.frames.free_frames()
         ));
     }

@@ -1,4 +1,4 @@
-//! The random script.
+//! The random script of operations on page tables.
 
 use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
@@ -9,17 +9,17 @@ use ambulator_sockets::{DesignParts, NewWalker};
 use std::collections::VecDeque;
 
 const CORES: usize = 2;
-/// Processes at once.
+/// The largest number of live processes.
 const PROCESSES: usize = 3;
-/// Operations between checks of everything.
+/// Operations between two checks of everything.
 const AUDIT: u32 = 250;
-/// Operations that an error tells.
-const TOLD: usize = 10;
+/// Operations that an error reports.
+const REPORTED: usize = 10;
 
 pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Result<(), String> {
-    let mut bed = TestBed::new(options.memory)?;
+    let mut bed = TestBed::new(options.memory).map_err(|error| error.to_string())?;
     if let Some(order) = options.scatter {
-        bed.scatter(order);
+        super::scatter(&mut bed.frames, order);
     }
     for boot in parts.boot {
         if !boot(&mut bed.frames) {
@@ -30,18 +30,18 @@ pub fn run(parts: DesignParts, options: &Options, summary: &mut Summary) -> Resu
     let mut script = Script {
         options,
         random: Random::for_purpose(options.seed, "conformance"),
-        at_first: bed.frames.free_frames(),
+        initially_free: bed.frames.free_frames(),
         bed,
         translations: parts.translations,
         processes: Vec::new(),
         cores: (0..CORES).map(|i| Core::new(new_walker(i))).collect(),
         summary,
-        told: VecDeque::new(),
+        recent: VecDeque::new(),
     };
     for step in 0..options.ops {
         script.step(step).map_err(|error| {
-            let told = script.told.iter().cloned().collect::<Vec<_>>().join("\n  ");
-            format!("seed {}, step {step}: {error}\nthe latest operations:\n  {told}", options.seed)
+            let recent = script.recent.iter().cloned().collect::<Vec<_>>().join("\n  ");
+            format!("seed {}, step {step}: {error}\nthe latest operations:\n  {recent}", options.seed)
         })?;
     }
     script.end().map_err(|error| format!("seed {}, at the end: {error}", options.seed))
@@ -51,25 +51,26 @@ pub(super) struct Script<'a> {
     pub(super) options: &'a Options,
     pub(super) random: Random,
     pub(super) bed: TestBed,
-    /// Free frames before the first table.
-    pub(super) at_first: u64,
+    /// Free frames before the first table is created.
+    pub(super) initially_free: u64,
     pub(super) translations: TranslationsFactory,
-    /// By number; an exited process leaves a hole, so that numbers and ASIDs are not used again.
+    /// By number. The slot of an exited process stays empty: numbers and ASIDs are not reused.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) cores: Vec<Core>,
     pub(super) summary: &'a mut Summary,
-    told: VecDeque<String>,
+    recent: VecDeque<String>,
 }
 
 impl Script<'_> {
-    pub(super) fn tell(&mut self, what: String) {
-        if self.told.len() == TOLD {
-            self.told.pop_front();
+    /// Records an operation for error messages.
+    pub(super) fn record(&mut self, operation: String) {
+        if self.recent.len() == REPORTED {
+            self.recent.pop_front();
         }
-        self.told.push_back(what);
+        self.recent.push_back(operation);
     }
 
-    pub(super) fn living(&self) -> Vec<usize> {
+    pub(super) fn live(&self) -> Vec<usize> {
         (0..self.processes.len()).filter(|&number| self.processes[number].is_some()).collect()
     }
 
@@ -78,23 +79,23 @@ impl Script<'_> {
     }
 
     fn step(&mut self, step: u32) -> Result<(), String> {
-        let living = self.living();
-        if living.is_empty() {
+        let live = self.live();
+        if live.is_empty() {
             return self.spawn().map(drop);
         }
-        let number = living[self.random.below(living.len() as u64) as usize];
+        let number = live[self.random.below(live.len() as u64) as usize];
         match self.random.below(100) {
-            0..30 => self.map_some(number)?,
-            30..42 => self.unmap_some(number)?,
+            0..30 => self.map_pages(number)?,
+            30..42 => self.unmap_pages(number)?,
             42..52 => self.change_flags(number)?,
             52..58 => self.move_page(number)?,
             58..63 => self.promote(number)?,
             63..68 => self.demote(number)?,
-            68..72 => self.change_vma(number)?,
-            72..74 if living.len() < PROCESSES => self.fork(number)?,
-            74..75 if living.len() > 1 => self.exit(number)?,
+            68..72 => self.cut_vma(number)?,
+            72..74 if live.len() < PROCESSES => self.fork(number)?,
+            74..75 if live.len() > 1 => self.exit(number)?,
             75 => self.flush(number),
-            _ => self.probe_anywhere(number)?,
+            _ => self.probe_randomly(number)?,
         }
         if let Some(process) = &mut self.processes[number] {
             process.check_registers()?;
@@ -105,8 +106,8 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// An address in a VMA of the process, more often than not near those of before.
-    pub(super) fn some_address(&mut self, number: usize) -> Result<VirtAddr, String> {
+    /// A random address in a VMA of the process, more often than not near earlier ones.
+    pub(super) fn random_address(&mut self, number: usize) -> Result<VirtAddr, String> {
         let area = self.random.below(4) as usize;
         let (start, end) = self.process(number)?.areas[area];
         let span = match self.random.below(4) {
@@ -119,9 +120,9 @@ impl Script<'_> {
         Ok(VirtAddr(if from_end { end - 1 - offset } else { start + offset }))
     }
 
-    fn some_size(&mut self) -> PageSize {
+    fn random_size(&mut self) -> PageSize {
         let sizes = &self.options.sizes;
-        // Large pages crowd small ones out: fewer of them.
+        // Large pages leave little room for small ones, so there are fewer of them.
         let mut at = 0;
         while at + 1 < sizes.len() && self.random.chance(0.25) {
             at += 1;
@@ -129,7 +130,7 @@ impl Script<'_> {
         sizes[at]
     }
 
-    fn some_flags(&mut self) -> PteFlags {
+    fn random_flags(&mut self) -> PteFlags {
         PteFlags {
             writable: self.random.chance(0.6),
             executable: self.random.chance(0.3),
@@ -140,27 +141,27 @@ impl Script<'_> {
         }
     }
 
-    /// A frame of data: beyond the memory, since nobody may read it.
-    fn some_frame(&mut self, size: PageSize) -> Pfn {
+    /// A random data frame past the end of memory, because no table may access it.
+    fn random_frame(&mut self, size: PageSize) -> Pfn {
         let first = (self.options.memory / FRAME_BYTES).next_multiple_of(size.frames());
         let blocks = ((1 << 32) - first) >> size.order();
         Pfn(first + (self.random.below(blocks) << size.order()))
     }
 
-    /// A mapped page, if there is any.
-    pub(super) fn some_page(&mut self, number: usize) -> Result<Option<Mapping>, String> {
-        let from = self.some_address(number)?.0;
+    /// A random mapped page, if there is any.
+    pub(super) fn random_page(&mut self, number: usize) -> Result<Option<Mapping>, String> {
+        let from = self.random_address(number)?.0;
         let pages = &self.process(number)?.pages;
         let next = pages.range(from..).next().or_else(|| pages.iter().next());
         Ok(next.map(|(_, mapping)| *mapping))
     }
 
-    fn within_areas(&mut self, number: usize, page: Page) -> Result<bool, String> {
+    fn lies_in_area(&mut self, number: usize, page: Page) -> Result<bool, String> {
         let areas = &self.process(number)?.areas;
         Ok(areas.iter().any(|&(start, end)| page.start.0 >= start && page.end().0 <= end))
     }
 
-    /// Maps a page where nothing is; false if there was no memory for the table.
+    /// Maps a page in a free range. False if the table lacks memory.
     pub(super) fn map(&mut self, number: usize, mapping: Mapping) -> Result<bool, String> {
         let page = mapping.page;
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
@@ -175,19 +176,19 @@ impl Script<'_> {
                 process.check_lookup(page.start, &self.bed)?;
                 Ok(false)
             }
-            Err(error) => Err(format!("map of {mapping:?} says {error:?}")),
+            Err(error) => Err(format!("map of {mapping:?} failed: {error:?}")),
         }
     }
 
     /// Unmaps a mapped page, without an invalidation.
     pub(super) fn unmap(&mut self, number: usize, page: Page) -> Result<Mapping, String> {
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
-        let truth = process.pages.remove(&page.start.0);
-        let said = process.translations.unmap(page, &mut self.bed.os());
+        let expected = process.pages.remove(&page.start.0);
+        let found = process.translations.unmap(page, &mut self.bed.os());
         self.summary.unmaps += 1;
-        match (said, truth) {
-            (Some(said), Some(truth)) if said == truth => Ok(said),
-            _ => Err(format!("unmap of {page:?} says {said:?}, and it must be {truth:?}")),
+        match (found, expected) {
+            (Some(found), Some(expected)) if found == expected => Ok(found),
+            _ => Err(format!("unmap of {page:?} returned {found:?} instead of {expected:?}")),
         }
     }
 
@@ -200,7 +201,7 @@ impl Script<'_> {
     }
 
     fn flush(&mut self, number: usize) {
-        self.tell(format!("flush of process {number}"));
+        self.record(format!("flush of process {number}"));
         let asid = Asid(number as u16 + 1);
         let all = self.random.chance(0.3);
         for core in &mut self.cores {
@@ -208,7 +209,7 @@ impl Script<'_> {
         }
     }
 
-    /// Look-up and walk of one address.
+    /// Checks one address by look-up and walk.
     pub(super) fn probe(&mut self, number: usize, va: VirtAddr) -> Result<(), String> {
         let access = match self.random.below(4) {
             0 => AccessKind::Store,
@@ -223,7 +224,7 @@ impl Script<'_> {
         process.check_lookup(va, &self.bed)
     }
 
-    /// Look-ups and walks around a page.
+    /// Checks addresses in and around a page by look-ups and walks.
     pub(super) fn probe_around(&mut self, number: usize, page: Page) -> Result<(), String> {
         let (start, end) = (page.start.0, page.end().0);
         let inside = start + self.random.below(page.size.bytes());
@@ -236,53 +237,54 @@ impl Script<'_> {
         Ok(())
     }
 
-    fn probe_anywhere(&mut self, number: usize) -> Result<(), String> {
+    fn probe_randomly(&mut self, number: usize) -> Result<(), String> {
         let va = match self.random.below(3) {
             0 => VirtAddr(self.random.below(1 << self.options.va_bits)),
-            1 => self.some_address(number)?,
-            _ => match self.some_page(number)? {
+            1 => self.random_address(number)?,
+            _ => match self.random_page(number)? {
                 Some(mapping) => {
                     let offset = self.random.below(mapping.page.size.bytes());
                     mapping.page.start.offset(offset)
                 }
-                None => self.some_address(number)?,
+                None => self.random_address(number)?,
             },
         };
-        self.tell(format!("probe of {va:?} in process {number}"));
+        self.record(format!("probe of {va:?} in process {number}"));
         self.probe(number, va)
     }
 
-    fn map_some(&mut self, number: usize) -> Result<(), String> {
-        let size = self.some_size();
-        let first = Page::containing(self.some_address(number)?, size);
+    fn map_pages(&mut self, number: usize) -> Result<(), String> {
+        let size = self.random_size();
+        let first = Page::containing(self.random_address(number)?, size);
         let run = if size == PageSize::SIZE_4K && self.random.chance(0.5) { 1 + self.random.below(40) } else { 1 };
-        let flags = self.some_flags();
-        let frame = self.some_frame(size);
+        let flags = self.random_flags();
+        let frame = self.random_frame(size);
         let contiguous = self.random.chance(0.5);
-        self.tell(format!("map {run} from {first:?} in process {number}"));
+        self.record(format!("map {run} from {first:?} in process {number}"));
         for i in 0..run {
             let start = first.start.offset(i * size.bytes());
             let page = Page { start, size };
-            let free = self.within_areas(number, page)? && !self.process(number)?.overlaps(page);
+            let free = self.lies_in_area(number, page)? && !self.process(number)?.overlaps(page);
             if !free {
                 continue;
             }
-            let frame = if contiguous { frame.offset(i * size.frames()) } else { self.some_frame(size) };
-            // What walks knew of the page before is "not mapped", which no hardware keeps: no invalidation.
-            let known = self.random.chance(0.2);
-            if known {
+            let frame = if contiguous { frame.offset(i * size.frames()) } else { self.random_frame(size) };
+            // Earlier walks found the page unmapped, which hardware does not cache: no invalidation is
+            // needed.
+            let walked = self.random.chance(0.2);
+            if walked {
                 self.probe(number, start)?;
             }
             self.map(number, Mapping { page, frame, flags })?;
-            if i == 0 || i + 1 == run || known {
+            if i == 0 || i + 1 == run || walked {
                 self.probe_around(number, page)?;
             }
         }
         Ok(())
     }
 
-    fn unmap_some(&mut self, number: usize) -> Result<(), String> {
-        let Some(first) = self.some_page(number)? else {
+    fn unmap_pages(&mut self, number: usize) -> Result<(), String> {
+        let Some(first) = self.random_page(number)? else {
             return Ok(());
         };
         let run = if self.random.chance(0.5) { 1 + self.random.below(60) as usize } else { 1 };
@@ -293,42 +295,42 @@ impl Script<'_> {
             .take(run)
             .map(|(_, mapping)| mapping.page)
             .collect();
-        self.tell(format!("unmap {} from {:?} in process {number}", pages.len(), first.page));
+        self.record(format!("unmap {} from {:?} in process {number}", pages.len(), first.page));
         for &page in &pages {
             self.unmap(number, page)?;
             self.invalidate(number, page)?;
         }
         for page in [pages[0], pages[pages.len() - 1]] {
             self.probe_around(number, page)?;
-            self.refuse(number, page)?;
+            self.check_unmapped(number, page)?;
         }
         Ok(())
     }
 
-    /// A page that is not there cannot be unmapped or changed.
-    fn refuse(&mut self, number: usize, page: Page) -> Result<(), String> {
-        let flags = self.some_flags();
+    /// Checks that a page that is not mapped cannot be unmapped or changed.
+    fn check_unmapped(&mut self, number: usize, page: Page) -> Result<(), String> {
+        let flags = self.random_flags();
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         let os = &mut self.bed.os();
-        if let Some(said) = process.translations.unmap(page, os) {
-            return Err(format!("{page:?} is not mapped, and unmap says {said:?}"));
+        if let Some(found) = process.translations.unmap(page, os) {
+            return Err(format!("{page:?} is not mapped, but unmap returned {found:?}"));
         }
         if process.translations.set_flags(page, flags, os) {
-            return Err(format!("{page:?} is not mapped, and could be changed"));
+            return Err(format!("{page:?} is not mapped, but set_flags succeeded"));
         }
         Ok(())
     }
 
     fn change_flags(&mut self, number: usize) -> Result<(), String> {
-        let flags = self.some_flags();
-        let Some(mapping) = self.some_page(number)? else {
+        let flags = self.random_flags();
+        let Some(mapping) = self.random_page(number)? else {
             return Ok(());
         };
         let page = mapping.page;
-        self.tell(format!("{flags:?} for {page:?} in process {number}"));
+        self.record(format!("{flags:?} for {page:?} in process {number}"));
         let process = self.processes[number].as_mut().ok_or("the process has exited")?;
         if !process.translations.set_flags(page, flags, &mut self.bed.os()) {
-            return Err(format!("{page:?} is mapped, and set_flags says no"));
+            return Err(format!("{page:?} is mapped, but set_flags failed"));
         }
         process.pages.insert(page.start.0, Mapping { flags, ..mapping });
         process.check_lookup(page.start, &self.bed)?;
@@ -337,14 +339,14 @@ impl Script<'_> {
     }
 
     fn move_page(&mut self, number: usize) -> Result<(), String> {
-        let Some(mapping) = self.some_page(number)? else {
+        let Some(mapping) = self.random_page(number)? else {
             return Ok(());
         };
         let page = mapping.page;
-        let frame = self.some_frame(page.size);
-        self.tell(format!("move {page:?} to {frame:?} in process {number}"));
-        let gone = self.unmap(number, page)?;
-        self.map(number, Mapping { frame, ..gone })?;
+        let frame = self.random_frame(page.size);
+        self.record(format!("move {page:?} to {frame:?} in process {number}"));
+        let removed = self.unmap(number, page)?;
+        self.map(number, Mapping { frame, ..removed })?;
         self.invalidate(number, page)?;
         self.probe_around(number, page)
     }
@@ -353,20 +355,20 @@ impl Script<'_> {
         self.options.sizes.contains(&size)
     }
 
-    /// What khugepaged does: small pages of an aligned 2 MiB go, one large page comes, one invalidation for
-    /// all.
+    /// Promotes as khugepaged does: one 2 MiB page replaces the small pages in its range, with one
+    /// invalidation for all.
     fn promote(&mut self, number: usize) -> Result<(), String> {
         let size = PageSize::SIZE_2M;
-        let page = Page::containing(self.some_address(number)?, size);
+        let page = Page::containing(self.random_address(number)?, size);
         let process = self.process(number)?;
         let covered = process.find(page.start);
         let blocked = covered.is_some_and(|mapping| mapping.page.size >= size);
-        if !self.holds(size) || blocked || !self.within_areas(number, page)? {
+        if !self.holds(size) || blocked || !self.lies_in_area(number, page)? {
             return Ok(());
         }
         let small: Vec<Page> =
             self.process(number)?.pages.range(page.start.0..page.end().0).map(|(_, mapping)| mapping.page).collect();
-        self.tell(format!("promote {} pages of {page:?} in process {number}", small.len()));
+        self.record(format!("promote {} pages of {page:?} in process {number}", small.len()));
         for &small in &small {
             if self.random.chance(0.1) {
                 self.probe(number, small.start)?;
@@ -375,29 +377,29 @@ impl Script<'_> {
         for small in small {
             self.unmap(number, small)?;
         }
-        let (frame, flags) = (self.some_frame(size), self.some_flags());
+        let (frame, flags) = (self.random_frame(size), self.random_flags());
         self.map(number, Mapping { page, frame, flags })?;
         self.invalidate(number, page)?;
         self.probe_around(number, page)
     }
 
-    /// A split: a large page goes, 512 (or fewer) small ones with its frames come.
+    /// Splits: up to 512 small pages with the same frames replace a large page.
     fn demote(&mut self, number: usize) -> Result<(), String> {
         let large = PageSize::SIZE_2M;
         let found = self.process(number)?.pages.values().find(|mapping| mapping.page.size == large).copied();
         let Some(mapping) = found else { return Ok(()) };
         let page = mapping.page;
-        self.tell(format!("demote {page:?} in process {number}"));
+        self.record(format!("demote {page:?} in process {number}"));
         self.probe(number, page.start)?;
-        let gone = self.unmap(number, page)?;
+        let removed = self.unmap(number, page)?;
         let keep = self.random.chance(0.5);
         for i in 0..large.frames() {
             if !keep && self.random.chance(0.5) {
                 continue;
             }
             let small = Page { start: page.start.offset(i * FRAME_BYTES), size: PageSize::SIZE_4K };
-            let piece = Mapping { page: small, frame: gone.frame.offset(i), flags: gone.flags };
-            self.map(number, piece)?;
+            let part = Mapping { page: small, frame: removed.frame.offset(i), flags: removed.flags };
+            self.map(number, part)?;
         }
         self.invalidate(number, page)?;
         self.probe_around(number, page)

@@ -1,7 +1,9 @@
-//! What address spaces cost a learned page table that no program should have: `cargo run --release -p ambulator-designs --example lvm_spaces`.
+//! Cost of a learned page table for pathological address spaces: `cargo run --release -p ambulator-designs
+//! --example lvm_spaces`.
 //!
-//! For each: pages, bytes of index and tables for a page (radix beside it), levels of models, indexes built and leaves trained anew, the mean and the
-//! most loads of a walk from an empty walk cache, and host time to map it all.
+//! For each address space: pages, bytes of index and tables per page (and those of radix), levels of models,
+//! rebuilds and retrained leaves, the mean and the maximum of loads per walk with an empty walk cache, and
+//! the time to map all pages on this machine.
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
 use ambulator_conformance::TestBed;
@@ -12,7 +14,7 @@ use ambulator_os::{Mapping, PageTable, PteFlags};
 use comfy_table::Table;
 use std::time::Instant;
 
-/// The bytes, at no cost.
+/// A port without latency.
 struct Free<'a>(&'a mut PhysicalMemory);
 
 impl MemoryPort for Free<'_> {
@@ -72,10 +74,10 @@ fn main() -> Result<(), String> {
     anywhere.sort_unstable();
     anywhere.dedup();
     let spaces: Vec<(&str, Vec<u64>)> = vec![
-        ("a million pages in a row", (0..1 << 20).map(|i| base + i).collect()),
+        ("a million contiguous pages", (0..1 << 20).map(|i| base + i).collect()),
         ("every second page", (0..1 << 19).map(|i| base + 2 * i).collect()),
         ("random pages of 128 TiB", anywhere),
-        ("one page a gigabyte", (0..1000).map(|i| base + (i << 18)).collect()),
+        ("one page per gigabyte", (0..1000).map(|i| base + (i << 18)).collect()),
         ("a comb: 3 pages of each 100", (0..200_000).map(|i| base + i / 3 * 100 + i % 3).collect()),
         ("growing down", (0..1 << 20).map(|i| base - i).collect()),
         ("a million areas of one page, 3 apart", (0..1_000_000).map(|i| base + 3 * i + i % 2).collect()),
@@ -84,15 +86,15 @@ fn main() -> Result<(), String> {
     shown.set_header([
         "address space",
         "pages",
-        "bytes a page",
+        "bytes per page",
         "radix",
         "index bytes",
         "levels",
         "built",
         "retrained",
-        "loads a walk",
+        "loads per walk",
         "most",
-        "host s",
+        "time (s)",
     ]);
     for (name, pages) in spaces {
         let bed = || TestBed::new(64 << 30).map_err(|error| error.to_string());

@@ -1,7 +1,9 @@
-//! What a page table costs the host: `cargo run --release -p ambulator-designs --example table_bench [GiB mapped]`.
+//! Simulator speed of page tables: `cargo run --release -p ambulator-designs --example table_bench [GiB
+//! mapped]`.
 //!
-//! Prints nanoseconds for each map (ascending, 4 KiB), software look-up, walk (random addresses, a port without caches)
-//! and walk after a host prefetch, for every page table of the catalogue.
+//! Prints the nanoseconds that this machine takes for each map (ascending, 4 KiB), software look-up, walk
+//! (random addresses, a port without caches) and walk after a prefetch, for every page table of the
+//! catalogue.
 
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Protection, Random, VirtAddr};
 use ambulator_conformance::TestBed;
@@ -13,7 +15,7 @@ use ambulator_sockets::Socket;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The bytes, at no cost but the host's.
+/// A port with fixed latency, for the simulator's own time.
 struct TrivialPort<'a>(&'a mut PhysicalMemory);
 
 impl MemoryPort for TrivialPort<'_> {
@@ -36,10 +38,10 @@ impl MemoryPort for TrivialPort<'_> {
 
 const START: u64 = 0x5555_4000_0000;
 const LOOKS: u64 = 1 << 21;
-/// Walks between a host prefetch and its use.
+/// Walks between a prefetch and its use.
 const AHEAD: usize = 16;
 
-/// Nanoseconds for each of `count`.
+/// Nanoseconds per operation.
 fn each(from: Instant, count: u64) -> f64 {
     from.elapsed().as_secs_f64() * 1e9 / count as f64
 }
@@ -55,7 +57,7 @@ fn main() {
     };
     let pages = gib << 18;
     println!(
-        "{pages} pages of 4 KiB; host nanoseconds\n{:<10} {:>8} {:>8} {:>8} {:>12} {:>8}",
+        "{pages} pages of 4 KiB; nanoseconds on this machine\n{:<10} {:>8} {:>8} {:>8} {:>12} {:>8}",
         "table", "map", "lookup", "walk", "prefetched", "unmap"
     );
     for name in catalogue().filling(Socket::PageTable).map(|design| design.name) {
@@ -76,7 +78,7 @@ fn main() {
         table.vma_added(VirtAddr(START), gib << 30, &mut bed.os());
         let flags = PteFlags::user(Protection::READ_WRITE);
 
-        // As the kernel does it: a frame of data, then its entry.
+        // As in the kernel: a frame of data, then its entry.
         let from = Instant::now();
         for i in 0..pages {
             let mut os = bed.os();
@@ -119,7 +121,7 @@ fn main() {
         let from = Instant::now();
         for i in 0..LOOKS {
             let va = VirtAddr(START + random.below(gib << 30));
-            table.prefetch_host(va, &bed.memory);
+            table.prefetch_sim_host(va, &bed.memory);
             let va = std::mem::replace(&mut ahead[i as usize % AHEAD], va);
             walk(va, (LOOKS + i) * 100, &mut bed.memory);
         }

@@ -1,16 +1,8 @@
-//! Translation designs: one folder for each published system.
-//!
-//! ```text
-//! <design>/mod.rs    the paper, its sections mapped to files, the settings, and `descriptor()`
-//!         /...       the operating system's half, the hardware's half, the tests
-//! ```
-//!
-//! A design is its folder and its line below. What designs share lies in `ambulator_structures`; what a descriptor says
-//! and how designs are put together in `ambulator_sockets`. Start with `hashed`, the shortest.
+#![doc = include_str!("../README.md")]
 
 use ambulator_sockets::Catalogue;
 
-/// Lists the designs once: everything that knows them follows from their descriptors.
+/// Lists all designs once. Everything else follows from their descriptors.
 macro_rules! designs {
     ($($name:ident,)*) => {
         $(pub mod $name;)*
@@ -40,6 +32,7 @@ designs! {
     lvm,
     rmm,
     direct_segment,
+    clustered_page_table,
     clustered_tlb,
     pom_tlb,
     utopia,

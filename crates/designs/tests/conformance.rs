@@ -61,7 +61,7 @@ fn every_page_table_conforms_with_what_stands_beside_it() {
 #[test]
 fn operations_that_are_refused_memory_change_nothing_and_leak_nothing() {
     for (at, table) in tables().iter().enumerate() {
-        let done = check_failing(catalogue().build(&choice(table)), 300, &options(table, 0));
+        let done = check_failing(catalogue().build(&choice(table)), 200, &options(table, 0));
         let summary = done.unwrap_or_else(|error| panic!("{}: {error}", table.name));
         assert!(summary.failures >= 5, "{}: {summary:?}", table.name);
         let mut others = beside(table);
@@ -69,7 +69,7 @@ fn operations_that_are_refused_memory_change_nothing_and_leak_nothing() {
             catalogue().filling(Socket::FrontSide).map(|design| design.name).collect::<Vec<_>>();
         others.extend(front_sides.iter().map(|front| choice(table).with(Socket::FrontSide, front)));
         for choice in others {
-            let operations = if at == 0 { 300 } else { 120 };
+            let operations = if at == 0 { 200 } else { 50 };
             let done = check_failing(catalogue().build(&choice), operations, &options(table, 0));
             let summary = done.unwrap_or_else(|error| panic!("{:?}: {error}", choice.design));
             assert!(summary.failures >= 5, "{:?}: {summary:?}", choice.design);

@@ -1,4 +1,4 @@
-//! The JSON document that a comparison writes: the contract for scripts.
+//! The JSON document that a comparison writes: the interface for scripts.
 
 use ambulator_base::Unit;
 use ambulator_simulator::spec::CounterInfo;
@@ -15,27 +15,26 @@ pub struct MeasureMeaning {
     pub meaning: String,
 }
 
-/// Everything about a comparison.
+/// A whole comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Document {
-    /// Version of Ambulator that made it.
+    /// Version of Ambulator that wrote it.
     pub version: String,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// One entry a run.
+    /// One entry for each run.
     pub runs: Vec<RunResult>,
     /// Unit and meaning of each counter in `runs[].counters`.
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
     pub measures: BTreeMap<String, MeasureMeaning>,
-    /// What should be known of the programs, a sentence each: a trace that is cut short, addresses that lost
-    /// bits.
+    /// Notes about the programs, one sentence each: a truncated trace, addresses that lost bits.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl Document {
-    /// The document of an outcome that `command` made.
+    /// The document of an outcome of `command`.
     pub fn new(command: Vec<String>, outcome: Outcome) -> Document {
         let measures = MEASURES.iter().map(|measure| {
             let meaning = MeasureMeaning { unit: measure.unit.to_owned(), meaning: measure.meaning.to_owned() };
@@ -52,8 +51,8 @@ impl Document {
     }
 }
 
-/// Every counter and measure that a run can have, for `explain` and `list`: found by running a small machine
-/// of each design for a moment, so that the catalogue cannot differ from the results.
+/// Every counter and measure that a run can have, for `explain` and `list`. It briefly runs a small machine
+/// of each design, so that the catalogue cannot differ from the results.
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};
     use ambulator_simulator::{Comparison, Job, Silent, compare};

@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureProgram {
-    /// Kernel or trace file.
+    /// Program or trace file.
     pub name: String,
-    /// Name in the figure; the program's if it is left out.
+    /// Name in the figure; defaults to the program's.
     #[serde(default)]
     pub label: Option<String>,
     /// Footprint at the paper's size.
@@ -20,19 +20,19 @@ pub struct FigureProgram {
     /// Settings of the program.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
-    /// Settings of a quick run, over those.
+    /// Settings of a quick run, which override those.
     #[serde(default)]
     pub quick_settings: serde_json::Map<String, serde_json::Value>,
-    /// Programs that run beside it, each on a core of its own (a mix).
+    /// Programs that run alongside it, each on its own core (a mix).
     #[serde(default)]
     pub beside: Vec<FigureProgram>,
 }
 
-/// A design with settings of its own.
+/// A design with additional settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What the figure calls it.
+    /// Its name in the figure.
     pub name: String,
     /// The design preset.
     pub design: String,
@@ -41,13 +41,13 @@ pub struct Variant {
 }
 
 impl FigureProgram {
-    /// What the figure calls it.
+    /// Its name in the figure.
     pub fn label(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// How a metric comes from runs.
+/// How a metric is computed from runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricKind {
@@ -55,10 +55,10 @@ pub enum MetricKind {
     Mean,
     /// Geometric mean, over programs, of the ratio to the base design.
     GeomeanRatio,
-    /// Least and greatest over programs.
+    /// Minimum and maximum over programs.
     Range,
-    /// Arithmetic mean over programs of the time beyond the base design's, as a share of that: what
-    /// translation costs by timing.
+    /// Arithmetic mean over programs of the time beyond the base design's, as a share of it: the cost of
+    /// translation by timing.
     Overhead,
     /// Arithmetic mean over programs of a page-walk overhead by the model of RMM's Table 6: page walks of the
     /// design, at the mean cost of those of `base` (4 KiB pages), over the ideal time, which is that of
@@ -72,7 +72,7 @@ pub enum MetricKind {
 pub enum Published {
     /// One number.
     Value(f64),
-    /// Least and greatest.
+    /// Minimum and maximum.
     Range([f64; 2]),
 }
 
@@ -80,9 +80,9 @@ pub enum Published {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How it comes from runs.
+    /// How it is computed from runs.
     pub kind: MetricKind,
     /// The design that is measured.
     pub design: String,
@@ -92,29 +92,29 @@ pub struct Metric {
     /// The design with huge pages of `walk-model`.
     #[serde(default)]
     pub huge: Option<String>,
-    /// Only these programs, by label; all if left out.
+    /// Only these programs, by label; all by default.
     #[serde(default)]
     pub programs: Vec<String>,
     /// The measure: a name of the results' measures, or `ipc`.
     #[serde(default)]
     pub measure: Option<String>,
-    /// Or a quotient of counters: these added up ...
+    /// Alternatively a quotient of counters: the sum of these ...
     #[serde(default)]
     pub over: Vec<String>,
-    /// ... divided by these added up.
+    /// ... divided by the sum of these.
     #[serde(default)]
     pub under: Vec<String>,
-    /// What the value is multiplied with (100 for percent, 1e-6 for MB).
+    /// Factor of the value (100 for percent, 1e-6 for MB).
     #[serde(default = "one")]
     pub scale: f64,
     /// Unit after scaling.
     pub unit: String,
-    /// The published number; left out where the paper has only a plot.
+    /// The published number; absent if the paper has only a plot.
     #[serde(default)]
     pub published: Option<Published>,
-    /// Where the paper says it.
+    /// Its place in the paper.
     pub source: String,
-    /// Why ours differs, where that is known.
+    /// Why ours differs, if known.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -123,13 +123,13 @@ fn one() -> f64 {
     1.0
 }
 
-/// The programs of a figure as its file gives them.
+/// The programs of a figure, as in its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Programs {
     /// A list of `presets/papers/programs.toml`, by name.
     Shared(String),
-    /// Its own.
+    /// The figure's own list.
     Own(Vec<FigureProgram>),
 }
 
@@ -143,32 +143,32 @@ pub struct Figure {
     /// The figure's short name.
     #[serde(skip)]
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The machine preset.
     pub machine: String,
     /// The designs of the sweep.
     pub designs: Vec<String>,
-    /// Settings beyond the machine's and the designs'.
+    /// Settings in addition to the machine's and the designs'.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Designs of the sweep that have settings of their own.
+    /// Designs of the sweep with additional settings.
     #[serde(default)]
     pub variants: Vec<Variant>,
     /// Instructions at full size.
     pub instructions: String,
     /// Instructions of a quick run.
     pub quick_instructions: String,
-    /// Instructions before counting.
+    /// Warm-up instructions.
     pub warmup: String,
     /// The programs: its own, or the name of a list that several figures share.
     programs: Programs,
-    /// Programs beyond the list's.
+    /// Programs in addition to the list's.
     #[serde(default)]
     more_programs: Vec<FigureProgram>,
-    /// The numbers.
+    /// Its numbers.
     pub metrics: Vec<Metric>,
-    /// What a reader must know about all of it.
+    /// A note on the whole figure.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -183,7 +183,7 @@ impl Figure {
         programs.iter().chain(&self.more_programs)
     }
 
-    /// Every design of the sweep: what the figure calls it, its preset, its own settings.
+    /// Every design of the sweep: its name in the figure, its preset, its additional settings.
     pub fn cells(&self) -> Vec<(&str, &str, &[String])> {
         let plain = self.designs.iter().map(|design| (design.as_str(), design.as_str(), [].as_slice()));
         let own = self.variants.iter().map(|v| (v.name.as_str(), v.design.as_str(), v.set.as_slice()));
@@ -209,10 +209,10 @@ struct Embedded {
 
 const EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/figures.rs"));
 
-/// Every figure that there is, by paper and name.
+/// All figures, sorted by paper and name.
 ///
 /// # Panics
-/// When a file of the repository itself is not a figure; a test reads them all.
+/// A file of the repository is not a valid figure; a test reads them all.
 pub fn figures() -> &'static [Figure] {
     static FIGURES: OnceLock<Vec<Figure>> = OnceLock::new();
     FIGURES.get_or_init(|| {
@@ -224,10 +224,10 @@ pub fn figures() -> &'static [Figure] {
     })
 }
 
-/// The figures that `what` names: a paper, `paper/figure`, or all for `None`.
+/// The figures of a paper, one figure by `paper/figure`, or all for `None`.
 ///
 /// # Errors
-/// A sentence with the names that there are.
+/// There is no such name; the error lists the valid ones.
 pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
     let Some(what) = what else { return Ok(figures().iter().collect()) };
     let named = |figure: &&Figure| figure.paper == what || format!("{}/{}", figure.paper, figure.name) == what;
@@ -301,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn every_shared_list_is_some_figures() {
+    fn every_shared_list_is_used_by_a_figure() {
         let used =
             |list: &String| figures().iter().any(|f| matches!(&f.programs, Programs::Shared(name) if name == list));
         for list in shared_programs().keys() {
-            assert!(used(list), "`{list}` is no figure's");
+            assert!(used(list), "no figure uses `{list}`");
         }
     }
 

@@ -1,13 +1,12 @@
 //! The address space of a real Linux process: how regular it is, and what page tables would need for it.
 //!
-//! From `/proc/PID/maps` alone comes the virtual half: areas, gap-1 coverage (LVM Sec. 3.1), ranges and
-//! ranges for 99% (RMM Table 2). `/proc/PID/pagemap` says which pages are resident and, with the right to
-//! read frame numbers (`CAP_SYS_ADMIN`), where; from that come the ranges that are contiguous in both address
-//! spaces. What tables need is measured: the resident pages are mapped into each of them.
+//! `/proc/PID/maps` gives the virtual half: areas, gap-1 coverage (LVM Sec. 3.1), ranges and ranges for 99%
+//! (RMM Table 2). `/proc/PID/pagemap` gives the resident pages and, with the permission to read frame numbers
+//! (`CAP_SYS_ADMIN`), their frames, and so the ranges that are contiguous in both address spaces. The memory
+//! for page tables is measured by mapping the resident pages into each of them.
 
 use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
-use ambulator_conformance::TestBed;
-use ambulator_os::{Mapping, PteFlags};
+use ambulator_os::{Mapping, OwnedContext, PteFlags};
 use ambulator_simulator::catalogue;
 use ambulator_sockets::{Choice, Socket};
 use serde::Serialize;
@@ -20,24 +19,25 @@ use std::path::Path;
 pub struct Area {
     /// First page.
     pub start: u64,
-    /// The page behind the last.
+    /// The page after the last.
     pub end: u64,
     /// `rwx` as bits 4, 2, 1.
     pub rights: u8,
-    /// What lies behind it; empty for anonymous memory.
+    /// Its file or label; empty for anonymous memory.
     pub name: String,
 }
 
-/// Reads the text of `/proc/PID/maps`; `name` is how errors call it.
+/// Reads the text of `/proc/PID/maps`; `name` names it in errors.
 ///
 /// # Errors
-/// The line that is none of such a file's.
+/// A malformed line, which the error quotes.
 pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
     let mut areas = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = || {
             format!(
-                "{name}:{}: `{line}` is no line of /proc/PID/maps, such as `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
+                "{name}:{}: `{line}` is not a line of /proc/PID/maps, such as \
+                 `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
                 at + 1
             )
         };
@@ -57,7 +57,7 @@ pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
             name: words.nth(3).unwrap_or_default().to_owned(),
         });
     }
-    // The kernel's own page (vsyscall) is no user page.
+    // The kernel's vsyscall page does not belong to the process.
     areas.retain(|area| area.end <= 1 << (57 - FRAME_SHIFT));
     if areas.windows(2).any(|pair| pair[0].end > pair[1].start) {
         return Err(format!("{name}: areas overlap or are out of order"));
@@ -65,13 +65,13 @@ pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
     Ok(areas)
 }
 
-/// A resident page: number, frame (0 without the right to know), rights.
+/// A resident page: number, frame (0 without permission to read it), protection.
 type Resident = (u64, u64, u8);
 
-/// What was found.
+/// The measures of an address space.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LayoutReport {
-    /// Areas that can be accessed at all.
+    /// Accessible areas.
     pub areas: u64,
     /// 4 KiB pages of these areas.
     pub mapped_pages: u64,
@@ -81,27 +81,27 @@ pub struct LayoutReport {
     pub resident_pages: u64,
     /// Share of resident pages whose successor among them is the next page number (LVM Fig. 2).
     pub gap_1_coverage: f64,
-    /// Runs of resident pages with the same rights.
+    /// Runs of resident pages with the same protection.
     pub ranges: u64,
-    /// Fewest of them that hold 99% of the resident pages (RMM Table 2).
+    /// The fewest of them that hold 99% of the resident pages (RMM Table 2).
     pub ranges_for_99_percent: u64,
     /// Whether frame numbers could be read.
     pub frames_known: bool,
-    /// Runs that are contiguous in both address spaces, with the same rights.
+    /// Runs that are contiguous in both address spaces, with the same protection.
     pub physical_ranges: u64,
-    /// Fewest of these that hold 99%.
+    /// The fewest of these that hold 99%.
     pub physical_ranges_for_99_percent: u64,
-    /// Resident pages in aligned and contiguous 2 MiB: huge pages, or what could be some.
+    /// Resident pages in aligned and contiguous 2 MiB: huge pages, or candidates for them.
     pub pages_in_aligned_2m: u64,
     /// Bytes that page tables need for the resident pages at 4 KiB: name, bytes, largest contiguous
     /// allocation.
     pub tables: Vec<(String, u64, u64)>,
 }
 
-/// Looks at a live process.
+/// Measures a live process.
 ///
 /// # Errors
-/// No such process, or no right to look at it.
+/// There is no such process, or no permission to inspect it.
 pub fn of_process(pid: u32) -> Result<LayoutReport, String> {
     let maps = format!("/proc/{pid}/maps");
     let text = std::fs::read_to_string(&maps).map_err(|e| match e.kind() {
@@ -115,17 +115,17 @@ pub fn of_process(pid: u32) -> Result<LayoutReport, String> {
     }
 }
 
-/// Looks at a copy of a process's maps: the virtual half.
+/// Measures the virtual half from a copy of a process's maps.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that is none of such a file's.
+/// The file cannot be read, or has a malformed line.
 pub fn of_maps(path: &Path) -> Result<LayoutReport, String> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| format!("{name} cannot be read: {e}"))?;
     Ok(report(&parse_maps(&name, &text)?, None))
 }
 
-/// Resident pages by the kernel's `pagemap`: 8 bytes a page, bit 63 present, bits 0 to 54 the frame.
+/// Resident pages from the kernel's `pagemap`: 8 bytes a page, bit 63 present, bits 0 to 54 the frame.
 fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
     const PRESENT: u64 = 1 << 63;
     const FRAME: u64 = (1 << 55) - 1;
@@ -152,7 +152,7 @@ fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
     Ok(pages)
 }
 
-/// Pages, of which each belongs to the run of the one before it where `joins` says so.
+/// Groups pages into runs: a page continues the run of the previous one if `joins` holds.
 fn runs(pages: &[Resident], joins: impl Fn(&Resident, &Resident) -> bool) -> PageRuns {
     let mut runs = PageRuns::default();
     for (at, page) in pages.iter().enumerate() {
@@ -162,7 +162,7 @@ fn runs(pages: &[Resident], joins: impl Fn(&Resident, &Resident) -> bool) -> Pag
 }
 
 fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
-    // What cannot be accessed at all holds nothing: guard pages, reserved space.
+    // Inaccessible areas hold nothing: guard pages, reserved space.
     let usable: Vec<&Area> = areas.iter().filter(|area| area.rights != 0).collect();
     let mapped_pages = usable.iter().map(|area| area.end - area.start).sum();
     let residency_known = resident.is_some();
@@ -200,11 +200,11 @@ fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
     }
 }
 
-/// Maps the pages into each table and says what that took.
+/// Maps the pages into each table and measures its memory.
 fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
     let designs = catalogue();
     let tables = designs.filling(Socket::PageTable).map(|design| (design.name, designs.choice(design.name)));
-    // What stands by a page table is measured by the default one.
+    // Designs that extend a page table are measured with the default one.
     let base = designs.default_spec().page_table;
     let lookasides = designs.filling(Socket::Lookaside).filter(|design| !design.together);
     let lookasides = lookasides.map(|design| (design.name, designs.choice(&base).with(Socket::Lookaside, design.name)));
@@ -213,19 +213,18 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
     for (name, choice) in tables.chain(lookasides) {
         let ranged = choice.design.lookaside == name;
         let choice = Choice { va_bits: 57, ..choice };
-        let Ok(mut bed) = TestBed::new((pages.len() as u64 * 256).next_power_of_two().max(1 << 30)) else { continue };
-        let Ok(mut table) = designs.build(&choice).translations.new_process(ProcessId(0), Asid(1), &mut bed.os())
-        else {
-            continue;
-        };
+        let bytes = (pages.len() as u64 * 256).next_power_of_two().max(1 << 30);
+        let Ok(mut machine) = OwnedContext::new(bytes) else { continue };
+        let factory = &mut designs.build(&choice).translations;
+        let Ok(mut table) = factory.new_process(ProcessId(0), Asid(1), &mut machine.os()) else { continue };
         let before = table.footprint().bytes;
         for (at, &(page, frame, rights)) in pages.iter().enumerate() {
-            // Frames that are not known are as contiguous as the pages: what the best allocator would give.
+            // Unknown frames count as contiguous as the pages, as from an ideal allocator.
             let frame = if frames_known { frame } else { (1 << 30) + page % (1 << 30) + at as u64 / (1 << 30) };
             let flags =
                 PteFlags { writable: rights & 2 != 0, executable: rights & 1 != 0, user: true, ..PteFlags::default() };
             let page = Page { start: VirtAddr(Vpn(page).0 << FRAME_SHIFT), size: PageSize::SIZE_4K };
-            if table.map(Mapping { page, frame: Pfn(frame), flags }, &mut bed.os()).is_err() {
+            if table.map(Mapping { page, frame: Pfn(frame), flags }, &mut machine.os()).is_err() {
                 break;
             }
         }
@@ -270,7 +269,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
     }
 
     #[test]
-    fn frames_tell_physical_ranges() {
+    fn frames_give_physical_ranges() {
         let areas = parse_maps("maps", MAPS).unwrap();
         // 1024 pages in two runs of frames, the first of them aligned to 2 MiB.
         let first = 0x7_ffff_0000;
@@ -284,7 +283,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
     }
 
     #[test]
-    fn wrong_lines_are_told() {
+    fn malformed_lines_are_reported() {
         assert!(parse_maps("m", "hello\n").unwrap_err().starts_with("m:1: `hello`"));
         assert!(parse_maps("m", "2000-1000 rw-p 0 0 0\n").unwrap_err().contains("m:1"));
         assert!(of_process(u32::MAX).unwrap_err().contains("there is no process"));

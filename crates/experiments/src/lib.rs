@@ -1,5 +1,4 @@
-//! Comparisons as people and scripts read them, and the papers' figures with the published numbers beside
-//! ours.
+#![doc = include_str!("../README.md")]
 
 mod document;
 mod figure;

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
 /// Bytes with a binary suffix and at most one decimal.
 pub fn bytes(value: f64) -> String {
@@ -27,7 +27,7 @@ pub fn count(value: f64) -> String {
     format!("{}{suffix}", short(scaled))
 }
 
-/// Three digits that matter.
+/// Three significant digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -38,7 +38,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A span of host time.
+/// A span of wall-clock time of the simulator.
 pub fn seconds(value: f64) -> String {
     if value < 60.0 {
         format!("{value:.1} s")

@@ -1,4 +1,4 @@
-//! The papers' numbers beside ours.
+//! The papers' numbers next to ours.
 
 use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
 use crate::number::short;
@@ -13,45 +13,45 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// At which size a figure's sweep runs.
+/// The size of a figure's sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// The paper's footprints.
     Full,
-    /// Footprints that take seconds: numbers of another size than the paper's, for trying out.
+    /// Footprints that take seconds, for trials: the numbers are not comparable with the paper's.
     Quick,
 }
 
-/// How to reproduce.
+/// The parameters of a reproduction.
 pub struct Reproduction {
-    /// At which size.
+    /// The size.
     pub size: Size,
-    /// Where finished cells are kept, so that a killed run goes on where it was.
+    /// Where finished cells are stored, so that a killed run resumes.
     pub folder: PathBuf,
-    /// Host threads; 0 for all.
+    /// Threads of the simulator; 0 for as many as the machine has.
     pub threads: usize,
-    /// Set to stop after the cells that are under way.
+    /// Set it to stop after the cells in progress.
     pub stop: Arc<AtomicBool>,
-    /// Who hears how runs go on.
+    /// Receives the progress of runs.
     pub progress: Arc<dyn Progress>,
 }
 
 /// One number, published and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct MetricResult {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its unit.
     pub unit: String,
     /// The published number or range.
     pub published: Option<Vec<f64>>,
-    /// Ours: one number, or least and greatest.
+    /// Ours: one number, or minimum and maximum.
     pub ours: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
-    /// Where the paper says it.
+    /// Its place in the paper.
     pub source: String,
-    /// Why ours differs, where that is known.
+    /// Why ours differs, if known.
     pub note: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl MetricResult {
         values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
     }
 
-    /// Ours against the published number, for a person.
+    /// The difference of ours from the published number, as text.
     pub fn difference(&self) -> String {
         match (self.published.as_deref(), self.ours.as_slice()) {
             (_, []) => "not run".into(),
@@ -84,15 +84,15 @@ impl MetricResult {
 pub struct FigureResult {
     /// Paper and figure.
     pub figure: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Whether it ran at the paper's size.
     pub full_size: bool,
     /// Its numbers.
     pub metrics: Vec<MetricResult>,
-    /// Runs that did not end by themselves, and why.
+    /// Runs that did not complete, and why.
     pub missing: Vec<String>,
-    /// What a reader must know.
+    /// A note on the whole figure.
     pub note: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl FigureResult {
 
 fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
     let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
-    // A trace has the footprint that it was taken with: 0 in the figure.
+    // A trace has the footprint of its recording: 0 in the figure.
     let footprint = Some(parse_size(footprint)?).filter(|bytes| *bytes > 0);
     let name = find_trace(&program.name);
     let mut request = program_request(&name, &[], footprint, seed).map_err(|e| e.to_string())?;
@@ -145,7 +145,7 @@ fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramR
     Ok(request)
 }
 
-/// A figure names traces from the repository's folder. Elsewhere they are found where the program was built.
+/// Finds a trace, which figures name relative to the repository; outside it, in the repository of the build.
 fn find_trace(name: &str) -> Cow<'_, str> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if name.contains('/') && !Path::new(name).exists() && built.exists() {
@@ -154,11 +154,10 @@ fn find_trace(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// Runs what is not yet in the store, and puts published numbers beside ours.
+/// Runs the cells that are not yet in the store, and compares the published numbers with ours.
 ///
 /// # Errors
-/// A figure's file that does not hold together, or a store that cannot be written. Runs that fail are told in
-/// the result.
+/// The figure's file is inconsistent, or the store cannot be written. The result reports runs that fail.
 pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
     let mut store = Store::open(&how.folder)?;
     let full = how.size == Size::Full;
@@ -192,13 +191,13 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             continue;
         }
         if how.stop.load(Ordering::Relaxed) {
-            missing.push(format!("{}: interrupted before it began", program.label()));
+            missing.push(format!("{}: interrupted before it started", program.label()));
             continue;
         }
         let keys: Vec<(String, String)> = jobs.iter().map(|(key, job)| (job.design.clone(), key.clone())).collect();
         let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
         let open = |_: &str, number: usize| {
-            // A program that runs on several cores has a seed of its own on each.
+            // A program that runs on several cores has a different seed on each.
             let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
             let seed = request.seed.wrapping_add(copy as u64);
             ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())
@@ -242,8 +241,8 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     })
 }
 
-/// Tells this build from others of the same version: results of an older model must not pass for the newer
-/// one's.
+/// Distinguishes this build from others of the same version: results of an older model must not count as the
+/// newer one's.
 fn build() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata);
     let written = file.as_ref().ok().and_then(|file| file.modified().ok());
@@ -251,7 +250,7 @@ fn build() -> String {
     format!("{}-{}", file.map_or(0, |file| file.len()), since.map_or(0, |since| since.as_secs()))
 }
 
-/// What makes a cell the same as another: version, build, machine, design, every setting, the program.
+/// The identity of a cell: version, build, machine, design, every setting, the programs.
 fn cell_key(
     machine: &str,
     design: &str,
@@ -284,8 +283,7 @@ fn value_of(metric: &Metric, run: &RunResult) -> f64 {
 }
 
 /// Page-walk overhead by RMM's Table 6: `T_ideal = T_2M - C_2M`, `AvgC_4K = C_4K / M_4K`, `Over = M * AvgC_4K
-/// / T_ideal`; for the designs that were measured themselves, `C / T_ideal`. `None` where the ideal time
-/// would be nothing.
+/// / T_ideal`; for the measured designs, `C / T_ideal`. `None` if the ideal time is 0.
 fn walk_model(run: &RunResult, base: &RunResult, huge: &RunResult) -> Option<f64> {
     let of = |run: &RunResult, name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
     let (cycles, walks) = ("mmu.walk_cycles", "mmu.walks");
@@ -364,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_of_rmms_table_6_is_computed_as_it_is_there() {
+    fn the_walk_model_matches_rmms_table_6() {
         let (base, huge) = (run("radix", 2000, 10, 700), run("thp", 1500, 4, 300));
         // The ideal time is 1200; a walk of 4 KiB pages takes 70.
         assert_eq!(walk_model(&base, &base, &huge), Some(700.0 / 1200.0));

@@ -1,4 +1,4 @@
-//! Finished cells of a sweep, one JSON line each: a killed run loses at most the cell that it was in.
+//! Finished cells of a sweep, one JSON line each: a killed run loses at most its current cell.
 
 use ambulator_base::OutputFile;
 use ambulator_simulator::{Outcome, RunResult};
@@ -23,14 +23,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens (or begins) the store in `folder`. A line that a killed run left half-written is dropped.
+    /// Opens or creates the store in `folder`. A partial line of a killed run is dropped.
     ///
     /// # Errors
-    /// A folder that cannot be made or written, told as a sentence.
+    /// The folder cannot be created or written.
     pub fn open(folder: &Path) -> Result<Store, String> {
         let path = folder.join("cells.jsonl");
         let fail = |what: &str, cause: std::io::Error| format!("{}: {what} ({cause})", path.display());
-        fs::create_dir_all(folder).map_err(|e| fail("its folder cannot be made", e))?;
+        fs::create_dir_all(folder).map_err(|e| fail("its folder cannot be created", e))?;
         let mut cells = BTreeMap::new();
         let mut whole = Vec::new();
         let mut dropped = false;
@@ -55,7 +55,7 @@ impl Store {
         Ok(Store { path, file, cells })
     }
 
-    /// The cell of that key, if it is finished.
+    /// The cell with that key, if it is finished.
     pub fn get(&self, key: &str) -> Option<&RunResult> {
         self.cells.get(key)
     }
@@ -63,7 +63,7 @@ impl Store {
     /// Adds a finished cell, on disk when this returns.
     ///
     /// # Errors
-    /// A disk that is full.
+    /// It cannot be written, for example to a full disk.
     pub fn add(&mut self, key: &str, run: &RunResult) -> Result<(), String> {
         let cell = Cell { key: key.to_owned(), run: run.clone() };
         let mut line = serde_json::to_vec(&cell).map_err(|e| e.to_string())?;
@@ -74,7 +74,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adds all runs of an outcome that ended by themselves, keyed by `key`.
+    /// Adds all completed runs of an outcome under the keys that `key` returns.
     ///
     /// # Errors
     /// As [`Store::add`].

@@ -26,7 +26,7 @@ fn of_walks(run: &RunResult, measure: &str) -> String {
     if run.counters.get("mmu.walks").is_none_or(|n| *n == 0) { "-".into() } else { short(run.measure(measure)) }
 }
 
-/// Rows of the table; the first word tells a quantity, the rest its unit. All are simulated quantities.
+/// Rows of the table: label and value. All are simulated quantities.
 const ROWS: [(&str, Value); 14] = [
     ("speed-up", |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
     ("instructions per cycle", |run| if run.ipc > 0.0 { format!("{:.3}", run.ipc) } else { "-".into() }),
@@ -51,7 +51,7 @@ const ROWS: [(&str, Value); 14] = [
     }),
 ];
 
-/// The table: a row a quantity, a column a design. Its quantities are simulated; the host's are told
+/// The table: a row for each quantity, a column for each design. The simulator's own speed is reported
 /// elsewhere.
 pub fn comparison_table(runs: &[RunResult]) -> String {
     let mut table = Table::new();

@@ -1,4 +1,4 @@
-//! Why designs differ, in sentences made from counters.
+//! Why designs differ, in sentences generated from counters.
 
 use crate::number::short;
 use ambulator_simulator::RunResult;
@@ -20,7 +20,7 @@ fn change(from: f64, to: f64) -> String {
     }
 }
 
-/// One sentence a design (but the first), on what differs from the first.
+/// One sentence for each design after the first, on its differences from the first.
 pub fn reasons(runs: &[RunResult]) -> Vec<String> {
     let Some((base, others)) = runs.split_first() else { return Vec::new() };
     others
@@ -37,10 +37,10 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
         parts.push(format!("no page walks at all ({} per 1000 instructions in {})", short(walks0), base.design));
     } else {
         if (walks1 / walks0 - 1.0).abs() < 0.01 {
-            parts.push("as many page walks".into());
+            parts.push("the same number of page walks".into());
         } else {
             parts.push(format!(
-                "{} page walks ({} against {} per 1000 instructions)",
+                "{} page walks ({} versus {} per 1000 instructions)",
                 change(walks0, walks1),
                 short(walks1),
                 short(walks0)
@@ -50,7 +50,7 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
         let (latency0, latency1) = (base.measure("walk_latency_mean"), run.measure("walk_latency_mean"));
         if run.ipc > 0.0 {
             parts.push(format!(
-                "a walk takes {} cycles against {} ({} against {} loads, {:.0}% against {:.0}% of them from DRAM)",
+                "a walk takes {} cycles versus {} ({} versus {} loads, {:.0}% versus {:.0}% of them from DRAM)",
                 short(latency1),
                 short(latency0),
                 short(loads1),
@@ -62,16 +62,16 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
     }
     let (os0, os1) = (base.measure("os_cycles_share"), run.measure("os_cycles_share"));
     if (os1 - os0).abs() > 0.005 {
-        parts.push(format!("the operating system takes {:.1}% of the time against {:.1}%", 100.0 * os1, 100.0 * os0));
+        parts.push(format!("the operating system takes {:.1}% of the time versus {:.1}%", 100.0 * os1, 100.0 * os0));
     }
     let (llc0, llc1) = (base.measure("llc_mpki"), run.measure("llc_mpki"));
     if llc0 > 0.0 && (llc1 / llc0 - 1.0).abs() > 0.02 {
-        parts.push(format!("{} last-level misses per 1000 instructions against {}", short(llc1), short(llc0)));
+        parts.push(format!("{} last-level misses per 1000 instructions versus {}", short(llc1), short(llc0)));
     }
     let head = if run.ipc > 0.0 && base.ipc > 0.0 {
         format!("{} is {:.3} times as fast as {}", run.design, run.ipc / base.ipc, base.design)
     } else {
-        format!("{} against {}", run.design, base.design)
+        format!("{} versus {}", run.design, base.design)
     };
     format!("{head}: {}.", parts.join("; "))
 }

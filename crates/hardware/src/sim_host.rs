@@ -5,7 +5,7 @@
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     if let Some(element) = slice.get(index) {
-        ambulator_base::prefetch_host(element);
+        ambulator_base::prefetch_sim_host(element);
     }
 }
 

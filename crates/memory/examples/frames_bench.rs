@@ -1,11 +1,11 @@
-//! Prints host nanoseconds per operation of the allocator and of simulated memory. Run it in release:
-//! `cargo run --release -p ambulator-memory --example frames_bench`.
+//! Prints nanoseconds (of the sim host) per operation of the allocator and of simulated memory. Run it in
+//! release: `cargo run --release -p ambulator-memory --example frames_bench`.
 
 use ambulator_base::{Pfn, PhysAddr, Random};
 use ambulator_memory::{BuddyAllocator, BuddySpec, FragmentSpec, PhysicalMemory, PressureSpec, fragment, press};
 use std::time::Instant;
 
-/// Runs `work`, prints what it took, in all or per operation.
+/// Runs `work` and prints its time, in total or per operation.
 fn timed<T>(what: &str, operations: u64, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = std::hint::black_box(work());
@@ -42,10 +42,10 @@ fn allocator(max_order: u32) {
         let spec = FragmentSpec { fmfi, free_share: 0.5, ..FragmentSpec::default() };
         let mut worn = frames.clone();
         let report = timed("  fragment", 1, || fragment(&mut worn, &spec, &mut random));
-        println!("    asked {fmfi} at 0.5 free, reached {:.5} at {:.5} free", report.fmfi[9], report.free_share);
+        println!("    requested {fmfi} at 0.5 free, reached {:.5} at {:.5} free", report.fmfi[9], report.free_share);
         let n = worn.free_frames();
         timed("  contiguity", 1, || worn.contiguity());
-        timed("  allocate(0), all that fragmented memory has", n, || {
+        timed("  allocate(0), all free frames of fragmented memory", n, || {
             (0..n).for_each(|_| assert!(worn.allocate(0).is_some()))
         });
     }
@@ -70,10 +70,10 @@ fn memory(written: u64, total: u64) {
         (0..1 << 22).map(|_| PhysAddr(random.below(written) * apart + random.below(512) * 8)).collect();
     let n = places.len() as u64;
     timed("  read, random, independent", n, || places.iter().fold(0u64, |sum, p| sum ^ memory.read(*p)));
-    timed("  read, random, each waits for the one before", n, || {
+    timed("  read, random, dependent", n, || {
         places.iter().fold(0u64, |sum, p| memory.read(PhysAddr(p.0 ^ (sum >> 40 & 1) << 3)))
     });
-    timed("  read, random, waiting, prefetched 8 ahead", n, || {
+    timed("  read, random, dependent, prefetched 8 ahead", n, || {
         places.iter().zip(&places[8..]).fold(0u64, |sum, (p, ahead)| {
             memory.prefetch(*ahead);
             memory.read(PhysAddr(p.0 ^ (sum >> 40 & 1) << 3))

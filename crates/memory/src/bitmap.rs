@@ -1,15 +1,15 @@
-//! A set of small integers that finds its least member fast.
+//! A set of small integers with a fast search for its minimum.
 
-/// A bitmap with summary levels, each bit of which tells that a word of the level below *may* be non-zero.
+/// A bitmap with summary levels. A summary bit says that a word of the level below *may* be non-zero.
 ///
-/// Summaries are cleared lazily, when a search meets a zero word: allocating and splitting in address order
-/// sets and clears the same bit over and over, and then neither pays for the levels above. Each lazy clear is
-/// paid by the set before it.
+/// A search clears the summary bit of a zero word when it finds one. Allocating and splitting in address
+/// order sets and clears the same bit again and again, and so touches no level above. Each lazy clear is
+/// amortised by the insertion before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitmap {
-    /// `levels[0]` is the set; the last level is one word.
+    /// `levels[0]` is the set. The last level is one word.
     levels: Vec<Vec<u64>>,
-    /// All words of `levels[0]` below this one are zero.
+    /// All words of `levels[0]` below this index are zero.
     hint: usize,
 }
 
@@ -41,7 +41,7 @@ impl Bitmap {
             let known = *word & mask != 0;
             *word |= mask;
             at /= 64;
-            // A set bit's summaries are set; at the lowest level it is new in any case.
+            // The summaries of a bit that is set are set already.
             if known {
                 break;
             }
@@ -54,7 +54,7 @@ impl Bitmap {
         self.levels[0][bit / 64] &= !(1 << (bit % 64));
     }
 
-    /// The least member.
+    /// The smallest member.
     #[inline(always)]
     pub(crate) fn first(&mut self) -> Option<usize> {
         let word = self.levels[0][self.hint];
@@ -67,7 +67,7 @@ impl Bitmap {
     #[cold]
     fn search(&mut self) -> Option<usize> {
         let top = self.levels.len() - 1;
-        'from_the_top: loop {
+        'restart: loop {
             let mut at = 0;
             for level in (0..=top).rev() {
                 let word = self.levels[level][at];
@@ -76,7 +76,7 @@ impl Bitmap {
                         return None;
                     }
                     self.levels[level + 1][at / 64] &= !(1 << (at % 64));
-                    continue 'from_the_top;
+                    continue 'restart;
                 }
                 at = at * 64 + word.trailing_zeros() as usize;
             }
@@ -85,7 +85,7 @@ impl Bitmap {
         }
     }
 
-    /// Empties the set.
+    /// Removes all members.
     pub(crate) fn clear(&mut self) {
         for level in &mut self.levels {
             level.fill(0);
@@ -106,7 +106,8 @@ mod tests {
             let mut random = Random::new(seed);
             let (mut map, mut set) = (Bitmap::new(bits), BTreeSet::new());
             for step in 0..20_000 {
-                // Phases of growth and of emptying from the front, so that summaries go stale.
+                // Phases of growth alternate with phases of removal from the front, so that summaries become
+                // stale.
                 let grows = step / 2000 % 2 == 0;
                 if random.chance(if grows { 0.9 } else { 0.1 }) {
                     let bit = random.below(bits as u64) as usize;

@@ -5,15 +5,15 @@ use ambulator_base::{Invalid, Pfn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The buddy allocator's settings.
+/// Settings of the buddy allocator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BuddySpec {
-    /// How many orders there are, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB
+    /// The number of orders, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB
     /// (order 10), 20 has blocks up to 2 GiB (order 19).
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux include/linux/mmzone.h"))]
     pub max_order: u32,
-    /// Lowest frames that are never given to anyone (firmware, the kernel's image): 256 is the first MiB.
+    /// The lowest frames, which are never allocated (firmware, the kernel image): 256 is the first MiB.
     #[schemars(extend("x-unit" = "count"))]
     pub reserve_low: u64,
 }
@@ -24,18 +24,18 @@ impl Default for BuddySpec {
     }
 }
 
-/// The greatest `max_order`: blocks of 2 TiB.
-const GREATEST_MAX_ORDER: u32 = 30;
+/// The largest `max_order`: blocks of 2 TiB.
+const LARGEST_MAX_ORDER: u32 = 30;
 
 impl BuddySpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if !(1..=GREATEST_MAX_ORDER).contains(&self.max_order) {
+        if !(1..=LARGEST_MAX_ORDER).contains(&self.max_order) {
             wrong.push(Invalid::new(
                 format!("{at}.max_order"),
                 format!(
-                    "is {}: it must be from 1 (4 KiB blocks only) to {GREATEST_MAX_ORDER}; Linux has 11",
+                    "is {}: it must be from 1 (4 KiB blocks only) to {LARGEST_MAX_ORDER}; Linux has 11",
                     self.max_order
                 ),
             ));
@@ -44,31 +44,31 @@ impl BuddySpec {
     }
 }
 
-/// Frames that one word of the free bitmap holds, as a power of two.
+/// log2 of the frames in one word of the free bitmap.
 const GROUP_SHIFT: u32 = 6;
-/// Orders of blocks that lie within one word.
+/// Blocks of orders below this lie within one word.
 const IN_WORD: u32 = GROUP_SHIFT;
 
 /// A buddy allocator over the frames `[0, total)`.
 ///
-/// **State.** One bit a frame tells whether it is free; the free blocks of up to 32 frames are read off that
-/// word. For each order a bitmap finds the lowest free block: of orders 0 to 5 it names words that have such
-/// a block, of the others the blocks themselves. That is under 1.2 bits a frame, and one host cache line for
-/// most questions.
+/// **State.** A bitmap has one bit per frame: free or not. Free blocks of up to 32 frames are computed from
+/// its words. For each order a second bitmap finds the lowest free block: for orders 0 to 5 its bits are
+/// words with such a block, for the others the blocks themselves. That takes under 1.2 bits per frame, and
+/// most queries touch one cache line of the sim host.
 ///
-/// **Policy.** The smallest order that serves, and in it the lowest address. Linux keeps each order's list
-/// last in, first out behind per-core caches of single frames; that order depends on who freed what when, and
-/// a list costs 16 bytes a frame here. Address order gives the same splits and the same indices, and more
-/// contiguity to a program that faults its pages one after another in memory that has been used.
+/// **Policy.** The smallest sufficient order, and within it the lowest address. Linux keeps a LIFO list per
+/// order below per-core caches of single frames. Its choice depends on the history of frees, and lists would
+/// cost 16 bytes per frame here. Address order gives the same splits and the same indices. It gives more
+/// contiguity to a program that faults its pages in order in memory that has been used before.
 ///
-/// **Invariant.** A block whose buddy is free too has been merged with it, up to the greatest order.
+/// **Invariant.** A free block whose buddy is free is merged with it, up to the largest order.
 #[derive(Clone, Debug)]
 pub struct BuddyAllocator {
     /// Bit `f % 64` of word `f / 64`: frame `f` is free.
     words: Vec<u64>,
-    /// By order: where its free blocks are.
+    /// By order: its free blocks, or the words that contain some.
     lists: Vec<Bitmap>,
-    /// By order: how many free blocks there are.
+    /// By order: the number of free blocks.
     counts: Vec<u64>,
     /// Bit `i`: `counts[i]` is not zero.
     orders: u32,
@@ -76,8 +76,8 @@ pub struct BuddyAllocator {
     total: u64,
     reserved: u64,
     max_block: u32,
-    /// What [`BuddyAllocator::standing_fmfi`] tells, if memory was fragmented on purpose.
-    pub(crate) standing_fmfi: Option<f64>,
+    /// The index that [`crate::fragment`] produced, if it ran.
+    pub(crate) nominal_fmfi: Option<f64>,
     refusals: Refusals,
 }
 
@@ -106,14 +106,14 @@ impl Refusals {
     }
 }
 
-/// `2^order` low bits, for orders within a word.
+/// A mask of `2^order` low bits, for orders within a word.
 #[inline(always)]
 fn ones(order: u32) -> u64 {
     debug_assert!(order < IN_WORD);
     (1 << (1 << order)) - 1
 }
 
-/// By order: the bits of a word at which a block of it may start.
+/// By order: the bits of a word at which a block may start.
 const STARTS: [u64; 6] = [
     !0,
     0x5555_5555_5555_5555,
@@ -124,11 +124,11 @@ const STARTS: [u64; 6] = [
 ];
 
 impl BuddyAllocator {
-    /// All of `[spec.reserve_low, total_frames)` is free, the rest never is.
+    /// An allocator over `total_frames` frames. All frames from `spec.reserve_low` on are free.
     ///
-    /// `spec` has been validated; a `max_order` outside its range is taken as the nearest that is right.
+    /// `spec` should be valid. A `max_order` outside its range is clamped.
     pub fn new(spec: &BuddySpec, total_frames: u64) -> Self {
-        let max_block = spec.max_order.clamp(1, GREATEST_MAX_ORDER) - 1;
+        let max_block = spec.max_order.clamp(1, LARGEST_MAX_ORDER) - 1;
         let groups = total_frames.div_ceil(64) as usize;
         let lists = (0..=max_block)
             .map(|order| Bitmap::new(if order < IN_WORD { groups } else { groups >> (order - IN_WORD) }))
@@ -143,15 +143,15 @@ impl BuddyAllocator {
             total: total_frames,
             reserved,
             max_block,
-            standing_fmfi: None,
+            nominal_fmfi: None,
             refusals: Refusals::default(),
         };
         frames.free_range(Pfn(reserved), total_frames - reserved);
         frames
     }
 
-    /// The lowest block of the smallest order that serves, split down to `order`; `None` when no block is
-    /// that large. The block is aligned to its size.
+    /// Allocates a block of `order`, aligned to its size: the lowest block of the smallest sufficient order,
+    /// split as needed. `None` if no free block is large enough.
     #[inline]
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         if self.refuses() {
@@ -172,8 +172,8 @@ impl BuddyAllocator {
         Some(Pfn(at))
     }
 
-    /// Takes exactly the block of `order` at `at`, splitting what contains it, and tells whether it was
-    /// wholly free.
+    /// Allocates exactly the block of `order` at `at`, splitting the free block around it. False if the block
+    /// is not entirely free.
     ///
     /// # Panics
     /// When `at` is not aligned to the block's size.
@@ -194,13 +194,13 @@ impl BuddyAllocator {
         }
     }
 
-    /// Contiguous frames for `bytes`, rounded up to a power of two of frames; `None` when no free block is
-    /// that large, and so always when it would exceed the greatest block.
+    /// Allocates contiguous frames for `bytes`, rounded up to a power of two of frames. `None` if no free
+    /// block is large enough.
     pub fn allocate_bytes(&mut self, bytes: u64) -> Option<Pfn> {
         self.allocate(Self::order_of_bytes(bytes))
     }
 
-    /// The order of the block that [`BuddyAllocator::allocate_bytes`] takes for `bytes`.
+    /// The order of the block that [`BuddyAllocator::allocate_bytes`] allocates.
     pub fn order_of_bytes(bytes: u64) -> u32 {
         let frames = bytes.div_ceil(ambulator_base::FRAME_BYTES).max(1);
         frames.next_power_of_two().trailing_zeros()
@@ -218,10 +218,10 @@ impl BuddyAllocator {
         self.refusals.left != 0 && self.refusals.next()
     }
 
-    /// Gives back the block of `order` at `at`: all or an aligned part of what was allocated, in any order.
+    /// Frees the block of `order` at `at`: an allocation, or an aligned part of one.
     ///
     /// # Panics
-    /// When `at` is not aligned to the block's size, or a frame of it is free already, reserved or beyond the
+    /// When `at` is not aligned to the block's size, or a frame of the block is free, reserved or past the
     /// end.
     #[inline]
     pub fn free(&mut self, at: Pfn, order: u32) {
@@ -235,7 +235,7 @@ impl BuddyAllocator {
         assert!(at.is_multiple_of(1 << order), "frame {at:#x} is not aligned to order {order}");
         assert!(
             at >= self.reserved && at + (1 << order) <= self.total,
-            "frames {at:#x} of order {order} were never allocated: they are reserved or beyond the end"
+            "frames {at:#x} of order {order} were never allocated: they are reserved or past the end"
         );
         self.free += 1 << order;
         let group = (at >> GROUP_SHIFT) as usize;
@@ -278,7 +278,7 @@ impl BuddyAllocator {
         self.lists[order as usize].insert(block);
     }
 
-    /// Gives back `frames` frames from `at` on.
+    /// Frees `frames` frames from `at` on.
     ///
     /// # Panics
     /// As [`BuddyAllocator::free`].
@@ -291,13 +291,13 @@ impl BuddyAllocator {
         }
     }
 
-    /// Whether the frame is free. Frames beyond the end are not.
+    /// Whether the frame is free. Frames past the end are not.
     #[inline]
     pub fn is_free(&self, at: Pfn) -> bool {
         self.words.get((at.0 >> GROUP_SHIFT) as usize).is_some_and(|word| word >> (at.0 & 63) & 1 != 0)
     }
 
-    /// Whether all frames of the block of `order` at `at` are free. Orders above the greatest are never.
+    /// Whether all frames of the block of `order` at `at` are free. False for orders above the largest.
     ///
     /// # Panics
     /// When `at` is not aligned to the block's size.
@@ -306,46 +306,46 @@ impl BuddyAllocator {
         self.containing(at.0, order).is_some()
     }
 
-    /// Frames that are free.
+    /// The number of free frames.
     #[inline]
     pub fn free_frames(&self) -> u64 {
         self.free
     }
 
-    /// Frames that there are, reserved ones too.
+    /// The number of frames, including reserved ones.
     pub fn total_frames(&self) -> u64 {
         self.total
     }
 
-    /// The greatest order of which a block is free.
+    /// The largest order with a free block.
     pub fn largest_free_order(&self) -> Option<u32> {
         self.orders.checked_ilog2()
     }
 
-    /// How many blocks of exactly that order are free (a block within a larger free one is not counted).
+    /// The number of free blocks of exactly this order (parts of larger free blocks do not count).
     pub fn free_blocks(&self, order: u32) -> u64 {
         self.counts.get(order as usize).copied().unwrap_or(0)
     }
 
-    /// The order of the greatest blocks that the allocator keeps.
+    /// The order of the largest blocks that the allocator manages.
     pub fn max_block_order(&self) -> u32 {
         self.max_block
     }
 
-    /// The free bitmap: bit `f % 64` of word `f / 64` is frame `f`. Bits beyond the last frame are clear.
+    /// The free bitmap: bit `f % 64` of word `f / 64` is frame `f`. Bits past the last frame are clear.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then makes
-    /// everything else anew: for changes to much of memory at once.
+    /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then
+    /// rebuilds everything else. For changes to large parts of memory.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut [u64])) {
         change(&mut self.words);
         self.rebuild();
     }
 
-    /// Makes lists and counts anew from the words.
+    /// Rebuilds lists and counts from the words.
     fn rebuild(&mut self) {
         self.lists.iter_mut().for_each(Bitmap::clear);
         self.counts.fill(0);
@@ -416,13 +416,13 @@ impl BuddyAllocator {
         (order..=self.max_block).find(|&order| self.lists[order as usize].contains((at >> order) as usize))
     }
 
-    /// The blocks of exactly `order` in a word, as a bit at each one's first frame.
+    /// The free blocks of exactly `order` in a word: one bit at the first frame of each.
     #[inline(always)]
     fn maximal(&self, group: usize, order: u32) -> u64 {
         maximal(self.words[group], order, self.max_block)
     }
 
-    /// Takes the block of `order` at `at` out of the free block of order `from` that contains it.
+    /// Removes the block of `order` at `at` from the free block of order `from` around it.
     #[inline(always)]
     fn carve(&mut self, at: u64, order: u32, from: u32) {
         self.free -= 1 << order;
@@ -464,7 +464,7 @@ impl BuddyAllocator {
     }
 }
 
-/// The free blocks of exactly `order` (below [`IN_WORD`]) in `word`, as a bit at each one's first frame.
+/// The free blocks of exactly `order` (below [`IN_WORD`]) in `word`: one bit at the first frame of each.
 #[inline(always)]
 fn maximal(word: u64, order: u32, max_block: u32) -> u64 {
     let mut blocks = word;
@@ -474,7 +474,7 @@ fn maximal(word: u64, order: u32, max_block: u32) -> u64 {
     if order >= max_block {
         return blocks;
     }
-    // Those whose buddy is free too are part of a larger block. In an order-5 pair the whole word is.
+    // A block whose buddy is free is part of a larger block. A pair of order 5 is the whole word.
     let pairs = blocks & blocks >> (1 << order);
     let pairs = if order + 1 < IN_WORD { pairs & STARTS[order as usize + 1] } else { pairs & 1 };
     blocks & !(pairs | pairs << (1 << order))

@@ -1,17 +1,17 @@
-//! How free memory hangs together, and what needs more of it in one piece than a block.
+//! Contiguity of free memory, and allocations larger than the largest block.
 
 use crate::BuddyAllocator;
 use ambulator_base::Pfn;
 use serde::{Deserialize, Serialize};
 
-/// The runs of adjacent free frames, whatever blocks the allocator keeps them in.
+/// The runs of adjacent free frames, across blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contiguity {
-    /// `runs[i]`: how many maximal runs have `2^i` to `2^(i+1) - 1` frames.
+    /// `runs[i]`: the number of maximal runs of `2^i` to `2^(i+1) - 1` frames.
     pub runs: Vec<u64>,
-    /// `frames[i]`: how many free frames are in those runs.
+    /// `frames[i]`: the number of free frames in those runs.
     pub frames: Vec<u64>,
-    /// Frames of the longest run; 0 when nothing is free.
+    /// Frames of the longest run; 0 if nothing is free.
     pub largest: u64,
 }
 
@@ -30,8 +30,8 @@ impl Contiguity {
 }
 
 impl BuddyAllocator {
-    /// The first run of free frames that ends above `from`, without its part below `from`: its first frame
-    /// and the one behind its last.
+    /// The first run of free frames that ends above `from`, without its part below `from`, as a half-open
+    /// range.
     fn run_from(&self, from: u64) -> Option<(u64, u64)> {
         let words = self.words();
         let next = |from: u64, flip: u64| {
@@ -47,7 +47,7 @@ impl BuddyAllocator {
         Some((start, next(start, !0).unwrap_or(words.len() as u64 * 64)))
     }
 
-    /// The runs of adjacent free frames, found by a scan of all frames (some 25 ms for 128 GiB in pieces).
+    /// The runs of adjacent free frames. Scans all frames (about 25 ms for 128 GiB of fragmented memory).
     pub fn contiguity(&self) -> Contiguity {
         let mut runs = Contiguity::default();
         let mut from = 0;
@@ -58,13 +58,13 @@ impl BuddyAllocator {
         runs
     }
 
-    /// Whether all of `frames` frames from `at` on are free.
+    /// Whether all `frames` frames from `at` on are free.
     pub fn is_range_free(&self, at: Pfn, frames: u64) -> bool {
         frames == 0 || self.run_from(at.0).is_some_and(|(start, end)| start == at.0 && end - start >= frames)
     }
 
-    /// Takes exactly the `frames` frames from `at` on, across blocks, and tells whether they were all free.
-    /// [`BuddyAllocator::free_range`] gives them back.
+    /// Allocates exactly the `frames` frames from `at` on, across blocks. False if some of them are not free.
+    /// [`BuddyAllocator::free_range`] frees them.
     pub fn allocate_range(&mut self, at: Pfn, frames: u64) -> bool {
         !self.refuses() && self.take_range(at, frames)
     }
@@ -84,9 +84,9 @@ impl BuddyAllocator {
         true
     }
 
-    /// Takes the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames,
-    /// also where that is more than the greatest block: a segment reserved when the machine starts, or what
-    /// Linux's `alloc_contig_range` finds without migration. A scan of all frames in the worst case.
+    /// Allocates the lowest `frames` adjacent free frames that begin at a multiple of `2^align_order` frames.
+    /// They may exceed the largest block: a segment reserved at boot, or what Linux's `alloc_contig_range`
+    /// finds without migration. Scans all frames in the worst case.
     pub fn allocate_run(&mut self, frames: u64, align_order: u32) -> Option<Pfn> {
         if self.refuses() {
             return None;

@@ -8,22 +8,21 @@ impl BuddyAllocator {
     ///
     /// The papers that state an FMFI (ME-HPT section III and Table III: 0.7; LVM section 7.3: 0.8 to 0.9)
     /// take it from Gorman and Whitcroft and from Ingens (OSDI 2016); neither names the order. The unusable
-    /// free space index is what fits their use: it is defined whether or not a request would succeed, and it
-    /// leaves some requests of that order possible at 0.7 and at 0.9, as both papers say of their systems.
-    /// Linux's other index ([`BuddyAllocator::fragmentation_index`]) is undefined as long as one block is
-    /// left, so that memory could not be brought to "0.7" by it without failing every request.
+    /// free space index fits their use: it is defined whether or not a request would succeed, and some
+    /// requests of that order still succeed at 0.7 and at 0.9, as both papers say of their systems. Linux's
+    /// other index ([`BuddyAllocator::fragmentation_index`]) is undefined while one block is left: an index
+    /// of 0.7 would mean that every request fails.
     pub fn fmfi(&self, order: u32) -> f64 {
         self.unusable_index(order)
     }
 
-    /// How fragmented the machine is held to be when a contiguous block of `order` is asked for: the index to
-    /// which [`crate::fragment`] brought memory, at the order that it was told, or the index of now at
-    /// `order` if memory was left alone.
+    /// The fragmentation at which the cost of allocating a contiguous block of `order` is computed: the index
+    /// that [`crate::fragment`] produced at its own order, or the current index at `order` if it never ran.
     ///
-    /// Papers that state an index state it for the machine as it stands while programs run, which others keep
-    /// as fragmented as it is. The index of now falls as a program fills the gaps.
-    pub fn standing_fmfi(&self, order: u32) -> f64 {
-        self.standing_fmfi.unwrap_or_else(|| self.fmfi(order))
+    /// Papers state an index for a machine that other programs keep fragmented during the run. The current
+    /// index falls as the measured program fills the gaps.
+    pub fn nominal_fmfi(&self, order: u32) -> f64 {
+        self.nominal_fmfi.unwrap_or_else(|| self.fmfi(order))
     }
 
     /// The unusable free space index at `order`:
@@ -32,7 +31,7 @@ impl BuddyAllocator {
     ///
     /// (M. Gorman and A. Whitcroft, "The What, The Why and the Where To of Anti-Fragmentation", Ottawa Linux
     /// Symposium 2006; Linux's `/sys/kernel/debug/extfrag/unusable_index`). As in Linux it is 1 when nothing
-    /// is free, and above the allocator's greatest order.
+    /// is free, and above the allocator's largest order.
     pub fn unusable_index(&self, order: u32) -> f64 {
         if self.free_frames() == 0 {
             return 1.0;
@@ -41,9 +40,9 @@ impl BuddyAllocator {
         (self.free_frames() - usable) as f64 / self.free_frames() as f64
     }
 
-    /// Linux's fragmentation index at `order`, by which it decides whether to compact: `None` while a block
-    /// is large enough (Linux prints -1.000); else near 0 when the request fails for lack of memory, near 1
-    /// when it fails for fragmentation:
+    /// Linux's fragmentation index at `order`, which decides whether to compact: `None` while a block is
+    /// large enough (Linux prints -1.000), otherwise near 0 if a request fails for lack of memory and near 1
+    /// if it fails because of fragmentation:
     ///
     /// `1 - (1 + TotalFree / 2^j) / sum over all i of k_i`
     ///

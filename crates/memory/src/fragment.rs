@@ -1,4 +1,4 @@
-//! The fragmenter: brings free memory to a stated fragmentation and a stated share.
+//! The fragmenter: produces a given fragmentation index and a given share of free memory.
 
 use crate::BuddyAllocator;
 use crate::selection::Selection;
@@ -6,10 +6,10 @@ use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The greatest order that a spec may name: blocks of 2 TiB, those of the greatest allocator.
-const GREATEST_ORDER: u32 = 29;
+/// The largest order of a spec: blocks of 2 TiB, the largest of any allocator.
+const LARGEST_ORDER: u32 = 29;
 
-/// How fragmented memory is before the programs start.
+/// The fragmentation of memory before the programs start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FragmentSpec {
@@ -17,14 +17,14 @@ pub struct FragmentSpec {
     /// (none).
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III has 0.7; LVM section 7.3 has 0.8 to 0.9"))]
     pub fmfi: f64,
-    /// The buddy order at which `fmfi` is meant: 9 is 2 MiB.
+    /// The buddy order of `fmfi`: 9 is 2 MiB.
     #[schemars(extend("x-unit" = "count"))]
     pub order: u32,
     /// Share of all frames that is free afterwards, 0 to 1.
     #[schemars(extend("x-unit" = "ratio"))]
     pub free_share: f64,
-    /// The order of the aligned pieces in which broken blocks are taken, below `order`: 0 takes single frames
-    /// at random and leaves hardly any run behind, 6 leaves runs of 256 KiB.
+    /// The order of the aligned parts of a broken block that are taken, below `order`: 0 takes single frames
+    /// at random and leaves hardly any contiguous run, 6 leaves runs of 256 KiB.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Figure 3: 256 KiB runs are 30% of free memory in fragmented data centres"))]
     pub grain: u32,
 }
@@ -35,23 +35,23 @@ impl Default for FragmentSpec {
     }
 }
 
-/// A sentence when `value` is not a share.
+/// An error if `value` is not a share.
 pub(crate) fn not_a_share(at: &str, key: &str, value: f64) -> Option<Invalid> {
     (!(0.0..=1.0).contains(&value))
         .then(|| Invalid::new(format!("{at}.{key}"), format!("is {value}: it is a share, so it must be from 0 to 1")))
 }
 
 impl FragmentSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong: Vec<Invalid> = Vec::new();
         wrong.extend(not_a_share(at, "fmfi", self.fmfi));
         wrong.extend(not_a_share(at, "free_share", self.free_share));
-        if !(1..=GREATEST_ORDER).contains(&self.order) {
+        if !(1..=LARGEST_ORDER).contains(&self.order) {
             wrong.push(Invalid::new(
                 format!("{at}.order"),
                 format!(
-                    "is {}: it must be from 1 (8 KiB) to {GREATEST_ORDER}; single frames never lack \
+                    "is {}: it must be from 1 (8 KiB) to {LARGEST_ORDER}; single frames never lack \
                      contiguity, and 9 is 2 MiB",
                     self.order
                 ),
@@ -73,33 +73,33 @@ impl FragmentSpec {
     }
 }
 
-/// What [`fragment`] reached.
+/// The result of [`fragment`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FragmentReport {
-    /// `fmfi[order]` afterwards, for each order that the allocator has blocks of.
+    /// `fmfi[order]` afterwards, for each order of the allocator.
     pub fmfi: Vec<f64>,
-    /// The order that was asked about, or the allocator's greatest if that is less.
+    /// The requested order, or the allocator's largest if that is less.
     pub order: u32,
-    /// Share of all frames that is free.
+    /// Share of all frames that is free afterwards.
     pub free_share: f64,
-    /// Frames that were taken, never to be given back.
+    /// Frames taken, which are never freed.
     pub taken: u64,
 }
 
-/// What of memory is to stay free.
+/// Memory that stays free.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// Wholly free blocks of the spec's order that stay so.
+    /// Entirely free blocks of the spec's order that stay free.
     whole: u64,
-    /// Free frames that stay outside of them.
+    /// Free frames that stay free in other blocks.
     scattered: u64,
 }
 
-/// What of memory is free.
+/// Memory that is free now.
 #[derive(Debug)]
 struct Stock {
     total: u64,
-    /// Wholly free blocks.
+    /// Entirely free blocks.
     whole: u64,
     /// Free frames in other blocks.
     scattered: u64,
@@ -110,20 +110,20 @@ struct Stock {
 }
 
 impl Stock {
-    /// The frames that can be free outside of whole blocks when `whole` of them stay: a broken block lacks a
-    /// grain.
+    /// The frames that can be free in other blocks if `whole` blocks stay entirely free: a broken block lacks
+    /// one grain.
     fn room(&self, whole: u64) -> u64 {
         self.scattered + (self.whole - whole) * (self.block - self.grain)
     }
 
-    /// What to keep. Where index and share cannot both be had, the index is kept and less stays free.
+    /// Memory to keep. If index and share exclude each other, the index has priority and less stays free.
     fn plan(&self, fmfi: f64, free_share: f64) -> Plan {
         let free = self.whole * self.block + self.scattered;
         let wanted = ((free_share * self.total as f64).round() as u64).min(free);
         let usable = (1.0 - fmfi) * wanted as f64;
         let whole = (usable / self.block as f64).round() as u64;
         if whole > self.whole {
-            // Too few whole blocks for so much free memory at this index.
+            // Too few entirely free blocks for so much free memory at this index.
             let whole = self.whole;
             let scattered = (whole * self.block) as f64 * fmfi / (1.0 - fmfi);
             return Plan { whole, scattered: (scattered.round() as u64).min(self.room(whole)) };
@@ -132,8 +132,8 @@ impl Stock {
         if scattered <= self.room(whole) {
             return Plan { whole, scattered };
         }
-        // Too much free memory for so little usable: whole * block = (1 - fmfi) * (whole * block +
-        // room(whole)).
+        // Too much free memory for so little usable memory. The solution of
+        // whole * block = (1 - fmfi) * (whole * block + room(whole)):
         let most = (self.scattered + self.whole * (self.block - self.grain)) as f64;
         let whole = (1.0 - fmfi) * most / (self.block as f64 - (1.0 - fmfi) * self.grain as f64);
         let whole = (whole.round() as u64).min(self.whole);
@@ -141,22 +141,22 @@ impl Stock {
     }
 }
 
-/// Takes frames until free memory has `spec.fmfi` at `spec.order` and `spec.free_share` of all frames, as
-/// near as can be with the memory that is free; the report tells what was reached. Where not both can be had
-/// (0.99 of memory free, and 0.999 of that in broken blocks), the index is kept and less stays free.
+/// Takes frames until `spec.free_share` of all frames is free, with the index `spec.fmfi` at `spec.order`, as
+/// closely as the free memory allows. The report states the result. If the two exclude each other (such as
+/// 0.99 of memory free, and 0.999 of that in broken blocks), the index has priority and less stays free.
 ///
-/// Whole blocks that stay free are chosen at random, every set of them equally likely. Each other block loses
-/// a grain at random, and what else must go is taken from all broken blocks alike, grain by grain. The frames
-/// are gone for good: they stand for pages of others that do not move.
+/// The blocks that stay entirely free are a uniformly random set. Each other block loses a random grain.
+/// Further frames are taken from all broken blocks uniformly, grain by grain. The frames are never freed:
+/// they model immovable pages of other programs.
 ///
-/// `spec` has been validated. Above the allocator's greatest order the index is 1 whatever is taken, so the
-/// greatest order is fragmented instead.
+/// `spec` should be valid. Above the allocator's largest order the index is 1 in any case, so an `order`
+/// above it is lowered to it.
 pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut Random) -> FragmentReport {
     let before = frames.free_frames();
     let total = frames.total_frames();
     let order = spec.order.min(frames.max_block_order());
     let grain = spec.grain.min(order.saturating_sub(1));
-    // With blocks of one frame nothing can be fragmented, only taken.
+    // Blocks of one frame cannot be fragmented, only taken.
     let fmfi = if order == 0 { 0.0 } else { spec.fmfi.clamp(0.0, 1.0) };
     let free_share = spec.free_share.clamp(0.0, 1.0);
     frames.edit(|words| {
@@ -164,9 +164,9 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
         take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
     });
     if fmfi > 0.0 {
-        // What was asked for, unless that could not be had: memory has only so many blocks to come nearer.
+        // The requested index, unless the result differs by more than the granularity of blocks.
         let reached = frames.fmfi(order);
-        frames.standing_fmfi = Some(if (reached - fmfi).abs() < 0.005 { fmfi } else { reached });
+        frames.nominal_fmfi = Some(if (reached - fmfi).abs() < 0.005 { fmfi } else { reached });
     }
     FragmentReport {
         fmfi: (0..=frames.max_block_order()).map(|order| frames.fmfi(order)).collect(),
@@ -182,7 +182,7 @@ struct FrameMap<'a> {
 }
 
 impl FrameMap<'_> {
-    /// The free frames of a block.
+    /// The number of free frames of a block.
     #[inline(always)]
     fn free_in(&self, at: u64, order: u32) -> u64 {
         if order < 6 {
@@ -198,7 +198,7 @@ impl FrameMap<'_> {
         &self.words[first..(first + (1 << (order - 6))).min(self.words.len())]
     }
 
-    /// Takes all frames of a block but the lowest `keep` free ones.
+    /// Takes all frames of a block except the lowest `keep` free ones.
     #[inline(always)]
     fn take(&mut self, at: u64, order: u32, keep: u64) {
         let words = if order < 6 { 1 } else { 1 << (order - 6) };
@@ -208,12 +208,12 @@ impl FrameMap<'_> {
                 return;
             };
             let block = if order < 6 { mask(order) << (at % 64) } else { !0 };
-            let mut gone = *word & block;
-            while keep > 0 && gone != 0 {
-                gone &= gone - 1;
+            let mut taken = *word & block;
+            while keep > 0 && taken != 0 {
+                taken &= taken - 1;
                 keep -= 1;
             }
-            *word &= !gone;
+            *word &= !taken;
         }
     }
 }
@@ -231,9 +231,9 @@ fn take(
     plan: impl FnOnce(&Stock) -> Plan,
     random: &mut Random,
 ) {
-    let (block, piece) = (1u64 << order, 1u64 << grain);
+    let (block, part) = (1u64 << order, 1u64 << grain);
     let starts = || (0..total).step_by(1 << order);
-    let mut stock = Stock { total, whole: 0, scattered: 0, block, grain: piece };
+    let mut stock = Stock { total, whole: 0, scattered: 0, block, grain: part };
     for at in starts() {
         let free = map.free_in(at, order);
         if free == block {
@@ -244,7 +244,7 @@ fn take(
     }
     let plan = plan(&stock);
     let mut blocks = Selection::new(stock.whole, plan.whole);
-    let mut pieces = Selection::new(stock.room(plan.whole), plan.scattered);
+    let mut parts = Selection::new(stock.room(plan.whole), plan.scattered);
     for at in starts() {
         let free = map.free_in(at, order);
         if free == 0 {
@@ -255,17 +255,17 @@ fn take(
                 continue;
             }
             if order > 0 {
-                map.take(at + (random.below(block / piece) << grain), grain, 0);
+                map.take(at + (random.below(block / part) << grain), grain, 0);
             } else {
                 map.take(at, 0, 0);
             }
         }
-        for piece_at in (at..(at + block).min(total)).step_by(1 << grain) {
-            let free = map.free_in(piece_at, grain);
+        for start in (at..(at + block).min(total)).step_by(1 << grain) {
+            let free = map.free_in(start, grain);
             if free > 0 {
-                let keep = pieces.next(free, random);
+                let keep = parts.next(free, random);
                 if keep < free {
-                    map.take(piece_at, grain, keep);
+                    map.take(start, grain, keep);
                 }
             }
         }
@@ -281,7 +281,7 @@ mod tests {
         BuddyAllocator::new(&BuddySpec { max_order, reserve_low: 256 }, frames)
     }
 
-    /// The index as its definition says, from single frames.
+    /// The index by its definition, from single frames.
     fn index(frames: &BuddyAllocator, order: u32) -> f64 {
         let free = (0..frames.total_frames()).filter(|f| frames.is_free(ambulator_base::Pfn(*f))).count() as f64;
         let usable = (0..frames.total_frames() >> order)
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn reaches_index_and_share_and_really_takes_memory() {
+    fn index_and_share_are_reached_by_taking_memory() {
         for order in [1, 4, 6, 9, 10] {
             for grain in [0, 3, 6].into_iter().filter(|g| *g < order) {
                 for fmfi in [0.0, 0.3, 0.7, 0.9, 1.0] {
@@ -321,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_index_where_not_both_can_be_had() {
+    fn the_index_has_priority_over_the_share() {
         let mut frames = memory(1 << 16, 11);
         let spec = FragmentSpec { fmfi: 0.9, order: 4, free_share: 1.0, grain: 3 };
         let report = fragment(&mut frames, &spec, &mut Random::new(1));
         assert!((report.fmfi[4] - 0.9).abs() < 0.01, "{report:?}");
         // A broken block of two grains keeps one: s / (s + (1 - s) / 2) = 0.1 gives s = 1/19 and 10/19 free.
         assert!((report.free_share - 10.0 / 19.0).abs() < 0.01, "{report:?}");
-        // All blocks are broken now: an index of 0.5 cannot come back but by taking nearly everything.
+        // All blocks are broken now. An index of 0.5 needs nearly all frames taken.
         let again = FragmentSpec { fmfi: 0.5, order: 4, free_share: 0.5, grain: 0 };
         let report = fragment(&mut frames, &again, &mut Random::new(1));
         assert!((report.fmfi[4] - 0.5).abs() < 0.01, "{report:?}");
@@ -340,13 +340,13 @@ mod tests {
         let mut frames = memory(1 << 18, 11);
         let spec = FragmentSpec { fmfi: 1.0, order: 7, free_share: 0.4, grain: 6 };
         let report = fragment(&mut frames, &spec, &mut Random::new(3));
-        // One block of 256 KiB is broken so that the share is exact.
+        // One block of 256 KiB is broken to make the share exact.
         assert!(report.fmfi[6] < 0.001, "{report:?}");
         assert_eq!(report.fmfi[7], 1.0, "a run of 512 KiB is left");
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_frames() {
         let of = |seed| {
             let mut frames = memory(1 << 15, 11);
             let spec = FragmentSpec { fmfi: 0.5, free_share: 0.5, ..FragmentSpec::default() };
@@ -358,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn wrong_specs_are_told_by_key() {
+    fn invalid_specs_are_reported_by_key() {
         let wrong = FragmentSpec { fmfi: 1.5, order: 0, free_share: f64::NAN, grain: 4 }.validate("os.fragment");
         for key in ["os.fragment.fmfi", "os.fragment.order", "os.fragment.free_share", "os.fragment.grain"] {
-            assert!(wrong.iter().any(|w| w.key == key), "{key} is not told in {wrong:?}");
+            assert!(wrong.iter().any(|w| w.key == key), "{key} is not reported in {wrong:?}");
         }
         assert!(FragmentSpec::default().validate("x").is_empty());
     }

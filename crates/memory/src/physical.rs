@@ -1,84 +1,82 @@
-//! The simulated machine's bytes.
+//! The bytes of the simulated machine.
 
-use crate::host_words;
-use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_host};
+use crate::huge_words;
+use ambulator_base::{FRAME_BYTES, LINE_BYTES, PhysAddr, prefetch_sim_host};
 use memmap2::MmapMut;
 
-/// The most bytes that a simulated machine may have: 16 TiB.
+/// The largest memory of a simulated machine: 16 TiB.
 pub const MAX_BYTES: u64 = 16 << 40;
 
 /// Bytes of a slot number in the index.
 const ENTRY: usize = 4;
 /// Bytes of a frame and of a slot.
 const FRAME: usize = FRAME_BYTES as usize;
-/// The slot of all frames that were never written: it stays zero.
+/// The slot of all frames that were never written. It stays zero.
 const UNTOUCHED: u32 = 0;
 
-/// Where the host keeps a frame that has been written.
+/// The slot that stores the bytes of a written frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostPlace(u32);
+pub struct FrameSlot(u32);
 
-/// Why a physical memory cannot be had.
+/// Why a physical memory cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The size is not one that a machine can have.
+    /// The size is invalid.
     #[error(
-        "a physical memory of {bytes} bytes cannot be: it must be a positive multiple of 4096 bytes, at most 16 TiB"
+        "a physical memory cannot have {bytes} bytes: the size must be a positive multiple of 4096, at most 16 TiB"
     )]
     Size {
-        /// The size asked for.
+        /// The requested size.
         bytes: u64,
     },
-    /// The host gave no address space.
+    /// The operating system of the sim host refused the address space.
     #[error(
-        "the host refused {bytes} bytes of address space for the simulated memory ({cause}): \
+        "the operating system refused {bytes} bytes of address space for the simulated memory ({cause}): \
          raise the limit on address space (ulimit -v), or give the simulated machine less memory"
     )]
-    Host {
-        /// The size asked for.
+    AddressSpace {
+        /// The requested size.
         bytes: u64,
-        /// What the host said.
+        /// The operating system's error.
         cause: std::io::Error,
     },
 }
 
-/// Simulated physical memory: `bytes` bytes that begin as zero, of which only frames that were written cost
-/// the host memory: 4 KiB each, and 4 bytes in an index (both grow by what the host hands out at once, 2 MiB
-/// where it has huge pages).
+/// Simulated physical memory, initially zero. Only frames that were written take memory of the sim host: 4
+/// KiB each, plus 4 bytes in an index. (Both grow in pages of the sim host, 2 MiB if it has huge pages.)
 ///
-/// Only translation structures live here; the data of the simulated program has addresses but no bytes.
+/// Only translation structures live here. The data of simulated programs has addresses but no bytes.
 ///
-/// Written frames lie densely in slots, in the order of their first write, and an index by frame tells each
-/// one's slot. Table frames lie scattered among data frames, typically one in 512, so that bytes at their own
-/// offset in one sparse map cost the host a TLB miss, a page-table page and a line of it for each; slots pack
-/// into the host's huge pages. Measured on 32,768 written frames spread over 64 GiB
-/// (`examples/frames_bench.rs`): a dependent random read takes 150 ns in slots, 240 to 270 ns in a sparse
-/// map.
+/// Written frames lie densely in slots, in the order of their first write. An index maps a frame to its slot.
+/// Table frames are scattered among data frames, typically one in 512. In one sparse mapping each of them
+/// would cost the sim host a TLB miss and a page-table page; slots pack into its huge pages. Measured with
+/// 32,768 written frames spread over 64 GiB (`examples/frames_bench.rs`): a dependent random read takes 150
+/// ns in slots and 240 to 270 ns in a sparse mapping.
 ///
-/// Addresses beyond the end are a broken invariant of the caller and panic.
+/// An address past the end violates an invariant of the caller and panics.
 #[derive(Debug)]
 pub struct PhysicalMemory {
-    /// By frame: its slot, a little-endian `u32`, or [`UNTOUCHED`].
+    /// By frame: its slot as a little-endian `u32`, or [`UNTOUCHED`].
     index: MmapMut,
     /// By slot: its 4096 bytes.
     slots: MmapMut,
     /// The first slot that was never used.
     fresh: u32,
-    /// Slots that were given back. Their bytes are stale.
+    /// Free slots below `fresh`. Their bytes are stale.
     spare: Vec<u32>,
 }
 
 fn reserve(bytes: u64, len: u64) -> Result<MmapMut, MemoryError> {
     let len = usize::try_from(len).map_err(|_| MemoryError::Size { bytes })?;
-    host_words::reserve(len).map_err(|cause| MemoryError::Host { bytes, cause })
+    huge_words::reserve(len).map_err(|cause| MemoryError::AddressSpace { bytes, cause })
 }
 
 impl PhysicalMemory {
     /// A memory of `bytes` bytes, all zero.
     ///
     /// # Errors
-    /// When `bytes` is 0, not a multiple of 4 KiB or above [`MAX_BYTES`], or when the host has no address
-    /// space.
+    /// `bytes` is 0, not a multiple of 4 KiB or above [`MAX_BYTES`], or the sim host has no address space
+    /// left.
     pub fn new(bytes: u64) -> Result<Self, MemoryError> {
         if bytes == 0 || !bytes.is_multiple_of(FRAME_BYTES) || bytes > MAX_BYTES {
             return Err(MemoryError::Size { bytes });
@@ -93,8 +91,7 @@ impl PhysicalMemory {
         (self.index.len() / ENTRY) as u64 * FRAME_BYTES
     }
 
-    /// Bytes of host memory that hold frames now: 4 KiB for each frame that was written and not zeroed whole
-    /// since.
+    /// Bytes of sim-host memory in use: 4 KiB for each frame written and not zeroed entirely since.
     pub fn touched_bytes(&self) -> u64 {
         u64::from(self.fresh - 1 - self.spare.len() as u32) * FRAME_BYTES
     }
@@ -109,13 +106,13 @@ impl PhysicalMemory {
         self.index[frame * ENTRY..frame * ENTRY + ENTRY].copy_from_slice(&slot.to_le_bytes());
     }
 
-    /// Where the bytes of `at` lie in the slots, for reading.
+    /// The offset of `at` in the slots, for reading.
     #[inline(always)]
     fn place(&self, at: PhysAddr) -> usize {
         self.slot(at.pfn().0 as usize) as usize * FRAME + at.0 as usize % FRAME
     }
 
-    /// Where the bytes of `at` lie in the slots, for writing: its frame gets a slot of its own.
+    /// The offset of `at` in the slots, for writing. Its frame gets a slot if it has none.
     #[inline(always)]
     fn place_to_write(&mut self, at: PhysAddr) -> usize {
         let frame = at.pfn().0 as usize;
@@ -134,8 +131,8 @@ impl PhysicalMemory {
             }
             None => {
                 let slot = self.fresh;
-                // 2^32 slots are 16 TiB of host memory.
-                self.fresh = slot.checked_add(1).unwrap_or_else(|| unreachable!("more slots than the host can hold"));
+                // 2^32 slots are 16 TiB.
+                self.fresh = slot.checked_add(1).unwrap_or_else(|| unreachable!("more than 2^32 slots"));
                 slot
             }
         };
@@ -143,7 +140,7 @@ impl PhysicalMemory {
         slot
     }
 
-    /// The little-endian word at `at`, which is aligned to 8 bytes.
+    /// Reads the little-endian word at `at`, which is aligned to 8 bytes.
     #[inline(always)]
     pub fn read(&self, at: PhysAddr) -> u64 {
         debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
@@ -165,7 +162,7 @@ impl PhysicalMemory {
         self.slots[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Sets `bits` in the word at `at`, which is aligned to 8 bytes (accessed and dirty bits).
+    /// Sets `bits` in the word at `at`, which is aligned to 8 bytes (such as accessed and dirty bits).
     #[inline(always)]
     pub fn set_bits(&mut self, at: PhysAddr, bits: u64) {
         debug_assert!(at.0.is_multiple_of(8), "{at:?} is not aligned to 8 bytes");
@@ -174,13 +171,13 @@ impl PhysicalMemory {
         self.slots[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// The eight words of the 64-byte line that holds `at`.
+    /// Reads the eight words of the 64-byte line around `at`.
     #[inline]
     pub fn line(&self, at: PhysAddr) -> [u64; 8] {
         self.read_words(PhysAddr(at.0 & !(LINE_BYTES - 1)))
     }
 
-    /// The `N` words from `at` on, which is aligned to all of them together: 1, 2, 4 or 8 words.
+    /// Reads `N` words from `at` on, aligned to their total size: 1, 2, 4 or 8 words.
     #[inline]
     pub fn read_words<const N: usize>(&self, at: PhysAddr) -> [u64; N] {
         debug_assert!(at.0.is_multiple_of(8 * N as u64), "{at:?} is not aligned to {N} words");
@@ -199,8 +196,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Zeroes `[from, from + bytes)`. Whole frames give their slot back, and cost nothing if they were never
-    /// written.
+    /// Zeroes `[from, from + bytes)`. A frame that is zeroed entirely gives up its slot; one that was never
+    /// written costs nothing.
     pub fn zero(&mut self, from: PhysAddr, bytes: u64) {
         let (mut at, end) = (from.0, from.0 + bytes);
         assert!(end <= self.bytes(), "zeroing {from:?} to {end:#x} goes beyond the memory's {:#x} bytes", self.bytes());
@@ -221,16 +218,15 @@ impl PhysicalMemory {
         }
     }
 
-    /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap: what arrives is what was there
-    /// before.
+    /// Copies `bytes` bytes from `from` to `to`. The ranges may overlap, as for `memmove`.
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64) {
         let ends = from.0.max(to.0) + bytes;
         assert!(ends <= self.bytes(), "copying {bytes} bytes from {from:?} to {to:?} goes beyond the memory");
         let mut done = 0;
         while done < bytes {
             let left = bytes - done;
-            // Pieces within one frame on either side; from the end backwards where the ranges may overlap
-            // upwards.
+            // Each part lies within one frame on both sides. A copy upwards runs backwards from the end, as
+            // the ranges may overlap.
             let (offset, part) = if to <= from {
                 let room = |at: u64| FRAME_BYTES - at % FRAME_BYTES;
                 (done, left.min(room(from.0 + done)).min(room(to.0 + done)))
@@ -239,12 +235,12 @@ impl PhysicalMemory {
                 let part = left.min(room(from.0 + left)).min(room(to.0 + left));
                 (left - part, part)
             };
-            self.copy_piece(from.offset(offset), to.offset(offset), part as usize);
+            self.copy_within_frames(from.offset(offset), to.offset(offset), part as usize);
             done += part;
         }
     }
 
-    fn copy_piece(&mut self, from: PhysAddr, to: PhysAddr, part: usize) {
+    fn copy_within_frames(&mut self, from: PhysAddr, to: PhysAddr, part: usize) {
         if self.slot(from.pfn().0 as usize) == UNTOUCHED {
             self.zero(to, part as u64);
             return;
@@ -253,25 +249,25 @@ impl PhysicalMemory {
         self.slots.copy_within(from..from + part, to);
     }
 
-    /// Tells the host's cache that the word at `at` will be read soon.
+    /// Prefetches the word at `at` into the sim host's cache (simulator speed only).
     #[inline(always)]
     pub fn prefetch(&self, at: PhysAddr) {
         let word = &self.slots[self.place(at)];
-        prefetch_host(word);
+        prefetch_sim_host(word);
     }
 
-    /// Gives the frame of `at` its place on the host, as its first write would. It has it until it is zeroed
-    /// whole.
-    pub fn settle(&mut self, at: PhysAddr) -> HostPlace {
-        HostPlace((self.place_to_write(at) / FRAME) as u32)
+    /// Assigns a slot to the frame of `at`, as its first write would. The frame keeps it until it is zeroed
+    /// entirely.
+    pub fn assign_slot(&mut self, at: PhysAddr) -> FrameSlot {
+        FrameSlot((self.place_to_write(at) / FRAME) as u32)
     }
 
-    /// As [`PhysicalMemory::prefetch`] for whoever remembers the frame's place: it waits for nothing. A place
-    /// that is no longer the frame's costs speed and nothing else.
+    /// As [`PhysicalMemory::prefetch`], for a caller that knows the frame's slot: it does not wait for the
+    /// index. A stale slot costs speed only.
     #[inline(always)]
-    pub fn prefetch_placed(&self, at: PhysAddr, place: HostPlace) {
-        prefetch_host(&self.index[at.pfn().0 as usize * ENTRY]);
-        prefetch_host(&self.slots[place.0 as usize * FRAME + at.0 as usize % FRAME]);
+    pub fn prefetch_slot(&self, at: PhysAddr, slot: FrameSlot) {
+        prefetch_sim_host(&self.index[at.pfn().0 as usize * ENTRY]);
+        prefetch_sim_host(&self.slots[slot.0 as usize * FRAME + at.0 as usize % FRAME]);
     }
 }
 
@@ -281,17 +277,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_that_cannot_be_are_refused_with_a_sentence() {
+    fn invalid_sizes_are_rejected_with_a_sentence() {
         for bytes in [0, 1, 4095, 4097, MAX_BYTES + 4096, u64::MAX] {
-            let said = PhysicalMemory::new(bytes).map(|_| ()).unwrap_err().to_string();
-            assert!(said.contains(&bytes.to_string()) && said.contains("4096"), "{said}");
+            let message = PhysicalMemory::new(bytes).map(|_| ()).unwrap_err().to_string();
+            assert!(message.contains(&bytes.to_string()) && message.contains("4096"), "{message}");
         }
         assert_eq!(PhysicalMemory::new(4096).unwrap().bytes(), 4096);
         assert_eq!(PhysicalMemory::new(MAX_BYTES).unwrap().bytes(), MAX_BYTES);
     }
 
     #[test]
-    fn untouched_memory_reads_zero_and_costs_nothing() {
+    fn unwritten_memory_is_zero_and_takes_no_memory() {
         let mut memory = PhysicalMemory::new(1 << 40).unwrap();
         assert_eq!(memory.read(PhysAddr((1 << 40) - 8)), 0);
         assert_eq!(memory.line(PhysAddr(1 << 39)), [0; 8]);
@@ -307,20 +303,20 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_keeps_its_place_until_it_is_zeroed_whole() {
+    fn a_frame_keeps_its_slot_until_it_is_zeroed_entirely() {
         let mut memory = PhysicalMemory::new(64 << 20).unwrap();
-        let place = memory.settle(PhysAddr(4096));
+        let slot = memory.assign_slot(PhysAddr(4096));
         memory.write(PhysAddr(4104), 9);
-        memory.prefetch_placed(PhysAddr(4104), place);
-        assert_eq!((memory.settle(PhysAddr(8184)), memory.read(PhysAddr(4104))), (place, 9));
+        memory.prefetch_slot(PhysAddr(4104), slot);
+        assert_eq!((memory.assign_slot(PhysAddr(8184)), memory.read(PhysAddr(4104))), (slot, 9));
         memory.zero(PhysAddr(4096), 4096);
         memory.write(PhysAddr(8192), 1);
-        assert_ne!(memory.settle(PhysAddr(4096)), place, "the place has gone to the next frame");
-        memory.prefetch_placed(PhysAddr(4104), place);
+        assert_ne!(memory.assign_slot(PhysAddr(4096)), slot, "the next frame has taken the slot");
+        memory.prefetch_slot(PhysAddr(4104), slot);
     }
 
     #[test]
-    fn zeroing_gives_host_memory_back_and_what_comes_next_is_clean() {
+    fn a_slot_is_reused_after_zeroing_and_is_clean() {
         let mut memory = PhysicalMemory::new(64 << 20).unwrap();
         for frame in 0..1024 {
             memory.write(PhysAddr(frame * 4096 + 8), !0);
@@ -328,17 +324,17 @@ mod tests {
         memory.zero(PhysAddr(4096), 1022 * 4096);
         assert_eq!(memory.touched_bytes(), 2 * 4096);
         memory.write(PhysAddr(40 << 20), 5);
-        assert_eq!(memory.read(PhysAddr((40 << 20) + 8)), 0, "a slot was handed on with its old bytes");
+        assert_eq!(memory.read(PhysAddr((40 << 20) + 8)), 0, "a reused slot has its old bytes");
         assert_eq!(memory.read(PhysAddr(8)), !0);
     }
 
     #[test]
     #[should_panic]
-    fn reading_beyond_the_end_is_our_own_mistake() {
+    fn reading_past_the_end_panics() {
         PhysicalMemory::new(8192).unwrap().read(PhysAddr(8192));
     }
 
-    /// Bytes of the memory under test: few frames, so that operations meet.
+    /// Bytes of the memory under test: few frames, so that operations overlap.
     const SMALL: u64 = 8 * 4096;
 
     #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Memory pressure: a share of the frames is somebody else's.
+//! Memory pressure: other programs occupy a share of the frames.
 
 use crate::BuddyAllocator;
 use crate::selection::Selection;
@@ -6,34 +6,34 @@ use ambulator_base::{Invalid, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much of memory is occupied by others.
+/// The share of memory that other programs occupy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PressureSpec {
-    /// Share of all frames, 0 to 1, that others hold, each taken at random among those that are free when it
-    /// begins.
+    /// Share of all frames, 0 to 1, that other programs hold. They are chosen at random from the free frames
+    /// before the run.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator section 5.1: p = M / P"))]
     pub pressure: f64,
 }
 
 impl PressureSpec {
-    /// Sentences that say what is wrong with the spec at key `at`, none when it is right.
+    /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         crate::fragment::not_a_share(at, "pressure", self.pressure).into_iter().collect()
     }
 }
 
-/// What [`press`] did.
+/// The result of [`press`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureReport {
-    /// Frames that were taken.
+    /// Frames taken.
     pub taken: u64,
-    /// Share of all frames that is free now.
+    /// Share of all frames that is free afterwards.
     pub free_share: f64,
 }
 
-/// Takes `spec.pressure` of all frames at random (all that is free, if that is less) and never gives them
-/// back.
+/// Takes `spec.pressure` of all frames at random, or all free frames if there are fewer. They are never
+/// freed.
 pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Random) -> PressureReport {
     let (free, total) = (frames.free_frames(), frames.total_frames());
     let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;
@@ -61,7 +61,7 @@ mod tests {
     use ambulator_base::Pfn;
 
     #[test]
-    fn takes_the_stated_share_evenly() {
+    fn the_share_is_taken_evenly() {
         let total = 1 << 18;
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), total);
         let report = press(&mut frames, &PressureSpec { pressure: 0.4 }, &mut Random::new(5));
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn takes_no_more_than_there_is() {
+    fn no_more_is_taken_than_is_free() {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1024);
         let report = press(&mut frames, &PressureSpec { pressure: 1.0 }, &mut Random::new(5));
         assert_eq!((report.taken, report.free_share, frames.allocate(0)), (768, 0.0, None));
     }
 
     #[test]
-    fn wrong_specs_are_told_by_key() {
+    fn invalid_specs_are_reported_by_key() {
         assert!(
             PressureSpec { pressure: -0.1 }.validate("os.pressure")[0]
                 .to_string()

@@ -1,9 +1,9 @@
-//! Choosing exactly so many of a known number.
+//! Random selection of an exact number of candidates.
 
 use ambulator_base::Random;
 
-/// Draws from a known number of candidates so that exactly a known number is kept and every set is equally
-/// likely (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
+/// Selects an exact number of a known number of candidates, every set with equal probability (Knuth, The Art
+/// of Computer Programming, volume 2, 3.4.2, algorithm S).
 pub(crate) struct Selection {
     candidates: u64,
     keep: u64,
@@ -15,8 +15,8 @@ impl Selection {
         Selection { candidates, keep }
     }
 
-    /// How many of the next `n` candidates are kept: all or none, but for the last ones that make the number
-    /// exact.
+    /// The number of the next `n` candidates that are kept: all or none, except where the last ones make the
+    /// total exact.
     #[inline(always)]
     pub(crate) fn next(&mut self, n: u64, random: &mut Random) -> u64 {
         let kept = if random.below(self.candidates) < self.keep {

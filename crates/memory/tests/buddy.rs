@@ -1,11 +1,11 @@
-//! The buddy allocator against a plain model: one flag a frame, and everything else computed from the
+//! The buddy allocator against a reference model: one flag per frame, and everything else computed from its
 //! definition.
 
 use ambulator_base::{Pfn, Random};
 use ambulator_memory::{BuddyAllocator, BuddySpec, FragmentSpec, PressureSpec, fragment, press};
 use proptest::prelude::*;
 
-/// One flag a frame: free.
+/// One flag per frame: free or not.
 struct Model {
     free: Vec<bool>,
     reserved: u64,
@@ -32,18 +32,18 @@ impl Model {
         (0..self.free.len() as u64).step_by(1 << order)
     }
 
-    /// The free blocks that are no part of a larger one.
+    /// The free blocks that are not part of a larger one.
     fn maximal(&self, order: u32) -> Vec<u64> {
         let parent = |at: u64| at & !((2 << order) - 1);
         self.starts(order).filter(|&at| self.block_free(at, order) && !self.block_free(parent(at), order + 1)).collect()
     }
 
-    /// What the policy says: the smallest order that serves, its lowest block.
+    /// The choice of the policy: the lowest block of the smallest sufficient order.
     fn choice(&self, order: u32) -> Option<u64> {
         (order..=self.max_block).find_map(|o| self.maximal(o).first().copied())
     }
 
-    /// Every question, answered from the flags.
+    /// Compares every query with its answer from the flags.
     fn check(&self, frames: &BuddyAllocator) -> Result<(), TestCaseError> {
         let free = self.free.iter().filter(|f| **f).count() as u64;
         prop_assert_eq!(frames.free_frames(), free);
@@ -91,13 +91,13 @@ impl Model {
 enum Op {
     Allocate(u32),
     AllocateAt(u64, u32),
-    /// Frees the n-th piece that is held, whole.
+    /// Frees the n-th allocation entirely.
     Free(usize),
-    /// Splits the n-th piece and frees one half of it.
+    /// Frees one half of the n-th allocation.
     FreeHalf(usize, bool),
     FreeAll,
     Press(u64),
-    /// Frames, and the order that the first is aligned to.
+    /// Number of frames, and the order to which the first is aligned.
     AllocateRun(u64, u32),
 }
 
@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
-    fn agrees_with_one_flag_a_frame(
+    fn agrees_with_one_flag_per_frame(
         total in 1u64..1500,
         max_order in 1u32..=12,
         reserve_low in prop_oneof![Just(0u64), Just(256), 0u64..300],
@@ -172,10 +172,10 @@ proptest! {
                         model.set(at, order, true);
                     }
                     let now: Vec<u64> = (0..max_order).map(|o| frames.free_blocks(o)).collect();
-                    prop_assert_eq!(&now, &fresh, "not all that was freed has been merged");
+                    prop_assert_eq!(&now, &fresh, "free blocks have not been merged");
                 }
                 Op::Press(seed) => {
-                    // The bulk path, and then frame by frame back.
+                    // The bulk path takes; single frees give back.
                     press(&mut frames, &PressureSpec { pressure: 0.3 }, &mut Random::new(seed));
                     for f in model.reserved..total {
                         if model.free[f as usize] && !frames.is_free(Pfn(f)) {
@@ -206,7 +206,7 @@ proptest! {
 }
 
 #[test]
-fn orders_reach_what_linux_says() {
+fn orders_have_the_block_sizes_of_linux() {
     let gib_8 = (8 << 30) / 4096;
     let spec = |max_order| BuddySpec { max_order, reserve_low: 0 };
     assert_eq!(BuddyAllocator::new(&spec(11), gib_8).free_blocks(10), 2048, "blocks of 4 MiB");
@@ -214,7 +214,7 @@ fn orders_reach_what_linux_says() {
     let mut frames = BuddyAllocator::new(&spec(20), gib_8);
     assert_eq!(frames.allocate_bytes(1 << 30), Some(Pfn(0)));
     assert_eq!(frames.allocate_bytes((1 << 30) + 1), Some(Pfn((2 << 30) / 4096)), "rounded up to 2 GiB");
-    assert_eq!(frames.allocate_bytes((2 << 30) + 1), None, "beyond the greatest block");
+    assert_eq!(frames.allocate_bytes((2 << 30) + 1), None, "larger than the largest block");
     assert_eq!(frames.allocate(31), None);
     assert_eq!(frames.allocate(32), None);
     assert_eq!(frames.allocate(u32::MAX), None);
@@ -224,22 +224,22 @@ fn orders_reach_what_linux_says() {
 }
 
 #[test]
-fn a_run_may_exceed_the_greatest_block() {
+fn a_run_may_exceed_the_largest_block() {
     let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1 << 16);
     let free = frames.free_frames();
-    // 64 MiB + 4 KiB at a multiple of 64 MiB; the first begins with reserved frames.
+    // 64 MiB + 4 KiB at a multiple of 64 MiB. The first such range begins with reserved frames.
     assert_eq!(frames.allocate_run((1 << 14) + 1, 14), Some(Pfn(1 << 14)));
     assert_eq!(frames.free_frames(), free - (1 << 14) - 1);
     assert!(!frames.allocate_range(Pfn(1 << 15), 2) && frames.allocate_range(Pfn((1 << 15) + 1), 2));
     assert_eq!(frames.allocate_run(1 << 16, 0), None);
     assert_eq!(frames.allocate_run(1, 64), None);
-    assert!(!frames.is_range_free(Pfn((1 << 16) - 1), 2), "the second is beyond the end");
+    assert!(!frames.is_range_free(Pfn((1 << 16) - 1), 2), "the second frame is past the end");
     frames.free_range(Pfn(1 << 14), (1 << 14) + 1 + 2);
     assert_eq!((frames.free_frames(), frames.contiguity().largest), (free, free));
 }
 
 #[test]
-fn the_lowest_frames_are_never_given() {
+fn the_lowest_frames_are_never_allocated() {
     let mut frames = BuddyAllocator::new(&BuddySpec::default(), 1 << 16);
     assert!(!frames.allocate_at(Pfn(255), 0));
     let given: Vec<Pfn> = std::iter::from_fn(|| frames.allocate(0)).collect();
@@ -247,8 +247,8 @@ fn the_lowest_frames_are_never_given() {
 }
 
 #[test]
-fn the_two_indices_on_a_known_memory() {
-    // 1024 frames; every even one is taken: 512 free blocks of order 0.
+fn the_two_indices_of_a_known_memory() {
+    // Of 1024 frames every even one is taken: 512 free blocks of order 0.
     let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 11, reserve_low: 0 }, 1024);
     for f in (0..1024).step_by(2) {
         assert!(frames.allocate_at(Pfn(f), 0));
@@ -257,7 +257,7 @@ fn the_two_indices_on_a_known_memory() {
     assert_eq!(frames.fragmentation_index(0), None);
     // 1 - (1 + 512 / 2) / 512
     assert!((frames.fragmentation_index(1).unwrap() - (1.0 - 257.0 / 512.0)).abs() < 1e-12);
-    // An eighth back: frames 0..128 are 128 of 576 free frames, in one block.
+    // An eighth is freed: frames 0..128 are one block, of 576 free frames in all.
     frames.allocate_at(Pfn(1), 0);
     for f in (0..128).step_by(2).chain([1]) {
         frames.free(Pfn(f), 0);
@@ -274,7 +274,7 @@ fn one_page() -> BuddyAllocator {
 }
 
 #[test]
-fn single_frames_of_a_huge_page_come_back() {
+fn single_frames_of_a_huge_page_are_merged_again() {
     let mut frames = one_page();
     let whole = frames.free_frames();
     for f in (512..1024).rev() {
@@ -286,7 +286,7 @@ fn single_frames_of_a_huge_page_come_back() {
 
 #[test]
 #[should_panic(expected = "freed twice")]
-fn freeing_a_frame_twice_is_our_own_mistake() {
+fn freeing_a_frame_twice_panics() {
     let mut frames = one_page();
     frames.free(Pfn(700), 0);
     frames.free(Pfn(700), 0);
@@ -294,7 +294,7 @@ fn freeing_a_frame_twice_is_our_own_mistake() {
 
 #[test]
 #[should_panic(expected = "freed twice")]
-fn freeing_a_block_of_which_a_part_is_free_is_our_own_mistake() {
+fn freeing_a_partly_free_block_panics() {
     let mut frames = one_page();
     frames.free(Pfn(1000), 0);
     frames.free(Pfn(512), 9);
@@ -302,18 +302,18 @@ fn freeing_a_block_of_which_a_part_is_free_is_our_own_mistake() {
 
 #[test]
 #[should_panic(expected = "never allocated")]
-fn freeing_a_reserved_frame_is_our_own_mistake() {
+fn freeing_a_reserved_frame_panics() {
     one_page().free(Pfn(3), 0);
 }
 
 #[test]
 #[should_panic(expected = "never allocated")]
-fn freeing_beyond_the_end_is_our_own_mistake() {
+fn freeing_past_the_end_panics() {
     one_page().free(Pfn(4096), 0);
 }
 
 #[test]
-fn fragmented_memory_serves_as_its_index_says() {
+fn fragmented_memory_serves_requests_according_to_its_index() {
     let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, reserve_low: 256 }, 1 << 20);
     let spec = FragmentSpec { fmfi: 1.0, free_share: 0.5, ..FragmentSpec::default() };
     fragment(&mut frames, &spec, &mut Random::new(9));
@@ -327,11 +327,11 @@ fn fragmented_memory_serves_as_its_index_says() {
 }
 
 #[test]
-fn wrong_specs_are_told_by_key() {
+fn invalid_specs_are_reported_by_key() {
     for max_order in [0, 31, u32::MAX] {
         let wrong = BuddySpec { max_order, ..BuddySpec::default() }.validate("os.buddy");
         assert!(wrong[0].to_string().starts_with(&format!("`os.buddy.max_order` is {max_order}")), "{wrong:?}");
-        // Even unvalidated it does not bring the house down.
+        // An invalid spec is clamped and does not panic.
         BuddyAllocator::new(&BuddySpec { max_order, ..BuddySpec::default() }, 4096);
     }
     assert!(BuddySpec::default().validate("os.buddy").is_empty());

@@ -1,4 +1,4 @@
-//! System calls: what programs do to their address spaces.
+//! System calls on address spaces.
 
 use crate::process::Heap;
 use crate::vma::{TOP, pages_of};
@@ -8,18 +8,17 @@ use ambulator_base::{AccessKind, Advice, MapKind, Page, PageSize, ProcessId, Pro
 fn range(start: VirtAddr, len: u64, call: &str) -> Result<(VirtAddr, VirtAddr), OsError> {
     pages_of(start, len).ok_or_else(|| {
         OsError::BadCall(format!(
-            "{call} of {len} bytes at {start}: the range is empty or passes the end of the address space (57 bits)"
+            "{call} of {len} bytes at {start}: the range is empty or exceeds the address space (57 bits)"
         ))
     })
 }
 
 impl Kernel {
-    /// Does what an event of the program's stream asks of this process.
+    /// Executes an event of the program's stream for this process.
     ///
     /// # Errors
-    /// A call that makes no sense, or memory that ran out. Areas and contents are then as they were, but for
-    /// what `mmap` and `mremap` were to replace, which may be gone, and for the pages that a touch had
-    /// reached.
+    /// An invalid call, or memory that ran out. Areas and contents are then unchanged, with two exceptions:
+    /// what `mmap` or `mremap` was to replace may be unmapped, and a touch may have reached some pages.
     pub fn event(&mut self, process: ProcessId, event: &VmEvent) -> Result<(), OsError> {
         self.alive(process)?;
         match *event {
@@ -49,7 +48,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `mmap`: what was mapped there before goes, as with `MAP_FIXED`.
+    /// `mmap`, which replaces existing mappings, as with `MAP_FIXED`.
     fn mmap(
         &mut self,
         process: ProcessId,
@@ -59,7 +58,7 @@ impl Kernel {
         kind: MapKind,
     ) -> Result<(), OsError> {
         let (start, end) = range(start, len, "mmap")?;
-        self.drop_areas(process, start, end)?;
+        self.unmap_areas(process, start, end)?;
         let heap = &mut self.process_mut(process).heap;
         if kind == MapKind::Heap && heap.is_none() {
             *heap = Some(Heap { start, end, protection });
@@ -67,12 +66,12 @@ impl Kernel {
         self.add_area(process, Vma { start, end, protection, kind, huge: HugeAdvice::None })
     }
 
-    /// Puts an area where there is none, with the pages that the placement wants in it from the start.
+    /// Adds an area to a free range, and maps the pages that the placement populates eagerly.
     fn add_area(&mut self, process: ProcessId, vma: Vma) -> Result<(), OsError> {
         self.insert_area(process, vma);
         let populated = self.populate_eagerly(process, &vma);
         if populated.is_err() {
-            self.drop_areas(process, vma.start, vma.end)?;
+            self.unmap_areas(process, vma.start, vma.end)?;
         }
         populated
     }
@@ -83,7 +82,7 @@ impl Kernel {
         translations.vma_added(vma.start, vma.len(), &mut os);
     }
 
-    /// Maps what the placement has taken for an area that is new.
+    /// Maps the frames that the placement has allocated for a new area.
     fn populate_eagerly(&mut self, process: ProcessId, vma: &Vma) -> Result<(), OsError> {
         let (placement, mut context) = self.place_context();
         let ranges = placement.vma_added(process, vma.start, vma.end, &mut context);
@@ -97,13 +96,13 @@ impl Kernel {
             }
             match &done {
                 Ok(()) => self.charge_zero(PageSize::SIZE_4K),
-                Err(_) => self.give_back(frame, PageSize::SIZE_4K),
+                Err(_) => self.return_frames(frame, PageSize::SIZE_4K),
             }
         }
         done
     }
 
-    fn drop_areas(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
+    fn unmap_areas(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         if self.process(process).vmas.is_free(start, end) {
             return Ok(());
         }
@@ -121,11 +120,11 @@ impl Kernel {
 
     fn munmap(&mut self, process: ProcessId, start: VirtAddr, len: u64) -> Result<(), OsError> {
         let (start, end) = range(start, len, "munmap")?;
-        self.drop_areas(process, start, end)
+        self.unmap_areas(process, start, end)
     }
 
-    /// `mprotect`. Pages that lose all rights stay in the table, readable as every present page of x86-64 is:
-    /// a program that runs does not access them, and what it touches only then faults and is refused.
+    /// `mprotect`. Pages without any rights stay in the table, readable like every present page of x86-64: a
+    /// correct program does not access them. The first touch of an unmapped page faults and is denied.
     fn mprotect(
         &mut self,
         process: ProcessId,
@@ -155,7 +154,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `mremap`: pages keep their frames. What lay at the new place goes.
+    /// `mremap`. Pages keep their frames, and existing mappings at the destination are replaced.
     fn mremap(
         &mut self,
         process: ProcessId,
@@ -166,12 +165,12 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (old, old_end) = range(old, old_len, "mremap")?;
         let (new, new_end) = range(new, new_len, "mremap")?;
-        let pieces = self.process(process).vmas.pieces(old, old_end);
-        let covered: u64 = pieces.iter().map(Vma::len).sum();
-        let [vma] = pieces[..] else {
+        let parts = self.process(process).vmas.parts(old, old_end);
+        let covered: u64 = parts.iter().map(Vma::len).sum();
+        let [vma] = parts[..] else {
             return Err(OsError::BadCall(format!(
-                "mremap of [{old}, {old_end}): the range lies in {} mappings; it must lie in one",
-                pieces.len()
+                "mremap of [{old}, {old_end}): the range spans {} mappings; it must lie in one",
+                parts.len()
             )));
         };
         if covered != old_end.0 - old.0 {
@@ -181,12 +180,13 @@ impl Kernel {
         }
         if new == old {
             if new_end < old_end {
-                return self.drop_areas(process, new_end, old_end);
+                return self.unmap_areas(process, new_end, old_end);
             }
             if new_end > old_end {
                 if !self.process(process).vmas.is_free(old_end, new_end) {
                     return Err(OsError::BadCall(format!(
-                        "mremap grows [{old}, {old_end}) to {new_end}, but something is mapped behind it; say where it moved to"
+                        "mremap grows [{old}, {old_end}) to {new_end}, but the range after it is mapped; \
+                         give a new address"
                     )));
                 }
                 return self.add_area(process, Vma { start: old_end, end: new_end, ..vma });
@@ -198,7 +198,7 @@ impl Kernel {
                 "mremap from [{old}, {old_end}) to [{new}, {new_end}): the ranges overlap"
             )));
         }
-        // All that may fail for want of memory comes before anything changes.
+        // Every step that may fail for lack of memory comes before the first change.
         let moved = (old_end.0 - old.0).min(new_end.0 - new.0);
         let moved_end = old.offset(moved);
         self.break_reservations(process, old, old_end);
@@ -206,21 +206,21 @@ impl Kernel {
             self.split_at(process, edge)?;
         }
         self.split_for_move(process, old, moved_end, new)?;
-        self.drop_areas(process, new, new_end)?;
+        self.unmap_areas(process, new, new_end)?;
         self.insert_area(process, Vma { start: new, end: new_end, ..vma });
         if let Err((until, error)) = self.move_pages(process, old, moved_end, new) {
             self.move_pages(process, new, new.offset(until.0 - old.0), old).map_err(|(_, error)| error)?;
-            self.drop_areas(process, new, new_end)?;
+            self.unmap_areas(process, new, new_end)?;
             return Err(error);
         }
-        self.drop_areas(process, old, old_end)?;
+        self.unmap_areas(process, old, old_end)?;
         if new.offset(moved) < new_end {
             self.populate_eagerly(process, &Vma { start: new.offset(moved), end: new_end, ..vma })?;
         }
         Ok(())
     }
 
-    /// Splits the huge pages of `[from, end)` that are not aligned any more once the range begins at `to`.
+    /// Splits the huge pages of `[from, end)` that would be misaligned if the range began at `to`.
     fn split_for_move(
         &mut self,
         process: ProcessId,
@@ -240,8 +240,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Moves the pages of `[from, end)` to `to`; they keep their frames. An error says which page could not
-    /// be moved; those below it are at the new place, and it and those above at the old.
+    /// Moves the pages of `[from, end)` to `to`. They keep their frames. An error names the first page that
+    /// could not move; the pages below it have moved.
     fn move_pages(
         &mut self,
         process: ProcessId,
@@ -277,7 +277,7 @@ impl Kernel {
         let (start, end) = range(start, len, "madvise")?;
         match advice {
             Advice::Huge | Advice::NoHuge => {
-                // The ends cut an area in two, and no page may lie in both parts.
+                // The ends of the range split areas, and no page may span two areas.
                 self.break_reservations(process, start, end);
                 self.split_at(process, start)?;
                 self.split_at(process, end)?;
@@ -290,7 +290,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `MADV_FREE`: whole private pages lose their dirty bit; reclaim may drop them while they have none.
+    /// `MADV_FREE`: clears the dirty bit of entire private pages. Reclaim may drop them while it stays clear.
     fn free_lazily(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         let mut at = start;
         while let Some((page, state)) = self.next_page(process, at, end) {
@@ -305,11 +305,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// `brk`: the heap's end moves. The first call of a process without a heap says where it begins. An end
-    /// below the heap's beginning empties it.
+    /// `brk`: moves the end of the heap. The first call of a process without a heap sets its start. An end
+    /// below the start empties the heap.
     fn brk(&mut self, process: ProcessId, end: VirtAddr) -> Result<(), OsError> {
         if end.0 > TOP.0 {
-            return Err(OsError::BadCall(format!("brk to {end}: that passes the end of the address space (57 bits)")));
+            return Err(OsError::BadCall(format!("brk to {end}: it exceeds the address space (57 bits)")));
         }
         let end = end.align_up(PageSize::SIZE_4K);
         let owner = self.process_mut(process);
@@ -319,14 +319,14 @@ impl Kernel {
         if end > heap.end {
             if !owner.vmas.is_free(heap.end, end) {
                 return Err(OsError::BadCall(format!(
-                    "brk to {end}: something is mapped between the heap's end {} and it",
+                    "brk to {end}: the range from the end of the heap, {}, is partly mapped",
                     heap.end
                 )));
             }
             let (kind, protection) = (MapKind::Heap, heap.protection);
             self.add_area(process, Vma { start: heap.end, end, protection, kind, huge: HugeAdvice::None })?;
         } else if end < heap.end {
-            self.drop_areas(process, end, heap.end)?;
+            self.unmap_areas(process, end, heap.end)?;
         }
         self.process_mut(process).heap = Some(Heap { end, ..heap });
         Ok(())

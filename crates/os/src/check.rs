@@ -1,15 +1,15 @@
-//! The whole kernel's invariants, for tests.
+//! The invariants of the kernel, for tests.
 
 use crate::Kernel;
 use ambulator_base::{FRAME_BYTES, PageSize, Pfn, VirtAddr};
 
 impl Kernel {
-    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the table's bytes say
-    /// of every page what its state says, that rights agree with the area's, and that each frame has exactly
-    /// the owners that are counted.
+    /// Checks that areas are sorted and disjoint, that every page lies in an area, that the bytes of the
+    /// table match every page state, that rights match the area's, and that the owners of each frame are
+    /// counted correctly.
     ///
     /// # Errors
-    /// A sentence about the first thing that is wrong.
+    /// A sentence about the first violation.
     pub fn check(&self) -> Result<(), String> {
         let mut owners = vec![0u16; self.owners.frames()];
         let mut swapped = 0;
@@ -18,7 +18,7 @@ impl Kernel {
             for vma in &vmas {
                 let aligned = vma.start.0 % FRAME_BYTES == 0 && vma.end.0 % FRAME_BYTES == 0;
                 if vma.start >= vma.end || !aligned {
-                    return Err(format!("process {process} has an area that cannot be: {vma:?}"));
+                    return Err(format!("process {process} has an invalid area: {vma:?}"));
                 }
             }
             for pair in vmas.windows(2) {
@@ -35,7 +35,7 @@ impl Kernel {
                 };
                 if page.end() > vma.end {
                     return Err(format!(
-                        "the {} page at {} passes the end of its area {}",
+                        "the {} page at {} exceeds the end of its area {}",
                         page.size, page.start, vma.end
                     ));
                 }
@@ -45,36 +45,37 @@ impl Kernel {
                 }
                 pages += 1;
                 let Some(entry) = self.process(process).translations.lookup(page.start, &self.memory) else {
-                    return Err(format!("the table of process {process} has nothing at {}", page.start));
+                    return Err(format!("the table of process {process} has no entry at {}", page.start));
                 };
                 if entry.page != page || entry.frame != state.frame() || entry.flags.writable != state.writable() {
-                    return Err(format!("at {} the table says {entry:?}, the kernel {state:?}", page.start));
+                    return Err(format!("at {} the table has {entry:?}, the kernel {state:?}", page.start));
                 }
                 if state.writable() && (state.copy_on_write() || !vma.protection.write) {
                     return Err(format!("the page at {} is writable and must not be", page.start));
                 }
                 if !state.writable() && !state.copy_on_write() && vma.protection.write {
-                    return Err(format!("the page at {} is not writable, and nothing speaks against it", page.start));
+                    return Err(format!("the page at {} is not writable, but should be", page.start));
                 }
                 if state.executable() != vma.protection.execute || entry.flags.executable != vma.protection.execute {
-                    return Err(format!("the page at {} is executable or not, against its area", page.start));
+                    return Err(format!("the execute right of the page at {} differs from its area", page.start));
                 }
-                if !self.process(process).reservations.agree(page, state.frame()) {
-                    return Err(format!("the page at {} is not where its reservation wants it", page.start));
+                if !self.process(process).reservations.matches(page, state.frame()) {
+                    return Err(format!("the page at {} is not in the frame of its reservation", page.start));
                 }
                 for i in 0..page.size.frames() {
                     let part = self.page_state(process, page.start.offset(i << 12));
                     if part.frame().0 != state.frame().0 + i || part.size() != page.size {
-                        return Err(format!("part {i} of the {} page at {} is elsewhere", page.size, page.start));
+                        return Err(format!(
+                            "part {i} of the {} page at {} is in another frame",
+                            page.size, page.start
+                        ));
                     }
                     owners[(state.frame().0 + i) as usize] += 1;
                 }
             }
             let entries = self.process(process).translations.footprint().entries;
             if entries != pages {
-                return Err(format!(
-                    "the table of process {process} counts {entries} entries, the kernel has {pages} pages"
-                ));
+                return Err(format!("the table of process {process} has {entries} entries, the kernel {pages} pages"));
             }
             for (huge, reservation) in self.process(process).reservations.all() {
                 let mut used = 0;
@@ -92,7 +93,7 @@ impl Kernel {
         }
         for (frame, owners) in owners.iter().enumerate() {
             if *owners > 0 && self.frames.is_free(Pfn(frame as u64)) {
-                return Err(format!("frame {frame:#x} is mapped and free"));
+                return Err(format!("frame {frame:#x} is mapped but free"));
             }
             if self.owners.beyond_first(frame) != owners.saturating_sub(1) {
                 return Err(format!(
@@ -103,16 +104,16 @@ impl Kernel {
         }
         self.processes.check()?;
         if swapped != self.swap.used() {
-            return Err(format!("{swapped} pages are in swap, {} are counted", self.swap.used()));
+            return Err(format!("{swapped} pages are in swap, but {} are counted", self.swap.used()));
         }
         Ok(())
     }
 
-    /// Checks that every frame is accounted for: free, taken before the kernel began, mapped, reserved, or a
-    /// table's. Only where nothing but these takes frames, as with [`crate::BuddyPlacement`].
+    /// Checks that every frame is accounted for: free, taken before the kernel started, mapped, reserved, or
+    /// part of a table. Valid only if nothing else takes frames, as with [`crate::BuddyPlacement`].
     ///
     /// # Errors
-    /// How many frames are missing.
+    /// The number of missing frames.
     pub fn check_frames(&self) -> Result<(), String> {
         let mut mapped = vec![false; self.owners.frames()];
         let mut tables = 0;
@@ -132,10 +133,10 @@ impl Kernel {
             }
         }
         let pages = mapped.iter().filter(|mapped| **mapped).count() as u64;
-        let taken = self.frames.total_frames() - self.frames.free_frames() - self.taken_before;
+        let taken = self.frames.total_frames() - self.frames.free_frames() - self.initially_taken;
         if taken == pages + tables {
             return Ok(());
         }
-        Err(format!("{taken} frames are taken; {pages} hold or await pages, {tables} are tables'"))
+        Err(format!("{taken} frames are taken; {pages} are mapped or reserved, {tables} are part of tables"))
     }
 }

@@ -1,24 +1,25 @@
-//! The software half of what stands beside a page table: a structure that holds some of a process's
-//! translations a second time, or instead of the page table.
+//! The software half of a companion of the page table: a structure that holds some of a process's
+//! translations in addition to the page table, or instead of it.
 
 use crate::{Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
-/// The software half of a structure beside a page table, one instance per process. As with a [`PageTable`],
-/// all translation state is bytes in [`TableContext::memory`].
+/// The software half of a structure that works alongside a page table, one instance per process. As with a
+/// [`PageTable`], all translation state is bytes in [`TableContext::memory`].
 ///
-/// A page is in one place: with the companion that claims it ([`Companion::claims`]), or in the page table.
-/// Of a page that reaches the page table every companion is told, before the entry is written and after, and
-/// may decide the entry's flags or rewrite those of its neighbours. A page that moves to other frames or
-/// addresses is unmapped and mapped again. A companion is not told of pages that another one holds.
+/// Each page is held either by the companion that claims it ([`Companion::claims`]) or by the page table. The
+/// kernel notifies every companion of each page of the page table, before the entry is written and after. A
+/// companion may choose the entry's flags, or rewrite those of adjacent entries. A page that moves to other
+/// frames or addresses is unmapped and mapped again. Companions are not notified of pages that another
+/// companion holds.
 ///
 /// ```
 /// use ambulator_base::CounterSink;
 /// use ambulator_memory::PhysicalMemory;
 /// use ambulator_os::{Companion, Footprint, Mapping, PageTable, TableContext};
 ///
-/// /// Counts the 4 KiB pages in the page table, in a register of the hardware's.
+/// /// Counts the 4 KiB pages of the page table in a hardware register.
 /// struct Census(u64);
 ///
 /// impl Companion for Census {
@@ -41,39 +42,38 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 /// }
 /// ```
 pub trait Companion: Send {
-    /// Whether the companion holds this mapping itself, so that the page table never sees it. The page is not
-    /// mapped.
+    /// Whether the companion holds this new mapping itself, instead of the page table.
     fn claims(&self, _mapping: &Mapping) -> bool {
         false
     }
 
-    /// Takes a mapping that it claims; nothing is mapped in the page's range.
+    /// Stores a mapping that it claims. Nothing is mapped in the page's range.
     fn hold(&mut self, _mapping: &Mapping, _os: &mut TableContext<'_>) {}
 
-    /// The mapping around `va` that the companion holds itself.
+    /// The mapping of `va`, if the companion holds it itself.
     fn held(&self, _va: VirtAddr, _memory: &PhysicalMemory) -> Option<Mapping> {
         None
     }
 
-    /// Gives up a page that it holds ([`Companion::held`]).
+    /// Removes a page that it holds ([`Companion::held`]).
     fn release(&mut self, _page: Page, _os: &mut TableContext<'_>) {}
 
     /// Rewrites the flags of a page that it holds ([`Companion::held`]).
     fn set_held_flags(&mut self, _page: Page, _flags: PteFlags, _os: &mut TableContext<'_>) {}
 
-    /// The flags with which the page table is to write an entry that is new. The table may still refuse the
-    /// mapping, of which the companion is not told.
+    /// The flags of a new entry of the page table. The table may still reject the mapping, without a further
+    /// notification.
     fn new_entry_flags(&self, mapping: &Mapping, _table: &dyn PageTable, _memory: &PhysicalMemory) -> PteFlags {
         mapping.flags
     }
 
-    /// The page table has taken an entry, with these flags.
+    /// The page table has stored a new entry, with these flags.
     fn mapped(&mut self, _entry: &Mapping, _table: &mut dyn PageTable, _os: &mut TableContext<'_>) {}
 
-    /// The page table is about to lose this entry.
+    /// The page table is about to remove this entry.
     fn unmapping(&mut self, _entry: &Mapping, _table: &mut dyn PageTable, _os: &mut TableContext<'_>) {}
 
-    /// The flags of `entry` are about to become `flags`; returns those that are to be written.
+    /// The flags of `entry` are about to become `flags`. Returns the flags to write.
     fn changing_flags(
         &mut self,
         _entry: &Mapping,
@@ -84,7 +84,7 @@ pub trait Companion: Send {
         flags
     }
 
-    /// The flags of what was `entry` are now `flags`.
+    /// The flags of `entry` have become `flags`.
     fn changed_flags(
         &mut self,
         _entry: &Mapping,
@@ -97,10 +97,10 @@ pub trait Companion: Send {
     /// The kernel announces a VMA before its pages.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The kernel announces that a VMA has gone; its pages are unmapped already.
+    /// The kernel announces that a VMA was removed. Its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The words of the hardware half's registers for this process, in the design's own order.
+    /// The register contents of the hardware half for this process, in an order of the design's.
     fn registers(&self) -> Vec<u64>;
 
     /// Changes whenever [`Companion::registers`] do, so that cores running the process reload them.
@@ -108,38 +108,36 @@ pub trait Companion: Send {
         0
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does and what the page
-    /// table states.
+    /// Additional cycles of a context switch to or from this process, beyond those of the page table.
     fn switch_cycles(&self) -> u64 {
         0
     }
 
-    /// What the companion takes; its entries are the pages that it holds itself.
+    /// The memory of the companion; its entries are the pages that it holds itself.
     fn footprint(&self) -> Footprint;
 
-    /// Frees all frames of the companion itself (process exit; the process's pages are unmapped already).
+    /// Frees all frames of the companion itself at process exit. The process's pages are unmapped already.
     fn destroy(&mut self, os: &mut TableContext<'_>);
 
-    /// Hands the software half's own counters to `sink`; `prefix` is the page table's.
+    /// Reports the counters of the software half to `sink`; `prefix` is the page table's.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
-    /// Hands what can be read from its bytes as they are now to `sink`: asked once, when a run ends.
+    /// Reports statistics of its current bytes to `sink`, once at the end of a run.
     fn inspect(&self, _memory: &PhysicalMemory, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// Makes the companions of new processes.
+/// Creates the companions of new processes.
 pub trait CompanionFactory: Send {
-    /// Takes the memory that the companions of all processes share, before a process has its page table;
-    /// asked for every process, and nothing to do once it has it. False, and nothing taken, if it is not
-    /// there.
+    /// Allocates the memory that the companions of all processes share. Called before each process gets its
+    /// page table; later calls do nothing. False if there is not enough memory; nothing is allocated then.
     fn reserve(&mut self, _frames: &mut BuddyAllocator) -> bool {
         true
     }
 
-    /// A companion of an empty page table.
+    /// Creates the companion of an empty page table.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when its first frames cannot be had; it has kept none.
+    /// [`MapError::NoMemory`] if there are no frames for it. It keeps none.
     fn new_companion(
         &mut self,
         process: ProcessId,

@@ -1,18 +1,18 @@
-//! What operating-system actions cost, in core cycles.
+//! The costs of operating-system actions, in core cycles.
 
 use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Cycles of the kernel's actions. They are charged to the core that asked for the action.
+/// Cycles of the kernel's actions. They are charged to the core that requests the action.
 ///
-/// Where no paper gives a number the choice is ours, from the magnitudes that are reported for Linux on
-/// servers of about 2 GHz.
+/// If no paper gives a number, the default is our choice, of the magnitude reported for Linux on servers of
+/// about 2 GHz.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostTable {
-    /// Entry, exit and book-keeping of a page fault, the allocation of one base frame and one table entry
-    /// included.
+    /// Entry, exit and bookkeeping of a page fault, including the allocation of one base frame and one table
+    /// entry.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a minor fault of Linux is about 0.5 us without zeroing"))]
     pub fault: u64,
     /// Zeroing a 4 KiB frame.
@@ -24,33 +24,33 @@ pub struct CostTable {
     /// Copying a 4 KiB frame (copy-on-write, promotion, migration).
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 4 bytes a cycle"))]
     pub copy_4k: u64,
-    /// A system call's entry and exit with its VMA work.
+    /// Entry, exit and VMA work of a system call.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub syscall: u64,
-    /// Changing or removing one table entry within a larger action (unmap, protect, fork, promotion).
+    /// Changing or removing one table entry as part of a larger action (unmap, protect, fork, promotion).
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub table_entry: u64,
-    /// How long an action on a page table holds the lock of the part that it changes, beside what the table's
-    /// upkeep takes: other cores that need the same lock wait.
+    /// How long an action on a page table holds the lock of the part that it changes, in addition to the
+    /// table's own work. Other cores that need the same lock wait.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
     pub lock_hold: u64,
-    /// A shootdown at the core that sends it.
+    /// A TLB shootdown, at the initiating core.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: IPI and wait, about 1 us"))]
     pub shootdown: u64,
-    /// A shootdown at each other core, added to the sender's wait.
+    /// A TLB shootdown, for each other core; the initiator waits for them.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub shootdown_core: u64,
-    /// A switch to another process.
+    /// A context switch to another process.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: about 1 us"))]
     pub context_switch: u64,
-    /// Writing a page to swap, as the process that waits for the frame sees it.
+    /// Writing a page to swap, as seen by the process that waits for the frame.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 us, an NVMe write with its queue"))]
     pub swap_out: u64,
     /// Reading a page from swap.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 us, an NVMe read"))]
     pub swap_in: u64,
-    /// Allocating 4 KiB contiguous bytes in memory fragmented to 0.7 FMFI. Measured are the sizes from here
-    /// to 64 MiB; those in between lie on straight lines between logarithms.
+    /// Allocating 4 KiB contiguous bytes at 0.7 FMFI. This and the following four sizes are measured; sizes
+    /// between them are interpolated on logarithmic scales.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_4k: u64,
     /// Allocating 8 KiB contiguous bytes at 0.7 FMFI.
@@ -70,7 +70,7 @@ pub struct CostTable {
     pub allocate_64m_fails_above: f64,
 }
 
-/// The most that one action can cost: seconds, and no sum of them leaves 64 bits.
+/// The upper limit of a cost: seconds of time, small enough that no sum overflows 64 bits.
 const MOST_CYCLES: u64 = 10_000_000_000;
 
 impl Default for CostTable {
@@ -99,11 +99,11 @@ impl Default for CostTable {
 }
 
 impl CostTable {
-    /// Cycles of allocating `bytes` contiguous bytes for a table or a huge page in memory fragmented to
-    /// `fmfi` (0 to 1), or `None` if memory so fragmented cannot give them at all.
+    /// Cycles of allocating `bytes` contiguous bytes for a table or a huge page at a fragmentation index
+    /// `fmfi` (0 to 1), or `None` if the allocation fails at this fragmentation.
     ///
-    /// The measured row stands for 0.7 FMFI: there the kernel compacts memory to make room. Below it, the
-    /// part that grows with the size shrinks in proportion to the fragmentation; what 4 KiB cost remains.
+    /// The measurements apply to 0.7 FMFI, where the kernel compacts memory to make room. Below it, the cost
+    /// in excess of 4 KiB shrinks in proportion to the fragmentation.
     pub fn allocation(&self, bytes: u64, fmfi: f64) -> Option<u64> {
         const MEASURED_FMFI: f64 = 0.7;
         if bytes >= 64 << 20 && fmfi > self.allocate_64m_fails_above {
@@ -126,7 +126,7 @@ impl CostTable {
         Some(scaled.round() as u64)
     }
 
-    /// What is wrong with it; `at` is its key.
+    /// The invalid costs of a table at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let costs = [
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absurd_costs_are_named() {
+    fn excessive_costs_are_rejected_by_key() {
         let costs = CostTable { fault: 1 << 62, allocate_64m_fails_above: 2.0, ..CostTable::default() };
         let wrong = costs.validate("costs");
         assert_eq!(wrong.len(), 2, "{wrong:?}");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_measured_sizes_cost_what_was_measured() {
+    fn measured_sizes_have_the_measured_cost() {
         let costs = CostTable::default();
         for (bytes, cycles) in
             [(4 << 10, 4_000), (8 << 10, 5_000), (1 << 20, 750_000), (8 << 20, 13_000_000), (64 << 20, 120_000_000)]

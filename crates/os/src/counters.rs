@@ -1,7 +1,7 @@
-//! What the kernel model counts.
+//! Counters of the modelled kernel.
 
 ambulator_base::counters! {
-    /// What the kernel model counts.
+    /// Counters of the modelled kernel.
     pub struct KernelCounters {
         /// Page faults that mapped a 4 KiB page.
         faults_4k: Events,
@@ -9,47 +9,47 @@ ambulator_base::counters! {
         faults_2m: Events,
         /// Page faults that mapped a 1 GiB page.
         faults_1g: Events,
-        /// Faults on pages that were there by then.
+        /// Faults on pages that were mapped by then.
         faults_spurious: Events,
-        /// Stores that copied a shared page.
+        /// Stores that copied a shared page (copy-on-write).
         copies_on_write: Events,
-        /// Stores to a page that was shared once and is no longer: it became writable again.
+        /// Stores to a page that is no longer shared, which became writable again.
         reuses_on_write: Events,
-        /// Huge pages that a fault wanted and memory could not give.
+        /// Huge pages that a fault requested and the kernel could not allocate.
         huge_fallbacks: Events,
-        /// 2 MiB pages made of base pages, by the daemon or a full reservation.
+        /// Promotions of base pages to a 2 MiB page, by the daemon or a full reservation.
         promotions: Events,
         /// Huge pages split into base pages.
         demotions: Events,
-        /// Reservations of 2 MiB made.
+        /// Reservations of 2 MiB blocks.
         reservations: Events,
-        /// Reservations given up before promotion.
+        /// Reservations broken before promotion.
         reservations_broken: Events,
-        /// Pages moved into a segment of the placement's, as hardware hinted.
+        /// Pages migrated into a segment of the placement on a hint of the hardware.
         migrations_in: Events,
-        /// Pages moved out of one, to make room.
+        /// Pages migrated out of a segment of the placement to make room.
         migrations_out: Events,
         /// Pages written to swap.
         swap_outs: Events,
         /// Pages read from swap.
         swap_ins: Events,
-        /// Clean pages that were dropped after `MADV_FREE`.
+        /// Clean pages dropped after `MADV_FREE`.
         lazy_drops: Events,
         /// Bytes zeroed.
         zeroed_bytes: Bytes,
         /// Bytes copied.
         copied_bytes: Bytes,
-        /// Pages shot down one by one.
+        /// TLB shootdowns of single pages.
         shootdowns_page: Events,
-        /// Whole address spaces shot down.
+        /// TLB shootdowns of entire address spaces.
         shootdowns_space: Events,
         /// System calls that changed an address space.
         syscalls: Events,
-        /// Switches between processes.
+        /// Context switches between processes.
         context_switches: Events,
-        /// Processes forked.
+        /// Forks.
         forks: Events,
-        /// Times that address-space identifiers ran out.
+        /// Rollovers of the address-space identifiers.
         asid_rollovers: Events,
         /// Rounds of background reclaim.
         background_reclaims: Events,
@@ -59,17 +59,17 @@ ambulator_base::counters! {
 ambulator_base::counters! {
     /// Cycles of the operating system, by cause.
     pub struct OsCycles {
-        /// Entry, exit and book-keeping of page faults.
+        /// Entry, exit and bookkeeping of page faults.
         fault: Cycles,
         /// Zeroing frames.
         zero: Cycles,
-        /// Finding contiguous frames.
+        /// Allocating contiguous frames.
         allocate: Cycles,
         /// Copying pages.
         copy: Cycles,
-        /// Page-table upkeep.
+        /// Page-table maintenance.
         table: Cycles,
-        /// Shootdowns.
+        /// TLB shootdowns.
         shootdown: Cycles,
         /// Swap traffic.
         swap: Cycles,

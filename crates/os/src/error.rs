@@ -1,74 +1,79 @@
-//! Why the kernel model cannot do what was asked.
+//! Errors of the modelled kernel.
 
 use ambulator_base::{AccessKind, PageSize, VirtAddr};
 
-/// Why the kernel model cannot do what was asked.
+/// An error of the modelled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OsError {
     /// No frame is left, and none can be reclaimed.
     #[error(
-        "the simulated machine has no memory left: {needed} bytes were needed at {va}, {free_bytes} bytes are free, and swap has \
-         {swap_free} bytes left; give it more memory (`memory.bytes`), swap (`kernel.swap_bytes`) or a smaller footprint"
+        "the simulated machine has no memory left: {needed} bytes were needed at {va}, {free_bytes} bytes are \
+         free, and swap has {swap_free} bytes left; give the machine more memory (`memory.bytes`) or swap \
+         (`kernel.swap_bytes`), or the program a smaller footprint"
     )]
     OutOfMemory {
-        /// Where a page was needed.
+        /// The address that needed memory.
         va: VirtAddr,
         /// Bytes needed.
         needed: u64,
-        /// Free bytes, too scattered or too few.
+        /// Free bytes: too few, or too fragmented.
         free_bytes: u64,
         /// Bytes of swap that are free.
         swap_free: u64,
     },
-    /// A page table could not get the contiguous memory that it needs.
+    /// A page table could not allocate contiguous memory.
     #[error(
         "the page table needed {bytes} contiguous bytes to map {va}, and {}",
         if largest < bytes {
-            format!("memory has no such block (largest free block: {largest} bytes); give it more memory (`memory.bytes`), or less fragmentation")
+            format!(
+                "the largest free block has {largest} bytes; give the machine more memory (`memory.bytes`), or less \
+                 fragmentation"
+            )
         } else if *bytes >= 64 << 20 {
-            "memory is so fragmented that the kernel cannot give so much at once (`costs.allocate_64m_fails_above`)".to_owned()
+            "memory is too fragmented for so large an allocation (`costs.allocate_64m_fails_above`)".to_owned()
         } else {
-            "nothing was left for it; give it more memory (`memory.bytes`)".to_owned()
+            "none was left; give the machine more memory (`memory.bytes`)".to_owned()
         }
     )]
     TableMemory {
-        /// What was to be mapped.
+        /// The address to be mapped.
         va: VirtAddr,
-        /// Bytes of the allocation.
+        /// Bytes of the failed allocation.
         bytes: u64,
         /// Largest free block.
         largest: u64,
     },
-    /// An access outside every VMA, or against its rights.
-    #[error("{access:?} of {va} is not allowed: {why}. The program's stream and its mappings do not belong together")]
+    /// An access outside all VMAs, or without the right for it.
+    #[error("{access:?} of {va} is not allowed: {why}. The program's accesses do not match its mappings")]
     Segfault {
         /// The address.
         va: VirtAddr,
-        /// The access.
+        /// The kind of access.
         access: AccessKind,
-        /// The VMA that is nearest, or the right that is missing.
+        /// The nearest VMAs, or the rights of the VMA.
         why: String,
     },
-    /// The page table has no such pages, or none there.
+    /// The page table does not support this page size at this address.
     #[error(
-        "the page table cannot hold a {size} page at {va}: it has no such pages, none that lie so, or the address is wider than it translates"
+        "the page table cannot hold a {size} page at {va}: it does not support the size or the alignment, or the \
+         address is too wide"
     )]
     PageSize {
-        /// Where the page was to be.
+        /// The address of the page.
         va: VirtAddr,
         /// Its size.
         size: PageSize,
     },
-    /// A system call that makes no sense.
+    /// An invalid system call.
     #[error("{0}")]
     BadCall(String),
-    /// A broken invariant of a page table, told by the kernel that met it.
+    /// A page table that violated an invariant.
     #[error("the page table violated an invariant: {0}")]
     Table(String),
 }
 
 impl OsError {
-    /// Whether this is an outcome of the modelled machine (it ran out of something), and not a mistake.
+    /// Whether this is an outcome of the modelled machine, which ran out of a resource, and not a bug.
     pub fn is_outcome(&self) -> bool {
         matches!(self, OsError::OutOfMemory { .. } | OsError::TableMemory { .. })
     }

@@ -4,36 +4,36 @@ use crate::vma::pages_of;
 use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
 
-/// What a fault turned out to be.
+/// The kind of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A fresh page was mapped.
+    /// Mapped a fresh page.
     Fresh(PageSize),
-    /// A shared page was copied, or became writable because nobody shares it any more.
+    /// Copied a shared page, or made a page writable that is no longer shared.
     CopyOnWrite,
-    /// A page came back from swap.
+    /// Read a page from swap.
     SwapIn,
-    /// The page was there.
+    /// Found the page mapped already.
     Spurious,
 }
 
-/// How a fault may use 2 MiB pages.
+/// How a fault uses 2 MiB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HugeAtFault {
     /// Base pages only.
     No,
-    /// The whole page at once.
+    /// The 2 MiB page at once.
     Whole,
-    /// A reservation, of which base pages are used one by one.
+    /// A reservation of 2 MiB that base pages fill one by one.
     Reserved,
 }
 
 impl Kernel {
-    /// Serves the fault of an access.
+    /// Serves a page fault.
     ///
     /// # Errors
-    /// [`OsError::Segfault`] where no mapping allows the access, [`OsError::OutOfMemory`] and
-    /// [`OsError::TableMemory`] where memory ran out.
+    /// [`OsError::Segfault`] if no mapping allows the access, [`OsError::OutOfMemory`] or
+    /// [`OsError::TableMemory`] if memory ran out.
     pub fn fault(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Result<FaultKind, OsError> {
         self.alive(process)?;
         let vma = self.allowing(process, va, access)?;
@@ -67,8 +67,7 @@ impl Kernel {
         Err(segfault(format!("the mapping [{}, {}) has the rights {:?}", vma.start, vma.end, vma.protection)))
     }
 
-    /// The first touch of pages of a range, in ascending order, each as a fault would serve it. Pages that
-    /// are there stay.
+    /// Touches the pages of a range in ascending order, as faults would serve them. Mapped pages stay.
     pub(crate) fn touch(
         &mut self,
         process: ProcessId,
@@ -77,7 +76,9 @@ impl Kernel {
         access: AccessKind,
     ) -> Result<(), OsError> {
         let (start, end) = pages_of(start, len).ok_or_else(|| {
-            OsError::BadCall(format!("a touch of {len} bytes at {start}: the range is empty or too far up"))
+            OsError::BadCall(format!(
+                "a touch of {len} bytes at {start}: the range is empty or exceeds the address space (57 bits)"
+            ))
         })?;
         let mut at = start;
         while at < end {
@@ -87,7 +88,7 @@ impl Kernel {
                 let state = self.page_state(process, at);
                 let served = if state.present() && !(access == AccessKind::Store && state.copy_on_write()) {
                     if state.lazily_free() && access == AccessKind::Store {
-                        self.keep_after_all(process, at)?;
+                        self.cancel_lazy_free(process, at)?;
                     }
                     state.size()
                 } else if state.present() || state.swapped() {
@@ -104,8 +105,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// A store without an access of the hardware's to a page that `MADV_FREE` gave up: it is dirty again.
-    fn keep_after_all(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
+    /// Marks a page dirty again after `MADV_FREE`: a touch has no hardware access that would do so.
+    fn cancel_lazy_free(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         let entry = self.entry(process, va)?;
         let flags = PteFlags { accessed: true, dirty: true, ..entry.flags };
         self.set_page_flags(process, entry.page, flags)?;
@@ -114,11 +115,11 @@ impl Kernel {
         Ok(())
     }
 
-    fn wants_gigantic(&self, vma: &Vma) -> bool {
+    fn allows_gigantic(&self, vma: &Vma) -> bool {
         self.spec.gigantic_pages && vma.kind != MapKind::File
     }
 
-    /// What policy and area say of 2 MiB pages at a fault.
+    /// The use of 2 MiB pages at a fault, by policy and area.
     fn huge_at_fault(&self, vma: &Vma) -> HugeAtFault {
         if vma.huge == HugeAdvice::NoHuge || vma.kind == MapKind::File {
             return HugeAtFault::No;
@@ -131,7 +132,7 @@ impl Kernel {
         }
     }
 
-    /// Maps a fresh page that holds `va`, of the size that the policy, the area and free memory allow.
+    /// Maps a fresh page for `va`, of the size that the policy, the area and free memory allow.
     #[inline]
     fn populate(
         &mut self,
@@ -141,7 +142,7 @@ impl Kernel {
         access: AccessKind,
     ) -> Result<PageSize, OsError> {
         let gigantic = Page::containing(va, PageSize::SIZE_1G);
-        if self.wants_gigantic(vma) && self.populate_huge(process, vma, gigantic, access)? {
+        if self.allows_gigantic(vma) && self.populate_huge(process, vma, gigantic, access)? {
             self.counters.faults_1g += 1;
             return Ok(PageSize::SIZE_1G);
         }
@@ -165,7 +166,7 @@ impl Kernel {
         Ok(PageSize::SIZE_4K)
     }
 
-    /// Maps a fresh huge page if the area covers it, nothing is there yet, and a block is free.
+    /// Maps a fresh huge page if the area covers it, nothing is mapped in it, and a block is free.
     fn populate_huge(
         &mut self,
         process: ProcessId,
@@ -193,19 +194,19 @@ impl Kernel {
         }
     }
 
-    /// The cost of finding a huge block in memory as fragmented as it is. Base frames' cost is part of a
-    /// fault's.
+    /// Charges the allocation of a huge block at the current fragmentation. The cost of a fault includes a
+    /// base frame.
     pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
         let fmfi = self.frames.fmfi(size.order());
-        // The block is there already: where the table says that it could not have been found, the most that
-        // it costs counts.
+        // The block is allocated already. Where the cost table would have the allocation fail, the largest
+        // cost applies.
         let cycles = self.costs.allocation(size.bytes(), fmfi).unwrap_or(self.costs.allocate_64m);
         self.ledger.charge(LedgerCause::Allocate, cycles);
     }
 
-    /// A store to a page that is shared since a fork.
+    /// Serves a store to a page that a fork shared.
     fn copy_on_write(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr) -> Result<(), OsError> {
-        // As Linux does: a shared huge page is split, and only what is written is copied.
+        // As in Linux: a shared huge page is split, and only the written base page is copied.
         while self.page_state(process, va).size() > PageSize::SIZE_4K {
             let page = self.mapped_page(process, va);
             if !self.owners.is_shared(self.page_state(process, page.start).frame(), page.size) {
@@ -216,7 +217,7 @@ impl Kernel {
         let page = self.mapped_page(process, va);
         let state = self.page_state(process, page.start);
         if !state.present() {
-            return Ok(()); // the split needed memory, and reclaim took this page: the access faults again
+            return Ok(()); // the split needed memory, and reclaim evicted this page: the access faults again
         }
         let entry = self.entry(process, page.start)?;
         let flags = PteFlags { writable: vma.protection.write, accessed: true, dirty: true, ..entry.flags };
@@ -227,14 +228,14 @@ impl Kernel {
             return Ok(());
         }
         let frame = self.place_base(process, vma, page)?;
-        // Reclaim may have swapped this very page out while it looked for a frame.
+        // Reclaim may have evicted this very page to free a frame.
         if self.page_state(process, va) != state {
-            self.give_back(frame, page.size);
+            self.return_frames(frame, page.size);
             return Ok(());
         }
         self.unmap_page(process, page)?;
         if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
-            self.give_back(frame, page.size);
+            self.return_frames(frame, page.size);
             self.restore_page(process, entry, true)?;
             return Err(error);
         }
@@ -247,11 +248,11 @@ impl Kernel {
     fn swap_in(&mut self, process: ProcessId, vma: &Vma, va: VirtAddr, access: AccessKind) -> Result<(), OsError> {
         let page = Page::containing(va, PageSize::SIZE_4K);
         let frame = self.place_base(process, vma, page)?;
-        // Read back, it differs from no disk copy, but the model keeps none: it is dirty from the start.
+        // The model keeps no copy in swap, so the page is dirty from the start.
         let flags = PteFlags { accessed: true, dirty: true, ..PteFlags::user(vma.protection) };
         debug_assert!(vma.protection.allows(access));
         if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
-            self.give_back(frame, page.size);
+            self.return_frames(frame, page.size);
             return Err(error);
         }
         self.counters.swap_ins += 1;

@@ -4,10 +4,10 @@ use crate::{Kernel, Mapping, OsError, PteFlags};
 use ambulator_base::{FRAME_BYTES, ProcessId, VirtAddr};
 
 impl Kernel {
-    /// A child with the parent's areas and pages, every page shared until one of the two writes it.
+    /// Creates a child with the parent's areas and pages. Each page is shared until one of the two writes it.
     ///
     /// # Errors
-    /// No memory for the child's table, or no swap for its share of the parent's swapped pages.
+    /// No memory for the child's table, or no swap for the child's copies of swapped pages.
     pub fn fork(&mut self, parent: ProcessId) -> Result<ProcessId, OsError> {
         self.alive(parent)?;
         self.counters.forks += 1;
@@ -30,7 +30,7 @@ impl Kernel {
         for vma in vmas.as_slice() {
             self.insert_area(child, *vma);
         }
-        // Reserved but unused frames stay the parent's alone.
+        // Unused frames of reservations are not shared.
         self.break_reservations(parent, VirtAddr(0), crate::vma::TOP);
         for vma in vmas.as_slice() {
             let mut at = vma.start;

@@ -1,12 +1,12 @@
-//! Huge pages in the background: reservations with promotion, and the promotion daemon.
+//! Promotion to huge pages: reservations, and the promotion daemon.
 
 use crate::reservations::{BASE_PAGES, Reservation, huge_page};
 use crate::{HugeAdvice, Kernel, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, Cycle, MapKind, Page, PageSize, Pfn, ProcessId, VirtAddr};
 
 impl Kernel {
-    /// Maps the base page of `va` within its reservation, reserving if nothing of the 2 MiB is there yet, and
-    /// promotes the reservation when enough of it is used. `None` where no reservation can be had.
+    /// Maps the base page of `va` in its reservation, and promotes the reservation if enough of it is used.
+    /// The first page of a 2 MiB range makes the reservation. `None` if there can be no reservation.
     pub(crate) fn populate_reserved(
         &mut self,
         process: ProcessId,
@@ -39,8 +39,7 @@ impl Kernel {
         let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
         self.process_mut(process).reservations.set(va, Reservation { used, ..reservation });
         if self.try_map_page(process, Mapping { page, frame, flags }, false).is_err() {
-            // The table lacks memory. Reclaim may find some, and must be free to take it from this
-            // reservation.
+            // The table lacks memory. Reclaim may free some, also from this reservation.
             self.break_reservation(process, huge);
             return Ok(None);
         }
@@ -54,8 +53,8 @@ impl Kernel {
         Ok(Some(PageSize::SIZE_4K))
     }
 
-    /// The reservation becomes a 2 MiB page in place: what is used stays where it is, the rest is zeroed.
-    /// False if the table has no memory for it now.
+    /// Promotes a reservation to a 2 MiB page in place: used frames stay, the others are zeroed. False if the
+    /// table lacks memory for it.
     fn promote_reservation(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<bool, OsError> {
         let Some(reservation) = self.process(process).reservations.find(huge.start) else {
             return Ok(false);
@@ -71,8 +70,8 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Maps one huge page where base pages are, and returns these; their frames stay taken. `None`, and all
-    /// as it was, if the table has no memory for it now.
+    /// Replaces base pages by one huge page, and returns the base pages; their frames stay taken. `None` if
+    /// the table lacks memory for it; nothing has changed then.
     fn collapse(
         &mut self,
         process: ProcessId,
@@ -100,18 +99,18 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Gives the unused frames of reservations that touch `[start, end)` back; their used pages become plain
-    /// base pages.
+    /// Breaks the reservations that overlap `[start, end)`: their unused frames are freed, and their used
+    /// pages become ordinary base pages.
     pub(crate) fn break_reservations(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) {
         if self.process(process).reservations.is_empty() {
             return;
         }
-        for huge in self.process(process).reservations.touching(start, end) {
+        for huge in self.process(process).reservations.overlapping(start, end) {
             self.break_reservation(process, huge);
         }
     }
 
-    /// Returns how many frames that freed.
+    /// Breaks a reservation and returns the number of freed frames.
     fn break_reservation(&mut self, process: ProcessId, huge: Page) -> u64 {
         let Some(reservation) = self.process_mut(process).reservations.remove(huge.start) else {
             return 0;
@@ -122,15 +121,15 @@ impl Kernel {
             let frame = reservation.frame.offset(i);
             let state = self.page_state(process, huge.start.offset(i << 12));
             if !(state.present() && state.frame() == frame) {
-                self.give_back(frame, PageSize::SIZE_4K);
+                self.return_frames(frame, PageSize::SIZE_4K);
                 freed += 1;
             }
         }
         freed
     }
 
-    /// Breaks the reservation with the fewest used pages of the first process that has any, and returns how
-    /// many frames that freed. `None` if there is none.
+    /// Breaks the least used reservation of the first process that has any, and returns the number of freed
+    /// frames. `None` if there are no reservations.
     pub(crate) fn break_one_reservation(&mut self) -> Option<u64> {
         let mut least = self.processes.live().filter_map(|(number, p)| Some((number, p.reservations.least_used()?)));
         let (process, huge) = least.next()?;
@@ -138,15 +137,15 @@ impl Kernel {
         Some(self.break_reservation(process, huge))
     }
 
-    /// The background daemons' share of the time until `now`: `kswapd` while memory is scarce, `khugepaged`
-    /// when its period has passed. Cheap while nothing is due. The core that calls it pays for what they do
-    /// to tables and TLBs; it does not wait for swap.
+    /// Runs the background daemons that are due at `now`: `kswapd` while memory is scarce, `khugepaged` once
+    /// per period. Cheap if none is due. The calling core pays for changes of tables and TLB shootdowns, but
+    /// does not wait for swap.
     ///
     /// # Errors
     /// A table that violated an invariant.
     #[inline]
     pub fn tick(&mut self, _process: ProcessId, now: Cycle) -> Result<(), OsError> {
-        if !self.promotion_turns.is_due(now) && !self.reclaim_turns.is_low(self.frames.free_frames()) {
+        if !self.promotion_schedule.is_due(now) && !self.reclaim_schedule.is_low(self.frames.free_frames()) {
             return Ok(());
         }
         self.run_daemons(now)
@@ -154,14 +153,14 @@ impl Kernel {
 
     #[cold]
     fn run_daemons(&mut self, now: Cycle) -> Result<(), OsError> {
-        if self.reclaim_turns.is_due(self.frames.free_frames(), now) && self.swap.has_room() {
+        if self.reclaim_schedule.is_due(self.frames.free_frames(), now) && self.swap.has_room() {
             self.counters.background_reclaims += 1;
             if self.reclaim_in_background()? == 0 {
-                self.reclaim_turns.put_off(self.promotion_turns.later(now));
+                self.reclaim_schedule.defer(self.promotion_schedule.next_round(now));
             }
         }
-        if self.promotion_turns.is_due(now) {
-            self.promotion_turns.begin(now);
+        if self.promotion_schedule.is_due(now) {
+            self.promotion_schedule.begin(now);
             if self.spec.page_size_policy == PageSizePolicy::Khugepaged {
                 self.promote_in_background()?;
             }
@@ -170,21 +169,20 @@ impl Kernel {
         Ok(())
     }
 
-    /// One round of the promotion daemon: it goes on where the last one ended, from process to process.
+    /// Runs one round of the promotion daemon. It continues where the last one ended, over all processes.
     fn promote_in_background(&mut self) -> Result<(), OsError> {
         let mut left = self.spec.khugepaged_pages;
         for _ in 0..self.processes.len() {
-            let process = self.promotion_turns.process();
+            let process = self.promotion_schedule.next_process();
             if self.is_alive(process) && !self.scan_for_promotion(process, &mut left)? {
                 return Ok(());
             }
-            self.promotion_turns.pass(self.processes.len());
+            self.promotion_schedule.advance(self.processes.len());
         }
         Ok(())
     }
 
-    /// The promotion daemon's way over a process. False if it has looked at as many pages as it may before it
-    /// was through.
+    /// Scans a process for pages to promote. False if the round's page limit ends the scan early.
     fn scan_for_promotion(&mut self, process: ProcessId, left: &mut u64) -> Result<bool, OsError> {
         let at = self.process(process).scan;
         let areas: Vec<Vma> = self.process(process).vmas.as_slice().to_vec();
@@ -196,7 +194,7 @@ impl Kernel {
                     self.process_mut(process).scan = huge.start;
                     return Ok(false);
                 }
-                // Empty stretches cost the daemon nothing, as skipped page-table pages cost Linux's.
+                // Empty ranges do not count, as Linux's daemon skips empty page-table pages.
                 let Some((next, state)) = self.next_page(process, huge.start, vma.end) else {
                     break;
                 };
@@ -216,8 +214,8 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Copies the base pages of an aligned 2 MiB into a fresh block, if they are enough and all of them are
-    /// its own.
+    /// Copies the base pages of an aligned 2 MiB range into a fresh huge page, if there are enough of them
+    /// and none is shared.
     fn try_promote(&mut self, process: ProcessId, vma: &Vma, huge: Page) -> Result<(), OsError> {
         let mut present = 0;
         let mut at = huge.start;
@@ -240,7 +238,7 @@ impl Kernel {
         };
         self.charge_huge_allocation(PageSize::SIZE_2M);
         let Some(base) = self.collapse(process, vma, huge, frame)? else {
-            self.give_back(frame, PageSize::SIZE_2M);
+            self.return_frames(frame, PageSize::SIZE_2M);
             return Ok(());
         };
         for entry in base {

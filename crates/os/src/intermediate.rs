@@ -1,63 +1,61 @@
-//! The software half of an intermediate address space: areas of virtual memory have places there, and the
-//! page table maps these.
+//! The software half of an intermediate address space: it maps virtual areas to intermediate addresses, which
+//! the page table translates.
 
 use crate::{Footprint, MapError, TableContext};
 use ambulator_base::{Asid, CounterSink, Page, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
-/// Where a process's areas lie in the intermediate address space, one instance per process. Page table and
+/// Maps the areas of a process to the intermediate address space, one instance per process. Page table and
 /// companions see intermediate addresses only. As with a [`crate::PageTable`], all translation state is bytes
 /// in [`TableContext::memory`].
 pub trait IntermediateMap: Send {
-    /// The intermediate address of `va`; `None` outside areas.
+    /// The intermediate address of `va`, or `None` outside all areas.
     fn address(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<VirtAddr>;
 
-    /// The intermediate page of a page that lies in one area as a whole.
+    /// The intermediate page of a page that lies entirely in one area.
     fn page(&self, page: Page, memory: &PhysicalMemory) -> Option<Page>;
 
-    /// Makes an area of a page that no VMA had announced, and returns where it is.
+    /// Creates an area for a page of no announced VMA, and returns the intermediate page.
     ///
     /// # Errors
-    /// [`MapError::PageSize`] where the page lies in areas in part, [`MapError::NoMemory`] where memory for
-    /// the map, or intermediate addresses, have run out. The areas are as they were.
+    /// [`MapError::PageSize`] if the page overlaps an area partly, [`MapError::NoMemory`] if memory for the
+    /// map or intermediate addresses have run out. The areas are unchanged then.
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError>;
 
-    /// The pages are an area from now on, where there is memory for it; otherwise the first of them to be
-    /// mapped is told so.
+    /// Adds an area. If there is no memory for it, mapping its first page fails.
     fn add_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>);
 
     /// The pages are in no area any more. Returns the parts of areas that they were in, each with its first
     /// address and its bytes: hardware may hold where these areas were, also where no page of them was there.
     fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)>;
 
-    /// The words of the hardware half's registers for this process, in the design's own order.
+    /// The register contents of the hardware half for this process, in an order of the design's.
     fn registers(&self) -> Vec<u64>;
 
     /// Changes whenever [`IntermediateMap::registers`] do, so that cores running the process reload them.
     fn registers_generation(&self) -> u64;
 
-    /// Cycles that a context switch to or from this process takes beyond what any does and what the page
-    /// table states.
+    /// Additional cycles of a context switch to or from this process, beyond those of the page table.
     fn switch_cycles(&self) -> u64 {
         0
     }
 
-    /// What the map takes; its entries are not counted.
+    /// The memory of the map; its entries are not counted.
     fn footprint(&self) -> Footprint;
 
-    /// Frees all frames of the map (process exit).
+    /// Frees all frames of the map at process exit.
     fn destroy(&mut self, os: &mut TableContext<'_>);
 
-    /// Hands the software half's own counters to `sink`; `prefix` is the page table's.
+    /// Reports the counters of the software half to `sink`; `prefix` is the page table's.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// Makes the maps of new processes.
+/// Creates the maps of new processes.
 pub trait IntermediateMapFactory: Send {
-    /// A map without areas.
+    /// Creates a map without areas.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when its first frames cannot be had; it has kept none.
+    /// [`MapError::NoMemory`] if there are no frames for it. It keeps none.
     fn new_map(
         &mut self,
         process: ProcessId,

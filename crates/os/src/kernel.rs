@@ -1,13 +1,13 @@
-//! The kernel: the parts that own its state, and what the machine asks of it.
+//! The kernel: its parts, and its interface to the machine.
 
 use crate::counters::OsCycles;
 use crate::migrate::Migrations;
 use crate::process::{Process, ProcessTable};
-use crate::promotion::PromotionTurns;
+use crate::promotion::PromotionSchedule;
 use crate::sharing::FrameOwners;
 use crate::shootdown::Shootdowns;
 use crate::swap::SwapSpace;
-use crate::watermarks::ReclaimTurns;
+use crate::watermarks::ReclaimSchedule;
 use crate::{
     CostTable, Footprint, KernelCounters, KernelSpec, Ledger, LedgerCause, MapError, OsError, PageState, PlaceContext,
     Placement, Shootdown, TableContext, Translations, TranslationsFactory, VmaList,
@@ -15,7 +15,7 @@ use crate::{
 use ambulator_base::{Asid, CounterSink, Counters, FRAME_BYTES, Page, ProcessId, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
-/// The kernel model: a coordinator over parts, each of which keeps its own state.
+/// The modelled kernel: a coordinator of parts, each with its own state.
 pub struct Kernel {
     /// Bytes of physical memory.
     pub memory: PhysicalMemory,
@@ -23,9 +23,9 @@ pub struct Kernel {
     pub frames: BuddyAllocator,
     /// Cycles charged.
     pub ledger: Ledger,
-    /// What it counted.
+    /// Counters.
     pub counters: KernelCounters,
-    /// Cores of the machine: shootdowns cost more with more of them.
+    /// Cores of the machine. TLB shootdowns cost more with more cores.
     pub cores: u32,
     pub(crate) spec: KernelSpec,
     pub(crate) costs: CostTable,
@@ -34,18 +34,18 @@ pub struct Kernel {
     pub(crate) placement: Box<dyn Placement>,
     pub(crate) owners: FrameOwners,
     pub(crate) swap: SwapSpace,
-    pub(crate) reclaim_turns: ReclaimTurns,
-    pub(crate) promotion_turns: PromotionTurns,
+    pub(crate) reclaim_schedule: ReclaimSchedule,
+    pub(crate) promotion_schedule: PromotionSchedule,
     pub(crate) shootdowns: Shootdowns,
     pub(crate) migrations: Migrations,
-    /// Frames that were taken before there was a kernel.
-    pub(crate) taken_before: u64,
-    /// Peak and largest allocation of tables whose processes have exited.
-    pub(crate) departed: Footprint,
+    /// Frames taken before the kernel started.
+    pub(crate) initially_taken: u64,
+    /// Peak and largest allocation of the tables of exited processes.
+    pub(crate) exited: Footprint,
 }
 
 impl Kernel {
-    /// A kernel without processes. `memory` and `frames` are of one size; `frames` may be fragmented already.
+    /// A kernel without processes. `memory` and `frames` have the same size; `frames` may be fragmented.
     pub fn new(
         spec: &KernelSpec,
         costs: CostTable,
@@ -58,12 +58,12 @@ impl Kernel {
             processes: ProcessTable::new(spec.asid_bits),
             owners: FrameOwners::new(frames.total_frames()),
             swap: SwapSpace::new(spec.swap_bytes),
-            reclaim_turns: ReclaimTurns::new(spec, frames.total_frames()),
-            promotion_turns: PromotionTurns::new(spec.khugepaged_period),
+            reclaim_schedule: ReclaimSchedule::new(spec, frames.total_frames()),
+            promotion_schedule: PromotionSchedule::new(spec.khugepaged_period),
             shootdowns: Shootdowns::new(spec.flush_ceiling),
             migrations: Migrations::default(),
-            taken_before: frames.total_frames() - frames.free_frames(),
-            departed: Footprint::default(),
+            initially_taken: frames.total_frames() - frames.free_frames(),
+            exited: Footprint::default(),
             memory,
             frames,
             ledger: Ledger::default(),
@@ -84,33 +84,33 @@ impl Kernel {
         self.processes.get_mut(process)
     }
 
-    /// A process's translations, and what they work with.
+    /// The translations of a process, and their context.
     #[inline]
     pub(crate) fn translations(&mut self, process: ProcessId) -> (&mut Translations, TableContext<'_>) {
         let Kernel { processes, memory, frames, ledger, costs, .. } = self;
         (&mut processes.get_mut(process).translations, TableContext { memory, frames, ledger, costs })
     }
 
-    /// The placement, and what it works with.
+    /// The placement, and its context.
     pub(crate) fn place_context(&mut self) -> (&mut dyn Placement, PlaceContext<'_>) {
         let Kernel { placement, memory, frames, ledger, costs, .. } = self;
         (placement.as_mut(), PlaceContext { memory, frames, ledger, costs })
     }
 
-    /// Says so where a process has exited, or never was.
+    /// An error if the process has exited or never existed.
     pub(crate) fn alive(&self, process: ProcessId) -> Result<(), OsError> {
         if self.is_alive(process) {
             return Ok(());
         }
-        Err(OsError::BadCall(format!("process {process} has exited, or was never made: it cannot do anything")))
+        Err(OsError::BadCall(format!("process {process} has exited or never existed")))
     }
 
-    /// Whether the process has not exited.
+    /// Whether the process exists and has not exited.
     pub fn is_alive(&self, process: ProcessId) -> bool {
         self.processes.find(process).is_some()
     }
 
-    /// What is known about the page that holds `va`.
+    /// The state of the page at `va`.
     #[inline(always)]
     pub fn page_state(&self, process: ProcessId, va: VirtAddr) -> PageState {
         match self.processes.find(process) {
@@ -119,7 +119,7 @@ impl Kernel {
         }
     }
 
-    /// What is known about all pages of a process; `None` when it has exited.
+    /// The states of all pages of a process, or `None` if it has exited.
     #[inline(always)]
     pub fn page_map(&self, process: ProcessId) -> Option<&crate::PageMap> {
         self.processes.find(process).map(|process| &process.pages)
@@ -130,7 +130,7 @@ impl Kernel {
         self.processes.live().map(|(process, _)| process)
     }
 
-    /// Every present page of a process, ascending, with the state of its first 4 KiB.
+    /// Visits every present page of a process in ascending order, with the state of its first 4 KiB.
     pub fn for_each_page(&self, process: ProcessId, mut visit: impl FnMut(Page, PageState)) {
         let mut at = VirtAddr(0);
         while let Some((page, state)) = self.next_page(process, at, crate::vma::TOP) {
@@ -141,7 +141,7 @@ impl Kernel {
         }
     }
 
-    /// A host hint: prefetch the page state of `va` (simulator speed only).
+    /// Prefetches the page state of `va` (simulator speed only).
     #[inline(always)]
     pub fn prefetch_page_state(&self, process: ProcessId, va: VirtAddr) {
         if let Some(process) = self.processes.find(process) {
@@ -149,11 +149,11 @@ impl Kernel {
         }
     }
 
-    /// A host hint: a walk for `va` comes soon.
+    /// Prefetches the table entry of `va` (simulator speed only).
     #[inline(always)]
     pub fn prefetch_table(&self, process: ProcessId, va: VirtAddr) {
         if let Some(process) = self.processes.find(process) {
-            process.translations.prefetch_host(va, &self.memory);
+            process.translations.prefetch_sim_host(va, &self.memory);
         }
     }
 
@@ -162,22 +162,22 @@ impl Kernel {
         self.process(process).asid()
     }
 
-    /// The words of the process's table registers.
+    /// The contents of the page table's registers for a process.
     pub fn registers(&self, process: ProcessId) -> Vec<u64> {
         self.process(process).translations.registers()
     }
 
-    /// The words of the registers of what stands beside the process's page table.
+    /// The contents of the companions' registers for a process.
     pub fn companion_registers(&self, process: ProcessId) -> Vec<u64> {
         self.process(process).translations.companion_registers()
     }
 
-    /// The words of the registers of what maps the process's areas to an intermediate address space.
+    /// The contents of the registers of the intermediate address map for a process.
     pub fn intermediate_registers(&self, process: ProcessId) -> Vec<u64> {
         self.process(process).translations.intermediate_registers()
     }
 
-    /// Changes whenever the registers or the identifier do.
+    /// Changes whenever the registers or the address-space identifier change.
     pub fn registers_generation(&self, process: ProcessId) -> u64 {
         match self.processes.find(process) {
             Some(process) => process.registers_generation(),
@@ -185,7 +185,7 @@ impl Kernel {
         }
     }
 
-    /// Moves what every core's MMU must drop into `into`.
+    /// Moves the pending TLB shootdowns to `into`.
     #[inline]
     pub fn take_shootdowns(&mut self, into: &mut Vec<Shootdown>) {
         self.shootdowns.take(into);
@@ -196,19 +196,19 @@ impl Kernel {
         &self.process(process).vmas
     }
 
-    /// Page faults served since counters were last reset, set-up touches included.
+    /// Page faults served since the last reset of the counters, including set-up touches.
     pub fn faults_served(&self) -> u64 {
         let c = &self.counters;
         c.faults_4k + c.faults_2m + c.faults_1g + c.copies_on_write + c.reuses_on_write + c.swap_ins
     }
 
-    /// What the process's table takes.
+    /// The footprint of the process's translations.
     pub fn footprint(&self, process: ProcessId) -> Footprint {
         self.process(process).translations.footprint()
     }
 
-    /// What all tables take. The peak is the sum of live tables' peaks, or an exited process's if that was
-    /// more.
+    /// The footprint of the translations of all processes. The peak is the sum of the live processes' peaks,
+    /// or the peak of an exited process if that is larger.
     pub fn total_table_footprint(&self) -> Footprint {
         let mut sum = Footprint::default();
         for (_, process) in self.processes.live() {
@@ -218,12 +218,12 @@ impl Kernel {
             sum.largest_contiguous = sum.largest_contiguous.max(one.largest_contiguous);
             sum.entries += one.entries;
         }
-        sum.peak_bytes = sum.peak_bytes.max(self.departed.peak_bytes);
-        sum.largest_contiguous = sum.largest_contiguous.max(self.departed.largest_contiguous);
+        sum.peak_bytes = sum.peak_bytes.max(self.exited.peak_bytes);
+        sum.largest_contiguous = sum.largest_contiguous.max(self.exited.largest_contiguous);
         sum
     }
 
-    /// Hands all counters to `sink`.
+    /// Reports all counters to `sink`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
         let total = |cause| self.ledger.total(cause);
@@ -246,7 +246,7 @@ impl Kernel {
         }
     }
 
-    /// Sets counters to zero; the state stays.
+    /// Sets all counters to zero and keeps the state.
     pub fn reset_counters(&mut self) {
         self.counters.reset();
         self.ledger.reset();
@@ -261,7 +261,7 @@ impl Kernel {
                 largest: self.frames.largest_free_order().map_or(0, |order| FRAME_BYTES << order),
             },
             MapError::PageSize => OsError::PageSize { va, size: page.size },
-            MapError::Occupied => OsError::Table(format!("it says that {va} is mapped already, but it is not")),
+            MapError::Occupied => OsError::Table(format!("it reports {va} as mapped already, but it is not")),
         }
     }
 }

@@ -1,20 +1,20 @@
-//! What operating-system actions cost: cycles by cause, and the locks that they hold.
+//! The ledger of operating-system actions: their cycles by cause, and the locks that they hold.
 
-/// Why the operating system spent cycles.
+/// The cause of cycles in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LedgerCause {
-    /// Entry, exit and book-keeping of page faults.
+    /// Entry, exit and bookkeeping of page faults.
     Fault = 0,
     /// Zeroing frames.
     Zero,
-    /// Finding frames, by contiguity and fragmentation.
+    /// Allocating frames, depending on contiguity and fragmentation.
     Allocate,
     /// Copying pages (copy-on-write, promotion, migration).
     Copy,
-    /// Page-table upkeep: entries moved, tables resized, models trained.
+    /// Page-table maintenance: moving entries, resizing tables, training models.
     Table,
-    /// Shootdowns: sender and receivers.
+    /// TLB shootdowns: initiator and other cores.
     Shootdown,
     /// Swap traffic.
     Swap,
@@ -25,7 +25,7 @@ pub enum LedgerCause {
 }
 
 impl LedgerCause {
-    /// Every cause, in the order of their numbers.
+    /// All causes, in numeric order.
     pub const ALL: [LedgerCause; 9] = [
         LedgerCause::Fault,
         LedgerCause::Zero,
@@ -39,21 +39,21 @@ impl LedgerCause {
     ];
 }
 
-/// A lock that an action on a page table holds: actions of other cores that need the same wait.
+/// A lock that an action on a page table holds. Actions of other cores that need it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableLock {
-    /// That of the part of the table that holds an entry, by a number of the table's own.
+    /// The lock of one part of the table, by a number that the table assigns.
     Part(u64),
-    /// The whole table's.
+    /// The lock of the entire table.
     Whole,
 }
 
-/// Cycles that operating-system actions charge to the run, by cause.
+/// Cycles of operating-system actions by cause, and the locks of the current action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     cycles: [u64; LedgerCause::ALL.len()],
     since_taken: u64,
-    /// Locks held since they were last taken, none twice in a row.
+    /// Locks held since the last [`Ledger::take_locks`], without immediate repetitions.
     locks: Vec<TableLock>,
 }
 
@@ -65,32 +65,32 @@ impl Ledger {
         self.since_taken += cycles;
     }
 
-    /// Total charged for `cause` since the last reset.
+    /// Cycles charged for `cause` since the last reset.
     pub fn total(&self, cause: LedgerCause) -> u64 {
         self.cycles[cause as usize]
     }
 
-    /// What was charged since the last call: what the current action costs the core that called for it. Locks
-    /// that nobody has asked for are forgotten.
+    /// The cycles charged since the last call: the cost of the current action for the requesting core.
+    /// Discards the locks held.
     #[inline]
     pub fn take(&mut self) -> u64 {
         self.locks.clear();
         std::mem::take(&mut self.since_taken)
     }
 
-    /// The current action holds a lock of a page table.
+    /// Records that the current action holds a lock.
     pub fn hold(&mut self, lock: TableLock) {
         if self.locks.last() != Some(&lock) {
             self.locks.push(lock);
         }
     }
 
-    /// The locks that were held since the last call, into `into`.
+    /// Moves the locks held since the last call to `into`.
     pub fn take_locks(&mut self, into: &mut Vec<TableLock>) {
         into.append(&mut self.locks);
     }
 
-    /// Forgets all totals (the end of warm-up).
+    /// Sets all totals to zero (at the end of warm-up).
     pub fn reset(&mut self) {
         *self = Ledger::default();
     }

@@ -1,5 +1,4 @@
-//! The kernel model: processes, VMAs, page faults, page-size and placement policies, and what each costs in
-//! cycles. It knows no design: page tables and placements are sockets.
+#![doc = include_str!("../README.md")]
 
 mod calls;
 mod check;
@@ -15,6 +14,7 @@ mod kernel;
 mod ledger;
 mod lifecycle;
 mod migrate;
+mod owned_context;
 mod page_state;
 mod pages;
 mod placement;
@@ -40,6 +40,7 @@ pub use intermediate::{IntermediateMap, IntermediateMapFactory};
 pub use kernel::Kernel;
 pub use ledger::{Ledger, LedgerCause, TableLock};
 pub use migrate::Migration;
+pub use owned_context::OwnedContext;
 pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;

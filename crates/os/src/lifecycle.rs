@@ -1,15 +1,15 @@
-//! Processes begin, end, and take turns on a core.
+//! The life of processes: creation, context switches and exit.
 
 use crate::{Kernel, LedgerCause, OsError, TableContext};
 use ambulator_base::{Page, PageSize, ProcessId, VirtAddr};
 
 impl Kernel {
-    /// A new process without any mappings.
+    /// Creates a process without mappings.
     ///
     /// # Errors
-    /// No memory for its table, or for what stands beside it.
+    /// No memory for its page table or a companion.
     pub fn spawn(&mut self) -> Result<ProcessId, OsError> {
-        let (asid, rolled_over) = self.processes.take_asid();
+        let (asid, rolled_over) = self.processes.allocate_asid();
         if rolled_over {
             self.counters.asid_rollovers += 1;
             self.shootdowns.push_all();
@@ -19,29 +19,29 @@ impl Kernel {
         match factory.new_process(number, asid, &mut TableContext { memory, frames, ledger, costs }) {
             Ok(translations) => Ok(self.processes.add(asid, translations)),
             Err(error) => {
-                self.processes.leave_asid(asid);
+                self.processes.release_asid(asid);
                 Err(self.table_error(error, Page { start: VirtAddr(0), size: PageSize::SIZE_4K }))
             }
         }
     }
 
-    /// Ends a process: everything that it mapped is freed, its table too.
+    /// Ends a process and frees its pages and its table.
     pub(crate) fn exit(&mut self, process: ProcessId) -> Result<(), OsError> {
         for vma in self.process(process).vmas.as_slice().to_vec() {
             self.unmap_range(process, vma.start, vma.end)?;
         }
         self.shootdowns.push_space(self.process(process).asid());
-        let mut gone = self.processes.remove(process);
-        let footprint = gone.translations.footprint();
-        self.departed.peak_bytes = self.departed.peak_bytes.max(footprint.peak_bytes);
-        self.departed.largest_contiguous = self.departed.largest_contiguous.max(footprint.largest_contiguous);
+        let mut removed = self.processes.remove(process);
+        let footprint = removed.translations.footprint();
+        self.exited.peak_bytes = self.exited.peak_bytes.max(footprint.peak_bytes);
+        self.exited.largest_contiguous = self.exited.largest_contiguous.max(footprint.largest_contiguous);
         let Kernel { memory, frames, ledger, costs, .. } = self;
-        gone.translations.destroy(&mut TableContext { memory, frames, ledger, costs });
+        removed.translations.destroy(&mut TableContext { memory, frames, ledger, costs });
         Ok(())
     }
 
-    /// Charges a switch between two processes. A process that shares its identifier finds none of the others'
-    /// entries: the switch flushes them, which is part of its price.
+    /// Charges a context switch. If the next process shares its address-space identifier, the switch flushes
+    /// the identifier's TLB entries; the cost of a switch includes that.
     pub fn context_switch(&mut self, from: ProcessId, to: ProcessId) {
         self.counters.context_switches += 1;
         let both = [from, to].into_iter().filter_map(|process| self.processes.find(process));

@@ -1,50 +1,49 @@
-//! Pages move between frames: out of a placement's segments to make room, and into them where hardware found
-//! that it is worth it.
+//! Page migration: out of a placement's segments to make room, and into them on a hint of the hardware.
 
 use crate::{Kernel, LedgerCause, Mapping, OsError, PageState, PlaceRequest};
 use ambulator_base::{Asid, Page, Pfn, ProcessId, VirtAddr};
 
-/// A page that has moved. Its copy runs beside the program; whoever wants the page waits for it.
+/// A page that has moved. The copy runs concurrently with the program; an access to the page waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// Whose page.
+    /// The address space.
     pub asid: Asid,
-    /// Which.
+    /// The page.
     pub page: Page,
-    /// First frame of where it was.
+    /// The first old frame.
     pub from: Pfn,
-    /// First frame of where it is.
+    /// The first new frame.
     pub to: Pfn,
 }
 
-/// Pages that have moved, in order, until the machine copies them.
+/// Migrated pages in order, until the machine copies them.
 #[derive(Debug, Default)]
 pub(crate) struct Migrations(Vec<Migration>);
 
 impl Migrations {
-    /// A page has moved.
+    /// Adds a migration.
     pub fn push(&mut self, migration: Migration) {
         self.0.push(migration);
     }
 
-    /// Moves all of them into `into`.
+    /// Moves all migrations to `into`.
     pub fn take(&mut self, into: &mut Vec<Migration>) {
         into.append(&mut self.0);
     }
 }
 
 impl Kernel {
-    /// Moves what has moved since the last call into `into`.
+    /// Moves the migrations since the last call to `into`.
     pub fn take_migrations(&mut self, into: &mut Vec<Migration>) {
         self.migrations.take(into);
     }
 
-    /// Moves blocks of frames that a guest's kernel gives back to the hypervisor into `into`.
+    /// Moves the blocks of frames that a guest kernel has returned to the hypervisor to `into`.
     pub fn take_released(&mut self, into: &mut Vec<(Pfn, u64)>) {
         self.placement.take_released(into);
     }
 
-    /// Makes room for a page where the placement would put it, if that place is taken.
+    /// Makes room for a page where the placement would put it, if that is occupied.
     pub(crate) fn make_room(&mut self, request: &PlaceRequest, migrates: bool) -> Result<(), OsError> {
         let (placement, mut context) = self.place_context();
         let candidates = placement.eviction_candidates(request, migrates, &mut context);
@@ -72,7 +71,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a page is there, as large as that, in a frame of the placement's, and nobody shares it.
+    /// Whether a page is mapped with this size, unshared, in a frame that the placement owns.
     fn may_move(&self, process: ProcessId, page: Page) -> bool {
         if !self.is_alive(process) {
             return false;
@@ -84,13 +83,13 @@ impl Kernel {
             && !self.owners.is_shared(state.frame(), page.size)
     }
 
-    /// Moves a page to other frames, which the caller has taken. False, and the frames are free again, if its
-    /// table has no room for it there.
+    /// Moves a page to other frames, which the caller has allocated. If the table cannot map it there, the
+    /// frames are freed and the result is false.
     fn migrate(&mut self, process: ProcessId, page: Page, to: Pfn) -> Result<bool, OsError> {
         let copy_on_write = self.page_state(process, page.start).copy_on_write();
         let entry = self.unmap_page(process, page)?;
         if self.try_map_page(process, Mapping { frame: to, ..entry }, copy_on_write).is_err() {
-            self.give_back(to, page.size);
+            self.return_frames(to, page.size);
             self.restore_page(process, entry, copy_on_write)?;
             return Ok(false);
         }
@@ -100,7 +99,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Writes a base page to swap; a larger one is split first.
+    /// Writes a base page to swap. A larger page is split first.
     fn swap_out(&mut self, process: ProcessId, page: Page) -> Result<(), OsError> {
         let page = if page.size > ambulator_base::PageSize::SIZE_4K {
             self.split(process, page.start)?;
@@ -117,8 +116,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Hardware hints that the page of `va` should move into a segment of the placement. Whether it did: it
-    /// may be there already, be shared, or find no room.
+    /// A hint of the hardware to migrate the page of `va` into a segment of the placement. Returns whether it
+    /// moved: it may be there already, be shared, or find no room.
     ///
     /// # Errors
     /// A table that violated an invariant.

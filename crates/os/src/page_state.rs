@@ -1,10 +1,10 @@
-//! What the kernel knows of each page: which frame holds it, and how.
+//! The kernel's state of each page: its frame and its rights.
 
 use ambulator_base::{PageSize, Pfn, VirtAddr, Vpn};
-use ambulator_memory::HostWords;
+use ambulator_memory::HugeWords;
 use rustc_hash::FxHashMap;
 
-/// What the kernel knows about one 4 KiB page, in a word.
+/// The state of one 4 KiB page, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageState(u64);
 
@@ -14,18 +14,18 @@ const SIZE_AT: u32 = FRAME_BITS;
 const PRESENT: u64 = 1 << 45;
 const WRITABLE: u64 = 1 << 46;
 const EXECUTABLE: u64 = 1 << 47;
-/// Shared after a fork: a store copies first.
+/// Shared by a fork: a store copies the page first.
 const COPY: u64 = 1 << 48;
 /// Not present: the page is in swap.
 const SWAPPED: u64 = 1 << 49;
-/// `MADV_FREE`: may be dropped while it is clean.
+/// `MADV_FREE`: reclaim may drop the page while it is clean.
 const LAZY: u64 = 1 << 50;
 
 impl PageState {
-    /// Nothing there.
+    /// No page.
     pub const NONE: PageState = PageState(0);
 
-    /// A present page: `frame` holds this 4 KiB, which is part of a page of `size`.
+    /// A present page: `frame` holds these 4 KiB, which are part of a page of `size`.
     #[inline(always)]
     pub fn mapped(frame: Pfn, size: PageSize, writable: bool, executable: bool) -> PageState {
         PageState(
@@ -54,31 +54,31 @@ impl PageState {
         Pfn(self.0 & FRAME_MASK)
     }
 
-    /// The size of the page that it is mapped with. Meaningful only if present.
+    /// The size of the mapped page. Meaningful only if present.
     #[inline(always)]
     pub fn size(self) -> PageSize {
         PageSize::from_shift((((self.0 >> SIZE_AT) & 31) as u32).max(12))
     }
 
-    /// The entry allows stores.
+    /// Whether the entry allows stores.
     #[inline(always)]
     pub fn writable(self) -> bool {
         self.0 & WRITABLE != 0
     }
 
-    /// The entry allows fetches.
+    /// Whether the entry allows fetches.
     #[inline(always)]
     pub fn executable(self) -> bool {
         self.0 & EXECUTABLE != 0
     }
 
-    /// A store must copy the page first.
+    /// Whether a store must copy the page first.
     #[inline(always)]
     pub fn copy_on_write(self) -> bool {
         self.0 & COPY != 0
     }
 
-    /// The page's contents are in swap.
+    /// Whether the page is in swap.
     #[inline(always)]
     pub fn swapped(self) -> bool {
         self.0 & SWAPPED != 0
@@ -110,20 +110,20 @@ impl PageState {
     }
 }
 
-/// log2 of the pages of a region: 2^18 pages are 1 GiB, 2 MiB of page states.
+/// log2 of the pages of a region: 2^18 pages are 1 GiB. Their states take 2 MiB.
 const REGION_BITS: u32 = 18;
 const REGION_PAGES: usize = 1 << REGION_BITS;
 
-/// The page states of a process: regions of 1 GiB, made when first touched.
+/// The page states of a process, in regions of 1 GiB that are created on first use.
 #[derive(Default)]
 pub struct PageMap {
-    regions: Vec<HostWords>,
-    /// Numbers of the regions that there are, sorted.
+    regions: Vec<HugeWords>,
+    /// The numbers of all regions, sorted.
     numbers: Vec<u64>,
     by_number: FxHashMap<u64, u32>,
-    /// Direct table for regions below 2^17 (47-bit user space): region number to index + 1.
+    /// By number, for regions below 2^17 (47-bit user space): index + 1, or 0.
     direct: Vec<u32>,
-    /// Changes so far.
+    /// The number of changes so far.
     changes: u64,
 }
 
@@ -131,19 +131,19 @@ const DIRECT: u64 = 1 << 17;
 
 impl PageMap {
     #[inline(always)]
-    fn region(&self, number: u64) -> Option<&HostWords> {
+    fn region(&self, number: u64) -> Option<&HugeWords> {
         let at = if number < DIRECT { *self.direct.get(number as usize)? } else { *self.by_number.get(&number)? };
         if at == 0 { None } else { self.regions.get(at as usize - 1) }
     }
 
-    fn region_mut(&mut self, number: u64) -> &mut HostWords {
+    fn region_mut(&mut self, number: u64) -> &mut HugeWords {
         if number < DIRECT && self.direct.is_empty() {
             self.direct = vec![0; DIRECT as usize];
         }
         let slot =
             if number < DIRECT { &mut self.direct[number as usize] } else { self.by_number.entry(number).or_default() };
         if *slot == 0 {
-            self.regions.push(HostWords::new(REGION_PAGES));
+            self.regions.push(HugeWords::new(REGION_PAGES));
             let at = self.numbers.partition_point(|other| *other < number);
             self.numbers.insert(at, number);
             *slot = self.regions.len() as u32;
@@ -151,7 +151,7 @@ impl PageMap {
         &mut self.regions[*slot as usize - 1]
     }
 
-    /// What is known about the page that holds `va`.
+    /// The state of the page at `va`.
     #[inline(always)]
     pub fn get(&self, va: VirtAddr) -> PageState {
         let vpn = va.vpn().0;
@@ -161,38 +161,38 @@ impl PageMap {
         }
     }
 
-    /// How often anything changed: what was read holds as long as this stays the same.
+    /// The number of changes so far. A state that was read is valid while the number stays the same.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Asks the host to bring the word for `va` into its cache.
+    /// Prefetches the state of `va` (simulator speed only).
     #[inline(always)]
     pub fn prefetch(&self, va: VirtAddr) {
         let vpn = va.vpn().0;
         if let Some(region) = self.region(vpn >> REGION_BITS) {
-            region.prefetch_host(vpn as usize & (REGION_PAGES - 1));
+            region.prefetch_sim_host(vpn as usize & (REGION_PAGES - 1));
         }
     }
 
-    /// Sets one 4 KiB page.
+    /// Sets the state of one 4 KiB page.
     #[inline]
     pub(crate) fn set(&mut self, vpn: Vpn, state: PageState) {
         self.change_words(vpn, PageSize::SIZE_4K, |_, _| state.0);
     }
 
-    /// Sets every 4 KiB of a page of `size` that begins at `vpn` and lies in frames from `head`'s on.
+    /// Sets the states of a page of `size` at `vpn`. Its first 4 KiB get `head`; frames ascend from there.
     pub(crate) fn fill(&mut self, vpn: Vpn, size: PageSize, head: PageState) {
         self.change_words(vpn, size, |i, _| head.0 + i as u64);
     }
 
-    /// Empties every 4 KiB of a page of `size` that begins at `vpn`.
+    /// Clears the states of a page of `size` at `vpn`.
     pub(crate) fn clear(&mut self, vpn: Vpn, size: PageSize) {
         self.change_words(vpn, size, |_, _| 0);
     }
 
-    /// Changes every 4 KiB of a page of `size` that begins at `vpn`.
+    /// Changes the states of a page of `size` at `vpn`.
     pub(crate) fn change(&mut self, vpn: Vpn, size: PageSize, change: impl Fn(PageState) -> PageState) {
         self.change_words(vpn, size, |_, word| change(PageState(word)).0);
     }
@@ -204,7 +204,7 @@ impl PageMap {
         region.change(vpn.0 as usize & (REGION_PAGES - 1), size.frames() as usize, change);
     }
 
-    /// The first page at or above `from` and below `to` about which anything is known (present or in swap).
+    /// The first page of `[from, to)` that is present or in swap.
     pub(crate) fn next_known(&self, from: Vpn, to: Vpn) -> Option<Vpn> {
         let first = self.numbers.partition_point(|number| *number < from.0 >> REGION_BITS);
         for &number in &self.numbers[first..] {

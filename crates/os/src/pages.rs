@@ -1,15 +1,15 @@
-//! Single pages: map, unmap, split, and the frames behind them. Table and page states change together here
-//! and nowhere else.
+//! Operations on single pages: map, unmap, split, and their frames. Tables and page states change together,
+//! and only here.
 
 use crate::{Kernel, LedgerCause, MapError, Mapping, OsError, PageState, PlaceRequest, PteFlags, Vma};
 use ambulator_base::{AccessKind, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr, falls_within, mix64};
 
-fn not_there(page: Page) -> OsError {
-    OsError::Table(format!("the {} page at {} is not in it, but the kernel mapped it", page.size, page.start))
+fn missing_page(page: Page) -> OsError {
+    OsError::Table(format!("it lacks the {} page at {}, which the kernel mapped", page.size, page.start))
 }
 
 impl Kernel {
-    /// Frames for a page, from the placement; `None` if it has none.
+    /// Allocates frames for a page from the placement. `None` if there are none.
     #[inline]
     pub(crate) fn place(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let request =
@@ -19,10 +19,10 @@ impl Kernel {
         Ok(placement.place(&request, &mut context))
     }
 
-    /// Frames for a base page; reclaims where there are none, or so few that reclaim itself might lack them.
+    /// Allocates a frame for a base page. Reclaims if there is none, or if reclaim itself might lack frames.
     #[inline]
     pub(crate) fn place_base(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Pfn, OsError> {
-        if self.reclaim_turns.is_scarce(self.frames.free_frames()) && self.swap.has_room() {
+        if self.reclaim_schedule.is_scarce(self.frames.free_frames()) && self.swap.has_room() {
             self.reclaim(self.spec.reclaim_pages)?;
         }
         loop {
@@ -35,19 +35,19 @@ impl Kernel {
         }
     }
 
-    /// Frames for a huge page, if there are any beside what reclaim needs.
+    /// Allocates frames for a huge page, if enough frames for reclaim remain.
     pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
-        let spared = self.reclaim_turns.spares(self.frames.free_frames(), page.size.frames());
+        let affordable = self.reclaim_schedule.leaves_reserve(self.frames.free_frames(), page.size.frames());
         let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
-        let frame = if spared && has_frames { self.place(process, vma, page)? } else { None };
+        let frame = if affordable && has_frames { self.place(process, vma, page)? } else { None };
         if frame.is_none() {
             self.counters.huge_fallbacks += 1;
         }
         Ok(frame)
     }
 
-    /// Frames that nobody owns go back.
-    pub(crate) fn give_back(&mut self, frame: Pfn, size: PageSize) {
+    /// Frees frames without owners.
+    pub(crate) fn return_frames(&mut self, frame: Pfn, size: PageSize) {
         if !self.placement.take_back(frame, size) {
             self.frames.free(frame, size.order());
         }
@@ -63,10 +63,10 @@ impl Kernel {
         }
     }
 
-    /// Maps a page, and notes its state. A table that lacks memory gets what reclaim can free.
+    /// Maps a page and records its state. Reclaims if the table lacks memory.
     ///
     /// # Errors
-    /// What the table says; all is as it was, and the frames still the caller's.
+    /// The table's error. Nothing has changed then, and the caller keeps the frames.
     #[inline]
     pub(crate) fn map_page(
         &mut self,
@@ -86,10 +86,11 @@ impl Kernel {
         }
     }
 
-    /// Reclaims for a table that lacked memory; whether to try again. `freed` counts frames over the tries.
+    /// Reclaims for a table that lacks memory, and returns whether to try again. `freed` counts the frames
+    /// freed over all tries.
     ///
-    /// Frames that reclaim frees join to blocks only by chance, so that it goes on no longer for blocks above
-    /// Linux's `PAGE_ALLOC_COSTLY_ORDER`, nor once it has freed an eighth of memory.
+    /// Freed frames form contiguous blocks only by chance. So it gives up for blocks above Linux's
+    /// `PAGE_ALLOC_COSTLY_ORDER`, and once it has freed an eighth of memory.
     fn reclaim_for_table(&mut self, error: MapError, freed: &mut u64) -> Result<bool, OsError> {
         const COSTLY_BYTES: u64 = FRAME_BYTES << 3;
         let MapError::NoMemory { bytes } = error else { return Ok(false) };
@@ -102,7 +103,7 @@ impl Kernel {
         Ok(now > 0)
     }
 
-    /// Maps a page, and notes its state, with the memory that there is.
+    /// Maps a page and records its state, without reclaim.
     #[inline]
     pub(crate) fn try_map_page(
         &mut self,
@@ -125,7 +126,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// On a machine of several cores: the action holds the lock of the page's part of the table.
+    /// On a machine with several cores, records that the action holds the lock of the page's part of the
+    /// table.
     #[inline]
     fn hold_lock(&mut self, process: ProcessId, page: Page) {
         if self.cores > 1 {
@@ -134,20 +136,20 @@ impl Kernel {
         }
     }
 
-    /// Unmaps a page, clears its state, and shoots it down. Its frames stay taken.
+    /// Unmaps a page, clears its state and adds a TLB shootdown. Its frames stay allocated.
     pub(crate) fn unmap_page(&mut self, process: ProcessId, page: Page) -> Result<Mapping, OsError> {
         let (translations, mut os) = self.translations(process);
-        let entry = translations.unmap(page, &mut os).ok_or_else(|| not_there(page))?;
+        let entry = translations.unmap(page, &mut os).ok_or_else(|| missing_page(page))?;
         self.process_mut(process).pages.clear(page.start.vpn(), page.size);
         self.entry_changed(process, page);
         Ok(entry)
     }
 
-    /// Rewrites the flags of a mapped page, in its state too, and shoots it down.
+    /// Changes the flags of a mapped page and its state, and adds a TLB shootdown.
     pub(crate) fn set_page_flags(&mut self, process: ProcessId, page: Page, flags: PteFlags) -> Result<(), OsError> {
         let (translations, mut os) = self.translations(process);
         if !translations.set_flags(page, flags, &mut os) {
-            return Err(not_there(page));
+            return Err(missing_page(page));
         }
         self.process_mut(process).pages.change(page.start.vpn(), page.size, |state| {
             state.with_writable(flags.writable).with_executable(flags.executable)
@@ -156,38 +158,38 @@ impl Kernel {
         Ok(())
     }
 
-    /// An entry that TLBs may hold has changed: charges that, and shoots the page down.
+    /// Charges the change of an entry and adds a TLB shootdown of the page.
     fn entry_changed(&mut self, process: ProcessId, page: Page) {
         self.hold_lock(process, page);
         self.shootdowns.push_page(self.process(process).asid(), page);
         self.ledger.charge(LedgerCause::Table, self.costs.table_entry);
     }
 
-    /// What the table's bytes say about a mapped page.
+    /// The table entry of a mapped page.
     pub(crate) fn entry(&self, process: ProcessId, va: VirtAddr) -> Result<Mapping, OsError> {
         let found = self.process(process).translations.lookup(va, &self.memory);
-        found.ok_or_else(|| OsError::Table(format!("{va} is not in it, but the kernel mapped it")))
+        found.ok_or_else(|| OsError::Table(format!("it lacks {va}, which the kernel mapped")))
     }
 
-    /// One owner less of each frame of a page; frames without owners are free.
+    /// Removes one owner of each frame of a page, and frees frames without owners.
     pub(crate) fn release_frames(&mut self, frame: Pfn, size: PageSize) {
         if !self.owners.is_shared(frame, size) {
-            self.give_back(frame, size);
+            self.return_frames(frame, size);
             return;
         }
         for frame in (0..size.frames()).map(|i| frame.offset(i)) {
-            if self.owners.leave(frame) {
-                self.give_back(frame, PageSize::SIZE_4K);
+            if self.owners.release(frame) {
+                self.return_frames(frame, PageSize::SIZE_4K);
             }
         }
     }
 
-    /// The page that is mapped at `va`. Meaningful only if present.
+    /// The page mapped at `va`. Meaningful only if present.
     pub(crate) fn mapped_page(&self, process: ProcessId, va: VirtAddr) -> Page {
         Page::containing(va, self.page_state(process, va).size())
     }
 
-    /// The first page of `[from, to)` that is present or in swap, as it is mapped.
+    /// The first page of `[from, to)` that is present or in swap, in its mapped size.
     pub(crate) fn next_page(&self, process: ProcessId, from: VirtAddr, to: VirtAddr) -> Option<(Page, PageState)> {
         let vpn = self.process(process).pages.next_known(from.vpn(), to.align_up(PageSize::SIZE_4K).vpn())?;
         let state = self.page_state(process, vpn.start());
@@ -195,10 +197,10 @@ impl Kernel {
         Some((Page::containing(vpn.start(), size), state))
     }
 
-    /// Unmaps and frees every page of `[start, end)`, splitting huge pages that the ends cut.
+    /// Unmaps and frees every page of `[start, end)`. Splits the huge pages at its ends.
     ///
     /// # Errors
-    /// A split that the table has no memory for; every page is there as it was.
+    /// No memory for a split. All pages are still mapped then.
     pub(crate) fn unmap_range(&mut self, process: ProcessId, start: VirtAddr, end: VirtAddr) -> Result<(), OsError> {
         self.break_reservations(process, start, end);
         self.split_at(process, start)?;
@@ -217,7 +219,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Splits the huge page that has `va` in its middle, if there is one.
+    /// Splits the huge page that `va` lies in but does not start, if there is one.
     pub(crate) fn split_at(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         loop {
             let state = self.page_state(process, va);
@@ -229,11 +231,11 @@ impl Kernel {
     }
 
     /// Splits the huge page that holds `va`, if there is one, into the next smaller size (1 GiB into 2 MiB, 2
-    /// MiB into 4 KiB), in place. Where the table lacks memory for the smaller pages reclaim frees some,
-    /// which may have split or evicted the page itself when this returns.
+    /// MiB into 4 KiB), in place. Reclaims if the table lacks memory for the smaller pages; that may split or
+    /// evict this very page.
     ///
     /// # Errors
-    /// What the table says; the huge page is there as it was.
+    /// The table's error. The huge page is still mapped then.
     pub(crate) fn split(&mut self, process: ProcessId, va: VirtAddr) -> Result<(), OsError> {
         let mut freed = 0;
         while let Err((page, error)) = self.try_split(process, va)? {
@@ -244,8 +246,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// As [`Kernel::split`], with the memory that there is. Where that is too little the inner result is the
-    /// page, which is there as it was, and what the table says.
+    /// As [`Kernel::split`], without reclaim. If the table lacks memory, the inner result is the page, which
+    /// is still mapped, and the table's error.
     pub(crate) fn try_split(
         &mut self,
         process: ProcessId,
@@ -278,11 +280,10 @@ impl Kernel {
         Ok(Ok(()))
     }
 
-    /// Maps a page again that was unmapped a moment ago, because what was to take its place could not be
-    /// mapped.
+    /// Maps a page again that was just unmapped, because its replacement could not be mapped.
     ///
     /// # Errors
-    /// A table that does not take back what it held: the page is lost then, and its frames are free.
+    /// The table's error. The page is lost then, and its frames are free.
     pub(crate) fn restore_page(
         &mut self,
         process: ProcessId,
@@ -295,7 +296,7 @@ impl Kernel {
         })
     }
 
-    /// Maps fresh frames for a fault and charges what they cost.
+    /// Maps fresh frames for a fault and charges their zeroing.
     pub(crate) fn map_fresh(
         &mut self,
         process: ProcessId,
@@ -306,7 +307,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let flags = PteFlags { accessed: true, dirty: access == AccessKind::Store, ..PteFlags::user(vma.protection) };
         if let Err(error) = self.map_page(process, Mapping { page, frame, flags }, false) {
-            self.give_back(frame, page.size);
+            self.return_frames(frame, page.size);
             return Err(error);
         }
         self.charge_zero(page.size);
@@ -327,13 +328,13 @@ impl Kernel {
         self.ledger.charge(LedgerCause::Copy, frames * self.costs.copy_4k);
     }
 
-    /// Charges the shootdowns that the action so far has made.
+    /// Charges the TLB shootdowns of the current action.
     pub(crate) fn charge_shootdowns(&mut self) {
         let (pages, spaces) = self.shootdowns.take_counts();
         self.counters.shootdowns_page += pages;
         self.counters.shootdowns_space += spaces;
         if pages + spaces > 0 {
-            // One round of interrupts carries all pages of one action.
+            // One round of interrupts serves all pages of an action.
             let others = u64::from(self.cores.saturating_sub(1));
             self.ledger.charge(LedgerCause::Shootdown, self.costs.shootdown + others * self.costs.shootdown_core);
         }

@@ -1,4 +1,4 @@
-//! The placement socket: where does the page of a fault go?
+//! The placement socket: the choice of frames for pages.
 
 use crate::{CostTable, Ledger};
 use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, VirtAddr};
@@ -7,50 +7,51 @@ use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 /// A page that needs frames.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceRequest {
-    /// Whose page.
+    /// The process.
     pub process: ProcessId,
-    /// Its address space.
+    /// The address-space identifier of the process.
     pub asid: Asid,
-    /// Which page; its size says how many frames, aligned to that size.
+    /// The page. Its frames are aligned to its size.
     pub page: Page,
     /// First address of the VMA.
     pub vma_start: VirtAddr,
-    /// First address behind the VMA.
+    /// First address after the VMA.
     pub vma_end: VirtAddr,
 }
 
-/// What a placement works with.
+/// The context of a placement.
 pub struct PlaceContext<'a> {
-    /// Bytes of physical memory: where a placement keeps what it must remember.
+    /// Bytes of physical memory, for data structures of the placement.
     pub memory: &'a mut PhysicalMemory,
     /// All frames.
     pub frames: &'a mut BuddyAllocator,
-    /// Where work is charged.
+    /// The ledger for charging its work.
     pub ledger: &'a mut Ledger,
-    /// What work costs.
+    /// Costs of actions.
     pub costs: &'a CostTable,
 }
 
-/// Frames that a placement wants mapped at once when a VMA appears (eager paging).
+/// Frames that a placement maps when a VMA is created (eager paging).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EagerRange {
     /// First page.
     pub start: VirtAddr,
     /// First frame.
     pub frame: Pfn,
-    /// 4 KiB pages.
+    /// Number of 4 KiB pages.
     pub pages: u64,
 }
 
-/// Where pages go: to the frames that a hash or a set allows, to blocks taken eagerly, or wherever the buddy
-/// allocator has room.
+/// The choice of frames for pages: those that a hash or a set allows, eagerly allocated blocks, or any free
+/// frame of the buddy allocator.
 pub trait Placement: Send {
-    /// Takes frames for a page out of the allocator. `None` when there are none: the kernel reclaims and asks
-    /// again, or takes a smaller page.
+    /// Allocates frames for a page. `None` if there are none: the kernel then reclaims and tries again, or
+    /// uses a smaller page.
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn>;
 
-    /// Pages of which the first that can be is evicted before this page can be placed where it belongs; none
-    /// if there is room, or it belongs anywhere. `migrates` if the page is to move there from elsewhere.
+    /// Candidates for eviction to make room for this page. The kernel evicts the first one that can move.
+    /// Empty if there is room, or if any frame will do. `migrates` if the page is already mapped in other
+    /// frames.
     fn eviction_candidates(
         &mut self,
         _request: &PlaceRequest,
@@ -60,35 +61,36 @@ pub trait Placement: Send {
         Vec::new()
     }
 
-    /// Whether evicted pages go to swap instead of to frames elsewhere.
+    /// Whether evicted pages go to swap instead of to other frames.
     fn evicts_to_swap(&self) -> bool {
         false
     }
 
-    /// Takes frames of a segment of its own for a page that is elsewhere. `None` if it has none.
+    /// Allocates frames of its own segments for a page that is mapped in other frames. `None` if there are
+    /// none.
     fn allocate_for_migration(&mut self, _request: &PlaceRequest, _os: &mut PlaceContext<'_>) -> Option<Pfn> {
         None
     }
 
-    /// Frames that nobody owns any more; true if they are of a segment of the placement's own, which the
-    /// allocator knows nothing of.
+    /// Frees frames if they belong to a segment of the placement, which the allocator does not manage. False
+    /// if they belong to the allocator.
     fn take_back(&mut self, _frame: Pfn, _size: PageSize) -> bool {
         false
     }
 
-    /// Whether a frame is of a segment of the placement's own.
+    /// Whether a frame belongs to a segment of the placement.
     fn owns(&self, _frame: Pfn) -> bool {
         false
     }
 
-    /// A page's frames have gone back to the allocator.
+    /// A page's frames have been freed.
     fn freed(&mut self, _frame: Pfn, _size: PageSize) {}
 
-    /// Appends blocks of a guest's frames, and how many each has, that the guest told the hypervisor it uses
-    /// no more.
+    /// Appends the blocks of frames, with their number of frames, that a guest has returned to the
+    /// hypervisor.
     fn take_released(&mut self, _released: &mut Vec<(Pfn, u64)>) {}
 
-    /// A VMA has appeared; what is returned is mapped at once, its frames taken already.
+    /// A VMA was created. The kernel maps the returned ranges at once; their frames are allocated already.
     fn vma_added(
         &mut self,
         _process: ProcessId,
@@ -99,11 +101,11 @@ pub trait Placement: Send {
         Vec::new()
     }
 
-    /// Hands its counters to `sink`.
+    /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// The buddy allocator as it is.
+/// Placement in any free frame of the buddy allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuddyPlacement;
 

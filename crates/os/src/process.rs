@@ -8,21 +8,21 @@ use ambulator_base::{Asid, ProcessId, Protection, VirtAddr};
 /// One process.
 pub(crate) struct Process {
     asid: Asid,
-    /// Grows when the ASID changes, so that cores load registers anew.
+    /// Changes with the ASID, so that cores reload registers.
     asid_generation: u64,
     pub translations: Translations,
     pub vmas: VmaList,
     pub pages: PageMap,
     pub reservations: Reservations,
-    /// Where reclaim's clock hand is.
+    /// The clock hand of reclaim.
     pub clock: VirtAddr,
-    /// Where the promotion daemon is.
+    /// The position of the promotion daemon.
     pub scan: VirtAddr,
-    /// The heap that `brk` moves, once there is one.
+    /// The heap that `brk` resizes, if there is one.
     pub heap: Option<Heap>,
 }
 
-/// The range that `brk` moves. Its areas may have been unmapped or protected since.
+/// The range that `brk` resizes. Its areas may have been unmapped or protected since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heap {
     pub start: VirtAddr,
@@ -35,26 +35,26 @@ impl Process {
         self.asid
     }
 
-    /// Changes whenever the registers or the identifier do.
+    /// Changes whenever the registers or the address-space identifier change.
     pub fn registers_generation(&self) -> u64 {
         self.asid_generation << 32 | (self.translations.registers_generation() & 0xffff_ffff)
     }
 }
 
-/// All processes by number; an exited one leaves a hole, so that numbers are not used again. Every live
-/// process has an identifier that is counted.
+/// All processes by number. The slot of an exited process stays empty: numbers are not reused. Every live
+/// process is counted as a user of its address-space identifier.
 pub(crate) struct ProcessTable {
     slots: Vec<Option<Process>>,
     next_asid: u16,
     free_asids: Vec<u16>,
-    /// By identifier: live processes that have it. More than one only where there are more processes than
-    /// identifiers.
+    /// By identifier: the number of live processes with it. More than one only if there are more processes
+    /// than identifiers.
     users: Vec<u32>,
     generation: u64,
 }
 
 impl ProcessTable {
-    /// No processes; identifiers have `asid_bits` bits.
+    /// An empty table. Identifiers have `asid_bits` bits.
     pub fn new(asid_bits: u32) -> ProcessTable {
         ProcessTable {
             slots: Vec::new(),
@@ -65,7 +65,7 @@ impl ProcessTable {
         }
     }
 
-    /// Numbers that have been given, those of exited processes among them.
+    /// The number of processes so far, including exited ones.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -93,32 +93,32 @@ impl ProcessTable {
         self.slots[process.0 as usize].as_mut().expect("a live process")
     }
 
-    /// Processes that have not exited, by number.
+    /// The live processes, by number.
     pub fn live(&self) -> impl Iterator<Item = (ProcessId, &Process)> {
         let numbered = self.slots.iter().enumerate();
         numbered.filter_map(|(number, process)| Some((ProcessId(number as u32), process.as_ref()?)))
     }
 
-    /// The identifier of a process that is about to be added, and whether they had run out, so that every
-    /// live process has got a new one: nothing in any TLB is of use then.
-    pub fn take_asid(&mut self) -> (Asid, bool) {
+    /// Allocates an identifier for a new process. The second result says whether the identifiers rolled over:
+    /// every live process then has a new one, and all TLB entries are stale.
+    pub fn allocate_asid(&mut self) -> (Asid, bool) {
         let (asid, rolled_over) = match self.free_asids.pop() {
             Some(asid) => (asid, false),
-            None => self.number_asid(),
+            None => self.assign_asid(),
         };
         self.users[usize::from(asid)] += 1;
         (Asid(asid), rolled_over)
     }
 
-    fn number_asid(&mut self) -> (u16, bool) {
+    fn assign_asid(&mut self) -> (u16, bool) {
         let most = self.users.len() - 1;
         let rolled_over = usize::from(self.next_asid) > most;
         if rolled_over {
             self.next_asid = 1;
             self.users.fill(0);
             for process in self.slots.iter_mut().flatten() {
-                // More live processes than identifiers share them round-robin, and each switch to one of them
-                // then flushes.
+                // If there are more live processes than identifiers, they share them round-robin, and each
+                // context switch to one of them flushes.
                 process.asid = Asid(self.next_asid);
                 self.users[usize::from(self.next_asid)] += 1;
                 self.next_asid = if usize::from(self.next_asid) >= most { 1 } else { self.next_asid + 1 };
@@ -131,8 +131,8 @@ impl ProcessTable {
         (asid, rolled_over)
     }
 
-    /// A process does not need its identifier any more, and no TLB has entries of it.
-    pub fn leave_asid(&mut self, asid: Asid) {
+    /// Releases the identifier of a process. No TLB may have entries with it.
+    pub fn release_asid(&mut self, asid: Asid) {
         let users = &mut self.users[usize::from(asid.0)];
         *users -= 1;
         if *users == 0 {
@@ -140,12 +140,12 @@ impl ProcessTable {
         }
     }
 
-    /// Whether more than one live process has the identifier.
+    /// Whether several live processes share the identifier.
     pub fn is_shared(&self, asid: Asid) -> bool {
         self.users[usize::from(asid.0)] > 1
     }
 
-    /// Adds a process without any areas, under an identifier that was taken for it.
+    /// Adds a process without areas, with an identifier allocated for it.
     pub fn add(&mut self, asid: Asid, translations: Translations) -> ProcessId {
         let number = self.next_number();
         self.generation += 1;
@@ -163,14 +163,14 @@ impl ProcessTable {
         number
     }
 
-    /// Takes a live process out; its identifier may be given again.
+    /// Removes a live process and releases its identifier.
     pub fn remove(&mut self, process: ProcessId) -> Process {
-        let gone = self.slots[process.0 as usize].take().expect("a live process");
-        self.leave_asid(gone.asid);
-        gone
+        let removed = self.slots[process.0 as usize].take().expect("a live process");
+        self.release_asid(removed.asid);
+        removed
     }
 
-    /// Checks that identifiers are counted rightly.
+    /// Checks the user counts of the identifiers.
     pub fn check(&self) -> Result<(), String> {
         let mut users = vec![0; self.users.len()];
         for (_, process) in self.live() {
@@ -179,7 +179,7 @@ impl ProcessTable {
         if users == self.users {
             return Ok(());
         }
-        Err("the users of address-space identifiers are counted wrongly".into())
+        Err("the user counts of the address-space identifiers are wrong".into())
     }
 }
 
@@ -188,14 +188,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_come_back_and_roll_over() {
+    fn identifiers_are_reused_and_roll_over() {
         let mut table = ProcessTable::new(2);
-        let taken: Vec<(u16, bool)> = (0..3).map(|_| table.take_asid()).map(|(asid, over)| (asid.0, over)).collect();
+        let taken: Vec<(u16, bool)> =
+            (0..3).map(|_| table.allocate_asid()).map(|(asid, over)| (asid.0, over)).collect();
         assert_eq!(taken, [(1, false), (2, false), (3, false)]);
-        table.leave_asid(Asid(2));
-        assert_eq!(table.take_asid(), (Asid(2), false), "one that is free first");
-        // No process has been added: nobody keeps an identifier when they run out.
-        assert_eq!(table.take_asid(), (Asid(1), true));
+        table.release_asid(Asid(2));
+        assert_eq!(table.allocate_asid(), (Asid(2), false), "a released one is reused first");
+        // No process was added, so none keeps its identifier at the rollover.
+        assert_eq!(table.allocate_asid(), (Asid(1), true));
         assert!(!table.is_shared(Asid(1)));
     }
 }

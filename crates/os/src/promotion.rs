@@ -1,21 +1,21 @@
-//! When the promotion daemon runs, and whose turn it is.
+//! The schedule of the promotion daemon: when it runs, and which process it scans next.
 
 use ambulator_base::{Cycle, ProcessId};
 
-/// The promotion daemon's clock.
+/// The schedule of the promotion daemon.
 #[derive(Debug)]
-pub(crate) struct PromotionTurns {
+pub(crate) struct PromotionSchedule {
     period: u64,
-    /// When its next round begins.
+    /// The start of the next round.
     due: Cycle,
-    /// The process that it looks at next.
+    /// The process that it scans next.
     next: usize,
 }
 
-impl PromotionTurns {
-    /// A round every `period` cycles.
-    pub fn new(period: u64) -> PromotionTurns {
-        PromotionTurns { period, due: Cycle(period), next: 0 }
+impl PromotionSchedule {
+    /// A schedule with a round every `period` cycles.
+    pub fn new(period: u64) -> PromotionSchedule {
+        PromotionSchedule { period, due: Cycle(period), next: 0 }
     }
 
     /// Whether a round is due.
@@ -24,23 +24,23 @@ impl PromotionTurns {
         now >= self.due
     }
 
-    /// A period from now.
-    pub fn later(&self, now: Cycle) -> Cycle {
+    /// One period after `now`.
+    pub fn next_round(&self, now: Cycle) -> Cycle {
         now.after(self.period)
     }
 
-    /// A round begins.
+    /// Starts a round.
     pub fn begin(&mut self, now: Cycle) {
-        self.due = self.later(now);
+        self.due = self.next_round(now);
     }
 
-    /// The process whose turn it is.
-    pub fn process(&self) -> ProcessId {
+    /// The process to scan next.
+    pub fn next_process(&self) -> ProcessId {
         ProcessId(self.next as u32)
     }
 
-    /// The daemon is through with a process, one of `processes`.
-    pub fn pass(&mut self, processes: usize) {
+    /// Continues with the next of `processes` processes, round-robin.
+    pub fn advance(&mut self, processes: usize) {
         self.next = (self.next + 1) % processes;
     }
 }
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_a_period_apart_and_processes_take_turns() {
-        let mut turns = PromotionTurns::new(100);
-        assert!(!turns.is_due(Cycle(99)) && turns.is_due(Cycle(130)));
-        turns.begin(Cycle(130));
-        assert!(!turns.is_due(Cycle(229)) && turns.is_due(Cycle(230)));
-        turns.pass(2);
-        assert_eq!(turns.process(), ProcessId(1));
-        turns.pass(2);
-        assert_eq!(turns.process(), ProcessId(0));
+    fn rounds_are_a_period_apart_and_processes_are_scanned_round_robin() {
+        let mut schedule = PromotionSchedule::new(100);
+        assert!(!schedule.is_due(Cycle(99)) && schedule.is_due(Cycle(130)));
+        schedule.begin(Cycle(130));
+        assert!(!schedule.is_due(Cycle(229)) && schedule.is_due(Cycle(230)));
+        schedule.advance(2);
+        assert_eq!(schedule.next_process(), ProcessId(1));
+        schedule.advance(2);
+        assert_eq!(schedule.next_process(), ProcessId(0));
     }
 }

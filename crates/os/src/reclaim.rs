@@ -1,36 +1,36 @@
-//! Reclaim under pressure: a clock on accessed bits, swap, and what `MADV_FREE` left.
+//! Reclaim under memory pressure: the clock algorithm on accessed bits, swap, and pages after `MADV_FREE`.
 
 use crate::{Kernel, LedgerCause, MapError, OsError, PageState, PteFlags};
 use ambulator_base::{FRAME_BYTES, PageSize, ProcessId, VirtAddr};
 
-/// Rounds of a process's clock within one reclaim: the first clears accessed bits, the second finds pages
-/// without.
+/// Rounds of a process's clock within one reclaim: the first clears accessed bits, the second finds them
+/// clear.
 const ROUNDS: u32 = 2;
 
-/// Whether a core waits for the swap device while reclaim writes.
+/// Whether a core waits for writes to swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SwapWait {
-    /// That of a fault or a call does.
-    Waits,
-    /// The background daemon's does not.
-    RunsOn,
+enum SwapWrite {
+    /// The core of a fault or a system call waits.
+    Synchronous,
+    /// The background daemon does not.
+    Asynchronous,
 }
 
 impl Kernel {
-    /// Frees frames for whoever waits for them: first those that reservations hold unused, then pages.
-    /// Returns how many it freed. It does not call itself: what it needs on the way (a split's table) must
-    /// come from the frames below the lowest watermark.
+    /// Frees frames for a fault or a system call: first unused frames of reservations, then pages. Returns
+    /// the number of freed frames. It does not recurse: if a split needs memory for the table, that comes
+    /// from the frames below the lowest watermark.
     #[cold]
     pub(crate) fn reclaim(&mut self, wanted: u64) -> Result<u64, OsError> {
-        self.reclaim_round(wanted, SwapWait::Waits)
+        self.reclaim_round(wanted, SwapWrite::Synchronous)
     }
 
-    /// As [`Kernel::reclaim`], up to the highest watermark, and nobody waits for the swap device.
+    /// As [`Kernel::reclaim`], up to the highest watermark, without waiting for writes to swap.
     pub(crate) fn reclaim_in_background(&mut self) -> Result<u64, OsError> {
-        self.reclaim_round(self.reclaim_turns.wanted(self.frames.free_frames()), SwapWait::RunsOn)
+        self.reclaim_round(self.reclaim_schedule.frames_to_free(self.frames.free_frames()), SwapWrite::Asynchronous)
     }
 
-    fn reclaim_round(&mut self, wanted: u64, wait: SwapWait) -> Result<u64, OsError> {
+    fn reclaim_round(&mut self, wanted: u64, write: SwapWrite) -> Result<u64, OsError> {
         while let Some(freed) = self.break_one_reservation() {
             if freed > 0 {
                 return Ok(freed);
@@ -39,9 +39,9 @@ impl Kernel {
         let mut freed = 0;
         let processes = self.processes.len();
         for _ in 0..processes {
-            let process = self.reclaim_turns.take_turn(processes);
+            let process = self.reclaim_schedule.next_process(processes);
             if self.is_alive(process) {
-                freed += self.reclaim_from(process, wanted.saturating_sub(freed), wait)?;
+                freed += self.reclaim_from(process, wanted.saturating_sub(freed), write)?;
             }
             if freed >= wanted {
                 break;
@@ -50,8 +50,9 @@ impl Kernel {
         Ok(freed)
     }
 
-    /// Moves the clock hand of a process over its pages until `wanted` are freed or it has gone round twice.
-    fn reclaim_from(&mut self, process: ProcessId, wanted: u64, wait: SwapWait) -> Result<u64, OsError> {
+    /// Moves the clock hand of a process over its pages until `wanted` frames are freed or it has made two
+    /// rounds.
+    fn reclaim_from(&mut self, process: ProcessId, wanted: u64, write: SwapWrite) -> Result<u64, OsError> {
         let top = crate::vma::TOP;
         let mut freed = 0;
         let mut rounds = 0;
@@ -68,9 +69,9 @@ impl Kernel {
             };
             at = page.end();
             if state.present() {
-                let evicted = self.age_or_evict(process, page.start, wait)?;
+                let evicted = self.age_or_evict(process, page.start, write)?;
                 if evicted > 0 {
-                    // Of a huge page that was split, only what is gone is behind the hand.
+                    // If a huge page was split, the hand continues after the evicted part.
                     at = page.start.offset(evicted * FRAME_BYTES);
                 }
                 freed += evicted;
@@ -80,13 +81,13 @@ impl Kernel {
         Ok(freed)
     }
 
-    /// A page that was used since the hand came by last loses its accessed bit; one that was not is evicted.
-    fn age_or_evict(&mut self, process: ProcessId, va: VirtAddr, wait: SwapWait) -> Result<u64, OsError> {
+    /// Clears the accessed bit of a page that was accessed since the last round; evicts one that was not.
+    fn age_or_evict(&mut self, process: ProcessId, va: VirtAddr, write: SwapWrite) -> Result<u64, OsError> {
         let page = self.mapped_page(process, va);
         let state = self.page_state(process, page.start);
         let entry = self.entry(process, page.start)?;
         if self.owners.is_shared(entry.frame, page.size) {
-            return Ok(0); // freed only when all owners give it up
+            return Ok(0); // freed only when all owners release it
         }
         if entry.flags.accessed {
             self.set_page_flags(process, page, PteFlags { accessed: false, ..entry.flags })?;
@@ -98,8 +99,8 @@ impl Kernel {
         }
         if page.size > PageSize::SIZE_4K && !droppable {
             return match self.try_split(process, page.start)? {
-                Ok(()) => self.age_or_evict(process, page.start, wait),
-                Err((_, MapError::NoMemory { .. })) => Ok(0), // for the table of its parts
+                Ok(()) => self.age_or_evict(process, page.start, write),
+                Err((_, MapError::NoMemory { .. })) => Ok(0), // no memory for the table entries of its parts
                 Err((page, error)) => Err(self.table_error(error, page)),
             };
         }
@@ -110,7 +111,7 @@ impl Kernel {
         } else {
             self.counters.swap_outs += 1;
             self.swap.take();
-            if wait == SwapWait::Waits {
+            if write == SwapWrite::Synchronous {
                 self.ledger.charge(LedgerCause::Swap, self.costs.swap_out);
             }
             self.process_mut(process).pages.set(page.start.vpn(), PageState::in_swap());

@@ -1,11 +1,11 @@
-//! Who owns frames: pages of processes that have forked share theirs until one of them writes.
+//! Owners of frames: forked processes share frames until one of them writes.
 
 use ambulator_base::{PageSize, Pfn};
 use std::ops::Range;
 
-/// How many owners each mapped frame has.
+/// The number of owners of each mapped frame.
 pub(crate) struct FrameOwners {
-    /// By frame: owners beyond the first.
+    /// By frame: the number of owners beyond the first.
     beyond_first: Vec<u16>,
 }
 
@@ -14,37 +14,37 @@ fn indices(frame: Pfn, size: PageSize) -> Range<usize> {
 }
 
 impl FrameOwners {
-    /// No frame is shared.
+    /// All frames unshared.
     pub fn new(frames: u64) -> FrameOwners {
         FrameOwners { beyond_first: vec![0; frames as usize] }
     }
 
-    /// Frames of the machine.
+    /// The number of frames of the machine.
     pub fn frames(&self) -> usize {
         self.beyond_first.len()
     }
 
-    /// Whether any frame of a page has another owner.
+    /// Whether any frame of a page has several owners.
     pub fn is_shared(&self, frame: Pfn, size: PageSize) -> bool {
         self.beyond_first[indices(frame, size)].iter().any(|owners| *owners > 0)
     }
 
-    /// One owner more of each frame of a mapped page.
+    /// Adds one owner of each frame of a mapped page.
     pub fn share(&mut self, frame: Pfn, size: PageSize) {
         for owners in &mut self.beyond_first[indices(frame, size)] {
             *owners += 1;
         }
     }
 
-    /// One owner less of a 4 KiB frame; true if it was the last.
-    pub fn leave(&mut self, frame: Pfn) -> bool {
+    /// Removes one owner of a 4 KiB frame. True if it was the last.
+    pub fn release(&mut self, frame: Pfn) -> bool {
         let owners = &mut self.beyond_first[frame.0 as usize];
         let last = *owners == 0;
         *owners = owners.saturating_sub(1);
         last
     }
 
-    /// Owners of a frame beyond the first.
+    /// The number of owners of a frame beyond the first.
     pub fn beyond_first(&self, frame: usize) -> u16 {
         self.beyond_first[frame]
     }
@@ -55,12 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_free_when_its_last_owner_leaves() {
+    fn the_last_owner_releases_a_frame() {
         let mut owners = FrameOwners::new(1024);
         owners.share(Pfn(512), PageSize::SIZE_2M);
         owners.share(Pfn(600), PageSize::SIZE_4K);
         assert!(owners.is_shared(Pfn(512), PageSize::SIZE_2M) && !owners.is_shared(Pfn(511), PageSize::SIZE_4K));
-        assert_eq!([600; 3].map(|frame| owners.leave(Pfn(frame))), [false, false, true]);
-        assert_eq!([601; 2].map(|frame| owners.leave(Pfn(frame))), [false, true]);
+        assert_eq!([600; 3].map(|frame| owners.release(Pfn(frame))), [false, false, true]);
+        assert_eq!([601; 2].map(|frame| owners.release(Pfn(frame))), [false, true]);
     }
 }

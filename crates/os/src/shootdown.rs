@@ -1,23 +1,23 @@
-//! Pending TLB shootdowns, gathered while the kernel works.
+//! Pending TLB shootdowns, collected during an action of the kernel.
 
 use ambulator_base::{Asid, Page, PageSize, VirtAddr};
 
-/// One thing to drop.
+/// One TLB shootdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shootdown {
     /// The address space.
     pub asid: Asid,
     /// The page, or `None` for the whole address space.
     pub page: Option<Page>,
-    /// Everything of every address space.
+    /// All pages of all address spaces.
     pub global: bool,
 }
 
-/// Pending shootdowns. Above a ceiling, single pages of an address space become one flush of it, as in Linux.
+/// Pending TLB shootdowns. Above a ceiling, a flush of the address space replaces single pages, as in Linux.
 pub(crate) struct Shootdowns {
     pending: Vec<Shootdown>,
     ceiling: usize,
-    /// Pages and spaces pushed since the last [`Shootdowns::take_counts`].
+    /// Pages and address spaces pushed since the last [`Shootdowns::take_counts`].
     pages: u64,
     spaces: u64,
 }
@@ -29,7 +29,7 @@ impl Shootdowns {
 
     pub fn push_page(&mut self, asid: Asid, page: Page) {
         if self.pending.iter().rev().take(1).any(|last| last.global || last.asid == asid && last.page.is_none()) {
-            return; // flushed as a whole already
+            return; // the address space is flushed already
         }
         let pages = self.pending.iter().filter(|one| one.asid == asid && one.page.is_some()).count();
         if pages >= self.ceiling {
@@ -64,7 +64,7 @@ impl Shootdowns {
         self.pending.push(Shootdown { asid: Asid(0), page: None, global: true });
     }
 
-    /// Pages and spaces that were pushed since the last call.
+    /// Pages and address spaces pushed since the last call.
     pub fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.pages), std::mem::take(&mut self.spaces))
     }

@@ -1,77 +1,77 @@
-//! Settings of the kernel model.
+//! Settings of the modelled kernel.
 
 use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// When pages larger than 4 KiB are used for anonymous memory.
+/// The use of pages larger than 4 KiB for anonymous memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageSizePolicy {
     /// Base pages only.
     #[default]
     Never,
-    /// 2 MiB at the first fault of an aligned 2 MiB that the VMA covers, if a block is free (Linux:
-    /// `enabled=always`, `defrag=never`).
+    /// 2 MiB pages at the first fault in an aligned 2 MiB range that the VMA covers, if a block is free
+    /// (Linux: `enabled=always`, `defrag=never`).
     Always,
     /// As `always`, but only in VMAs with `madvise(MADV_HUGEPAGE)`.
     Madvise,
-    /// Base pages at faults; a background daemon promotes.
+    /// Base pages at faults; a background daemon promotes them.
     Khugepaged,
-    /// The first touch reserves an aligned 2 MiB, base pages fill it in place, and it is promoted when enough
-    /// of it is used.
+    /// The first touch reserves an aligned 2 MiB block and base pages fill it in place. It is promoted when
+    /// enough of it is used.
     Reservation,
 }
 
-/// The kernel model.
+/// Settings of the modelled kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KernelSpec {
-    /// When pages larger than 4 KiB are used for anonymous memory.
+    /// The use of pages larger than 4 KiB for anonymous memory.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 6.3 (4KB and THP)"))]
     pub page_size_policy: PageSizePolicy,
-    /// 1 GiB pages for aligned gigabytes of anonymous VMAs, where the allocator has such blocks
+    /// 1 GiB pages for aligned gigabytes of anonymous VMAs, if the allocator has such blocks
     /// (`memory.buddy.max_order` of at least 19).
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off, as in the papers"))]
     pub gigantic_pages: bool,
     /// Share of a reserved 2 MiB that must be in use before it is promoted.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
     pub promotion_threshold: f64,
-    /// Share of huge pages for which there are frames, whatever the allocator has: those of a memory that is
-    /// more fragmented than the modelled one. Which they are, their addresses tell.
+    /// Share of huge pages for which the allocation may succeed, to model memory that is more fragmented than
+    /// the allocator's. The address of a page determines whether it is one of them.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
     /// Cycles between two rounds of the promotion daemon.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
     pub khugepaged_period: u64,
-    /// Base pages that a round of the promotion daemon looks at.
+    /// Base pages that a round of the promotion daemon scans.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: pages_to_scan 4096"))]
     pub khugepaged_pages: u64,
-    /// Pages of a 2 MiB that may be missing when the daemon promotes it.
+    /// Base pages that may be missing when the daemon promotes a 2 MiB page.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: max_ptes_none 511"))]
     pub khugepaged_max_none: u64,
-    /// Swap space. 0 leaves swap out: memory that runs out is then an outcome of the run.
+    /// Swap space. Without swap (0), running out of memory is an outcome of the run.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice"))]
     pub swap_bytes: u64,
     /// Pages that one round of reclaim tries to free.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
     pub reclaim_pages: u64,
-    /// Share of all frames below which a fault that needs one reclaims first, as long as swap has room:
-    /// reclaim itself may need the rest, for the tables of huge pages that it splits. Without swap there are
+    /// Share of all frames below which a fault reclaims before it allocates a frame, while swap has room.
+    /// Reclaim itself may need the rest for the tables of huge pages that it splits. Without swap there are
     /// no watermarks.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice: Linux keeps 0.03% at 128 GiB and 1.5% at 64 MiB"))]
     pub watermark_min: f64,
-    /// Share of all frames below which background reclaim begins. It does not wait for swap, as a fault does.
+    /// Share of all frames below which background reclaim starts. Unlike a fault it does not wait for swap.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_low: f64,
-    /// Share of all frames that background reclaim makes free.
+    /// Free share of all frames at which background reclaim stops.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_high: f64,
-    /// Bits of an address-space identifier; when they run out, all TLBs are flushed and numbering begins
-    /// anew.
+    /// Bits of an address-space identifier. When identifiers run out, they roll over and all TLBs are
+    /// flushed.
     #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
     pub asid_bits: u32,
-    /// Pages above which a shootdown flushes the whole address space instead of page by page.
+    /// Number of pages above which a TLB shootdown flushes the entire address space instead of single pages.
     #[schemars(extend("x-unit" = "count", "x-source" = "Linux: tlb_single_page_flush_ceiling 33"))]
     pub flush_ceiling: u32,
 }
@@ -98,7 +98,7 @@ impl Default for KernelSpec {
 }
 
 impl KernelSpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(self.promotion_threshold > 0.0 && self.promotion_threshold <= 1.0) {

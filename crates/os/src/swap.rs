@@ -1,16 +1,16 @@
-//! The swap space: how much of it is used. The model keeps no contents.
+//! The swap space. The model counts pages and keeps no contents.
 
 use ambulator_base::FRAME_BYTES;
 
-/// A swap space of some size.
+/// A swap space of limited size.
 pub(crate) struct SwapSpace {
     bytes: u64,
-    /// Pages in it.
+    /// Pages in use.
     used: u64,
 }
 
 impl SwapSpace {
-    /// An empty space of `bytes`; with 0 there is no swap.
+    /// An empty swap space of `bytes`; 0 is no swap.
     pub fn new(bytes: u64) -> SwapSpace {
         SwapSpace { bytes, used: 0 }
     }
@@ -21,12 +21,12 @@ impl SwapSpace {
         (self.used + 1) * FRAME_BYTES <= self.bytes
     }
 
-    /// A page goes to swap. There must be room.
+    /// Stores a page in swap. There must be room.
     pub fn take(&mut self) {
         self.used += 1;
     }
 
-    /// A page has come back from swap, or nobody wants it any more.
+    /// Releases a page that was read back or unmapped.
     pub fn release(&mut self) {
         self.used -= 1;
     }
@@ -36,7 +36,7 @@ impl SwapSpace {
         self.used
     }
 
-    /// Bytes that are free.
+    /// Free bytes.
     pub fn free_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.used * FRAME_BYTES)
     }

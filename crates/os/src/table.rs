@@ -1,10 +1,10 @@
-//! The software half of a page table: the socket that the kernel calls.
+//! The page-table socket: the software half of a page table.
 
 use crate::{Ledger, TableLock};
 use ambulator_base::{Asid, CounterSink, Page, PageSize, Pfn, ProcessId, Protection, VirtAddr};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 
-/// Architectural bits of an x86-64 page-table entry, as the kernel states them.
+/// Architectural bits of an x86-64 page-table entry, as the kernel sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PteFlags {
     /// Stores are allowed.
@@ -17,13 +17,13 @@ pub struct PteFlags {
     pub accessed: bool,
     /// Dirty bit.
     pub dirty: bool,
-    /// Range bit, of the bits that x86-64 leaves to software: a range translation holds the page too. The
-    /// kernel leaves it clear; a companion that keeps ranges sets it.
+    /// Range bit, one of the bits that x86-64 leaves to software: a range translation also holds the page.
+    /// The kernel leaves it clear; a companion with ranges sets it.
     pub ranged: bool,
 }
 
 impl PteFlags {
-    /// The flags of a user page with those rights, neither accessed nor dirty.
+    /// The flags of a user page with these rights, neither accessed nor dirty.
     pub fn user(protection: Protection) -> PteFlags {
         PteFlags {
             writable: protection.write,
@@ -36,7 +36,7 @@ impl PteFlags {
     }
 }
 
-/// One mapping: a page, the first of its frames, its flags.
+/// The mapping of a page to frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The virtual page.
@@ -47,41 +47,40 @@ pub struct Mapping {
     pub flags: PteFlags,
 }
 
-/// Alias that reads well at look-ups: what the bytes of the table say.
+/// A mapping as read from the bytes of the table.
 pub type Entry = Mapping;
 
-/// Why a table could not take a mapping.
+/// Why a table rejected a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
-    /// The table needed this many contiguous bytes for itself and the allocator had none.
+    /// The table could not allocate contiguous memory for itself.
     NoMemory {
         /// Bytes of the contiguous allocation that failed.
         bytes: u64,
     },
-    /// The page size is not one that this table can hold.
+    /// The table does not support the page size.
     PageSize,
-    /// Something is already mapped in the page's range: the kernel model must unmap first. An invariant of
-    /// ours.
+    /// A page is already mapped in the range. The kernel must unmap it first; this is a bug.
     Occupied,
 }
 
-/// What a table takes.
+/// The memory of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Bytes of physical memory held now.
     pub bytes: u64,
-    /// The most that was ever held at once.
+    /// The largest number of bytes held at once so far.
     pub peak_bytes: u64,
-    /// The largest contiguous allocation ever made, bytes.
+    /// The largest contiguous allocation so far, in bytes.
     pub largest_contiguous: u64,
     /// Present entries (pages mapped).
     pub entries: u64,
 }
 
 impl Footprint {
-    /// What this table and a structure beside it take together; the entries are the table's.
+    /// The memory of this table and an auxiliary structure together; the entries are the table's.
     #[must_use]
-    pub fn beside(self, other: Footprint) -> Footprint {
+    pub fn combined_with(self, other: Footprint) -> Footprint {
         Footprint {
             bytes: self.bytes + other.bytes,
             peak_bytes: self.peak_bytes + other.peak_bytes,
@@ -91,53 +90,53 @@ impl Footprint {
     }
 }
 
-/// What the software half of a table works with.
+/// The context of the software half of a table.
 pub struct TableContext<'a> {
-    /// Bytes of physical memory: where the table lives.
+    /// Bytes of physical memory, which hold the table.
     pub memory: &'a mut PhysicalMemory,
-    /// Where its frames come from: the same allocator as data pages.
+    /// The allocator of its frames, which it shares with data pages.
     pub frames: &'a mut BuddyAllocator,
-    /// Where it charges its work.
+    /// The ledger for charging its work.
     pub ledger: &'a mut Ledger,
-    /// What allocations and other actions cost.
+    /// Costs of allocations and other actions.
     pub costs: &'a crate::CostTable,
 }
 
-/// The software half of a page table: one instance per process. All translation state is bytes in
-/// [`TableContext::memory`]; host-side fields may only speed the OS half up or remember its own allocations.
+/// The software half of a page table, one instance per process. All translation state is bytes in
+/// [`TableContext::memory`]. Fields of the implementation may only speed it up or record its allocations.
 pub trait PageTable: Send {
     /// Maps a page that is not mapped.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] leaves the table as it was.
+    /// The table is unchanged after [`MapError::NoMemory`].
     fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError>;
 
-    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits
-    /// included. `None` if no such page is mapped.
+    /// Unmaps exactly this page (address and size) and returns its entry, including accessed and dirty bits.
+    /// `None` if no such page is mapped.
     fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping>;
 
-    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not
+    /// Changes the flags of a mapped page (such as rights, or accessed and dirty bits). False if it is not
     /// mapped.
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool;
 
-    /// What the bytes say about `va`: the software walk.
+    /// Looks up `va` in the bytes of the table (the software walk).
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry>;
 
-    /// The kernel announces a VMA before its pages: a table may reserve contiguous nodes for it, or learn how
-    /// its keys will lie.
+    /// The kernel announces a VMA before its pages. A table may reserve contiguous nodes for it, or learn the
+    /// distribution of its keys.
     fn vma_added(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The kernel announces that a VMA has gone; its pages are unmapped already.
+    /// The kernel announces that a VMA was removed. Its pages are unmapped already.
     fn vma_removed(&mut self, _start: VirtAddr, _len: u64, _os: &mut TableContext<'_>) {}
 
-    /// The lock of the part that holds this page's entry. By default that of the page's 2 MiB, or of its 1
-    /// GiB if it is larger than 4 KiB: the locks of a radix table's nodes, as Linux splits them.
+    /// The lock of the part that holds this page's entry. By default there is one lock per 2 MiB for base
+    /// pages, and one per 1 GiB for larger ones: Linux's split locks of the nodes of a radix table.
     fn lock_of(&self, page: Page) -> TableLock {
         let node = if page.size == PageSize::SIZE_4K { PageSize::SIZE_2M } else { PageSize::SIZE_1G };
         TableLock::Part(page.start.align_down(node).0 | u64::from(node.order()))
     }
 
-    /// The words that the hardware half's registers hold for this process, in the design's own order.
+    /// The register contents of the hardware half for this process, in an order of the design's.
     fn registers(&self) -> Vec<u64>;
 
     /// Changes whenever [`PageTable::registers`] do, so that cores running the process reload them.
@@ -145,35 +144,35 @@ pub trait PageTable: Send {
         0
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does: registers that the
-    /// kernel saves and restores.
+    /// Additional cycles of a context switch to or from this process: registers that the kernel saves and
+    /// restores.
     fn switch_cycles(&self) -> u64 {
         0
     }
 
-    /// What the table takes.
+    /// The memory of the table.
     fn footprint(&self) -> Footprint;
 
-    /// Frees all frames of the table itself (process exit; its pages are unmapped already).
+    /// Frees all frames of the table itself at process exit. Its pages are unmapped already.
     fn destroy(&mut self, os: &mut TableContext<'_>);
 
-    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache
-    /// soon. Must be cheap and may do nothing.
-    fn prefetch_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
+    /// Prefetches the bytes that a walk for `va` reads last into the sim host's cache (simulator speed only).
+    /// Must be cheap and may do nothing.
+    fn prefetch_sim_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
 
-    /// Hands the software half's own counters to `sink`.
+    /// Reports the counters of the software half to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
-    /// Hands what can be read from the table's bytes as they are now to `sink`: asked once, when a run ends.
+    /// Reports statistics of the table's current bytes to `sink`, once at the end of a run.
     fn inspect(&self, _memory: &PhysicalMemory, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// Makes the page tables of new processes.
+/// Creates the page tables of new processes.
 pub trait TableFactory: Send {
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when its first frames cannot be had.
+    /// [`MapError::NoMemory`] if there are no frames for it.
     fn new_table(
         &mut self,
         process: ProcessId,

@@ -1,5 +1,4 @@
-//! A process's translations: its page table, the companions beside it, and the intermediate address space in
-//! front of it, as one.
+//! The translations of a process: its page table together with companions and an intermediate address map.
 
 use crate::{
     Companion, CompanionFactory, Entry, Footprint, IntermediateMap, IntermediateMapFactory, MapError, Mapping,
@@ -8,27 +7,27 @@ use crate::{
 use ambulator_base::{Asid, CounterSink, FRAME_BYTES, Page, PageSize, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 
-/// Makes the translations of new processes.
+/// Creates the translations of new processes.
 pub struct TranslationsFactory {
-    /// Makes page tables.
+    /// Creates page tables.
     pub tables: Box<dyn TableFactory>,
-    /// Make what stands beside each page table.
+    /// Create the companions of each page table.
     pub companions: Vec<Box<dyn CompanionFactory>>,
-    /// Makes the map in front of each page table, if there is an intermediate address space.
+    /// Creates the intermediate address map of each process, if there is an intermediate address space.
     pub intermediate: Option<Box<dyn IntermediateMapFactory>>,
 }
 
 impl TranslationsFactory {
-    /// Page tables with nothing beside them.
+    /// Page tables without companions or intermediate address space.
     pub fn plain(tables: Box<dyn TableFactory>) -> TranslationsFactory {
         TranslationsFactory { tables, companions: Vec::new(), intermediate: None }
     }
 
-    /// Translations without any page: the table first, then its companions, the last of the list first, then
-    /// the map in front of it.
+    /// Creates translations without pages: first the table, then its companions from the last to the first,
+    /// then the intermediate address map.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when the first frames of any part cannot be had; all frames have gone back.
+    /// [`MapError::NoMemory`] if there are no frames for a part. All frames have been freed then.
     pub fn new_process(
         &mut self,
         process: ProcessId,
@@ -66,15 +65,15 @@ impl TranslationsFactory {
     }
 }
 
-/// The translations of a process. Pages are named by their virtual addresses here; with an intermediate
-/// address space, page table and companions see them by their addresses there.
+/// The translations of a process. Its interface uses virtual addresses. With an intermediate address space,
+/// page table and companions use intermediate addresses.
 pub struct Translations {
     table: Box<dyn PageTable>,
     companions: Vec<Box<dyn Companion>>,
     intermediate: Option<Box<dyn IntermediateMap>>,
 }
 
-/// The kernel does not know of ranges: what it hands over and gets back has no range bit.
+/// Clears the range bit, which the kernel neither sets nor sees.
 fn without_range_bit(mapping: Mapping) -> Mapping {
     Mapping { flags: PteFlags { ranged: false, ..mapping.flags }, ..mapping }
 }
@@ -83,22 +82,22 @@ impl Translations {
     /// Maps a page that is not mapped.
     ///
     /// # Errors
-    /// What the part that was to hold it says; every part is as it was.
+    /// The error of the part that was to hold it. All parts are unchanged then.
     pub fn map(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
         let mapping = without_range_bit(mapping);
-        let Some(map) = &mut self.intermediate else { return self.map_behind(mapping, os) };
+        let Some(map) = &mut self.intermediate else { return self.map_table_page(mapping, os) };
         if let Some(page) = map.page(mapping.page, os.memory) {
-            return self.map_behind(Mapping { page, ..mapping }, os);
+            return self.map_table_page(Mapping { page, ..mapping }, os);
         }
         let page = map.assign(mapping.page, os)?;
-        self.map_behind(Mapping { page, ..mapping }, os).inspect_err(|_| {
+        self.map_table_page(Mapping { page, ..mapping }, os).inspect_err(|_| {
             if let Some(map) = &mut self.intermediate {
                 map.remove_area(mapping.page.start, mapping.page.size.bytes(), os);
             }
         })
     }
 
-    fn map_behind(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
+    fn map_table_page(&mut self, mapping: Mapping, os: &mut TableContext<'_>) -> Result<(), MapError> {
         if let Some(at) = self.companions.iter().position(|companion| companion.claims(&mapping)) {
             if self.find(mapping.page.start, os.memory).is_some() {
                 return Err(MapError::Occupied);
@@ -118,14 +117,14 @@ impl Translations {
         Ok(())
     }
 
-    /// Unmaps exactly this page (address and size), returning what its entry said, accessed and dirty bits
-    /// included. `None` if no such page is mapped.
+    /// Unmaps exactly this page (address and size) and returns its entry, including accessed and dirty bits.
+    /// `None` if no such page is mapped.
     pub fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
-        let gone = self.unmap_behind(self.behind(page, os.memory)?, os)?;
-        Some(Mapping { page, ..without_range_bit(gone) })
+        let removed = self.unmap_table_page(self.table_page(page, os.memory)?, os)?;
+        Some(Mapping { page, ..without_range_bit(removed) })
     }
 
-    fn unmap_behind(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
+    fn unmap_table_page(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
         if let Some((at, held)) = self.holder(page.start, os.memory) {
             if held.page != page {
                 return None;
@@ -143,11 +142,11 @@ impl Translations {
         table.unmap(page, os)
     }
 
-    /// Rewrites the flags of a mapped page (protect; clearing accessed or dirty bits). False if it is not
+    /// Changes the flags of a mapped page (such as rights, or accessed and dirty bits). False if it is not
     /// mapped.
     pub fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
         let flags = PteFlags { ranged: false, ..flags };
-        let Some(page) = self.behind(page, os.memory) else { return false };
+        let Some(page) = self.table_page(page, os.memory) else { return false };
         if let Some((at, held)) = self.holder(page.start, os.memory) {
             if held.page == page {
                 self.companions[at].set_held_flags(page, flags, os);
@@ -174,12 +173,12 @@ impl Translations {
         true
     }
 
-    /// What the bytes say about `va`: the software walk.
+    /// Looks up `va` in the bytes of all parts (the software walk).
     pub fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
         let Some(map) = &self.intermediate else { return self.find(va, memory).map(without_range_bit) };
-        let there = map.address(va, memory)?;
-        let found = self.find(there, memory).map(without_range_bit)?;
-        let start = VirtAddr(va.0 - (there.0 - found.page.start.0));
+        let intermediate = map.address(va, memory)?;
+        let found = self.find(intermediate, memory).map(without_range_bit)?;
+        let start = VirtAddr(va.0 - (intermediate.0 - found.page.start.0));
         Some(Mapping { page: Page { start, ..found.page }, ..found })
     }
 
@@ -187,22 +186,22 @@ impl Translations {
         self.holder(va, memory).map(|(_, held)| held).or_else(|| self.table.lookup(va, memory))
     }
 
-    /// The companion that holds the page around `va`, by its place in the list.
+    /// The companion that holds the page of `va`, by its index.
     fn holder(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<(usize, Mapping)> {
         self.companions.iter().enumerate().find_map(|(at, companion)| Some((at, companion.held(va, memory)?)))
     }
 
-    /// The page as table and companions see it.
-    fn behind(&self, page: Page, memory: &PhysicalMemory) -> Option<Page> {
+    /// The page as page table and companions see it.
+    fn table_page(&self, page: Page, memory: &PhysicalMemory) -> Option<Page> {
         match &self.intermediate {
             None => Some(page),
             Some(map) => map.page(page, memory),
         }
     }
 
-    /// Where an area begins as table and companions see it.
-    fn area_behind(&self, start: VirtAddr, memory: &PhysicalMemory) -> Option<VirtAddr> {
-        self.behind(Page { start, size: PageSize::SIZE_4K }, memory).map(|page| page.start)
+    /// The start of an area as page table and companions see it.
+    fn table_area_start(&self, start: VirtAddr, memory: &PhysicalMemory) -> Option<VirtAddr> {
+        self.table_page(Page { start, size: PageSize::SIZE_4K }, memory).map(|page| page.start)
     }
 
     /// The kernel announces a VMA before its pages.
@@ -210,7 +209,7 @@ impl Translations {
         if let Some(map) = &mut self.intermediate {
             map.add_area(start, len, os);
         }
-        if let Some(start) = self.area_behind(start, os.memory) {
+        if let Some(start) = self.table_area_start(start, os.memory) {
             self.table.vma_added(start, len, os);
             for companion in &mut self.companions {
                 companion.vma_added(start, len, os);
@@ -221,7 +220,7 @@ impl Translations {
     /// The kernel announces that a VMA has gone; its pages are unmapped already. Returns the parts of areas of an
     /// intermediate address space that it took away, each with its first address and its bytes.
     pub fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
-        if let Some(start) = self.area_behind(start, os.memory) {
+        if let Some(start) = self.table_area_start(start, os.memory) {
             for companion in &mut self.companions {
                 companion.vma_removed(start, len, os);
             }
@@ -235,12 +234,13 @@ impl Translations {
         self.table.lock_of(page)
     }
 
-    /// The words of the page table's registers.
+    /// The contents of the page table's registers.
     pub fn registers(&self) -> Vec<u64> {
         self.table.registers()
     }
 
-    /// The words of the companions' registers. Where there are several companions, each one's words follow their number.
+    /// The contents of the companions' registers. With several companions, the length precedes the contents
+    /// of each.
     pub fn companion_registers(&self) -> Vec<u64> {
         match self.companions.as_slice() {
             [only] => only.registers(),
@@ -251,36 +251,36 @@ impl Translations {
         }
     }
 
-    /// The words of the registers of the intermediate map; none without one.
+    /// The contents of the registers of the intermediate address map; empty without one.
     pub fn intermediate_registers(&self) -> Vec<u64> {
         self.intermediate.as_ref().map_or_else(Vec::new, |map| map.registers())
     }
 
-    /// Changes whenever registers of any part do.
+    /// Changes whenever registers of any part change.
     pub fn registers_generation(&self) -> u64 {
         let companions: u64 = self.companions.iter().map(|companion| companion.registers_generation()).sum();
         let map = self.intermediate.as_ref().map_or(0, |map| map.registers_generation());
         self.table.registers_generation() + companions + map
     }
 
-    /// Cycles that a context switch to or from this process takes beyond what any does: those of all parts.
+    /// Additional cycles of a context switch to or from this process, for all parts.
     pub fn switch_cycles(&self) -> u64 {
         let companions: u64 = self.companions.iter().map(|companion| companion.switch_cycles()).sum();
         let map = self.intermediate.as_ref().map_or(0, |map| map.switch_cycles());
         self.table.switch_cycles() + companions + map
     }
 
-    /// What all parts take; the entries are the pages that are mapped.
+    /// The memory of all parts; the entries are the mapped pages.
     pub fn footprint(&self) -> Footprint {
         let companions = self.companions.iter().map(|companion| companion.footprint());
         let sum = companions.fold(self.table.footprint(), |sum, own| Footprint {
             entries: sum.entries + own.entries,
-            ..sum.beside(own)
+            ..sum.combined_with(own)
         });
-        self.intermediate.as_ref().map_or(sum, |map| sum.beside(map.footprint()))
+        self.intermediate.as_ref().map_or(sum, |map| sum.combined_with(map.footprint()))
     }
 
-    /// Frees all frames of all parts (process exit; its pages are unmapped already).
+    /// Frees all frames of all parts at process exit. The pages are unmapped already.
     pub fn destroy(&mut self, os: &mut TableContext<'_>) {
         if let Some(map) = &mut self.intermediate {
             map.destroy(os);
@@ -291,16 +291,15 @@ impl Translations {
         self.table.destroy(os);
     }
 
-    /// A hint to the host only: the bytes that a walk for `va` will read last are wanted in the host's cache
-    /// soon.
+    /// Prefetches the bytes that a walk for `va` reads last into the sim host's cache (simulator speed only).
     #[inline]
-    pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    pub fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if self.intermediate.is_none() {
-            self.table.prefetch_host(va, memory);
+            self.table.prefetch_sim_host(va, memory);
         }
     }
 
-    /// Hands the software halves' own counters to `sink`.
+    /// Reports the counters of the software halves to `sink`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.table.report(prefix, sink);
         for companion in self.companions.iter().rev() {
@@ -311,7 +310,7 @@ impl Translations {
         }
     }
 
-    /// Hands what can be read from the bytes as they are now to `sink`: asked once, when a run ends.
+    /// Reports statistics of the current bytes to `sink`, once at the end of a run.
     pub fn inspect(&self, memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
         self.table.inspect(memory, prefix, sink);
         for companion in self.companions.iter().rev() {

@@ -1,11 +1,11 @@
-//! Virtual memory areas: sorted, disjoint, split and merged as Linux does.
+//! Virtual memory areas: sorted, disjoint, split and merged as in Linux.
 
 use ambulator_base::{FRAME_BYTES, MapKind, Protection, VirtAddr};
 
-/// What a program advised about huge pages.
+/// A program's advice about huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugeAdvice {
-    /// Nothing.
+    /// No advice.
     #[default]
     None,
     /// `MADV_HUGEPAGE`.
@@ -14,29 +14,29 @@ pub enum HugeAdvice {
     NoHuge,
 }
 
-/// One area. Both ends are multiples of 4 KiB.
+/// A virtual memory area. Both ends are multiples of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vma {
     /// First address.
     pub start: VirtAddr,
-    /// First address behind it.
+    /// First address after it.
     pub end: VirtAddr,
     /// Access rights.
     pub protection: Protection,
-    /// What lies behind it.
+    /// The kind of memory.
     pub kind: MapKind,
     /// Advice about huge pages.
     pub huge: HugeAdvice,
 }
 
 impl Vma {
-    /// Whether `va` lies in it.
+    /// Whether `va` lies in the area.
     #[inline]
     pub fn contains(&self, va: VirtAddr) -> bool {
         self.start <= va && va < self.end
     }
 
-    /// Bytes.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.end.0 - self.start.0
     }
@@ -51,11 +51,10 @@ impl Vma {
     }
 }
 
-/// The end of the widest address space.
+/// The end of the largest address space (57 bits).
 pub(crate) const TOP: VirtAddr = VirtAddr(1 << 57);
 
-/// `[start, start + len)` widened to whole pages; `None` if it is empty or passes the end of the address
-/// space.
+/// `[start, start + len)` widened to page boundaries. `None` if it is empty or exceeds the address space.
 pub(crate) fn pages_of(start: VirtAddr, len: u64) -> Option<(VirtAddr, VirtAddr)> {
     let mask = FRAME_BYTES - 1;
     let end = start.0.checked_add(len)?.checked_add(mask)? & !mask;
@@ -80,7 +79,7 @@ impl VmaList {
         self.0.get(at).filter(|vma| vma.contains(va))
     }
 
-    /// Adds an area where there is none, joining neighbours that are alike.
+    /// Adds an area to a free range, and merges it with adjacent areas of equal attributes.
     pub fn insert(&mut self, vma: Vma) {
         if vma.is_empty() {
             return;
@@ -102,46 +101,46 @@ impl VmaList {
         }
     }
 
-    /// Takes `[start, end)` out, splitting areas that it cuts; returns the pieces that were there.
+    /// Removes `[start, end)`, splitting the areas at its ends. Returns the removed parts.
     pub fn remove(&mut self, start: VirtAddr, end: VirtAddr) -> Vec<Vma> {
-        let mut taken = Vec::new();
+        let mut removed = Vec::new();
         let mut at = self.0.partition_point(|vma| vma.end <= start);
         while at < self.0.len() && self.0[at].start < end {
             let vma = self.0[at];
-            let piece = Vma { start: vma.start.max(start), end: vma.end.min(end), ..vma };
-            taken.push(piece);
-            let before = Vma { end: piece.start, ..vma };
-            let after = Vma { start: piece.end, ..vma };
+            let part = Vma { start: vma.start.max(start), end: vma.end.min(end), ..vma };
+            removed.push(part);
+            let before = Vma { end: part.start, ..vma };
+            let after = Vma { start: part.end, ..vma };
             let rest = [before, after].into_iter().filter(|vma| !vma.is_empty());
             let kept = self.0.splice(at..=at, rest.collect::<Vec<_>>()).count();
             debug_assert_eq!(kept, 1);
             at += usize::from(!before.is_empty());
         }
-        taken
+        removed
     }
 
-    /// The pieces of areas within `[start, end)`.
-    pub fn pieces(&self, start: VirtAddr, end: VirtAddr) -> Vec<Vma> {
+    /// The parts of areas within `[start, end)`.
+    pub fn parts(&self, start: VirtAddr, end: VirtAddr) -> Vec<Vma> {
         let at = self.0.partition_point(|vma| vma.end <= start);
         let within = self.0[at..].iter().take_while(|vma| vma.start < end);
         within.map(|vma| Vma { start: vma.start.max(start), end: vma.end.min(end), ..*vma }).collect()
     }
 
-    /// Changes the pieces within `[start, end)`, splitting and joining as needed.
+    /// Changes the parts of areas within `[start, end)`, splitting and merging as needed.
     pub fn change(&mut self, start: VirtAddr, end: VirtAddr, change: impl Fn(&mut Vma)) {
-        for mut piece in self.remove(start, end) {
-            change(&mut piece);
-            self.insert(piece);
+        for mut part in self.remove(start, end) {
+            change(&mut part);
+            self.insert(part);
         }
     }
 
-    /// Whether no area touches `[start, end)`.
+    /// Whether no area overlaps `[start, end)`.
     pub fn is_free(&self, start: VirtAddr, end: VirtAddr) -> bool {
         let at = self.0.partition_point(|vma| vma.end <= start);
         self.0.get(at).is_none_or(|vma| end <= vma.start)
     }
 
-    /// A sentence about what is near `va`, for an error.
+    /// Describes the areas near `va`, for an error.
     pub(crate) fn describe_near(&self, va: VirtAddr) -> String {
         let at = self.0.partition_point(|vma| vma.end <= va);
         let before = at.checked_sub(1).and_then(|at| self.0.get(at));
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_splits_and_filling_it_joins() {
+    fn a_hole_splits_an_area_and_filling_it_merges_the_parts() {
         let mut list = VmaList::default();
         list.insert(vma(10, 20));
         assert_eq!(list.remove(VirtAddr(13 << 12), VirtAddr(15 << 12)), vec![vma(13, 15)]);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_the_middle_makes_three() {
+    fn a_change_in_the_middle_splits_an_area_into_three() {
         let mut list = VmaList::default();
         list.insert(vma(10, 20));
         list.change(VirtAddr(12 << 12), VirtAddr(14 << 12), |vma| vma.protection = Protection::READ);

@@ -1,73 +1,73 @@
-//! When reclaim runs, and whose turn it is.
+//! Watermarks: when reclaim runs, and which process it scans next.
 
 use crate::KernelSpec;
 use ambulator_base::{Cycle, ProcessId};
 
-/// Free frames at which reclaim begins and ends, and where the last one stopped. All marks are 0 without
-/// swap: there is nothing to gain before memory has run out.
+/// The watermarks of reclaim, and the process at which it continues. Without swap all watermarks are 0,
+/// because reclaim could free next to nothing before memory runs out.
 #[derive(Debug, Default)]
-pub(crate) struct ReclaimTurns {
-    /// Below it, faults reclaim before they take a frame: reclaim itself may need what is left.
+pub(crate) struct ReclaimSchedule {
+    /// Free frames below which faults reclaim before they allocate: reclaim itself may need the rest.
     min: u64,
-    /// Below it, the background daemon wakes.
+    /// Free frames below which background reclaim starts.
     low: u64,
-    /// Up to here it reclaims.
+    /// Free frames at which background reclaim stops.
     high: u64,
-    /// The process that reclaim looks at next.
+    /// The process that reclaim scans next.
     next: usize,
-    /// When background reclaim that found nothing tries again.
+    /// When background reclaim tries again after it found nothing.
     retry: Cycle,
 }
 
-impl ReclaimTurns {
-    /// The marks of a machine of so many frames.
-    pub fn new(spec: &KernelSpec, frames: u64) -> ReclaimTurns {
+impl ReclaimSchedule {
+    /// The watermarks of a machine with this many frames.
+    pub fn new(spec: &KernelSpec, frames: u64) -> ReclaimSchedule {
         if spec.swap_bytes == 0 {
-            return ReclaimTurns::default();
+            return ReclaimSchedule::default();
         }
         let of = |share: f64| (share * frames as f64).ceil() as u64;
-        ReclaimTurns {
+        ReclaimSchedule {
             min: of(spec.watermark_min),
             low: of(spec.watermark_low),
             high: of(spec.watermark_high),
-            ..ReclaimTurns::default()
+            ..ReclaimSchedule::default()
         }
     }
 
-    /// Whether a fault must reclaim before it takes a frame.
+    /// Whether a fault must reclaim before it allocates.
     #[inline]
     pub fn is_scarce(&self, free: u64) -> bool {
         free < self.min
     }
 
-    /// Whether a huge page of so many frames leaves what reclaim needs.
-    pub fn spares(&self, free: u64, frames: u64) -> bool {
+    /// Whether enough frames for reclaim remain after allocating `frames`.
+    pub fn leaves_reserve(&self, free: u64, frames: u64) -> bool {
         free >= self.min + frames
     }
 
-    /// Whether the background daemon is awake.
+    /// Whether memory is low enough for background reclaim.
     #[inline]
     pub fn is_low(&self, free: u64) -> bool {
         free < self.low
     }
 
-    /// Whether background reclaim is to run now.
+    /// Whether background reclaim is due.
     pub fn is_due(&self, free: u64, now: Cycle) -> bool {
         self.is_low(free) && now >= self.retry
     }
 
-    /// Background reclaim found nothing, and tries again then.
-    pub fn put_off(&mut self, until: Cycle) {
+    /// Defers background reclaim, which found nothing, to `until`.
+    pub fn defer(&mut self, until: Cycle) {
         self.retry = until;
     }
 
-    /// Frames that background reclaim is to free.
-    pub fn wanted(&self, free: u64) -> u64 {
+    /// The number of frames that background reclaim should free.
+    pub fn frames_to_free(&self, free: u64) -> u64 {
         self.high.saturating_sub(free)
     }
 
-    /// The process whose turn it is, of `processes`; the next call names the one behind it.
-    pub fn take_turn(&mut self, processes: usize) -> ProcessId {
+    /// The process to scan, round-robin over `processes` processes.
+    pub fn next_process(&mut self, processes: usize) -> ProcessId {
         let process = ProcessId(self.next as u32);
         self.next = (self.next + 1) % processes;
         process
@@ -79,15 +79,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_shares_of_memory_and_nothing_without_swap() {
+    fn watermarks_are_shares_of_memory_and_zero_without_swap() {
         let spec = KernelSpec { swap_bytes: 1 << 30, ..KernelSpec::default() };
-        let mut turns = ReclaimTurns::new(&spec, 10_000);
-        assert_eq!((turns.min, turns.low, turns.high), (10, 20, 30));
-        assert!(turns.is_scarce(9) && !turns.is_scarce(10) && turns.spares(522, 512) && !turns.spares(521, 512));
-        assert_eq!((turns.wanted(12), turns.wanted(31)), (18, 0));
-        turns.put_off(Cycle(500));
-        assert!(!turns.is_due(19, Cycle(499)) && turns.is_due(19, Cycle(500)) && !turns.is_due(20, Cycle(500)));
-        assert_eq!([0; 3].map(|_| turns.take_turn(2).0), [0, 1, 0]);
-        assert!(!ReclaimTurns::new(&KernelSpec::default(), 10_000).is_low(0));
+        let mut schedule = ReclaimSchedule::new(&spec, 10_000);
+        assert_eq!((schedule.min, schedule.low, schedule.high), (10, 20, 30));
+        assert!(
+            schedule.is_scarce(9)
+                && !schedule.is_scarce(10)
+                && schedule.leaves_reserve(522, 512)
+                && !schedule.leaves_reserve(521, 512)
+        );
+        assert_eq!((schedule.frames_to_free(12), schedule.frames_to_free(31)), (18, 0));
+        schedule.defer(Cycle(500));
+        assert!(
+            !schedule.is_due(19, Cycle(499)) && schedule.is_due(19, Cycle(500)) && !schedule.is_due(20, Cycle(500))
+        );
+        assert_eq!([0; 3].map(|_| schedule.next_process(2).0), [0, 1, 0]);
+        assert!(!ReclaimSchedule::new(&KernelSpec::default(), 10_000).is_low(0));
     }
 }

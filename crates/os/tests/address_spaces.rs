@@ -1,17 +1,17 @@
-//! Random system calls, touches and accesses of several processes in a memory that is too small for them,
-//! with tables that fail now and then, against a plain model.
+//! Random system calls, touches and accesses of several processes in too little memory, with page tables that
+//! fail occasionally, against a reference model.
 
 mod double;
-mod plain;
+mod reference;
 
 use ambulator_os::{KernelSpec, PageSizePolicy};
-use plain::{Call, Machine, call};
 use proptest::prelude::*;
+use reference::{Call, Machine, call};
 
-/// 1 MiB of it is reserved; four processes may ask for 32 MiB.
+/// 1 MiB of it is reserved. Four processes together may map 32 MiB.
 const MEMORY: u64 = 10 << 20;
 
-fn play(spec: &KernelSpec, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
+fn run(spec: &KernelSpec, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
     let mut machine = Machine::new(spec, MEMORY);
     for (number, (who, call)) in calls.iter().enumerate() {
         machine.step(who % machine.processes(), call)?;
@@ -37,7 +37,7 @@ macro_rules! policies {
                 asid_bits in prop_oneof![Just(1u32), Just(2u32), Just(12u32)],
                 calls in prop::collection::vec((0..4usize, call()), 1..150),
             ) {
-                play(&spec(PageSizePolicy::$policy, swap, asid_bits), &calls)?;
+                run(&spec(PageSizePolicy::$policy, swap, asid_bits), &calls)?;
             })*
         }
     };

@@ -1,5 +1,5 @@
-//! What stands beside a page table: it is made and goes with its process, is told of the table's pages in
-//! order, holds its own, and states its costs.
+//! Companions of a page table: each lives as long as its process, is notified of the table's pages in order,
+//! holds pages of its own, and states its costs.
 
 mod double;
 
@@ -8,30 +8,30 @@ use ambulator_base::{
 };
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{
-    BuddyPlacement, Companion, CompanionFactory, CostTable, Footprint, Kernel, KernelSpec, Ledger, LedgerCause,
-    MapError, Mapping, PageTable, PteFlags, TableContext, Translations, TranslationsFactory,
+    BuddyPlacement, Companion, CompanionFactory, CostTable, Footprint, Kernel, KernelSpec, LedgerCause, MapError,
+    Mapping, OwnedContext, PageTable, PteFlags, TableContext, Translations, TranslationsFactory,
 };
 use double::Factory;
 use std::sync::{Arc, Mutex};
 
 const MEMORY: u64 = 16 << 20;
-/// What a companion here states for a context switch.
+/// Cycles that a companion here states for a context switch.
 const SWITCH: u64 = 35;
-/// Frames from which on the companion here holds pages itself.
+/// The companion here holds pages in frames from this one up.
 const OWN: Pfn = Pfn(1 << 20);
 
-type Told = Arc<Mutex<Vec<&'static str>>>;
+type Events = Arc<Mutex<Vec<&'static str>>>;
 
-/// Has a frame for itself, holds pages of high frames, and writes down what it is told.
+/// Has a frame of its own, holds pages in high frames, and records every notification.
 struct Witness {
     frame: Option<Pfn>,
     held: Vec<Mapping>,
-    told: Told,
+    events: Events,
 }
 
 impl Witness {
-    fn tell(&self, what: &'static str) {
-        self.told.lock().unwrap().push(what);
+    fn record(&self, event: &'static str) {
+        self.events.lock().unwrap().push(event);
     }
 }
 
@@ -41,7 +41,7 @@ impl Companion for Witness {
     }
 
     fn hold(&mut self, mapping: &Mapping, _os: &mut TableContext<'_>) {
-        self.tell("hold");
+        self.record("hold");
         self.held.push(*mapping);
     }
 
@@ -50,29 +50,29 @@ impl Companion for Witness {
     }
 
     fn release(&mut self, page: Page, _os: &mut TableContext<'_>) {
-        self.tell("release");
+        self.record("release");
         self.held.retain(|held| held.page != page);
     }
 
     fn set_held_flags(&mut self, page: Page, flags: PteFlags, _os: &mut TableContext<'_>) {
-        self.tell("set held");
+        self.record("set held");
         self.held.iter_mut().filter(|held| held.page == page).for_each(|held| held.flags = flags);
     }
 
     fn new_entry_flags(&self, mapping: &Mapping, _table: &dyn PageTable, _memory: &PhysicalMemory) -> PteFlags {
-        self.tell("new entry");
+        self.record("new entry");
         PteFlags { ranged: true, ..mapping.flags }
     }
 
     fn mapped(&mut self, entry: &Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
-        self.tell("mapped");
-        assert_eq!(table.lookup(entry.page.start, os.memory), Some(*entry), "told when the entry is there");
+        self.record("mapped");
+        assert_eq!(table.lookup(entry.page.start, os.memory), Some(*entry), "notified once the entry is there");
         assert!(entry.flags.ranged);
     }
 
     fn unmapping(&mut self, entry: &Mapping, table: &mut dyn PageTable, os: &mut TableContext<'_>) {
-        self.tell("unmapping");
-        assert_eq!(table.lookup(entry.page.start, os.memory), Some(*entry), "told while the entry is there");
+        self.record("unmapping");
+        assert_eq!(table.lookup(entry.page.start, os.memory), Some(*entry), "notified while the entry is there");
     }
 
     fn changing_flags(
@@ -82,7 +82,7 @@ impl Companion for Witness {
         table: &mut dyn PageTable,
         os: &mut TableContext<'_>,
     ) -> PteFlags {
-        self.tell("changing");
+        self.record("changing");
         assert_eq!(table.lookup(entry.page.start, os.memory), Some(*entry));
         PteFlags { ranged: true, ..flags }
     }
@@ -94,7 +94,7 @@ impl Companion for Witness {
         table: &mut dyn PageTable,
         os: &mut TableContext<'_>,
     ) {
-        self.tell("changed");
+        self.record("changed");
         assert_eq!(table.lookup(entry.page.start, os.memory), Some(Mapping { flags, ..*entry }));
     }
 
@@ -112,7 +112,7 @@ impl Companion for Witness {
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
-        self.tell("destroy");
+        self.record("destroy");
         if let Some(frame) = self.frame.take() {
             os.frames.free(frame, 0);
         }
@@ -120,7 +120,7 @@ impl Companion for Witness {
 }
 
 #[derive(Default)]
-struct Witnesses(Told);
+struct Witnesses(Events);
 
 impl CompanionFactory for Witnesses {
     fn new_companion(
@@ -130,11 +130,11 @@ impl CompanionFactory for Witnesses {
         os: &mut TableContext<'_>,
     ) -> Result<Box<dyn Companion>, MapError> {
         let frame = os.frames.allocate(0).ok_or(MapError::NoMemory { bytes: FRAME_BYTES })?;
-        Ok(Box::new(Witness { frame: Some(frame), held: Vec::new(), told: Arc::clone(&self.0) }))
+        Ok(Box::new(Witness { frame: Some(frame), held: Vec::new(), events: Arc::clone(&self.0) }))
     }
 }
 
-/// Never has memory.
+/// Never finds memory.
 struct Poor;
 
 impl CompanionFactory for Poor {
@@ -164,7 +164,7 @@ fn switch(mut kernel: Kernel) -> u64 {
 }
 
 #[test]
-fn a_context_switch_pays_what_each_part_of_both_processes_states() {
+fn a_context_switch_pays_for_each_part_of_both_processes() {
     let one: fn() -> Box<dyn CompanionFactory> = || Box::<Witnesses>::default();
     let alone = switch(kernel(Vec::new()));
     assert_eq!(alone, CostTable::default().context_switch + 2 * double::SWITCH);
@@ -173,11 +173,11 @@ fn a_context_switch_pays_what_each_part_of_both_processes_states() {
 }
 
 #[test]
-fn a_process_whose_companion_finds_no_memory_leaves_nothing() {
-    let told = Told::default();
+fn a_process_whose_companion_finds_no_memory_leaks_nothing() {
+    let events = Events::default();
     for companions in [
-        vec![Box::new(Poor) as Box<dyn CompanionFactory>, Box::new(Witnesses(Arc::clone(&told)))],
-        vec![Box::new(Witnesses(Arc::clone(&told))), Box::new(Poor)],
+        vec![Box::new(Poor) as Box<dyn CompanionFactory>, Box::new(Witnesses(Arc::clone(&events)))],
+        vec![Box::new(Witnesses(Arc::clone(&events))), Box::new(Poor)],
     ] {
         let mut kernel = kernel(companions);
         let free = kernel.frames.free_frames();
@@ -189,36 +189,8 @@ fn a_process_whose_companion_finds_no_memory_leaves_nothing() {
         kernel.check().unwrap();
         assert_eq!(kernel.live_processes().count(), 0);
     }
-    // The last of the list is made first: where it fails, there is no other to destroy.
-    assert_eq!(*told.lock().unwrap(), ["destroy"; 3]);
-}
-
-/// The parts of a [`TableContext`].
-struct Bed {
-    memory: PhysicalMemory,
-    frames: BuddyAllocator,
-    ledger: Ledger,
-    costs: CostTable,
-}
-
-impl Bed {
-    fn new() -> Bed {
-        Bed {
-            memory: PhysicalMemory::new(MEMORY).unwrap(),
-            frames: BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES),
-            ledger: Ledger::default(),
-            costs: CostTable::default(),
-        }
-    }
-
-    fn os(&mut self) -> TableContext<'_> {
-        TableContext {
-            memory: &mut self.memory,
-            frames: &mut self.frames,
-            ledger: &mut self.ledger,
-            costs: &self.costs,
-        }
-    }
+    // The last companion of the list is made first. If it fails, there is no other one to destroy.
+    assert_eq!(*events.lock().unwrap(), ["destroy"; 3]);
 }
 
 fn mapping(number: u64, frame: Pfn) -> Mapping {
@@ -227,19 +199,19 @@ fn mapping(number: u64, frame: Pfn) -> Mapping {
 }
 
 /// A process with one witness.
-fn witnessed(bed: &mut Bed) -> (Translations, Factory, Told) {
-    let (told, factory) = (Told::default(), Factory::default());
-    let companions: Vec<Box<dyn CompanionFactory>> = vec![Box::new(Witnesses(Arc::clone(&told)))];
+fn witnessed(bed: &mut OwnedContext) -> (Translations, Factory, Events) {
+    let (events, factory) = (Events::default(), Factory::default());
+    let companions: Vec<Box<dyn CompanionFactory>> = vec![Box::new(Witnesses(Arc::clone(&events)))];
     let mut factories = TranslationsFactory { companions, ..TranslationsFactory::plain(Box::new(factory.clone())) };
     let translations = factories.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
-    (translations, factory, told)
+    (translations, factory, events)
 }
 
 #[test]
-fn companions_are_told_in_order_and_the_kernel_sees_no_range_bit() {
-    let mut bed = Bed::new();
+fn companions_are_notified_in_order_and_the_kernel_sees_no_range_bit() {
+    let mut bed = OwnedContext::new(MEMORY).unwrap();
     let free = bed.frames.free_frames();
-    let (mut process, factory, told) = witnessed(&mut bed);
+    let (mut process, factory, events) = witnessed(&mut bed);
     let (own, tables) = (mapping(7, OWN), mapping(8, Pfn(3)));
     let read_only = PteFlags { writable: false, ..own.flags };
     for one in [own, tables] {
@@ -266,20 +238,20 @@ fn companions_are_told_in_order_and_the_kernel_sees_no_range_bit() {
     let in_table = ["new entry", "mapped", "new entry", "changing", "changed"];
     let gone = ["release", "unmapping", "destroy"];
     let expected = [&held[..], &in_table, &gone].concat();
-    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*events.lock().unwrap(), expected);
 }
 
 #[test]
-fn a_map_that_the_table_refuses_is_told_to_nobody() {
-    let mut bed = Bed::new();
-    let (mut process, factory, told) = witnessed(&mut bed);
+fn a_map_that_the_table_refuses_notifies_no_companion() {
+    let mut bed = OwnedContext::new(MEMORY).unwrap();
+    let (mut process, factory, events) = witnessed(&mut bed);
     let before = (bed.frames.free_frames(), process.footprint(), process.registers_generation());
     factory.tables().fail = Some((0, FRAME_BYTES));
     let refused = process.map(mapping(8, Pfn(3)), &mut bed.os());
     assert_eq!(refused, Err(MapError::NoMemory { bytes: FRAME_BYTES }));
     assert_eq!((bed.frames.free_frames(), process.footprint(), process.registers_generation()), before);
     assert_eq!(process.lookup(VirtAddr(8 << 12), &bed.memory), None);
-    assert_eq!(*told.lock().unwrap(), ["new entry"]);
+    assert_eq!(*events.lock().unwrap(), ["new entry"]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Sim-host speed of one design on one program: `rate PROGRAM FOOTPRINT_MIB INSTRUCTIONS [functional] [DESIGN]`.
+//! Sim-host speed of one design on one program: `rate PROGRAM FOOTPRINT_MIB INSTRUCTIONS [functional]
+//! [DESIGN]`.
 
 use ambulator_simulator::{Comparison, Job, Silent, compare, spec};
 use std::sync::Arc;
@@ -43,12 +44,12 @@ fn main() {
     for (name, value) in run.counters.iter().filter(|(_, v)| **v != 0) {
         println!("  {name:44} {value}");
     }
-    let host = run.host_seconds - run.host_setup_seconds;
+    let seconds = run.sim_host_seconds - run.sim_host_setup_seconds;
     println!(
         "ipc {:.3}; {:.2} M instructions/s, {:.2} M accesses/s, set-up {:.2} s",
         run.ipc,
-        run.simulated_instructions as f64 / host / 1e6,
-        run.simulated_accesses as f64 / host / 1e6,
-        run.host_setup_seconds
+        run.simulated_instructions as f64 / seconds / 1e6,
+        run.simulated_accesses as f64 / seconds / 1e6,
+        run.sim_host_setup_seconds
     );
 }

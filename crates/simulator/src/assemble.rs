@@ -23,11 +23,11 @@ use ambulator_sockets::DesignParts;
 use std::sync::Arc;
 
 impl Machine {
-    /// A machine of `spec`, core `i` reading `programs[i]` (a stream and the machine's reader number there);
-    /// with `run.spread_threads`, each program has an equal share of the cores, one after the other.
+    /// A machine of `spec` whose core `i` reads `programs[i]` (a stream and the machine's reader number in
+    /// it). With `run.spread_threads`, each program has an equal share of consecutive cores.
     ///
     /// # Errors
-    /// What is wrong with the spec, or a sim host that cannot give the memory.
+    /// An invalid spec, or a sim host that cannot provide the memory.
     pub fn new(spec: &Spec, programs: Vec<(Arc<SharedStream>, usize)>) -> Result<Machine, SimError> {
         let bad = |message: String| SimError::Spec(vec![message]);
         let seed = spec.run.seed;
@@ -40,7 +40,7 @@ impl Machine {
         } else {
             (catalogue().build(&spec.choice()), None)
         };
-        // A guest's segments are in its own memory, which nothing fragments.
+        // A guest's segments are in its own memory, which is not fragmented.
         let boot = if nested { Vec::new() } else { std::mem::take(&mut parts.boot) };
         let (frames, memory_setup) = MemorySetUp::prepare(spec, physical_bytes, seed, boot)?;
         let (kernel_frames, guest_bytes) = if nested {
@@ -185,8 +185,8 @@ fn hierarchy(spec: &Spec, cores: usize, path: TranslationPath) -> Hierarchy {
     hierarchy
 }
 
-/// Guest memory of a virtual machine on a machine with that much: seven eighths, in whole 2 MiB. The rest is
-/// the hypervisor's own, for its tables.
+/// Guest memory of a virtual machine on a machine with `physical` bytes: seven eighths, in multiples of 2
+/// MiB. The hypervisor keeps the rest for its tables.
 fn guest_bytes(physical: u64) -> u64 {
     (physical / 8 * 7) & !((2 << 20) - 1)
 }

@@ -1,4 +1,5 @@
-//! The designs of this process: those of Ambulator, and those that a program registers before it uses any.
+//! The designs of this process: those of Ambulator, and those that a program registers before it uses any
+//! design.
 
 use ambulator_sockets::{Catalogue, Descriptor, RegisterError};
 use std::fmt;
@@ -7,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
 static OWN: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
 
-/// Why something of a user's own cannot be registered.
+/// Why a user's design, program or preset cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationError {
-    /// The catalogue refuses the design.
+    /// The catalogue rejects the design.
     Design(RegisterError),
-    /// Designs, or presets, have been used already: what is registered now would be missing in what was read before.
+    /// Designs or presets are already in use: earlier readers would miss the one registered now.
     TooLate(&'static str),
-    /// There is a preset of this kind and name already.
+    /// A preset of this name exists already.
     PresetTaken(String),
 }
 
@@ -23,10 +24,10 @@ impl fmt::Display for RegistrationError {
         match self {
             RegistrationError::Design(error) => write!(f, "{error}"),
             RegistrationError::TooLate(what) => {
-                write!(f, "{what} are in use already: register your own before anything else")
+                write!(f, "{what} are already in use: register your own before anything else")
             }
             RegistrationError::PresetTaken(name) => {
-                write!(f, "there is a preset `{name}` already: give this one another name")
+                write!(f, "a preset `{name}` exists already: give this one another name")
             }
         }
     }
@@ -41,7 +42,7 @@ fn own() -> MutexGuard<'static, Vec<Descriptor>> {
 /// Registers a design for this process.
 ///
 /// # Errors
-/// A name that is taken or cannot be written in specs, a design that fills nothing, or designs in use already.
+/// A name that is taken or invalid in specs, a design that fills no socket, or designs already in use.
 pub fn register_design(design: Descriptor) -> Result<(), RegistrationError> {
     if CATALOGUE.get().is_some() {
         return Err(RegistrationError::TooLate("designs"));
@@ -55,12 +56,12 @@ pub fn register_design(design: Descriptor) -> Result<(), RegistrationError> {
     Ok(())
 }
 
-/// All designs. From the first call on, none can be registered.
+/// All designs. After the first call, no design can be registered.
 pub fn catalogue() -> &'static Catalogue {
     CATALOGUE.get_or_init(|| {
         let mut all = ambulator_designs::catalogue();
         for design in own().drain(..) {
-            // Refused at its registration, if at all.
+            // Errors were reported at registration.
             let _ = all.register(design);
         }
         all

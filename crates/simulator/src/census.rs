@@ -1,14 +1,14 @@
-//! What the address spaces of a machine look like when a run ends: how regular they are, how contiguous, and
-//! how often keys would collide in a hash table.
+//! The layout of the address spaces at the end of a run: how regular and how contiguous they are, and how
+//! often keys would collide in a hash table.
 
 use ambulator_base::{PageRuns, PageSize};
 use ambulator_os::Kernel;
 use blake2::{Blake2b512, Digest};
 
-/// A run's census, over all live processes: derived measures by name.
+/// The census of a run, over all live processes: derived measures by name.
 pub(crate) type Census = Vec<(&'static str, f64)>;
 
-/// Keys of the hash table for each ten slots: a load factor of 0.6.
+/// The load factor of the hash table, 0.6: keys and slots.
 const LOAD: (u64, u64) = (6, 10);
 
 /// Takes the census: a walk through all mapped pages.
@@ -55,8 +55,8 @@ pub(crate) fn census(kernel: &Kernel) -> Census {
     ]
 }
 
-/// Of these page numbers, how many find the slot that their Blake2 hash names taken by another, in a table of
-/// a load factor of 0.6.
+/// Number of these page numbers whose slot, by their Blake2 hash, is taken by another in a table with a load
+/// factor of 0.6.
 fn collisions(keys: &[u64]) -> u64 {
     let slots = (keys.len() as u64 * LOAD.1).div_ceil(LOAD.0).max(1);
     let mut taken = vec![0u64; slots.div_ceil(64) as usize];
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_random_function_at_six_tenths_collides_as_theory_says() {
+    fn a_random_function_at_six_tenths_collides_as_theory_predicts() {
         let keys: Vec<u64> = (0..60_000).collect();
         // Of n keys in m slots, m (1 - e^(-n/m)) slots are taken: the other keys have collided.
         let expected = 60_000.0 - 100_000.0 * (1.0 - (-0.6f64).exp());

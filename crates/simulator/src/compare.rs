@@ -1,4 +1,4 @@
-//! Several designs over one decoding of the input, in parallel on the sim host's cores.
+//! Runs several designs on one decoding of the input, in parallel on the sim host's cores.
 
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
@@ -12,28 +12,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Records that a machine runs before another gets its turn on the sim host's core: long enough that the sim
-/// host's caches are not refilled for nothing, short enough that the batches between the fastest and the
-/// slowest machine stay few.
-const TURN_RECORDS: usize = 1 << 17;
+/// Records that a machine runs in one slice of a sim-host thread: enough to amortise refilling the sim host's
+/// caches, and few enough to bound the number of batches between the fastest and the slowest machine.
+const SLICE_RECORDS: usize = 1 << 17;
 
 /// One design on one machine.
 pub struct Job {
-    /// The name that the result goes by.
+    /// The design's name in the result.
     pub design: String,
-    /// Everything about the machine.
+    /// The machine, its design and the run.
     pub spec: Spec,
 }
 
-/// Hears how runs go on; called from several threads.
+/// Observes the progress of runs; called from several threads.
 pub trait Progress: Send + Sync {
-    /// A run has come this far in its phase: instructions done, and how many there are, where that is known.
+    /// Progress of a run in its phase: instructions executed, and their total if it is known.
     fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>);
     /// A run has ended.
     fn finished(&self, job: usize, result: &RunResult);
 }
 
-/// Hears nothing.
+/// Ignores all progress.
 pub struct Silent;
 
 impl Progress for Silent {
@@ -41,56 +40,55 @@ impl Progress for Silent {
     fn finished(&self, _job: usize, _result: &RunResult) {}
 }
 
-/// What to compare.
+/// A comparison of designs.
 pub struct Comparison {
-    /// The designs. The first is what speed-ups are relative to.
+    /// The designs. Speed-ups are relative to the first.
     pub jobs: Vec<Job>,
-    /// One program a core (all jobs have as many cores), or with `run.spread_threads` a divisor of that;
-    /// already opened.
+    /// The opened programs: one for each core (all jobs have the same number of cores), or with
+    /// `run.spread_threads` a divisor of that.
     pub programs: Vec<Box<dyn RecordSource>>,
-    /// Sim-host threads; 0 takes as many as the sim host has cores.
+    /// Sim-host threads; 0 uses one for each of the sim host's cores.
     pub threads: usize,
-    /// Set to end all runs early, keeping what they have.
+    /// Set to end all runs early and keep their results so far.
     pub stop: Arc<AtomicBool>,
-    /// Who hears how it goes.
+    /// Observes the runs.
     pub progress: Arc<dyn Progress>,
 }
 
-/// What came out.
+/// The outcome of a comparison.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One result a job, in their order.
+    /// One result per job, in their order.
     pub runs: Vec<RunResult>,
     /// Unit and meaning of every counter that any run has.
     pub schema: BTreeMap<String, CounterMeaning>,
-    /// What should be known of the programs as far as they were read, each sentence once
-    /// ([`RecordSource::notes`]).
+    /// Notes on the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
     pub notes: Vec<String>,
 }
 
-/// A job that waits for its turn or has it.
+/// A job that waits or runs.
 struct QueuedJob {
     job: usize,
     machine: Option<Machine>,
-    turns: u64,
+    slices: u64,
     busy: Duration,
     setup: Duration,
 }
 
-/// Jobs that wait for a turn, and the results of those that have ended.
+/// The jobs that have not ended, and the results of those that have.
 struct RunQueue {
-    /// Machines that wait for a turn.
+    /// Jobs that wait for a thread.
     waiting: Vec<QueuedJob>,
-    /// Machines that have not ended.
+    /// Number of jobs that have not ended.
     open: usize,
     runs: Vec<Option<RunResult>>,
     schema: BTreeMap<String, CounterMeaning>,
 }
 
-/// Runs all jobs over one decoding of the programs.
+/// Runs all jobs on one decoding of the programs.
 ///
 /// # Errors
-/// A spec that is wrong. What goes wrong while a job runs is that job's result, and the others go on.
+/// An invalid spec. A failure while a job runs is that job's result, and the others continue.
 pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     let Comparison { jobs, programs, threads, stop, progress } = comparison;
     if jobs.is_empty() {
@@ -108,8 +106,8 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
             if job.spec.run.spread_threads { cores.is_multiple_of(programs.len()) } else { cores == programs.len() };
         if programs.is_empty() || !fits {
             return Err(SimError::Spec(vec![format!(
-                "design `{}` has {cores} cores, but there are {} programs: one program runs on each core, or with \
-                 `run.spread_threads` each on an equal share of them",
+                "design `{}` has {cores} cores, but there are {} programs: each core runs one program, or \
+                 with `run.spread_threads` each program runs on an equal share of the cores",
                 job.design,
                 programs.len()
             )]));
@@ -119,7 +117,7 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     let queued = (0..jobs.len()).rev().map(|job| QueuedJob {
         job,
         machine: None,
-        turns: 0,
+        slices: 0,
         busy: Duration::ZERO,
         setup: Duration::ZERO,
     });
@@ -137,7 +135,7 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
             scope.spawn(|| {
                 loop {
                     let Some(queued) = take_job(&queue, &changed) else { return };
-                    turn(queued, &jobs, &streams, &stop, progress.as_ref(), &queue, &changed);
+                    run_slice(queued, &jobs, &streams, &stop, progress.as_ref(), &queue, &changed);
                 }
             });
         }
@@ -153,7 +151,7 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     Ok(Outcome { runs, schema: queue.schema, notes })
 }
 
-/// The waiting machine that is least far, or `None` when all have ended.
+/// The waiting job with the fewest slices, or `None` when all have ended.
 fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
@@ -161,7 +159,7 @@ fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
             return None;
         }
         let least =
-            queue.waiting.iter().enumerate().min_by_key(|(_, queued)| (queued.turns, queued.job)).map(|(at, _)| at);
+            queue.waiting.iter().enumerate().min_by_key(|(_, queued)| (queued.slices, queued.job)).map(|(at, _)| at);
         match least {
             Some(at) => return Some(queue.waiting.swap_remove(at)),
             None => queue = changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
@@ -169,8 +167,8 @@ fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
     }
 }
 
-/// Gives a machine its turn, then puts it back or writes its result down.
-fn turn(
+/// Runs one slice of a job, then queues it again or records its result.
+fn run_slice(
     mut queued: QueuedJob,
     jobs: &[Job],
     streams: &[Arc<SharedStream>],
@@ -181,7 +179,7 @@ fn turn(
 ) {
     let job = &jobs[queued.job];
     let began = Instant::now();
-    let ended = catch_unwind(AssertUnwindSafe(|| run_turn(&mut queued, job, streams, stop)));
+    let ended = catch_unwind(AssertUnwindSafe(|| advance(&mut queued, job, streams, stop)));
     let took = began.elapsed();
     queued.busy += took;
     if let Some(machine) = &queued.machine
@@ -189,12 +187,12 @@ fn turn(
     {
         queued.setup += took;
     }
-    queued.turns += 1;
+    queued.slices += 1;
     let ended = ended.unwrap_or_else(|panic| {
         let what =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Some(Err(Stop::Failed(format!(
-            "an invariant of Ambulator's own was broken: {}",
+            "an internal invariant of Ambulator was violated: {}",
             what.unwrap_or_else(|| "no message".into())
         ))))
     });
@@ -219,7 +217,7 @@ fn turn(
     };
     match ended {
         Ok(()) if result.status == Status::Interrupted => {
-            result.outcome = Some("interrupted before its end: what is there is of the part that ran".into());
+            result.outcome = Some("interrupted before its end: the result is that of the part that ran".into());
         }
         Ok(()) if result.simulated_instructions == 0 => {
             result.status = Status::Failed;
@@ -235,8 +233,8 @@ fn turn(
             result.outcome = Some(message);
         }
     }
-    result.host_seconds = queued.busy.as_secs_f64();
-    result.host_setup_seconds = queued.setup.as_secs_f64();
+    result.sim_host_seconds = queued.busy.as_secs_f64();
+    result.sim_host_setup_seconds = queued.setup.as_secs_f64();
     progress.finished(queued.job, &result);
     drop(queued.machine.take());
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,25 +244,25 @@ fn turn(
     changed.notify_all();
 }
 
-/// Why a run that went to its end has measured no instruction.
+/// Why a run that reached its end has measured no instruction.
 fn why_nothing_counted(machine: Option<&Machine>, job: &Job) -> String {
     let executed = machine.map_or(0, |machine| machine.hw.cores.iter().map(|core| core.executed).max().unwrap_or(0));
-    let (warmup, wanted) = (job.spec.run.warmup, job.spec.run.instructions);
+    let (warmup, requested) = (job.spec.run.warmup, job.spec.run.instructions);
     if executed == 0 || warmup == 0 {
         return "the program has no instructions in its region of interest: nothing was simulated".into();
     }
-    // As many as are asked for, where there are so many, and half of them otherwise; in round numbers.
-    let left = if executed > wanted { executed - wanted } else { executed / 2 };
+    // Leaves the requested instructions if there are enough, or else half of all; in round numbers.
+    let left = if executed > requested { executed - requested } else { executed / 2 };
     let step = 10u64.pow(left.max(1).ilog10().saturating_sub(1));
     format!(
-        "the warm-up took the whole program: it has {executed} instructions, and `run.warmup` is {warmup} (on each core), so \
-         that nothing was measured; ask for less warm-up, such as --warmup {}, or give a longer program",
+        "the warm-up consumed the whole program: it has {executed} instructions, and `run.warmup` is {warmup} (on each \
+         core), so nothing was measured; use a shorter warm-up, such as --warmup {}, or a longer program",
         left - left % step
     )
 }
 
-/// `None` while the machine has more to do.
-fn run_turn(
+/// Builds the machine if necessary and advances it. `None` while it has not ended.
+fn advance(
     queued: &mut QueuedJob,
     job: &Job,
     streams: &[Arc<SharedStream>],
@@ -283,14 +281,14 @@ fn run_turn(
             }
         }
     };
-    match machine.advance(TURN_RECORDS) {
+    match machine.advance(SLICE_RECORDS) {
         Ok(true) => None,
         Ok(false) => Some(Ok(())),
         Err(stop) => Some(Err(stop)),
     }
 }
 
-/// The result of a run whose machine was never built.
+/// The result of a run whose machine could not be built.
 fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
     let identity = streams[0].identity().clone();
     RunResult {
@@ -304,8 +302,8 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         ipc: 0.0,
         speedup: 0.0,
         checked_translations: 0,
-        host_seconds: 0.0,
-        host_setup_seconds: 0.0,
+        sim_host_seconds: 0.0,
+        sim_host_setup_seconds: 0.0,
         measures: BTreeMap::new(),
         counters: BTreeMap::new(),
         histograms: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! One simulated core: its window, its MMU, and where it is in its program.
+//! One simulated core: its window, its MMU, and its position in its program.
 
 use crate::look_ahead::LookAhead;
 use crate::stream::SharedStream;
@@ -8,7 +8,7 @@ use ambulator_mmu::{Mmu, WalkTraffic};
 use std::sync::Arc;
 
 ambulator_base::counters! {
-    /// What the run loop counts on each core.
+    /// Counters of the run loop, for each core.
     pub struct CoreRunCounters {
         /// Instructions executed.
         instructions: Instructions,
@@ -18,7 +18,7 @@ ambulator_base::counters! {
         stores: Events,
         /// Branches executed.
         branches: Events,
-        /// Instruction lines fetched: those that the front end's buffer of decoded lines did not hold.
+        /// Instruction lines fetched: misses of the front end's buffer of decoded lines.
         fetches: Events,
         /// Loads and stores that cross a cache line: two accesses.
         split_lines: Events,
@@ -34,20 +34,20 @@ ambulator_base::counters! {
         cached_translation_cached_data: Events,
         /// Data accesses served by DRAM.
         data_from_dram: Events,
-        /// Cycles of loads and stores from their issue to their data, translation included.
+        /// Cycles of loads and stores from their issue to their data, including translation.
         access_cycles: Cycles,
         /// Page faults taken.
         page_faults: Events,
-        /// Cycles of the core that the operating system took.
+        /// Cycles that the core spent in the operating system.
         os_cycles: Cycles,
-        /// Of these, cycles that it waited for another core to change the same part of a page table.
+        /// Of these, cycles that it waited for another core's lock on the same part of a page table.
         lock_cycles: Cycles,
-        /// Switches to another process.
+        /// Context switches to another process.
         context_switches: Events,
     }
 }
 
-/// How far a core has come.
+/// The progress of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CorePhase {
     /// Before the region of interest.
@@ -58,20 +58,20 @@ pub(crate) enum CorePhase {
     Finished,
 }
 
-/// Lines that a front end holds decoded, so that a loop asks neither the I-TLB nor the L1I again. Cores of
-/// the papers' kind have 1.5 K micro-operations, about 64 lines of code; a direct-mapped buffer of that size
-/// stands for it.
+/// Lines that a front end holds decoded, so that a loop accesses neither the I-TLB nor the L1I again. The
+/// cores of the papers hold about 1500 micro-operations, about 64 lines of code; a direct-mapped buffer of
+/// that size models this.
 pub(crate) const FRONT_END_LINES: usize = 64;
 
 pub(crate) struct Core {
     pub window: CoreWindow,
     pub mmu: Mmu,
     pub traffic: WalkTraffic,
-    /// The process that runs, as the kernel numbers it.
+    /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.
     pub processes: Vec<(ProcessId, ProcessId)>,
-    /// Generation of the table registers that the MMU has.
+    /// Generation of the table registers in the MMU.
     pub generation: u64,
     pub hypervisor_generation: u64,
     pub stream: Arc<SharedStream>,
@@ -79,16 +79,16 @@ pub(crate) struct Core {
     pub batch: Arc<Batch>,
     /// Next record of the batch.
     pub at: usize,
-    /// End of the records that are this core's, where a program's threads are spread over cores.
+    /// End of this core's records, if a program's threads are placed on several cores.
     pub end: usize,
     /// Next event of the batch.
     pub event_at: usize,
     pub phase: CorePhase,
-    /// Lines of code whose decoded instructions the front end holds, by line number modulo their count.
+    /// Lines of code that the front end holds decoded, direct-mapped by line number.
     pub front_end: [u64; FRONT_END_LINES],
     pub look_ahead: LookAhead,
     pub counters: CoreRunCounters,
-    /// Instructions in all, never reset.
+    /// Total instructions, never reset.
     pub executed: u64,
     /// `executed` at which the core is finished.
     pub budget_end: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// The kernel's number of a process that the stream names.
+    /// The kernel's number of a process of the stream.
     pub fn kernel_process(&self, in_stream: ProcessId) -> Option<ProcessId> {
         self.processes.iter().find(|(stream, _)| *stream == in_stream).map(|(_, kernel)| *kernel)
     }

@@ -1,7 +1,8 @@
-//! An estimate of energy: what a run did, times what each thing takes.
+//! An energy estimate: the number of events of a run times the energy of each.
 //!
-//! Source: Revelator Sec. 7.1 (Fig. 17) compares energies by McPAT, whose inputs it does not give. Ours is a table of energies of accesses, every one of them a setting with its
-//! source, and powers that time multiplies. It tells designs apart by what they do more or less of; it is no model of a chip.
+//! Source: Revelator Sec. 7.1 (Fig. 17) compares energies by McPAT, whose inputs it does not give. Ours is a
+//! table of energies per access, each a setting with its source, and of static powers. It distinguishes
+//! designs by their numbers of events; it is not a model of a chip.
 
 use crate::report::Totals;
 use ambulator_base::Invalid;
@@ -9,7 +10,7 @@ use ambulator_hardware::CacheCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What things take.
+/// Energies of events, and static powers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
@@ -22,13 +23,13 @@ pub struct EnergySpec {
     /// An access to an L2 cache: a line.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice Horowitz's 100 pJ for 8 bytes of 1 MB, for a line"))]
     pub l2: f64,
-    /// An access to the last-level cache: a line, and its way there.
+    /// An access to the last-level cache: a line, and its transfer.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice the L2's"))]
     pub llc: f64,
     /// Opening and closing a row of DRAM, of all chips of a rank.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips of DDR4-2400: (IDD0 55 mA - IDD3N 38 mA) x 1.2 V x tRC 45.75 ns"))]
     pub dram_activate: f64,
-    /// Reading a line from an open row, and sending it.
+    /// Reading a line from an open row, and its transfer.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips: (IDD4R 150 mA - IDD3N 38 mA) x 1.2 V x 3.33 ns, and 5 pJ a bit on the bus"))]
     pub dram_read: f64,
     /// Writing a line to an open row.
@@ -43,10 +44,10 @@ pub struct EnergySpec {
     /// A look-up of a walker's caches.
     #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: as the L1 TLB"))]
     pub walk_cache: f64,
-    /// What a core and its caches draw whatever they do.
+    /// Static power of a core and its caches.
     #[schemars(extend("x-unit" = "mW", "x-source" = "our choice"))]
     pub core_static: f64,
-    /// What a rank of DRAM draws whatever it does.
+    /// Static power of a rank of DRAM.
     #[schemars(extend("x-unit" = "mW", "x-source" = "8 chips: IDD3N 38 mA x 1.2 V"))]
     pub rank_static: f64,
 }
@@ -71,7 +72,7 @@ impl Default for EnergySpec {
 }
 
 impl EnergySpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let all = [
             ("instruction", self.instruction),
@@ -89,11 +90,11 @@ impl EnergySpec {
         ];
         let wrong = all.iter().filter(|(_, value)| !(0.0..=1e9).contains(value));
         wrong
-            .map(|(key, value)| Invalid::new(format!("{at}.{key}"), format!("is {value}; give 0 to 1000000000")))
+            .map(|(key, value)| Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 0 to 1000000000")))
             .collect()
     }
 
-    /// Energies of a run in nanojoules, by the name of their measure; `seconds` of the simulated machine passed.
+    /// Energies of a run in nanojoules, by the name of their measure; `seconds` is the simulated time.
     pub(crate) fn of(&self, counted: &Totals, seconds: f64, cores: usize, ranks: u32) -> [(&'static str, f64); 6] {
         let Totals { run, mmu, hierarchy, .. } = counted;
         let cache = |cache: &CacheCounters, each: f64| accesses(cache) as f64 * each;
@@ -124,7 +125,7 @@ impl EnergySpec {
     }
 }
 
-/// Look-ups of a cache, by whomever.
+/// All look-ups of a cache.
 fn accesses(cache: &CacheCounters) -> u64 {
     let hits = cache.demand_hits + cache.table_hits + cache.speculative_hits + cache.prefetch_hits;
     let misses = cache.demand_misses + cache.table_misses + cache.speculative_misses + cache.prefetch_misses;
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn energy_is_what_was_done_times_what_it_takes() {
+    fn energy_is_the_number_of_events_times_their_energies() {
         let mut counted = Totals::default();
         counted.run.instructions = 1000;
         counted.hierarchy.l1d.demand_hits = 300;

@@ -1,11 +1,11 @@
-//! Why a machine cannot be built, or a run cannot go on.
+//! Why a machine cannot be built, or a run cannot continue.
 
 use std::fmt;
 
-/// Why nothing could be run at all.
+/// Why no run could start.
 #[derive(Debug)]
 pub enum SimError {
-    /// The spec is wrong: one sentence a problem.
+    /// The spec is invalid: one sentence per problem.
     Spec(Vec<String>),
     /// The program cannot be opened.
     Program(String),
@@ -27,6 +27,6 @@ impl std::error::Error for SimError {}
 pub enum Stop {
     /// An outcome of the modelled machine: it ran out of memory, or of contiguous memory.
     Outcome(String),
-    /// A mistake: bad input, or a translation that is not the kernel's.
+    /// A failure: bad input, or a translation that disagrees with the kernel.
     Failed(String),
 }

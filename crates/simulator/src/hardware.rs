@@ -1,4 +1,4 @@
-//! The hardware of a machine: its cores with what runs on them, and the caches and the main memory that they
+//! The hardware of a machine: its cores with their programs' state, and the caches and main memory that they
 //! share.
 
 use crate::core::Core;
@@ -24,7 +24,7 @@ pub(crate) struct Hardware {
 pub(crate) type Memories<'a> = (&'a mut PhysicalMemory, Option<&'a mut PhysicalMemory>);
 
 impl Hardware {
-    /// Cores over a hierarchy. Without `timing`, nothing takes time.
+    /// Cores on a hierarchy. Without `timing`, nothing takes time.
     pub fn new(
         cores: Vec<Core>,
         hierarchy: Hierarchy,
@@ -35,26 +35,27 @@ impl Hardware {
         Hardware { cores, hierarchy, path, entry, timing }
     }
 
-    /// How it translates.
+    /// The translation path.
     #[inline(always)]
     pub fn path(&self) -> TranslationPath {
         self.path
     }
 
-    /// Whether things take time; in functional mode they do not.
+    /// Whether time is simulated; in functional mode it is not.
     #[inline(always)]
     pub fn timing(&self) -> bool {
         self.timing
     }
 
-    /// A core's time, by which cores take turns: in functional mode, an instruction stands for a cycle.
+    /// A core's time, by which the scheduler selects the next core. In functional mode, an instruction counts
+    /// as a cycle.
     #[inline(always)]
     pub fn local_time(&self, number: usize) -> Cycle {
         let core = &self.cores[number];
         if self.timing { core.window.now() } else { Cycle(core.executed) }
     }
 
-    /// A core's MMU with its port into the machine.
+    /// Calls `act` with a core's MMU and its port to memory.
     #[inline(always)]
     pub fn with_port<T>(
         &mut self,
@@ -74,8 +75,8 @@ impl Hardware {
         act(&mut core.mmu, &mut port)
     }
 
-    /// Operating-system work in the region of interest stops the core for that long; in set-up it has no
-    /// time.
+    /// Charges operating-system work to a core, which stalls for `cycles` in the region of interest. Set-up
+    /// is untimed.
     pub fn charge(&mut self, phase: Phase, number: usize, cycles: u64) {
         if phase == Phase::Setup || cycles == 0 {
             return;
@@ -87,8 +88,8 @@ impl Hardware {
         }
     }
 
-    /// Copies a page that the kernel has moved for a core, beside the program; whoever wants the page waits
-    /// for its copy.
+    /// Copies a page that the kernel has moved for a core, in the background. Accesses to the page wait for
+    /// the end of the copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
         let now = self.cores[number].window.now();
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
@@ -97,7 +98,7 @@ impl Hardware {
         }
     }
 
-    /// Sets every counter to zero; caches and TLBs keep what they hold.
+    /// Sets every counter to zero; caches and TLBs keep their contents.
     pub fn reset_counters(&mut self) {
         self.hierarchy.reset_counters();
         for core in &mut self.cores {

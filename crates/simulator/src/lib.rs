@@ -1,4 +1,4 @@
-//! Builds a machine from a spec, runs programs on it, checks every translation, counts.
+#![doc = include_str!("../README.md")]
 
 mod assemble;
 mod catalogue;

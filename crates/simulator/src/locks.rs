@@ -1,20 +1,20 @@
-//! Locks of page tables: cores that run threads of one process wait for each other's changes.
+//! Page-table locks: cores that run threads of one process wait for each other's updates.
 
 use ambulator_base::{Cycle, ProcessId};
 use ambulator_os::TableLock;
 use std::collections::HashMap;
 
-/// Until when locks are held.
+/// The times until which locks are held.
 #[derive(Default)]
 pub(crate) struct Locks {
     parts: HashMap<(ProcessId, TableLock), Cycle>,
-    /// By process: until when its whole table is held, and until when any part of it is.
+    /// By process: the times until which its whole table, and any part of it, is held.
     tables: HashMap<ProcessId, (Cycle, Cycle)>,
 }
 
 impl Locks {
-    /// An action at `now` holds `locks`, one after the other, for `hold` cycles each. Returns the cycles that
-    /// it waits.
+    /// An action at `now` holds `locks`, one after the other, for `hold` cycles each. Returns its waiting
+    /// time in cycles.
     pub fn acquire(&mut self, process: ProcessId, locks: &[TableLock], now: Cycle, hold: u64) -> u64 {
         let mut at = now;
         for lock in locks {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_part_waits_and_others_do_not() {
+    fn updates_of_the_same_part_wait_and_others_do_not() {
         let mut locks = Locks::default();
         let (one, other) = (ProcessId(1), ProcessId(2));
         let part = TableLock::Part;

@@ -1,35 +1,35 @@
-//! Looking ahead in the stream, so that the sim host's own cache misses overlap. Changes nothing but speed.
+//! Looks ahead in the stream to overlap the sim host's own cache misses. Affects speed only.
 
 use ambulator_base::{ProcessId, Record};
 use ambulator_hardware::Hierarchy;
 use ambulator_os::Kernel;
 
-/// Records ahead at which the kernel's state and the table's entry are asked for.
+/// Distance, in records, at which the kernel's page state and the table's entry are prefetched.
 const PAGES_AHEAD: usize = 24;
-/// Records ahead at which the model's cache sets are asked for: the state is there by then.
+/// Distance, in records, at which the model's cache sets are prefetched: the page state has arrived by then.
 const LINES_AHEAD: usize = 8;
-/// Pages and lines asked for lately, which need not be asked for again.
+/// Number of recently prefetched pages and lines, which are not prefetched again.
 const REMEMBERED: usize = 64;
 
-/// What has been asked for lately.
+/// The recent prefetches.
 pub(crate) struct LookAhead {
     pages: [u64; REMEMBERED],
     lines: [u64; REMEMBERED],
-    /// Whether cache sets are asked for: the model of one core's caches lies in the sim host's own L2, and
-    /// asking costs more than it brings (BFS at 1 GiB: 4 to 8% slower with it); the shared cache of several
-    /// cores does not.
+    /// Whether cache sets are prefetched. The model of one core's caches fits in the sim host's own L2, and
+    /// prefetching costs more than it gains (BFS at 1 GiB: 4 to 8% slower with it). The shared cache of
+    /// several cores does not fit.
     sets: bool,
 }
 
 impl LookAhead {
-    /// For a machine of that many cores.
+    /// For a machine of `cores` cores.
     pub fn new(cores: usize) -> LookAhead {
         LookAhead { pages: [u64::MAX; REMEMBERED], lines: [u64::MAX; REMEMBERED], sets: cores > 1 }
     }
 
-    /// Asks the sim host for what records soon after `records[i]` will need.
+    /// Prefetches into the sim host's caches what records soon after `records[i]` will need.
     #[inline(always)]
-    pub fn ask(
+    pub fn prefetch(
         &mut self,
         core: usize,
         process: ProcessId,

@@ -1,4 +1,4 @@
-//! A machine: cores, caches, DRAM and a kernel, and the loop that runs programs on it.
+//! A machine: cores, caches, DRAM and a kernel, and the run loop.
 
 use crate::core::{CorePhase, FRONT_END_LINES};
 use crate::error::Stop;
@@ -13,21 +13,21 @@ use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::Served;
 use std::sync::Arc;
 
-/// Where the machine as a whole is.
+/// The phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Programs set up: first touches, no time.
+    /// Programs set up: first touches, untimed.
     Setup,
-    /// The region of interest runs, but does not count yet.
+    /// The region of interest runs, but is not measured yet.
     Warmup,
-    /// What runs counts.
+    /// The region of interest is measured.
     Measure,
     /// All cores have finished.
     Done,
 }
 
-/// A machine with its programs: it carries each record from its core through translation to the caches, and
-/// has its parts do the rest.
+/// A machine with its programs. It takes each record from its core through translation to the caches, and
+/// delegates the rest to its parts.
 pub struct Machine {
     pub(crate) hw: Hardware,
     pub(crate) os: OperatingSystem,
@@ -37,8 +37,8 @@ pub struct Machine {
     pub(crate) memory: MemorySetUp,
 }
 
-/// A translation that holds: where the data is, when that is known, and when the access issued for good
-/// (after any faults).
+/// A valid translation: the address of the data, when it is known, and when the access finally issued (after
+/// any faults).
 #[derive(Clone, Copy)]
 pub(crate) struct Located {
     pub at: PhysAddr,
@@ -52,15 +52,15 @@ impl Machine {
         self.scheduler.phase()
     }
 
-    /// Instructions executed in the current phase, over all cores, and how many it has, where that is known.
+    /// Instructions executed in the current phase, over all cores, and their total if it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         (self.hw.instructions(), self.scheduler.budget().map(|each| each * self.hw.cores.len() as u64))
     }
 
-    /// Runs about `records` records further. `Ok(true)` while there is more to do.
+    /// Runs about `records` more records. `Ok(true)` while the run has not ended.
     ///
     /// # Errors
-    /// An outcome of the machine, or a mistake. The counters stay those of the part that ran.
+    /// An outcome of the machine, or a failure. The counters are those of the part that ran.
     pub fn advance(&mut self, records: usize) -> Result<bool, Stop> {
         let mut left = records;
         while left > 0 {
@@ -91,7 +91,7 @@ impl Machine {
         Ok(self.scheduler.phase() != Phase::Done)
     }
 
-    /// Moves the machine on when all its cores have come far enough.
+    /// Enters the next phase when all cores have completed the current one.
     fn change_phase(&mut self) {
         if self.scheduler.begin_warmup(&self.hw.cores) {
             let faults: u64 = self.hw.cores.iter().map(|core| core.counters.page_faults).sum();
@@ -104,7 +104,7 @@ impl Machine {
         }
     }
 
-    /// Sets every counter to zero; caches, TLBs and tables keep what they hold.
+    /// Sets every counter to zero; caches, TLBs and tables keep their contents.
     fn start_counting(&mut self) {
         self.statistics.begin_counting(&self.os);
         self.os.reset_counters();
@@ -128,11 +128,11 @@ impl Machine {
             {
                 core.event_at += 1;
                 self.scheduler.event(&mut self.hw, &mut self.os, number, event)?;
-                // Phase, process and time may be others now: the caller decides anew which core goes on.
+                // Phase, process and time may have changed: the caller selects the next core again.
                 return Ok(ran);
             }
             if self.hw.cores[number].phase == CorePhase::Setup && self.hw.cores[number].at < batch.records.len() {
-                // A stream that has records before any region has no set-up: all of it counts.
+                // A stream with records before any region has no set-up: all of it is measured.
                 self.hw.cores[number].phase = CorePhase::Region;
                 return Ok(ran);
             }
@@ -167,7 +167,7 @@ impl Machine {
         }
     }
 
-    /// Runs records `from..to`; returns how many were done before the core's time passed `until` or its
+    /// Runs records `from..to`; returns how many completed before the core's time passed `until` or its
     /// budget ended.
     fn run_records(
         &mut self,
@@ -177,11 +177,11 @@ impl Machine {
         to: usize,
         until: u64,
     ) -> Result<usize, Stop> {
-        self.os.alive(self.hw.cores[number].process)?;
+        self.os.require_alive(self.hw.cores[number].process)?;
         let budget_end = self.hw.cores[number].budget_end;
         for i in from..to {
             let core = &mut self.hw.cores[number];
-            core.look_ahead.ask(number, core.process, records, i, self.os.kernel(), &self.hw.hierarchy);
+            core.look_ahead.prefetch(number, core.process, records, i, self.os.kernel(), &self.hw.hierarchy);
             let executed = self.record(number, &records[i])?;
             let core = &mut self.hw.cores[number];
             core.at = i + 1;
@@ -214,11 +214,11 @@ impl Machine {
         Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
 
-    /// Executes one record; returns the instructions that it stands for.
+    /// Executes one record; returns the number of its instructions.
     #[inline(always)]
     fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
         if record.kind == RecordKind::Fetch {
-            // The gap's instructions come before the fetch.
+            // The gap's instructions precede the fetch.
             let timing = self.hw.timing();
             let window = &mut self.hw.cores[number].window;
             if timing {
@@ -230,9 +230,9 @@ impl Machine {
             return Ok(record.instructions());
         }
         let line = record.pc.0 >> 6;
-        let held = &mut self.hw.cores[number].front_end[line as usize % FRONT_END_LINES];
-        if *held != line {
-            *held = line;
+        let fetched = &mut self.hw.cores[number].front_end[line as usize % FRONT_END_LINES];
+        if *fetched != line {
+            *fetched = line;
             self.fetch(number, record.pc)?;
         }
         match record.kind {
@@ -253,7 +253,7 @@ impl Machine {
         Ok(record.instructions())
     }
 
-    /// An instruction line comes into the front end.
+    /// Fetches an instruction line into the front end.
     fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
         self.hw.cores[number].counters.fetches += 1;
         let now = self.hw.cores[number].window.now();
@@ -313,7 +313,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The second line of an access that crosses a line: translated anew where it crosses a page.
+    /// The second line of an access that crosses a line; translated separately if it crosses a page.
     #[cold]
     fn second_half(
         &mut self,

@@ -1,4 +1,4 @@
-//! Main memory as a run finds it: fragmented, and under pressure.
+//! Main memory at the start of a run: fragmented, and under pressure.
 
 use crate::error::SimError;
 use crate::spec::Spec;
@@ -6,17 +6,18 @@ use ambulator_base::Random;
 use ambulator_memory::{BuddyAllocator, FragmentReport, PressureReport};
 use ambulator_sockets::Boot;
 
-/// What was done to main memory before the programs started.
+/// The preparation of main memory before the programs start.
 pub(crate) struct MemorySetUp {
     fragmentation: Option<FragmentReport>,
     pressure: Option<PressureReport>,
 }
 
 impl MemorySetUp {
-    /// The frames of `bytes` of memory in the state that the spec asks for, and what was done to them.
+    /// The frames of `bytes` of memory in the state that the spec requests, and a report of their
+    /// preparation.
     ///
     /// # Errors
-    /// A design that reserves more memory at boot than there is.
+    /// A design that reserves more contiguous memory at boot than is available.
     pub fn prepare(
         spec: &Spec,
         bytes: u64,
@@ -26,13 +27,13 @@ impl MemorySetUp {
         let mut frames = BuddyAllocator::new(&spec.memory.buddy, bytes / ambulator_base::FRAME_BYTES);
         if !boot.into_iter().all(|boot| boot(&mut frames)) {
             return Err(SimError::Spec(vec![format!(
-                "the design reserves memory at boot, and `memory.bytes`, {}, has not so much in one piece: give it more, or the \
-                 design smaller segments",
+                "the design reserves contiguous memory at boot, and `memory.bytes`, {}, does not have that much: give more \
+                 memory, or smaller segments to the design",
                 crate::spec::show_size(bytes)
             )]));
         }
-        let wanted = &spec.memory.fragmentation;
-        let fragmentation = (wanted.fmfi > 0.0 || wanted.free_share < 1.0).then(|| {
+        let target = &spec.memory.fragmentation;
+        let fragmentation = (target.fmfi > 0.0 || target.free_share < 1.0).then(|| {
             ambulator_memory::fragment(
                 &mut frames,
                 &spec.memory.fragmentation,
@@ -45,7 +46,7 @@ impl MemorySetUp {
         Ok((frames, MemorySetUp { fragmentation, pressure }))
     }
 
-    /// Its measures, by name.
+    /// The measures of the preparation, by name.
     pub fn measures(&self) -> Vec<(&'static str, f64)> {
         let mut measures = Vec::new();
         if let Some(report) = &self.fragmentation {

@@ -1,4 +1,4 @@
-//! The oracle: each translation that hardware produces is compared with the kernel's truth.
+//! The oracle compares each translation of the hardware with the kernel's page state.
 
 use crate::Stop;
 use crate::hardware::Hardware;
@@ -9,49 +9,48 @@ use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Walk
 use ambulator_os::{Kernel, PageState};
 use std::fmt::Write as _;
 
-/// Whether `at` is where the kernel has put `va`, with the right to do `access`.
+/// Whether the kernel maps `va` to `at` and permits `access`.
 #[inline(always)]
-pub(crate) fn agrees(truth: PageState, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
-    truth.present()
-        && truth.frame().start().0 | (va.0 & 0xfff) == at.0
+pub(crate) fn agrees(state: PageState, va: VirtAddr, at: PhysAddr, access: AccessKind) -> bool {
+    state.present()
+        && state.frame().start().0 | (va.0 & 0xfff) == at.0
         && match access {
             AccessKind::Load => true,
-            AccessKind::Store => truth.writable(),
-            AccessKind::Fetch => truth.executable(),
+            AccessKind::Store => state.writable(),
+            AccessKind::Fetch => state.executable(),
         }
 }
 
-/// Asks whether translations are the kernel's, and counts them. It asks about all of them: there is no
-/// sampling.
+/// Checks translations against the kernel, and counts them. It checks all of them: there is no sampling.
 ///
-/// Most are of pages asked about a moment ago, so it keeps the kernel's answers, each with the number of
-/// changes that the process's page map had seen: until the next change, asking again would give the same.
-/// Measured in instructions of the sim host on the development profile: checking the translations that
-/// [`ambulator_mmu::Mmu::recall`] answers costs 0.9% of a run of GUPS and 2.6% of one of STREAM (1.8% and
-/// 4.7% without what is kept here).
+/// Most translations are of recently checked pages, so the checker caches page states, each with the number
+/// of changes to the process's page map at that time: the state is valid until the next change. Measured in
+/// instructions of the sim host on the development profile: checking the translations of
+/// [`ambulator_mmu::Mmu::recall`] costs 0.9% of a run of GUPS and 2.6% of a run of STREAM (1.8% and 4.7%
+/// without this cache).
 pub(crate) struct Checker {
     on: bool,
     checked: u64,
     known: Box<[Known; KNOWN]>,
 }
 
-/// Answers of the kernel that are kept.
+/// Number of cached page states.
 const KNOWN: usize = 64;
 
-/// What the kernel said of a page.
+/// A cached page state.
 #[derive(Clone, Copy)]
 struct Known {
     vpn: u64,
     process: ProcessId,
     changes: u64,
-    truth: PageState,
+    state: PageState,
 }
 
 impl Checker {
-    /// A checker; one that is not `on` finds nothing wrong and counts nothing.
+    /// A checker; one that is not `on` accepts and counts nothing.
     pub fn new(on: bool) -> Checker {
-        let nothing = Known { vpn: u64::MAX, process: ProcessId(0), changes: 0, truth: PageState::NONE };
-        Checker { on, checked: 0, known: Box::new([nothing; KNOWN]) }
+        let empty = Known { vpn: u64::MAX, process: ProcessId(0), changes: 0, state: PageState::NONE };
+        Checker { on, checked: 0, known: Box::new([empty; KNOWN]) }
     }
 
     /// Translations checked so far.
@@ -59,12 +58,12 @@ impl Checker {
         self.checked
     }
 
-    /// A translation that is the kernel's own.
+    /// Counts a translation that came from the kernel itself.
     pub fn count_kernel_translation(&mut self) {
         self.checked += 1;
     }
 
-    /// Whether hardware may use a translation: it is the kernel's, or nobody checks.
+    /// Whether hardware may use a translation: it matches the kernel, or the checker is off.
     #[inline(always)]
     pub fn accepts(
         &mut self,
@@ -77,19 +76,19 @@ impl Checker {
         !self.on || self.matches_kernel(os, process, va, at, access)
     }
 
-    /// What the kernel knows about a page.
+    /// The kernel's state of a page, from the cache if valid.
     #[inline(always)]
-    fn ask(&mut self, kernel: &Kernel, process: ProcessId, va: VirtAddr) -> PageState {
+    fn page_state(&mut self, kernel: &Kernel, process: ProcessId, va: VirtAddr) -> PageState {
         let Some(pages) = kernel.page_map(process) else { return PageState::NONE };
         let (vpn, changes) = (va.vpn().0, pages.changes());
         let known = &mut self.known[vpn as usize % KNOWN];
         if known.vpn != vpn || known.changes != changes || known.process != process {
-            *known = Known { vpn, process, changes, truth: pages.get(va) };
+            *known = Known { vpn, process, changes, state: pages.get(va) };
         }
-        known.truth
+        known.state
     }
 
-    /// Whether a translation is the kernel's.
+    /// Whether a translation matches the kernel.
     #[inline(always)]
     pub fn matches_kernel(
         &mut self,
@@ -100,16 +99,16 @@ impl Checker {
         access: AccessKind,
     ) -> bool {
         self.checked += 1;
-        let truth = self.ask(os.kernel(), process, va);
+        let state = self.page_state(os.kernel(), process, va);
         if !os.is_nested() {
-            return agrees(truth, va, at, access);
+            return agrees(state, va, at, access);
         }
-        let guest = truth.frame().start().offset(va.0 & 0xfff);
-        agrees(truth, va, guest, access) && os.host_physical(guest, access) == Some(at)
+        let guest = state.frame().start().offset(va.0 & 0xfff);
+        agrees(state, va, guest, access) && os.host_physical(guest, access) == Some(at)
     }
 }
 
-/// The report of a translation that is not the kernel's (`at`; `None` where hardware found no page): the
+/// The report of a translation that disagrees with the kernel (`at`; `None` if hardware found no page): the
 /// address, the kernel's page state, the steps of the walk.
 #[cold]
 pub(crate) fn mismatch(
@@ -121,36 +120,36 @@ pub(crate) fn mismatch(
     access: AccessKind,
 ) -> Stop {
     let core = &mut hw.cores[number];
-    let truth = os.kernel().page_state(core.process, va);
+    let state = os.kernel().page_state(core.process, va);
     let (memory, guest) = os.memories();
     let mut recorder = Recorder { memory, guest, steps: Vec::new() };
     // What the walker is asked for: with an intermediate address space, the address there.
     let before = TableRegisters(os.kernel().intermediate_registers(core.process));
     let walked = core.mmu.locate(&before, va, &os.kernel().memory).map_or(va, |at| VirtAddr(at.0));
     let walk = core.mmu.walk_untimed(walked, &mut recorder);
-    let steps = tell_steps(&walk, &recorder.steps);
+    let steps = format_steps(&walk, &recorder.steps);
     let hardware = match at {
         Some(at) => format!("hardware translated it to {at}"),
         None => "hardware found no page there".into(),
     };
     Stop::Failed(format!(
-        "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. A walk \
-         now\n{steps}",
+        "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. The walk, \
+         repeated now:\n{steps}",
         core.executed,
-        describe(truth),
+        describe(state),
     ))
 }
 
-/// What a walk read.
+/// A read of a walk.
 struct Step {
-    /// Where: in the machine's memory.
+    /// The address in the machine's memory.
     at: PhysAddr,
-    /// Where the guest has it, in a virtual machine's own table.
+    /// The guest-physical address, for the guest's table.
     guest: Option<PhysAddr>,
     value: u64,
 }
 
-/// A port that notes what a walk read and changes nothing: for telling the steps of a walk that went wrong.
+/// A port that records the reads of a walk and changes nothing, to report the steps of a wrong walk.
 struct Recorder<'a> {
     memory: &'a PhysicalMemory,
     /// The guest's bytes, when nested paging is on.
@@ -194,27 +193,27 @@ impl MemoryPort for Recorder<'_> {
     }
 }
 
-/// What the kernel's truth says, for a person.
-fn describe(truth: PageState) -> String {
-    if !truth.present() {
+/// A page state in words.
+fn describe(state: PageState) -> String {
+    if !state.present() {
         return "the kernel has no page there".into();
     }
     format!(
         "the kernel has frame {:#x} there, part of a {} page, {}{}",
-        truth.frame().0,
-        truth.size(),
-        if truth.writable() { "writable" } else { "read-only" },
-        if truth.executable() { ", executable" } else { "" }
+        state.frame().0,
+        state.size(),
+        if state.writable() { "writable" } else { "read-only" },
+        if state.executable() { ", executable" } else { "" }
     )
 }
 
-/// The steps of a walk, one a line.
-fn tell_steps(walk: &Walk, steps: &[Step]) -> String {
+/// The steps of a walk, one per line.
+fn format_steps(walk: &Walk, steps: &[Step]) -> String {
     let mut text = String::new();
     for Step { at, guest, value } in steps {
         let guest = guest.map_or(String::new(), |guest| format!("guest-physical {guest}, "));
         let _ = writeln!(text, "    read {value:#018x} at {guest}{at}");
     }
-    let _ = write!(text, "    and came to {:?}", walk.outcome);
+    let _ = write!(text, "    and ended with {:?}", walk.outcome);
     text
 }

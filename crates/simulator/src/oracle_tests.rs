@@ -1,4 +1,4 @@
-//! The oracle catches what it is there for: broken bytes and forgotten shootdowns.
+//! The oracle finds corrupted tables and forgotten shootdowns.
 
 use crate::spec::{SpecRequest, load};
 use crate::{Machine, SharedStream, Stop};
@@ -9,7 +9,7 @@ use ambulator_base::{
 
 const CODE: VirtAddr = VirtAddr(0x40_0000);
 const DATA: VirtAddr = VirtAddr(0x10_0000_0000);
-/// Loads of the first page, and the instructions before each: long enough for the walk of the load before to
+/// Loads of the first page, and the instructions before each: enough for the walk of the previous load to
 /// end.
 const FIRST: u64 = 4;
 const GAP: u32 = 4000;
@@ -37,7 +37,7 @@ impl RecordSource for TwoPages {
                 batch.push_event(VmEvent::Touch { start: CODE, len: 4096, write: false });
                 batch.push_event(VmEvent::Touch { start: DATA, len: 8192, write: true });
                 batch.push_event(VmEvent::RegionBegin);
-                // From the second on, the MMU answers loads from the translation that it used last.
+                // From the second on, the MMU serves loads from its recent translation.
                 for _ in 0..FIRST {
                     batch.records.push(Record { pc: CODE, va: DATA, size: 8, gap: GAP, ..Record::default() });
                 }
@@ -56,7 +56,7 @@ impl RecordSource for TwoPages {
     }
 }
 
-/// Runs the first batch, lets `harm` at the machine, and runs the second.
+/// Runs the first batch, applies `harm` to the machine, and runs the second.
 fn harmed(design: &str, then: VirtAddr, harm: impl Fn(&mut Machine)) -> Result<bool, Stop> {
     harmed_before(RecordKind::Load, design, then, harm)
 }
@@ -79,7 +79,7 @@ fn redirect_second_page(machine: &mut Machine) {
     let process = machine.hw.cores[0].process;
     let second = DATA.offset(4096);
     let frame = machine.os.kernel().page_state(process, second).frame().0;
-    // The table's bytes lie somewhere in the first megabytes: the entry is the one word that names the frame.
+    // The table lies somewhere in the first megabytes: its entry is the only word with the frame's number.
     let entry = (0..(64 << 20) / 8)
         .map(|word| ambulator_base::PhysAddr(word * 8))
         .find(|at| {
@@ -92,29 +92,29 @@ fn redirect_second_page(machine: &mut Machine) {
 }
 
 #[test]
-fn without_harm_the_run_ends() {
+fn an_intact_run_ends() {
     assert_eq!(harmed("radix", DATA.offset(4096), |_| {}), Ok(false));
 }
 
 #[test]
-fn a_broken_entry_stops_the_run_and_tells_the_steps() {
+fn a_corrupted_entry_stops_the_run_and_the_error_lists_the_steps() {
     for design in ["radix", "ideal", "asap"] {
         let Err(Stop::Failed(message)) = harmed(design, DATA.offset(4096), redirect_second_page) else {
-            panic!("{design}: the oracle said nothing");
+            panic!("{design}: the oracle found nothing");
         };
         assert!(message.contains("0x1000001000"), "{design}: the address: {message}");
-        assert!(message.contains("the kernel has frame"), "{design}: the truth: {message}");
-        assert!(message.contains("read 0x") && message.contains("came to Mapped"), "{design}: the steps: {message}");
+        assert!(message.contains("the kernel has frame"), "{design}: the page state: {message}");
+        assert!(message.contains("read 0x") && message.contains("ended with Mapped"), "{design}: the steps: {message}");
     }
 }
 
 #[test]
-fn a_guests_broken_entry_stops_the_run_and_tells_the_steps() {
+fn a_guests_corrupted_entry_stops_the_run_and_the_error_lists_the_steps() {
     let Err(Stop::Failed(message)) = harmed("nested", DATA.offset(4096), redirect_second_page) else {
         panic!("the wrong frame was used")
     };
-    assert!(message.contains("the kernel has frame"), "the truth: {message}");
-    assert!(message.matches("at guest-physical 0x").count() > 0 && message.contains("came to Mapped"), "{message}");
+    assert!(message.contains("the kernel has frame"), "the page state: {message}");
+    assert!(message.matches("at guest-physical 0x").count() > 0 && message.contains("ended with Mapped"), "{message}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_forgotten_shootdown_is_found_at_the_next_use() {
         let process = machine.hw.cores[0].process;
         let gone = VmEvent::Unmap { start: DATA, len: 4096 };
         machine.os.kernel_mut().event(process, &gone).expect("an unmap");
-        // The kernel asked for a shootdown; it is lost on its way.
+        // The kernel's shootdown is lost.
         machine.os.kernel_mut().take_shootdowns(&mut Vec::new());
     });
     let Err(Stop::Failed(message)) = failed else { panic!("the stale entry was used") };
@@ -131,7 +131,7 @@ fn a_forgotten_shootdown_is_found_at_the_next_use() {
 }
 
 #[test]
-fn recalled_translations_are_checked_as_all_others_are() {
+fn recalled_translations_are_checked_like_all_others() {
     let recalls = |machine: &Machine| machine.hw.cores[0].mmu.counters.l1d_tlb_hits;
     let stop = |kind, event: VmEvent| {
         let failed = harmed_before(kind, "radix", DATA, |machine| {
@@ -139,7 +139,7 @@ fn recalled_translations_are_checked_as_all_others_are() {
             let checked = machine.checker.checked();
             assert!(checked >= FIRST, "{checked} checks of {FIRST} loads");
             let process = machine.hw.cores[0].process;
-            // The kernel acts, and nobody tells the MMU: neither its TLBs nor what it recalls.
+            // The kernel acts without a shootdown: the MMU's TLBs and recent translations are stale.
             machine.os.kernel_mut().event(process, &event).expect("an event");
             machine.os.kernel_mut().take_shootdowns(&mut Vec::new());
         });
@@ -153,7 +153,7 @@ fn recalled_translations_are_checked_as_all_others_are() {
 }
 
 #[test]
-fn what_the_checker_keeps_of_a_page_ends_with_the_next_change() {
+fn the_checkers_cached_state_ends_with_the_next_change() {
     let request = SpecRequest { design: Some("radix".into()), ..SpecRequest::default() };
     let mut spec = load(&request).expect("a spec").spec;
     spec.memory.bytes = 64 << 20;
@@ -167,7 +167,7 @@ fn what_the_checker_keeps_of_a_page_ends_with_the_next_change() {
     let at = os.kernel().page_state(process, DATA).frame().start();
     let store = AccessKind::Store;
     assert!(checker.matches_kernel(os, process, DATA, at, store));
-    assert!(checker.matches_kernel(os, process, DATA, at, store), "and again, from what is kept");
+    assert!(checker.matches_kernel(os, process, DATA, at, store), "and again, from the cache");
     assert!(!checker.matches_kernel(os, process, DATA, at.offset(4096), store), "another frame");
     let protect = VmEvent::Protect { start: DATA, len: 4096, protection: Protection::READ };
     os.kernel_mut().event(process, &protect).expect("an event");

@@ -1,4 +1,4 @@
-//! The operating system's side of the run loop: faults, VM events, TLB shootdowns, and what they cost a core.
+//! The operating system's side of the run loop: faults, VM events, TLB shootdowns, and their cost for a core.
 
 use crate::Stop;
 use crate::core::{Core, FRONT_END_LINES};
@@ -10,46 +10,45 @@ use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock};
 
-/// The hypervisor's side of nested paging: a kernel whose one process is the virtual machine.
+/// The hypervisor of nested paging: a kernel whose only process is the virtual machine.
 pub(crate) struct Hypervisor {
     pub kernel: Kernel,
     pub machine: ProcessId,
 }
 
-/// What the operating system does beside what programs ask for.
+/// The operating system's settings that the run loop applies.
 pub(crate) struct OsSettings {
-    /// Touches of set-up map pages.
+    /// Touches during set-up map pages.
     pub populate: bool,
-    /// Programs ask for huge pages where they map 2 MiB and more.
+    /// Programs request huge pages wherever they map 2 MiB or more.
     pub advise_huge: bool,
-    /// Threads of one process run on several cores, and wait for each other's locks on its page table.
+    /// Threads of one process run on several cores and wait for each other's locks on its page table.
     pub shared_tables: bool,
     /// Cycles that an action holds a lock.
     pub lock_hold: u64,
 }
 
-/// The kernel, the hypervisor under it with nested paging, and what they have to tell the hardware.
+/// The kernel, with nested paging the hypervisor below it, and their pending actions for the hardware.
 pub(crate) struct OperatingSystem {
     kernel: Kernel,
     hypervisor: Option<Hypervisor>,
     settings: OsSettings,
     locks: Locks,
-    /// Cycles of page tables' upkeep so far.
+    /// Cycles of page-table upkeep so far.
     table_cycles: u64,
-    /// Room for what the kernel hands over after an action: shootdowns, pages that it has moved, locks that
-    /// it held.
+    /// Buffers for the kernel's effects of an action: pending TLB shootdowns, migrated pages, locks held.
     shootdowns: Vec<Shootdown>,
     migrations: Vec<Migration>,
     held: Vec<TableLock>,
 }
 
-/// How an error of the kernel ends a run.
+/// How a kernel error ends a run.
 fn stop_of(error: &OsError) -> Stop {
     if error.is_outcome() { Stop::Outcome(error.to_string()) } else { Stop::Failed(error.to_string()) }
 }
 
 impl OperatingSystem {
-    /// An operating system that has booted.
+    /// A booted operating system.
     pub fn new(kernel: Kernel, hypervisor: Option<Hypervisor>, settings: OsSettings) -> OperatingSystem {
         OperatingSystem {
             kernel,
@@ -95,7 +94,7 @@ impl OperatingSystem {
         }
     }
 
-    /// The machine's bytes, and the guest's with nested paging, to be read and written by walkers.
+    /// The machine's bytes, and the guest's with nested paging, for walkers to read and write.
     #[inline(always)]
     pub fn memories_mut(&mut self) -> Memories<'_> {
         match &mut self.hypervisor {
@@ -104,21 +103,21 @@ impl OperatingSystem {
         }
     }
 
-    /// Host-physical for guest-physical by the hypervisor's page state; the address itself without a
-    /// hypervisor.
+    /// The host-physical address of a guest-physical address according to the hypervisor; the address itself
+    /// without a hypervisor.
     pub fn host_physical(&self, at: PhysAddr, access: AccessKind) -> Option<PhysAddr> {
         match &self.hypervisor {
             None => Some(at),
             Some(hypervisor) => {
                 let va = VirtAddr(at.0);
-                let truth = hypervisor.kernel.page_state(hypervisor.machine, va);
-                let there = truth.present() && (access != AccessKind::Store || truth.writable());
-                there.then(|| truth.frame().start().offset(at.0 & 0xfff))
+                let state = hypervisor.kernel.page_state(hypervisor.machine, va);
+                let permitted = state.present() && (access != AccessKind::Store || state.writable());
+                permitted.then(|| state.frame().start().offset(at.0 & 0xfff))
             }
         }
     }
 
-    /// Cycles since counting last began: those of page tables (their memory and their upkeep), and all.
+    /// Cycles since counting last began: those of page tables (memory and upkeep), and in total.
     pub fn cycles_so_far(&self) -> (u64, u64) {
         let ledger = &self.kernel.ledger;
         let tables = ledger.total(LedgerCause::Allocate) + ledger.total(LedgerCause::Table);
@@ -134,7 +133,7 @@ impl OperatingSystem {
         }
     }
 
-    /// Hands the counters of the kernel and of the hypervisor to `sink`.
+    /// Reports the counters of the kernel and of the hypervisor to `sink`.
     pub fn report(&self, sink: &mut dyn CounterSink) {
         self.kernel.report("kernel", sink);
         if let Some(hypervisor) = &self.hypervisor {
@@ -142,7 +141,7 @@ impl OperatingSystem {
         }
     }
 
-    /// The hypervisor gives the guest a page.
+    /// The hypervisor serves a fault of the guest.
     pub fn hypervisor_fault(
         &mut self,
         hw: &mut Hardware,
@@ -151,8 +150,7 @@ impl OperatingSystem {
         guest: PhysAddr,
     ) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
-        // The hypervisor maps for writing what the guest will come to write: guest memory is writable as a
-        // whole.
+        // The hypervisor maps all guest memory writable.
         hypervisor.kernel.fault(hypervisor.machine, VirtAddr(guest.0), AccessKind::Store).map_err(|e| stop_of(&e))?;
         self.settle_hypervisor(hw, phase, number);
         Ok(())
@@ -175,14 +173,14 @@ impl OperatingSystem {
         Ok(())
     }
 
-    /// Gives the kernel's background daemons their share of the time that has passed.
+    /// Runs the kernel's background daemons up to the core's time.
     pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
         self.kernel.tick(hw.cores[number].process, hw.local_time(number)).map_err(|e| stop_of(&e))?;
         self.settle(hw, phase, number);
         Ok(())
     }
 
-    /// Frames that the guest has told it uses no more: the hypervisor takes them back.
+    /// The hypervisor reclaims the frames that the guest has released.
     fn take_released(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
         let mut released = Vec::new();
@@ -199,7 +197,7 @@ impl OperatingSystem {
         Ok(())
     }
 
-    /// After any action of the kernel for `number`: its cycles, its shootdowns, registers that it changed.
+    /// Applies the effects of a kernel action for core `number`: cycles, TLB shootdowns, changed registers.
     pub fn settle(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let upkeep = self.kernel.ledger.total(LedgerCause::Table) - self.table_cycles;
         self.table_cycles += upkeep;
@@ -217,17 +215,17 @@ impl OperatingSystem {
         }
     }
 
-    /// Hardware has found a page worth moving: the kernel does that beside the program.
+    /// The hardware suggests a page to migrate: the kernel migrates it in the background.
     #[cold]
     pub fn migrate(&mut self, hw: &mut Hardware, phase: Phase, number: usize, va: VirtAddr) -> Result<(), Stop> {
         self.kernel.migration_hint(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
-        // Nobody waits for the kernel's part, either.
+        // The program does not wait for the kernel's work either.
         self.kernel.ledger.take();
         self.settle(hw, phase, number);
         Ok(())
     }
 
-    /// Pages that the kernel has moved are copied beside the program; whoever wants one waits for its copy.
+    /// Copies migrated pages in the background; accesses to a page wait for the end of its copy.
     fn copy_migrated(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         self.kernel.take_migrations(&mut self.migrations);
         for moved in self.migrations.drain(..) {
@@ -237,8 +235,8 @@ impl OperatingSystem {
         }
     }
 
-    /// The action that the kernel has just done for a core held locks, which threads of the process on other
-    /// cores may have had.
+    /// Waits for the locks of the kernel action just done for a core: threads of the process on other cores
+    /// may hold them.
     fn wait_for_locks(&mut self, hw: &mut Hardware, phase: Phase, number: usize, upkeep: u64) {
         self.kernel.ledger.take_locks(&mut self.held);
         if !self.held.is_empty() && hw.timing() && phase != Phase::Setup && self.settings.shared_tables {
@@ -251,8 +249,8 @@ impl OperatingSystem {
         self.held.clear();
     }
 
-    /// After any action of the hypervisor for `number`: its cycles, its shootdowns, registers that it
-    /// changed.
+    /// Applies the effects of a hypervisor action for core `number`: cycles, TLB shootdowns, changed
+    /// registers.
     fn settle_hypervisor(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let Some(hypervisor) = &mut self.hypervisor else { return };
         hw.charge(phase, number, hypervisor.kernel.ledger.take());
@@ -269,17 +267,16 @@ impl OperatingSystem {
         }
     }
 
-    /// Gives the core's MMU the registers of its process, if they are others than it has.
+    /// Loads the registers of the core's process into its MMU, if they have changed.
     pub fn load_registers(&self, core: &mut Core) {
         let generation = self.kernel.registers_generation(core.process);
-        // A process that has just exited has no table any more; the program switches to another before it
-        // goes on.
+        // A process that has just exited has no table; the program switches to another process next.
         if core.generation != generation && self.kernel.is_alive(core.process) {
             core.generation = generation;
             let registers = TableRegisters(self.kernel.registers(core.process));
-            let beside = TableRegisters(self.kernel.companion_registers(core.process));
-            let before = TableRegisters(self.kernel.intermediate_registers(core.process));
-            core.mmu.load_registers(self.kernel.asid(core.process), &registers, &beside, &before);
+            let companion = TableRegisters(self.kernel.companion_registers(core.process));
+            let front_side = TableRegisters(self.kernel.intermediate_registers(core.process));
+            core.mmu.load_registers(self.kernel.asid(core.process), &registers, &companion, &front_side);
         }
         if let Some(hypervisor) = &self.hypervisor {
             let generation = hypervisor.kernel.registers_generation(hypervisor.machine);
@@ -294,12 +291,12 @@ impl OperatingSystem {
     /// A VM event of a core's program, other than the marks of its region.
     pub fn event(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
         let unknown = |process: ProcessId| {
-            Stop::Failed(format!("the program's stream names process {process}, which it has not forked before"))
+            Stop::Failed(format!("the program's stream refers to process {process}, which it has not forked"))
         };
         let core = &mut hw.cores[number];
         match event {
             VmEvent::Fork { child } => {
-                self.alive(core.process)?;
+                self.require_alive(core.process)?;
                 let process = self.kernel.fork(core.process).map_err(|e| stop_of(&e))?;
                 core.processes.push((*child, process));
             }
@@ -322,14 +319,14 @@ impl OperatingSystem {
             VmEvent::Touch { .. } if !self.settings.populate && phase == Phase::Setup => return Ok(()),
             other => {
                 let process = core.process;
-                self.alive(process)?;
+                self.require_alive(process)?;
                 self.kernel.event(process, other).map_err(|e| stop_of(&e))?;
                 if self.settings.advise_huge
                     && let VmEvent::Map { start, len, kind: MapKind::Anonymous, .. } = *other
                     && len >= PageSize::SIZE_2M.bytes()
                 {
-                    let ask = VmEvent::Advise { start, len, advice: Advice::Huge };
-                    self.kernel.event(process, &ask).map_err(|e| stop_of(&e))?;
+                    let advise = VmEvent::Advise { start, len, advice: Advice::Huge };
+                    self.kernel.event(process, &advise).map_err(|e| stop_of(&e))?;
                 }
                 if self.is_nested() {
                     self.take_released(hw, phase, number)?;
@@ -341,17 +338,17 @@ impl OperatingSystem {
         Ok(())
     }
 
-    /// A program that goes on in a process that has exited is damaged.
-    pub fn alive(&self, process: ProcessId) -> Result<(), Stop> {
+    /// Rejects a stream that continues in a process that has exited.
+    pub fn require_alive(&self, process: ProcessId) -> Result<(), Stop> {
         if self.kernel.is_alive(process) {
             return Ok(());
         }
         Err(Stop::Failed(format!(
-            "the program's stream goes on in process {process}, which has exited: it must switch to another process first"
+            "the program's stream continues in process {process}, which has exited: it must switch to another process first"
         )))
     }
 
-    /// A set-up touch in a guest also makes the hypervisor back the pages, in the same order.
+    /// For a set-up touch in a guest, the hypervisor backs the pages in the same order.
     fn back_guest(&mut self, hw: &mut Hardware, phase: Phase, number: usize, event: &VmEvent) -> Result<(), Stop> {
         let (VmEvent::Touch { start, len, .. }, Some(hypervisor)) = (event, &mut self.hypervisor) else {
             return Ok(());
@@ -359,9 +356,9 @@ impl OperatingSystem {
         let process = hw.cores[number].process;
         let mut va = start.align_down(ambulator_base::PageSize::SIZE_4K);
         while va.0 < start.0 + len {
-            let truth = self.kernel.page_state(process, va);
-            let guest = VirtAddr(truth.frame().start().0);
-            if truth.present() && !hypervisor.kernel.page_state(hypervisor.machine, guest).present() {
+            let state = self.kernel.page_state(process, va);
+            let guest = VirtAddr(state.frame().start().0);
+            if state.present() && !hypervisor.kernel.page_state(hypervisor.machine, guest).present() {
                 hypervisor.kernel.fault(hypervisor.machine, guest, AccessKind::Store).map_err(|e| stop_of(&e))?;
             }
             va = va.offset(ambulator_base::FRAME_BYTES);

@@ -1,4 +1,4 @@
-//! From a machine that has run to its result.
+//! Makes the result of a machine.
 
 use crate::census::census;
 use crate::core::CoreRunCounters;
@@ -10,7 +10,7 @@ use ambulator_hardware::HierarchyCounters;
 use ambulator_mmu::{MmuCounters, WalkTraffic};
 use std::collections::BTreeMap;
 
-/// The counters that measures are derived from, cores added up.
+/// The counters from which measures are derived, summed over cores.
 #[derive(Default)]
 pub(crate) struct Totals {
     pub(crate) run: CoreRunCounters,
@@ -30,7 +30,7 @@ impl Machine {
         sum
     }
 
-    /// Every counter of the machine, cores added up.
+    /// Every counter of the machine, summed over cores.
     pub fn gather(&self) -> Gathered {
         let mut all = Gathered::default();
         for core in &self.hw.cores {
@@ -44,7 +44,7 @@ impl Machine {
         all
     }
 
-    /// The program's name, or those of a mix, joined in the order of the cores.
+    /// The program's name, or the names of a mix in the order of the cores.
     fn program_name(&self) -> String {
         let mut names: Vec<&str> = self.hw.cores.iter().map(|core| core.stream.identity().name.as_str()).collect();
         if names.iter().all(|name| *name == names[0]) {
@@ -61,7 +61,7 @@ impl Machine {
         sum
     }
 
-    /// The result so far. `design` and `spec` say what ran; the sim host's times are the caller's to fill in.
+    /// The result so far. `design` and `spec` say what ran; the caller fills in the sim-host times.
     pub fn result(&self, design: &str, spec: &Spec) -> (RunResult, Gathered) {
         let all = self.gather();
         let identity = self.hw.cores[0].stream.identity().clone();
@@ -89,7 +89,7 @@ impl Machine {
             ("walk_served_dram", walk_served.dram),
         ];
         let served_sum: u64 = served.iter().map(|(_, n)| n).sum();
-        // Where an access that walked got its translation and its data.
+        // The source of the translation and of the data of accesses that walked.
         let joint = [
             ("dram_translation_dram_data", run.dram_translation_dram_data),
             ("dram_translation_cached_data", run.dram_translation_cached_data),
@@ -165,8 +165,8 @@ impl Machine {
             ipc: share(instructions, cycles),
             speedup: 1.0,
             checked_translations: self.checker.checked(),
-            host_seconds: 0.0,
-            host_setup_seconds: 0.0,
+            sim_host_seconds: 0.0,
+            sim_host_setup_seconds: 0.0,
             measures,
             counters: all.values.clone(),
             histograms: [

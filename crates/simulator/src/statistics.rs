@@ -1,9 +1,9 @@
-//! What is sampled and summed over a run, beside the counters of its parts: epochs, and the cost of set-up.
+//! Statistics of a run other than the counters of its parts: samples at epochs, and the cost of set-up.
 
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 
-/// Instructions of an epoch, at whose end occupancies are sampled.
+/// Instructions of an epoch; occupancies are sampled at its end.
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
 
 /// Shares of the caches that hold translations, summed over samples at the ends of epochs.
@@ -21,15 +21,14 @@ pub(crate) struct Statistics {
     epoch_end: u64,
     occupancies: Occupancies,
     setup_faults: u64,
-    /// Cycles that the operating system spent on page tables before counting began: their memory and their
-    /// upkeep.
+    /// Cycles that the operating system spent on page tables before counting began: memory and upkeep.
     setup_table_cycles: u64,
     /// All of the operating system's cycles before counting began.
     setup_os_cycles: u64,
 }
 
 impl Statistics {
-    /// Counting begins: what went before was set-up, and the first epoch starts.
+    /// Counting begins: everything before was set-up, and the first epoch starts.
     pub fn begin_counting(&mut self, os: &OperatingSystem) {
         let (tables, all) = os.cycles_so_far();
         self.setup_table_cycles += tables;
@@ -38,7 +37,7 @@ impl Statistics {
         self.occupancies = Occupancies::default();
     }
 
-    /// Faults of a phase that does not count.
+    /// Adds faults of a phase that is not measured.
     pub fn add_setup_faults(&mut self, faults: u64) {
         self.setup_faults += faults;
     }
@@ -55,7 +54,7 @@ impl Statistics {
         }
     }
 
-    /// The samples so far; of a run shorter than an epoch, the caches as they are now.
+    /// The samples so far; for a run shorter than an epoch, the caches' current state.
     pub fn occupancies(&self, hw: &Hardware) -> Occupancies {
         if self.occupancies.samples > 0 { self.occupancies.clone() } else { occupancies(hw) }
     }
@@ -65,7 +64,7 @@ impl Statistics {
         self.setup_faults
     }
 
-    /// Cycles of the operating system before counting began: of page tables, and all.
+    /// Cycles of the operating system before counting began: those of page tables, and in total.
     pub fn setup_cycles(&self) -> (u64, u64) {
         (self.setup_table_cycles, self.setup_os_cycles)
     }

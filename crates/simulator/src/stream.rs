@@ -1,5 +1,5 @@
-//! One decoding of a program's stream for several machines: batches are made once, shared, and dropped when
-//! the slowest machine has passed them.
+//! One decoding of a program's stream for several machines: batches are decoded once, shared, and dropped
+//! when the slowest machine has passed them.
 
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ struct Inner {
     window: VecDeque<Arc<Batch>>,
     first: usize,
     ended: bool,
-    /// The next batch that each reader will ask for; `usize::MAX` for readers that have gone.
+    /// The next batch of each reader; `usize::MAX` for readers that have left.
     readers: Vec<usize>,
     failed: Option<String>,
 }
@@ -39,24 +39,24 @@ impl SharedStream {
         })
     }
 
-    /// Who the program is.
+    /// The program's identity.
     pub fn identity(&self) -> &ProgramIdentity {
         &self.identity
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic elsewhere leaves the window whole: batches are only ever added and dropped.
+        // A panic elsewhere leaves the window consistent: batches are only added and dropped.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The next batch for `reader`, or `None` at the stream's end.
     ///
     /// # Errors
-    /// What the source said, to every reader that comes as far as the damaged place.
+    /// The source's error, for every reader that reaches the damaged batch.
     pub fn next(&self, reader: usize) -> Result<Option<Arc<Batch>>, SourceError> {
         let mut inner = self.lock();
-        let wanted = inner.readers[reader];
-        let at = wanted - inner.first;
+        let next = inner.readers[reader];
+        let at = next - inner.first;
         while inner.window.len() <= at {
             if inner.ended {
                 return Ok(None);
@@ -72,24 +72,24 @@ impl SharedStream {
             }
         }
         let batch = Arc::clone(&inner.window[at]);
-        inner.readers[reader] = wanted + 1;
+        inner.readers[reader] = next + 1;
         inner.drop_passed();
         Ok(Some(batch))
     }
 
-    /// `reader` will ask for no more.
+    /// `reader` stops reading.
     pub fn leave(&self, reader: usize) {
         let mut inner = self.lock();
         inner.readers[reader] = usize::MAX;
         inner.drop_passed();
     }
 
-    /// How much of the source has been read, where it knows.
+    /// The share of the source that has been read, if the source knows.
     pub fn progress(&self) -> Option<f64> {
         self.lock().source.progress()
     }
 
-    /// What should be known of the source as far as it has been read.
+    /// Notes on the source as far as it has been read.
     pub fn notes(&self) -> Vec<String> {
         self.lock().source.notes()
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reader_sees_every_batch_once_and_passed_ones_are_dropped() {
+    fn every_reader_sees_every_batch_once_and_passed_batches_are_dropped() {
         let stream = SharedStream::new(Box::new(Counting(0, 10)), 2);
         for i in 0..6 {
             assert_eq!(stream.next(0).unwrap().unwrap().records[0].va, VirtAddr(i));
@@ -144,6 +144,6 @@ mod tests {
             assert_eq!(stream.next(0).unwrap().unwrap().records[0].va, VirtAddr(i));
         }
         assert_eq!(stream.next(0).unwrap_err().message, "damaged");
-        assert_eq!(stream.next(0).unwrap_err().message, "damaged", "and again when asked again");
+        assert_eq!(stream.next(0).unwrap_err().message, "damaged", "and again at the next call");
     }
 }

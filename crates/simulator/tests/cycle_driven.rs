@@ -1,5 +1,5 @@
 //! The simulator's timing and a cycle-driven model of the same machine agree on streams whose time can be
-//! worked out by hand.
+//! computed by hand.
 
 #[allow(dead_code)]
 #[path = "../examples/cycle_driven/model/mod.rs"]
@@ -14,10 +14,11 @@ use support::{DATA, Scripted, run, spec};
 
 const LOADS: u64 = 2000;
 const BYTES: u64 = 64 << 20;
-/// Cycles at 2 GHz of a read from idle main memory: 56 to the LLC and back, 10 ns of controller, 22 DRAM
-/// clocks of 0.625 ns each to activate and to read, 4 for the data.
+/// Cycles at 2 GHz of a read from idle main memory: 56 of the LLC's round trip, 10 ns of controller, 22 DRAM
+/// clocks of
+/// 0.625 ns each to activate and to read, 4 for the data.
 const IDLE: f64 = 56.0 + 20.0 + 1.25 * (22.0 + 22.0 + 4.0);
-/// Rows are closed after each access, and nothing refreshes: every read of an idle bank takes as long.
+/// Rows are closed after each access, and there is no refresh: every read of an idle bank takes equally long.
 const STEADY: [&str; 2] = ["dram.page_policy=\"closed\"", "dram.t_refi_ns=0"];
 /// Rows stay open; a row's lines are one after the other in one bank.
 const ROWS: [&str; 2] = ["dram.mapping=\"ro-ra-ba-ch-co\"", "dram.t_refi_ns=0"];
@@ -34,7 +35,7 @@ fn loads(gap: u32, dependent: bool, place: impl Fn(u64) -> u64) -> Scripted {
     program
 }
 
-/// Both models take `cycles` for each load, but for `bound` of that.
+/// Both models take `cycles` for each load, within the relative error `bound`.
 fn each_load_takes(cycles: f64, bound: f64, design: &str, settings: &[&[&str]], program: &Scripted) {
     let settings = settings.concat();
     let ours = run(design, &settings, program).cycles as f64 / LOADS as f64;
@@ -57,7 +58,7 @@ fn dependent_misses_take_the_sum_of_their_latencies() {
 }
 
 #[test]
-fn independent_misses_overlap_as_far_as_mshrs_queues_and_the_reorder_buffer_let_them() {
+fn independent_misses_overlap_up_to_mshrs_queues_and_the_reorder_buffer() {
     let program = loads(0, false, |i| i * 64);
     on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l1d.mshrs=4"]], &program);
     on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l2.mshrs=4"]], &program);
@@ -73,7 +74,7 @@ fn open_rows_are_read_faster_and_others_in_their_bank_slower() {
 }
 
 #[test]
-fn banks_and_buses_bound_what_overlaps() {
+fn banks_and_buses_bound_the_overlap() {
     let ample: &[&str] = &["l1d.mshrs=64", "l2.mshrs=64", "core.load_queue=64", "core.rob=512"];
     // Column commands of one bank group are 8 DRAM clocks apart.
     on_huge_pages(1.25 * 8.0, 0.06, &[&ROWS, ample], &loads(0, false, |i| i / 128 * NEXT_ROW + i % 128 * 64));
@@ -81,8 +82,8 @@ fn banks_and_buses_bound_what_overlaps() {
     on_huge_pages(1.25 * 74.0, 0.02, &[&ROWS, ample], &loads(0, false, |i| i % 128 * NEXT_ROW + i / 128 * 64));
 }
 
-/// Independent loads, each of which walks with one load from main memory: eight pages further is the next
-/// line of the table, and the levels above are in the page-walk caches, 2 cycles away.
+/// Independent loads, each of which walks with one load from main memory: the next line of the table covers
+/// the next eight pages, and the upper levels hit in the page-walk caches in 2 cycles.
 fn each_walk_takes(walkers: u32, outstanding: u32) {
     let program = loads(0, false, |i| i * 8 * 4096);
     let (walkers_key, queue) = (format!("mmu.walkers={walkers}"), format!("core.load_queue={outstanding}"));

@@ -1,4 +1,4 @@
-//! The whole machine: time, faults, processes, cores, determinism, what goes wrong.
+//! The whole machine: time, faults, processes, cores, determinism, failures.
 
 mod support;
 use ambulator_base::{MapKind, ProcessId, Protection, RecordKind, VirtAddr, VmEvent};
@@ -10,7 +10,7 @@ use support::{DATA, Scripted, counter, outcome, run, spec};
 
 const PAGES: u64 = 4096;
 
-/// Loads of lines all over 16 MiB, each dependent on the one before or not.
+/// Loads of lines scattered over 16 MiB, each dependent on the previous one or not.
 fn scattered(dependent: bool) -> Scripted {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();
@@ -30,7 +30,7 @@ fn a_chain_of_loads_takes_the_sum_and_independent_loads_overlap() {
 }
 
 #[test]
-fn mshrs_and_the_window_bound_what_overlaps() {
+fn mshrs_and_the_window_bound_the_overlap() {
     let program = scattered(false);
     let wide = run("perfect-tlb", &[], &program).cycles;
     assert!(run("perfect-tlb", &["l1d.mshrs=1"], &program).cycles > 2 * wide);
@@ -60,13 +60,13 @@ fn a_fault_costs_its_cycles_once_and_set_up_costs_none() {
 }
 
 #[test]
-fn a_table_that_wants_more_contiguity_than_there_is_ends_its_run_and_no_other() {
+fn a_table_that_needs_unavailable_contiguity_ends_its_own_run_only() {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();
     for page in 0..100 {
         program.load(DATA + page * 40 * 4096);
     }
-    // Runs of 16 KiB are the longest that there are. 512 slots of a line need three ways of 32 KiB.
+    // The longest runs have 16 KiB. 512 slots of a line need three ways of 32 KiB.
     let small = "ecpt.initial_bytes=8192";
     let fragmented: &[&str] =
         &["memory.fragmentation.fmfi=1.0", "memory.fragmentation.order=3", "memory.fragmentation.grain=1", small];
@@ -108,7 +108,7 @@ fn after_a_fork_the_writer_gets_its_own_page_and_the_oracle_agrees() {
 }
 
 #[test]
-fn what_is_unmapped_or_protected_is_no_longer_reached_through_the_tlb() {
+fn an_unmapped_or_protected_page_is_no_longer_reached_through_the_tlb() {
     let mut moved = Scripted::new(16 * 4096);
     moved.touch(DATA, 16 * 4096, true).begin().store(DATA).store(DATA + 4096);
     let new = DATA + (1 << 30);
@@ -141,13 +141,13 @@ fn cores_share_the_last_level_cache_and_results_do_not_depend_on_threads() {
         runs.into_iter()
             .map(|run| {
                 assert_eq!(run.status, Status::Done, "{:?}", run.outcome);
-                serde_json::to_string(&run.without_host()).unwrap()
+                serde_json::to_string(&run.without_sim_host_times()).unwrap()
             })
             .collect::<Vec<_>>()
     };
     let one = bytes(1);
     assert_eq!(one, bytes(2));
-    let alone = outcome(&jobs[..1], programs(), 1).runs.remove(0).without_host();
+    let alone = outcome(&jobs[..1], programs(), 1).runs.remove(0).without_sim_host_times();
     assert_eq!(one[0], serde_json::to_string(&alone).unwrap(), "alone or among others");
     assert_eq!(alone.simulated_instructions, 2 * run("radix", &[], &scattered(false)).simulated_instructions);
 }
@@ -163,14 +163,14 @@ fn functional_mode_counts_what_timing_mode_counts() {
         for name in ["mmu.walks", "core.loads", "core.instructions", "core.fetches", "hierarchy.l1d.demand_misses"] {
             assert_eq!(counter(&timed, name), counter(&counted, name), "{design}: {name}");
         }
-        // A walk cache whose entry is still on its way is passed by in time, and never is without time.
+        // With timing, a walk cache whose entry is still in flight is skipped; without timing it never is.
         let (timed, counted) = (counter(&timed, "mmu.walk_accesses"), counter(&counted, "mmu.walk_accesses"));
         assert!(counted <= timed && timed <= counted + counted / 50 + 8, "{design}: {timed} and {counted} walk loads");
     }
 }
 
 #[test]
-fn a_machine_without_memory_is_an_outcome_and_the_others_go_on() {
+fn a_machine_out_of_memory_is_an_outcome_and_the_others_continue() {
     let mut program = Scripted::new(256 << 20);
     program.touch(DATA, 256 << 20, true).begin().load(DATA);
     let small: &[&str] = &["memory.bytes=64MiB"];
@@ -181,7 +181,7 @@ fn a_machine_without_memory_is_an_outcome_and_the_others_go_on() {
 }
 
 #[test]
-fn swap_lets_a_program_go_beyond_memory_at_a_price() {
+fn swap_lets_a_program_exceed_memory_at_a_cost() {
     let mut program = Scripted::new(96 << 20);
     program.touch(DATA, 96 << 20, true).begin();
     for page in 0..1000 {
@@ -189,12 +189,12 @@ fn swap_lets_a_program_go_beyond_memory_at_a_price() {
     }
     let done = run("radix", &["memory.bytes=64MiB", "kernel.swap_bytes=128MiB"], &program);
     assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
-    assert!(counter(&done, "kernel.swap_ins") >= 1000, "the first pages went out first");
+    assert!(counter(&done, "kernel.swap_ins") >= 1000, "the first pages were swapped out first");
     assert!(counter(&done, "kernel.cycles.swap") >= 1000 * 100_000);
 }
 
 #[test]
-fn a_damaged_stream_fails_with_its_sentence() {
+fn a_damaged_stream_fails_with_its_message() {
     let mut program = scattered(false);
     program.fails_at_end = true;
     let done = run("radix", &[], &program);
@@ -204,7 +204,7 @@ fn a_damaged_stream_fails_with_its_sentence() {
 }
 
 #[test]
-fn nothing_simulated_is_no_result() {
+fn a_run_that_simulates_nothing_fails() {
     let mut program = Scripted::new(4096);
     program.begin();
     let done = run("radix", &[], &program);
@@ -213,7 +213,7 @@ fn nothing_simulated_is_no_result() {
 }
 
 #[test]
-fn a_stop_before_the_end_keeps_what_there_is() {
+fn an_interrupted_run_keeps_its_result_so_far() {
     let stopped = compare(Comparison {
         jobs: vec![Job { design: "radix".into(), spec: spec("radix", &[]) }],
         programs: vec![Box::new(scattered(false))],
@@ -226,7 +226,7 @@ fn a_stop_before_the_end_keeps_what_there_is() {
 }
 
 #[test]
-fn absurd_specs_are_refused_with_the_key() {
+fn invalid_specs_are_rejected_with_the_key() {
     for (setting, key) in [
         ("l1d.ways=0", "l1d"),
         ("l1d.bytes=48000", "l1d"),
@@ -259,7 +259,7 @@ fn background_promotion_makes_huge_pages_in_the_run() {
 }
 
 #[test]
-fn pieces_of_code_are_fetched_through_the_instruction_tlb() {
+fn code_is_fetched_through_the_instruction_tlb() {
     let mut program = Scripted::new(4096);
     let code = support::CODE + (1 << 20);
     program.map(code, 64 * 4096, Protection::READ_EXECUTE, MapKind::File).touch(code, 64 * 4096, false);
@@ -273,7 +273,7 @@ fn pieces_of_code_are_fetched_through_the_instruction_tlb() {
 }
 
 #[test]
-fn instructions_before_a_fetch_take_as_long_as_those_before_a_load() {
+fn instructions_before_a_fetch_take_as_long_as_before_a_load() {
     let program = |fetches: bool| {
         let mut program = Scripted::new(4096);
         program.touch(DATA, 4096, true).begin();
@@ -294,7 +294,7 @@ fn instructions_before_a_fetch_take_as_long_as_those_before_a_load() {
 }
 
 #[test]
-fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
+fn cached_lines_need_no_page_and_changed_pages_leave_the_caches() {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();
     for _ in 0..20 {
@@ -306,12 +306,12 @@ fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
     let around = run("midgard", &[], &program);
     assert_eq!((around.status, counter(&around, "mmu.walks")), (Status::Done, 9), "{:?}", around.outcome);
     assert_eq!(counter(&around, "mmu.front_side.l2_hits") + counter(&around, "mmu.front_side.walks"), 9);
-    // A page that comes anew is in no cache: its line is walked for again.
+    // A page that is mapped again is in no cache: its line needs a walk again.
     program.event(VmEvent::Advise { start: VirtAddr(DATA), len: 4096, advice: ambulator_base::Advice::DontNeed });
     program.load(DATA);
     let again = run("midgard", &[], &program);
     assert_eq!((counter(&again, "mmu.walks"), counter(&again, "core.page_faults")), (10, 1));
-    // What a child copies on writing is at another place for it.
+    // A page that a child copies on write has another address for the child.
     program.event(VmEvent::Fork { child: ProcessId(1) });
     program.event(VmEvent::Switch { process: ProcessId(1), thread: 1 });
     for page in 0..8 {
@@ -324,7 +324,7 @@ fn what_caches_hold_needs_no_page_and_what_changes_leaves_them() {
         assert_eq!(forked.status, Status::Done, "{design}: {:?}", forked.outcome);
         assert!(counter(&forked, "kernel.copies_on_write") > 0);
     }
-    // Behind the last level, beside a look-aside buffer for pages: lines of one page walk once.
+    // With a TLB for pages after the last level, the lines of one page need one walk.
     let mut lines = Scripted::new(PAGES * 4096);
     lines.touch(DATA, PAGES * 4096, true).begin();
     for line in 0..64 * 16 {
@@ -380,7 +380,7 @@ fn midgard_on_a_machine_that_cannot_have_it_is_refused() {
 }
 
 #[test]
-fn tables_of_every_kind_live_with_swap() {
+fn tables_of_every_kind_work_with_swap() {
     let mut program = Scripted::new(48 << 20);
     program.touch(DATA, 48 << 20, true).begin();
     for i in 0..3000_u64 {
@@ -396,7 +396,7 @@ fn tables_of_every_kind_live_with_swap() {
 }
 
 #[test]
-fn a_huge_page_over_the_seam_of_two_areas_is_no_page_of_midgards() {
+fn midgard_splits_a_huge_page_across_two_areas() {
     let mut program = Scripted::new(3 << 20);
     program.map(DATA + (3 << 20), 5 << 20, Protection::READ_WRITE, MapKind::Anonymous);
     program.touch(DATA, 8 << 20, true).begin().load(DATA + (3 << 20)).load(DATA + (3 << 20) - 8);
@@ -405,7 +405,7 @@ fn a_huge_page_over_the_seam_of_two_areas_is_no_page_of_midgards() {
 }
 
 #[test]
-fn memory_is_fragmented_to_the_share_and_the_order_that_were_asked_for() {
+fn memory_is_fragmented_to_the_requested_share_and_order() {
     let mut program = Scripted::new(1 << 20);
     program.begin().load(DATA);
     let shared = run("radix", &["memory.fragmentation.free_share=0.25"], &program);
@@ -422,7 +422,7 @@ fn a_run_shorter_than_an_epoch_samples_its_caches_at_the_end() {
 }
 
 #[test]
-fn programs_that_ask_for_huge_pages_get_them_and_others_do_not() {
+fn programs_that_request_huge_pages_get_them_and_others_do_not() {
     let mut program = Scripted::new(8 << 20);
     program.begin();
     for page in 0..2048 {

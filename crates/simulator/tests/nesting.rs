@@ -1,4 +1,5 @@
-//! Virtual machines: any table as guest's over any as hypervisor's, and what cannot be had in one.
+//! Virtual machines: any guest table over any hypervisor table, and designs that cannot run in a virtual
+//! machine.
 
 mod support;
 use ambulator_base::{MapKind, Protection};
@@ -12,8 +13,8 @@ fn tables() -> Vec<&'static str> {
     catalogue().filling(Socket::PageTable).map(|design| design.name).collect()
 }
 
-/// Touches fresh pages in its region, so that guest and host fault; maps more, and unmaps some of it, on the
-/// way.
+/// Touches fresh pages in its region, so that guest and hypervisor fault; meanwhile maps more and unmaps some
+/// of it.
 fn growing() -> Scripted {
     let mut program = Scripted::new(4 << 20);
     program.touch(DATA, 1 << 20, true).begin();
@@ -32,9 +33,9 @@ fn growing() -> Scripted {
     program
 }
 
-/// The oracle is on: every translation of a run that is done was the kernels'.
+/// The oracle is on: every translation of a completed run matched the kernels.
 #[test]
-fn any_table_is_a_guests_and_a_hypervisors() {
+fn any_table_works_for_a_guest_and_for_a_hypervisor() {
     let program = growing();
     for guest in tables() {
         let settings: Vec<[String; 4]> = tables()
@@ -68,7 +69,7 @@ fn huge_pages_of_a_learned_guest_over_huge_pages_of_the_hypervisor() {
 }
 
 #[test]
-fn what_answers_with_guest_physical_addresses_is_refused_in_a_virtual_machine() {
+fn lookasides_with_guest_physical_addresses_are_rejected_in_a_virtual_machine() {
     for design in ["utopia", "direct-segment"] {
         let request = SpecRequest { design: Some(format!("{design}+nested")), ..SpecRequest::default() };
         let error = load(&request).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A registered program has settings that are read, explained and documented like those of the built-in ones.
+//! The settings of a registered program are read, explained and documented like those of built-in programs.
 
 use ambulator_base::{Invalid, RecordSource};
 use ambulator_simulator::spec::{explain, program_reference_markdown, program_request};

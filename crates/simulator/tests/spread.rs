@@ -13,7 +13,7 @@ fn switch(program: &mut Scripted, thread: u64) {
     program.event(VmEvent::Switch { process: ProcessId(0), thread: thread as u32 });
 }
 
-/// Four threads that take turns of 100 loads, each at places of its own all over the data.
+/// Four threads that alternate every 100 loads, each scattered over its own part of the data.
 fn four_threads() -> Scripted {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();
@@ -30,7 +30,7 @@ fn four_threads() -> Scripted {
 }
 
 #[test]
-fn four_threads_on_four_cores_run_side_by_side() {
+fn four_threads_on_four_cores_run_in_parallel() {
     let program = four_threads();
     let alone = run("radix", &[], &program);
     let spread = run("radix", &["machine.cores=4", "run.spread_threads=true"], &program);
@@ -46,9 +46,9 @@ fn four_threads_on_four_cores_run_side_by_side() {
 }
 
 #[test]
-fn what_one_thread_unmaps_another_no_longer_reaches_and_order_holds() {
-    // Thread 1 uses a page, thread 0 unmaps it and maps it anew read-only: both in the stream's order,
-    // whatever core is ahead.
+fn a_page_that_one_thread_unmaps_is_unreachable_for_others_in_stream_order() {
+    // Thread 1 uses a page, thread 0 unmaps it and maps it again read-only: both in the stream's order,
+    // whichever core is ahead.
     let page = DATA + 64 * 4096;
     let build = |store_after: bool| {
         let mut program = Scripted::new(PAGES * 4096);
@@ -110,13 +110,13 @@ fn a_child_may_run_on_another_core() {
     for design in ["radix", "thp"] {
         let done = run(design, &["machine.cores=2", "run.spread_threads=true"], &program);
         assert_eq!(done.status, Status::Done, "{design}: {:?}", done.outcome);
-        assert_eq!(counter(&done, "core.context_switches"), 1, "the child's core goes to the child once");
+        assert_eq!(counter(&done, "core.context_switches"), 1, "the child's core switches to the child once");
     }
 }
 
 #[test]
 fn threads_that_fault_in_the_same_part_of_a_table_wait_for_its_lock() {
-    // Each thread's pages, side by side or 2 MiB apart.
+    // Each thread's pages, adjacent or 2 MiB apart.
     let build = |apart: u64| {
         let mut program = Scripted::new(THREADS * 512 * 4096);
         program.touch(DATA, 4096, true).begin();
@@ -142,7 +142,7 @@ fn threads_that_fault_in_the_same_part_of_a_table_wait_for_its_lock() {
     };
     let (near, far) = (waited("radix", 1), waited("radix", 512));
     assert!(near > 10_000 && far == 0, "{near} and {far} cycles");
-    // One leaf of the index has all of it, however far apart.
+    // One leaf of the index covers all of it, however far apart.
     assert!(waited("lvm", 1) > 10_000 && waited("lvm", 512) > 10_000);
     let alone = run("lvm", &[], &build(1));
     assert_eq!(counter(&alone, "core.lock_cycles"), 0);

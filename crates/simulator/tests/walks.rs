@@ -1,4 +1,4 @@
-//! Micro-programs whose walks are known to the load.
+//! Micro-programs whose walks are known exactly.
 
 mod support;
 use ambulator_simulator::Status;
@@ -6,14 +6,14 @@ use support::{DATA, Scripted, counter, run};
 
 const NO_PWC: [&str; 3] = ["mmu.pwc.pde_entries=0", "mmu.pwc.pdpte_entries=0", "mmu.pwc.pml4e_entries=0"];
 
-/// One load of one page, whose code page is walked for, too.
+/// One load of one page; its code page needs a walk, too.
 fn one_load(bytes: u64) -> Scripted {
     let mut program = Scripted::new(bytes);
     program.touch(DATA, bytes, true).begin().load(DATA);
     program
 }
 
-/// Walks and their loads, those for the program's one code page (4 KiB) included.
+/// Walks and their loads, including those for the program's single code page (4 KiB).
 fn loads_of(design: &str, settings: &[&str], bytes: u64) -> (u64, u64) {
     let done = run(design, settings, &one_load(bytes));
     assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
@@ -21,7 +21,7 @@ fn loads_of(design: &str, settings: &[&str], bytes: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_cold_walk_loads_one_entry_a_level() {
+fn a_cold_walk_loads_one_entry_per_level() {
     assert_eq!(loads_of("radix", &NO_PWC, 4096), (2, 4 + 4));
     let mut five = NO_PWC.to_vec();
     five.push("mmu.pwc.pml5e_entries=0");
@@ -39,7 +39,7 @@ fn a_gigabyte_page_is_two_levels_up() {
 }
 
 #[test]
-fn the_ideal_table_takes_one_load_a_walk() {
+fn the_ideal_table_takes_one_load_per_walk() {
     assert_eq!(loads_of("ideal", &[], 4096), (2, 2));
     assert_eq!(loads_of("ideal-thp", &[], 2 << 20), (2, 2));
 }
@@ -58,9 +58,9 @@ fn a_cold_nested_walk_of_four_and_four_levels_takes_24_loads() {
 }
 
 #[test]
-fn walk_caches_skip_what_they_hold() {
-    // Four pages: a neighbour in the same 2 MiB, one in the same 1 GiB, one in the same 512 GiB. Each pause
-    // lets the walk end.
+fn walk_caches_skip_the_levels_that_they_hold() {
+    // Four pages: the first, one in the same 2 MiB, one in the same 1 GiB, one in the same 512 GiB. Each
+    // pause lets the walk end.
     let far = [DATA, DATA + 4096, DATA + (4 << 20), DATA + (2 << 30)];
     let mut program = Scripted::new(4 << 30);
     for va in far {
@@ -96,11 +96,11 @@ fn misses(name: &str, pages: u64, settings: &[&str]) -> u64 {
 
 #[test]
 fn a_tlb_holds_exactly_its_entries() {
-    // 64 entries, fully associative. The pause loads the first page again and again: it stays, and the other
-    // 64 chase each other round 63 places.
+    // 64 entries, fully associative. The pause reloads the first page: it stays, and the other 64 evict each
+    // other from 63 places.
     let whole = ["mmu.l1d_4k.ways=0", "mmu.l2_tlb.entries=0"];
     assert_eq!(misses("mmu.l1d_tlb_misses", 64, &whole), 64, "every page misses once");
-    assert_eq!(misses("mmu.l1d_tlb_misses", 65, &whole), 1 + 10 * 64, "but the first, all always miss");
+    assert_eq!(misses("mmu.l1d_tlb_misses", 65, &whole), 1 + 10 * 64, "all except the first always miss");
     // 16 sets of 4: a 65th page is the fifth of set 0, where the first stays.
     let sets = ["mmu.l1d_4k.ways=4", "mmu.l2_tlb.entries=0"];
     assert_eq!(misses("mmu.l1d_tlb_misses", 64, &sets), 64);
@@ -109,15 +109,16 @@ fn a_tlb_holds_exactly_its_entries() {
 
 #[test]
 fn a_second_level_tlb_holds_exactly_its_entries() {
-    // Behind an L1 of one entry, a fully associative L2 of 32: the first page is asked for after each other.
+    // After an L1 of one entry, a fully associative L2 of 32: the first page is accessed after each other
+    // one.
     let second = ["mmu.l1d_4k.entries=1", "mmu.l1d_4k.ways=0", "mmu.l2_tlb.entries=32", "mmu.l2_tlb.ways=32"];
-    // The page of code takes a place, too; code is fetched once, so that it is the first to go.
+    // The page of code takes an entry, too; code is fetched once, so it is evicted first.
     assert_eq!(misses("mmu.l2_tlb_misses", 31, &second), 31 + 1);
     assert_eq!(misses("mmu.l2_tlb_misses", 32, &second), 32 + 1);
     assert_eq!(
         misses("mmu.l2_tlb_misses", 33, &second),
         1 + 1 + 10 * 32,
-        "but the first and the code, all always miss"
+        "all except the first and the code always miss"
     );
 }
 
@@ -138,7 +139,7 @@ fn two_misses_of_a_page_share_one_walk_and_one_walker_is_slower_than_four() {
 }
 
 #[test]
-fn walks_enter_where_they_are_told_to() {
+fn walks_enter_at_the_given_level() {
     let mut program = Scripted::new(1 << 20);
     program.touch(DATA, 1 << 20, true).begin();
     for round in 0..4 {
@@ -165,7 +166,7 @@ fn a_store_to_a_clean_page_walks_again_once() {
 }
 
 #[test]
-fn a_perfect_tlb_walks_never_and_is_not_slower() {
+fn a_perfect_tlb_never_walks_and_is_not_slower() {
     let mut program = Scripted::new(64 << 20);
     program.touch(DATA, 64 << 20, true).begin();
     for page in 0..4000_u64 {
@@ -179,7 +180,7 @@ fn a_perfect_tlb_walks_never_and_is_not_slower() {
 }
 
 #[test]
-fn the_energy_of_a_lookaside_is_that_of_its_own_look_ups() {
+fn the_energy_of_a_lookaside_is_that_of_its_look_ups() {
     let mut program = Scripted::new(1 << 20);
     program.touch(DATA, 1 << 20, true).begin();
     for i in 0..600 {

@@ -16,7 +16,7 @@ pub fn allocate(order: u32, footprint: &mut Footprint, os: &mut TableContext<'_>
 pub fn allocate_bytes(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Pfn> {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
     let largest = os.frames.max_block_order();
-    os.costs.allocation(bytes, os.frames.standing_fmfi(order.min(largest)))?;
+    os.costs.allocation(bytes, os.frames.nominal_fmfi(order.min(largest)))?;
     if order <= largest {
         allocate(order, footprint, os)
     } else {
@@ -60,9 +60,8 @@ pub fn adopt(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableCont
 /// its size.
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
-    let fmfi = if order == 0 { 0.0 } else { os.frames.standing_fmfi(order.min(os.frames.max_block_order())) };
-    // Memory more fragmented than the cost table allows may still have such a block: it costs as much as at
-    // the limit.
+    let fmfi = if order == 0 { 0.0 } else { os.frames.nominal_fmfi(order.min(os.frames.max_block_order())) };
+    // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the limit.
     let limit = os.costs.allocate_64m_fails_above;
     let cycles = os.costs.allocation(bytes, fmfi);
     let cycles = cycles.or_else(|| os.costs.allocation(bytes, limit));

@@ -4,9 +4,9 @@
 //! cargo run --release -p ambulator-trace --example trace_bench [TRACE]
 //! ```
 //!
-//! Without a trace it takes a made-up stream: a loop over an array, with a random access every third record.
-//! With one it also tells what is in it, and the misses of a fully associative LRU TLB with 1,536 entries of
-//! 4 KiB, which is what the second level of a desktop core would hold at best.
+//! Without a trace it uses a synthetic stream: a loop over an array, with a random access every third record.
+//! With one it also prints a summary and the misses of a fully associative LRU TLB with 1,536 entries of 4
+//! KiB, the best case for the second-level TLB of a desktop core.
 
 use ambulator_base::{Batch, ProgramIdentity, Random, Record, RecordKind, RecordSource, VirtAddr};
 use ambulator_trace::{TraceHeader, TraceOptions, TraceReader, TraceWriter, TraceWriterSpec, info, open_trace};

@@ -1,18 +1,17 @@
 //! One block of our format: up to 32 Ki records and the events between them, as columns.
 //!
-//! The layout is described in [`super::format`]. The idea: a program's records come from few *sites*
-//! (instruction, kind and size). A block lists its sites once, says in which order they ran (an order that
-//! the last successor of each site predicts well), and keeps every other field site by site, where it hardly
-//! changes. Each site names the record that its addresses are best predicted from: its own last one, or the one 1
-//! to 15 records earlier.
+//! [`super::format`] describes the layout. A program's records come from few *sites* (instruction, kind and
+//! size). A block lists its sites once, then the order in which they ran, which the last successor of each
+//! site predicts well. It keeps every other field site by site, where it hardly changes. Each site names the
+//! record that predicts its addresses best: its own last one, or the one 1 to 15 records earlier.
 
 use ambulator_base::Batch;
 
-/// Records that a block holds at most.
+/// The most records in a block.
 pub(crate) const MAX_RECORDS: usize = Batch::TARGET_RECORDS;
-/// Events that a block holds at most.
+/// The most events in a block.
 pub(crate) const MAX_EVENTS: usize = 1 << 16;
-/// Bytes that one event takes at most: a tag and four varints.
+/// The most bytes of one event: a tag and four varints.
 pub(crate) const EVENT_BYTES: usize = 41 + 5;
 /// Largest reference distance of a site.
 pub(crate) const MAX_REFERENCE: usize = 15;
@@ -27,7 +26,7 @@ pub(crate) const DEP1: usize = 4;
 pub(crate) const DEP2: usize = 5;
 pub(crate) const EVENTS: usize = 6;
 
-/// Bytes that a column of a block with that many records and events can have at most.
+/// The most bytes that a column can have in a block with this many records and events.
 pub(crate) fn column_limit(column: usize, records: usize, events: usize) -> usize {
     match column {
         SITES => 3 + records * 16,

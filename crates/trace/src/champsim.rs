@@ -5,22 +5,22 @@
 //! u64 destination_memory[2]   u64 source_memory[4]          (little-endian; 0 is none)
 //! ```
 //!
-//! Source: `inc/trace_instruction.h` of ChampSim. What the format leaves open is settled here:
+//! Source: `inc/trace_instruction.h` of ChampSim. The format leaves some points open; this reader decides:
 //!
-//! - It has no access sizes. An access is taken to have [`ACCESS_BYTES`] bytes, fewer where those would cross
-//!   a line, so that no line crossing is made up.
+//! - It has no access sizes. An access has [`ACCESS_BYTES`] bytes, or fewer where those would cross a line,
+//!   so that no line crossing is invented.
 //! - Dependences come from registers: a record depends on the two latest loads that its instruction's source
-//!   registers come from, through any instructions between. The format does not tell address registers from
-//!   data registers, so a store also waits for its data. The stack pointer (6) and the instruction pointer
-//!   (26) carry no dependence: they would chain every push and call.
-//! - A branch's target is the next instruction's `ip` if it was taken; for one not taken it is unknown and
-//!   given as 0.
-//! - An instruction with several accesses gives several records; gaps after it are shorter by the surplus, so
-//!   that instructions add up.
+//!   registers come from, through any instructions between. The format does not distinguish address registers
+//!   from data registers, so a store also waits for its data. The stack pointer (6) and the instruction
+//!   pointer (26) carry no dependence: they would chain every push and call.
+//! - A taken branch's target is the next instruction's `ip`; the target of one not taken is unknown and
+//!   recorded as 0.
+//! - An instruction with several accesses gives several records; later gaps are shorter by the surplus, so
+//!   that the instruction count stays right.
 //!
-//! Written traces: a record is one instruction, its gap that many instructions without operands before it,
-//! explicit fetches and VM events are left out (the format has none). Each load writes the next of a ring of
-//! registers, so a dependence survives if fewer than [`RING`] loads lie between.
+//! In written traces a record is one instruction, preceded by as many instructions without operands as its
+//! gap says. Explicit fetches and VM events are omitted, because the format has none. Each load writes the
+//! next of a ring of registers, so a dependence survives if fewer than [`RING`] loads lie between.
 
 use crate::RecordSink;
 use crate::compressed::{Compression, Finish, Unpacked, packing};
@@ -34,7 +34,7 @@ use std::io::Write;
 
 /// Bytes of an instruction in the file.
 pub const INSTRUCTION_BYTES: usize = 64;
-/// Bytes that an access is taken to have.
+/// Assumed bytes of an access.
 pub const ACCESS_BYTES: u64 = 8;
 /// ChampSim's number of the stack pointer.
 const STACK_POINTER: u8 = 6;
@@ -42,14 +42,14 @@ const STACK_POINTER: u8 = 6;
 const FLAGS: u8 = 25;
 /// ChampSim's number of the instruction pointer.
 const INSTRUCTION_POINTER: u8 = 26;
-/// Registers that written loads take turns in: all but 0 (none) and ChampSim's three special ones.
+/// Registers that written loads use round-robin: all but 0 (none) and ChampSim's three special ones.
 pub const RING: usize = 252;
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     super::format::u64_at(bytes, at)
 }
 
-/// Whether 64 bytes may be an instruction: flags are 0 or 1, only branches are taken, there is an ip.
+/// Whether 64 bytes may be an instruction: flags are 0 or 1, only branches are taken, and the ip is set.
 pub(crate) fn plausible(bytes: &[u8]) -> bool {
     let canonical = |address: u64| matches!(address >> 56, 0 | 1 | 0xff);
     bytes.len() >= INSTRUCTION_BYTES
@@ -120,7 +120,7 @@ impl ChampSimReader {
             .into_iter()
             .chain([(16, RecordKind::Store), (24, RecordKind::Store)])
         {
-            // 0 is none; an address of which 0 is left is an access all the same.
+            // 0 means no access; an address that truncates to 0 still is one.
             let address = word(bytes, at);
             if address != 0 {
                 let va = self.width.fit(address);
@@ -234,17 +234,17 @@ pub struct ChampSimWriter {
     owners: [u64; RING],
     records: u64,
     loads: usize,
-    /// Instructions owed for explicit fetches, which the format does not have.
+    /// Instructions still to be written for explicit fetches, which the format does not have.
     gap: u64,
-    /// VM events and explicit fetches that were left out.
+    /// VM events and explicit fetches that were omitted.
     pub left_out: u64,
 }
 
 impl ChampSimWriter {
-    /// Begins a trace.
+    /// Starts a trace.
     ///
     /// # Errors
-    /// When the compressor cannot be set up.
+    /// The compressor cannot be set up.
     pub fn new<W: Write + 'static>(out: W, compression: Compression) -> Result<ChampSimWriter, SourceError> {
         let mut ring = [0; RING];
         let usable = (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
     /// gzip.
     Gzip,
@@ -17,7 +17,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression that a file beginning with `bytes` has.
+    /// The compression of a file that begins with `bytes`.
     pub fn of(bytes: &[u8]) -> Compression {
         if bytes.starts_with(&[0x1f, 0x8b]) {
             Compression::Gzip
@@ -31,20 +31,20 @@ impl Compression {
     }
 }
 
-/// A window of a file's unpacked contents, with their offset for error messages.
+/// A window of a file's decompressed contents, with the offset for error messages.
 pub(crate) struct Unpacked {
     name: String,
     inner: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Unpacked bytes consumed so far.
+    /// Decompressed bytes consumed so far.
     pub(crate) offset: u64,
     pub(crate) compression: Compression,
 }
 
 impl Unpacked {
-    /// Unpacks `source`; `name` is how errors call it.
+    /// Decompresses `source`; `name` names it in errors.
     pub(crate) fn new(source: impl Read + Send + 'static, name: &str) -> Result<Unpacked, String> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let head = source.fill_buf().map_err(|e| format!("{name}: cannot be read: {e}"))?;
@@ -54,7 +54,8 @@ impl Unpacked {
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
             Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(source)),
             Compression::Zstd => Box::new(
-                zstd::stream::Decoder::with_buffer(source).map_err(|e| format!("{name}: cannot be unpacked: {e}"))?,
+                zstd::stream::Decoder::with_buffer(source)
+                    .map_err(|e| format!("{name}: cannot be decompressed: {e}"))?,
             ),
         };
         Ok(Unpacked {
@@ -72,8 +73,8 @@ impl Unpacked {
         &self.name
     }
 
-    /// What is at hand, without consuming it; at least `wanted` bytes (at most 64 KiB) unless the contents
-    /// end before.
+    /// Returns the bytes at hand without consuming them: at least `wanted` (at most 64 KiB) unless the
+    /// contents end before.
     pub(crate) fn peek(&mut self, wanted: usize) -> Result<&[u8], String> {
         while self.end - self.begin < wanted {
             if self.buffer.len() - self.begin < wanted {
@@ -105,7 +106,7 @@ impl Unpacked {
     }
 }
 
-/// Compresses what is written, by the compression's default level.
+/// A writer that compresses at the compression's default level.
 pub(crate) fn packing<W: io::Write + 'static>(out: W, compression: Compression) -> io::Result<Box<dyn Finish>> {
     Ok(match compression {
         Compression::None => Box::new(io::BufWriter::new(out)),
@@ -115,9 +116,9 @@ pub(crate) fn packing<W: io::Write + 'static>(out: W, compression: Compression) 
     })
 }
 
-/// A writer whose end must be written.
+/// A writer that must be finished explicitly.
 pub(crate) trait Finish: io::Write {
-    /// Writes what is left.
+    /// Writes everything still buffered.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
@@ -145,7 +146,7 @@ impl<W: io::Write> Finish for zstd::stream::Encoder<'static, W> {
     }
 }
 
-/// Whether a file beginning with `bytes` is of our own format.
+/// Whether a file that begins with `bytes` has our format.
 pub(crate) fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(&format::MAGIC) || (bytes.len() >= 4 && format::MAGIC.starts_with(bytes))
 }

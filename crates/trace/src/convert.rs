@@ -1,4 +1,4 @@
-//! From one trace file to another: format, compression, range.
+//! Converts a trace file to another format, compression or range.
 
 use crate::RecordSink;
 use crate::champsim::ChampSimWriter;
@@ -16,21 +16,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a conversion shall make.
+/// What to convert to.
 #[derive(Clone, Debug)]
 pub struct Conversion {
     /// The format written: ours or ChampSim's.
     pub format: TraceFormat,
-    /// Compression of a ChampSim trace (ours has its own).
+    /// Compression of a ChampSim trace; our format has its own.
     pub compression: Compression,
-    /// Records to keep, by number. VM events before it are kept too, and pages touched before it become
-    /// `Touch` events, so that the address space and the order of first touch stay the program's.
+    /// Records to keep, by number. VM events before the range are kept too, and pages touched before it
+    /// become `Touch` events, so that the address space and the order of first touch stay the program's.
     pub range: Range<u64>,
-    /// How ours is written.
+    /// How our format is written.
     pub writer: TraceWriterSpec,
     /// How the input is read.
     pub reader: TraceOptions,
-    /// Set to end early; no file is left.
+    /// Set it to stop early; no file is left.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -47,22 +47,22 @@ impl Default for Conversion {
     }
 }
 
-/// What a conversion made.
+/// The result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversionReport {
     /// Records written.
     pub records: u64,
     /// VM events written.
     pub events: u64,
-    /// VM events and explicit fetches that the format written cannot hold.
+    /// VM events and explicit fetches that the output format cannot represent.
     pub left_out: u64,
     /// Bytes of the new file.
     pub bytes: u64,
-    /// What should be known of the input ([`ambulator_base::RecordSource::notes`]).
+    /// Notes about the input ([`ambulator_base::RecordSource::notes`]).
     pub notes: Vec<String>,
 }
 
-/// Counts the bytes that go through: a pipe cannot be asked for its size afterwards.
+/// Counts the bytes written: a pipe has no size to query afterwards.
 struct CountedBytes<W> {
     out: W,
     bytes: Rc<Cell<u64>>,
@@ -80,7 +80,7 @@ impl<W: Write> Write for CountedBytes<W> {
     }
 }
 
-/// A sink that counts what a ChampSim trace cannot hold.
+/// A sink that counts what a ChampSim trace cannot represent.
 struct Counted {
     sink: Box<dyn RecordSink>,
     report: ConversionReport,
@@ -98,7 +98,7 @@ impl Counted {
     }
 
     fn push(&mut self, mut record: Record) -> Result<(), SourceError> {
-        // What a record depends on may have been cut off.
+        // The record's producers may lie before the range.
         let there = |distance: u16| {
             if u64::from(distance) > self.report.records { 0 } else { distance }
         };
@@ -109,12 +109,12 @@ impl Counted {
     }
 }
 
-/// Converts `from` to `to`. The new file appears under its name only when it is complete; a device or a pipe is written to as
-/// it is.
+/// Converts `from` to `to`. The new file appears under its name only when it is complete; a device or a pipe
+/// is written directly.
 ///
 /// # Errors
-/// When the input cannot be read or is damaged within the range, the output cannot be written, both
-/// are the same file, the format is one that is only read, or the conversion was stopped.
+/// The input cannot be read or is damaged within the range, the output cannot be written, both are the same
+/// file, the output format is read-only here, or the conversion was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to)) {
         return Err(SourceError::new(format!(

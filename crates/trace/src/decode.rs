@@ -16,7 +16,7 @@ fn kind_of(number: u8) -> Option<RecordKind> {
     })
 }
 
-/// What a record holds besides its site.
+/// The fields of a record other than its site's.
 #[derive(Clone, Copy, Default)]
 struct Fields {
     delta: u64,
@@ -25,10 +25,10 @@ struct Fields {
     dep2: u16,
 }
 
-/// Above every virtual address: a site that has not run yet in this block.
+/// Marks a site that has not run yet in this block; above every virtual address.
 const UNSEEN: u64 = u64::MAX;
 
-/// What a site needs while records are put together.
+/// A site's state while its records are assembled.
 #[derive(Clone, Copy)]
 struct Running {
     pc: u64,
@@ -39,7 +39,7 @@ struct Running {
     reference: u8,
 }
 
-/// Turns payloads back into batches; keeps its buffers from block to block.
+/// Decodes payloads into batches; reuses its buffers from block to block.
 pub(crate) struct Decoder {
     decompressor: zstd::bulk::Decompressor<'static>,
     columns: [Vec<u8>; 7],
@@ -79,7 +79,7 @@ impl Decoder {
         take_events(&self.columns[EVENTS], events, records, before as u32, va_limit, &mut batch.events)
     }
 
-    /// Only the block's events, as if all of them happened at once after the records in `batch`.
+    /// Appends only the block's events, as if all happened at once after the records in `batch`.
     pub(crate) fn decode_events(
         &mut self,
         payload: &[u8],
@@ -105,7 +105,7 @@ impl Decoder {
             let stored_len = cursor.value().ok_or_else(short)?;
             let limit = column_limit(number, records, events);
             if raw_len > limit as u64 {
-                return Err(format!("the {name} column claims {raw_len} bytes where {limit} are the most"));
+                return Err(format!("the {name} column claims {raw_len} bytes, more than the limit of {limit}"));
             }
             let stored = usize::try_from(stored_len).ok().and_then(|n| cursor.take(n)).ok_or_else(short)?;
             column.clear();
@@ -159,7 +159,7 @@ impl Decoder {
         };
         let found = read();
         if found.is_none() || self.sites.iter().any(|site| usize::from(site.reference) > MAX_REFERENCE) {
-            return Err("the sites column lists something that is not an instruction site, or not \
+            return Err("the sites column lists an invalid instruction site, or not \
             as many records as the block has"
                 .into());
         }
@@ -168,7 +168,7 @@ impl Decoder {
 
     fn read_order(&mut self, records: usize) -> Result<(), String> {
         let wrong =
-            || "the order column names a site that does not exist, or not as many records as the block has".to_string();
+            || "the order column names a site that does not exist, or has the wrong number of records".to_string();
         let mut cursor = Cursor::new(&self.columns[ORDER]);
         self.order.clear();
         self.successor.clear();
@@ -218,7 +218,7 @@ impl Decoder {
             field.dep2 = cursor.value().and_then(|v| u16::try_from(v).ok()).ok_or_else(|| short(DEP2))?;
         }
         left += cursor.remaining();
-        if left > 0 { Err(format!("{left} bytes too many in the address, gap or dependence columns")) } else { Ok(()) }
+        if left > 0 { Err(format!("{left} excess bytes in the address, gap or dependence columns")) } else { Ok(()) }
     }
 
     fn assemble(&mut self, records: usize, va_limit: u64, out: &mut Vec<Record>) -> Result<(), String> {
@@ -274,7 +274,7 @@ fn take_events(
     let mut cursor = Cursor::new(column);
     let mut at = 0u64;
     for number in 0..events {
-        let wrong = || format!("event {number} of the block is not an event of this format");
+        let wrong = || format!("event {number} of the block is not a valid event");
         at = cursor.value().and_then(|d| at.checked_add(d)).filter(|&at| at <= records as u64).ok_or_else(wrong)?;
         let event = event_codec::take(&mut cursor).ok_or_else(wrong)?;
         if event_codec::ranges_of(&event).iter().any(|(start, len)| start + len > va_limit) {

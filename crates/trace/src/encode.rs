@@ -14,7 +14,7 @@ struct Site {
     reference: u8,
 }
 
-/// Turns batches into payloads; keeps its buffers from block to block.
+/// Encodes batches as payloads; reuses its buffers from block to block.
 pub(crate) struct Encoder {
     compressor: zstd::bulk::Compressor<'static>,
     numbers: FxHashMap<(u64, u8, u8), u32>,
@@ -30,7 +30,7 @@ impl Encoder {
         })
     }
 
-    /// The payload of a block with what is in `batch`.
+    /// Encodes `batch` as the payload of a block.
     pub(crate) fn encode(&mut self, batch: &Batch) -> std::io::Result<Vec<u8>> {
         self.columns.iter_mut().for_each(Vec::clear);
         self.fill_columns(&batch.records);
@@ -79,7 +79,7 @@ impl Encoder {
             varint::put(&mut columns[ORDER], run);
         }
 
-        // Where each record stands site by site.
+        // The position of each record in site order.
         let mut place = Vec::with_capacity(sites.len());
         let mut next = 0;
         for site in &sites {
@@ -144,9 +144,9 @@ fn earlier_va(records: &[Record], i: usize, back: usize) -> u64 {
     if i >= back { records[i - back].va.0 } else { 0 }
 }
 
-/// Gives each site the reference with which its addresses take the fewest bytes.
+/// Gives each site the reference that encodes its addresses in the fewest bytes.
 fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
-    /// Of a block's records of a site, so many decide: more tell little more, and this is what takes the time.
+    /// Records of a site that decide: more improve little, and this loop dominates the time.
     const SAMPLES: u32 = 128;
     let mut cost = vec![[0u32; MAX_REFERENCE + 1]; sites.len()];
     let mut last_va = vec![0u64; sites.len()];
@@ -167,7 +167,7 @@ fn choose_references(sites: &mut [Site], order: &[u16], records: &[Record]) {
     }
     for ((site, cost), seen) in sites.iter_mut().zip(&cost).zip(seen) {
         let best = (0..=MAX_REFERENCE).min_by_key(|&back| cost[back]).unwrap_or(0);
-        // Constant strides vanish in the compressor; another reference must be clearly better.
+        // The compressor removes constant strides, so another reference must be clearly better.
         site.reference = if cost[best] + seen / 4 < cost[0] { best as u8 } else { 0 };
     }
 }

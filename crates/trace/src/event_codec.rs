@@ -66,7 +66,7 @@ pub(crate) fn put(out: &mut Vec<u8>, event: &VmEvent) {
     }
 }
 
-/// Reads one event; `None` when the bytes are none, or a range runs past the end of the address space.
+/// Decodes one event; `None` if the bytes are not one, or a range runs past the end of the address space.
 pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
     let tag = cursor.byte()?;
     let mut value = || cursor.value();
@@ -120,7 +120,7 @@ pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<VmEvent> {
     ranges_of(&event).iter().all(|&(start, len)| start.checked_add(len).is_some()).then_some(event)
 }
 
-/// The address ranges that an event names, as `(first address, bytes)`; unused places are `(0, 0)`.
+/// The address ranges in an event, as `(first address, bytes)`; unused ones are `(0, 0)`.
 pub(crate) fn ranges_of(event: &VmEvent) -> [(u64, u64); 2] {
     match *event {
         VmEvent::Map { start, len, .. }

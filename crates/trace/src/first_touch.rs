@@ -1,4 +1,4 @@
-//! Which pages a skipped stretch of a program touched, in its own order of first touch.
+//! The pages that a skipped part of a program touched, in the program's order of first touch.
 
 use ambulator_base::{Advice, FRAME_BYTES, FRAME_SHIFT, VirtAddr, VmEvent};
 use rustc_hash::FxHashMap;
@@ -6,18 +6,19 @@ use rustc_hash::FxHashMap;
 /// log2 of the 4 KiB pages that one bitmap covers (2 MiB).
 const REGION_SHIFT: u32 = 9;
 
-/// Touch events above 1 TiB are not followed page by page: no machine that is modelled holds them.
+/// Touch events above 1 TiB are not tracked page by page: no modelled machine has that much memory.
 const LARGEST_TOUCH: u64 = 1 << 40;
 
-/// Collects first touches of 4 KiB pages and coalesces them to [`VmEvent::Touch`] runs that ascend without a
-/// hole.
+/// Collects first touches of 4 KiB pages and coalesces ascending contiguous ones into [`VmEvent::Touch`]
+/// runs.
 ///
-/// Used where records are left out (the phase before a captured window, the part before a conversion's
-/// range), so that the OS still sees the program's own order of first touch.
+/// Used where records are omitted (before a captured window, before a conversion's range), so that the OS
+/// still sees the program's order of first touch.
 #[derive(Debug, Default)]
 pub struct FirstTouches {
     seen: FxHashMap<u64, [u64; 1 << (REGION_SHIFT - 6)]>,
-    /// Pages touched before the latest fork and not written since: a write to one is news, for it makes a copy.
+    /// Pages touched before the latest fork and not written since: a write to one copies it, so it is
+    /// recorded.
     shared: FxHashMap<u64, [u64; 1 << (REGION_SHIFT - 6)]>,
     pages: u64,
     /// The page touched last, and whether it was written.
@@ -26,8 +27,8 @@ pub struct FirstTouches {
 }
 
 impl FirstTouches {
-    /// Notes an access of `bytes` (at most 4 KiB: a longer range is given page by page) at `va`. Returns a run of
-    /// earlier touches that it ends, which then comes first.
+    /// Records an access of `bytes` at `va` (at most 4 KiB; pass a longer range page by page). Returns the
+    /// run of earlier touches that it ends, which the caller must emit first.
     #[inline]
     pub fn touch(&mut self, va: VirtAddr, bytes: u64, write: bool) -> Option<VmEvent> {
         debug_assert!(bytes <= FRAME_BYTES, "{bytes} bytes may end more than one run");
@@ -38,7 +39,7 @@ impl FirstTouches {
         }
         self.last = Some((last, write));
         let ended = self.touch_page(first, write);
-        // A second page goes on with the run of the first, or the first was no news: one run ends at most.
+        // A second page extends the first's run, or the first was already touched: at most one run ends.
         if last == first { ended } else { ended.or(self.touch_page(last, write)) }
     }
 
@@ -67,7 +68,7 @@ impl FirstTouches {
         }
     }
 
-    /// The run of touches not yet given; must be taken before a VM event, and at the end.
+    /// Takes the pending run; call it before each VM event and at the end.
     pub fn take_run(&mut self) -> Option<VmEvent> {
         self.run.take().map(|(start, end, write)| VmEvent::Touch {
             start: VirtAddr(start << FRAME_SHIFT),
@@ -76,8 +77,9 @@ impl FirstTouches {
         })
     }
 
-    /// Notes a VM event: pages that it takes away will be touched again, moved pages are touched at their new
-    /// place, and after a fork each page is written for the first time once more. Returns the run that comes before the event.
+    /// Records a VM event: unmapped pages will be touched again, moved pages count as touched at their new
+    /// address, and after a fork the first write to each page counts again. Returns the run to emit before
+    /// the event.
     pub fn event(&mut self, event: &VmEvent) -> Option<VmEvent> {
         let run = self.take_run();
         self.last = None;
@@ -125,13 +127,13 @@ impl FirstTouches {
         }
     }
 
-    /// Forgets the touched pages of a range; with `moved_to`, marks those that fit at their new place.
+    /// Forgets the touched pages of a range; with `moved_to`, marks those that fit at their new address.
     fn clear(&mut self, start: u64, len: u64, moved_to: Option<(u64, u64)>) {
         if len == 0 {
             return;
         }
         let (first, last) = (start >> FRAME_SHIFT, start.saturating_add(len - 1) >> FRAME_SHIFT);
-        // What is no longer there is shared with nobody; what has moved is taken as touched at its new place.
+        // Unmapped pages are no longer shared; moved pages count as touched at their new address.
         if !self.shared.is_empty() {
             let shared: Vec<u64> = self.shared.keys().copied().collect();
             for region in shared {
@@ -149,7 +151,7 @@ impl FirstTouches {
                 }
             }
         }
-        // A huge range over few touched regions must not cost a step for each of its pages.
+        // A huge range with few touched regions must not cost one step per page.
         let mut regions: Vec<u64> = if (last - first) >> REGION_SHIFT < self.seen.len() as u64 {
             (first >> REGION_SHIFT..=last >> REGION_SHIFT).collect()
         } else {
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn ascending_first_touches_coalesce_and_repeats_vanish() {
+    fn ascending_first_touches_coalesce_and_repeats_are_dropped() {
         let mut touches = FirstTouches::default();
         for page in [10, 11, 10, 12] {
             assert_eq!(touches.touch(VirtAddr(page << 12), 8, true), None);
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn unmapped_pages_are_touched_anew_and_moved_ones_are_not() {
+    fn unmapped_pages_are_touched_again_and_moved_pages_are_not() {
         let mut touches = FirstTouches::default();
         for page in 16..20 {
             touches.touch(VirtAddr(page << 12), 1, true);
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_fork_pages_are_written_anew_and_reads_are_no_news() {
+    fn after_a_fork_first_writes_count_again_and_reads_do_not() {
         let mut touches = FirstTouches::default();
         for page in 16..20 {
             touches.touch(VirtAddr(page << 12), 1, true);
@@ -229,10 +231,10 @@ mod tests {
         let fork = VmEvent::Fork { child: ambulator_base::ProcessId(1) };
         assert_eq!(touches.event(&fork), Some(touch(16, 4, true)));
         touches.touch(VirtAddr(16 << 12), 1, false);
-        assert_eq!(touches.take_run(), None, "a page that is there is read");
+        assert_eq!(touches.take_run(), None, "a read of a present page is not recorded");
         touches.touch(VirtAddr(16 << 12), 1, true);
         touches.touch(VirtAddr(16 << 12), 1, true);
-        assert_eq!(touches.take_run(), Some(touch(16, 1, true)), "and then written");
+        assert_eq!(touches.take_run(), Some(touch(16, 1, true)), "its first write after the fork is");
         touches.event(&VmEvent::Unmap { start: VirtAddr(17 << 12), len: 4096 });
         touches.touch(VirtAddr(17 << 12), 1, false);
         assert_eq!(touches.take_run(), Some(touch(17, 1, false)));

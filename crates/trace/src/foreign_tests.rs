@@ -7,7 +7,7 @@ use ambulator_base::*;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// A directory of this test's own, removed at its end.
+/// A temporary directory, removed at the end of the test.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -64,7 +64,7 @@ fn champsim_sample() -> (Vec<u8>, Vec<Record>) {
         instruction(0x100c, None, &[25], &[3, 1], &[], &[]),   // flags <- r3, r1
         instruction(0x1010, Some(true), &[26], &[25, 26], &[], &[]), // taken: after both
         instruction(0x1100, None, &[4, 6], &[3, 6], &[0xa000], &[0xa000]), // a load and a store, r4, stack pointer
-        instruction(0x1104, None, &[], &[6], &[0xb000], &[]),  // the stack pointer carries nothing
+        instruction(0x1104, None, &[], &[6], &[0xb000], &[]),  // the stack pointer carries no dependence
         instruction(0x1108, Some(false), &[26], &[4], &[], &[]),
         instruction(0xffff_8000_0000_1000, None, &[], &[], &[], &[0xffff_8000_0000_2000]),
     ]
@@ -88,7 +88,7 @@ fn champsim_instructions_become_records() {
     let (bytes, records) = champsim_sample();
     let path = scratch.file("sample.trace", &bytes);
     assert_eq!(read(&path, &plain()).unwrap().records, records);
-    // With mappings made up: text, data 0x8000 and 0x9000 share a neighbourhood of 2 MiB; the kernel's
+    // With synthesised mappings: text, data 0x8000 and 0x9000 share a region of 2 MiB; the kernel's
     // addresses another.
     let mapped = read(&path, &TraceOptions::default()).unwrap();
     assert_eq!(mapped.records, records);
@@ -99,7 +99,7 @@ fn champsim_instructions_become_records() {
 }
 
 #[test]
-fn compression_is_told_by_contents() {
+fn compression_is_recognised_by_contents() {
     let scratch = Scratch::new();
     let (bytes, records) = champsim_sample();
     let raw = scratch.file("raw", &bytes);
@@ -129,7 +129,7 @@ fn a_written_champsim_trace_reads_back_equal() {
     let scratch = Scratch::new();
     let mut batch = generated(1);
     for record in &mut batch.records {
-        // What ChampSim cannot say: sizes that cross a line, a pc of 0.
+        // ChampSim cannot express sizes that cross a line, or a pc of 0.
         record.va.0 &= (1 << 40) - 8;
         record.va.0 |= 1 << 39;
     }
@@ -203,7 +203,7 @@ fn the_captured_trace_is_whole() {
 }
 
 #[test]
-fn files_that_are_no_traces_are_refused_with_a_reason() {
+fn files_that_are_not_traces_are_refused_with_a_reason() {
     let scratch = Scratch::new();
     assert!(error(&scratch.0.path().join("missing.amb")).contains("cannot be opened"));
     assert!(error(scratch.0.path()).contains("is a directory"));
@@ -237,7 +237,7 @@ fn a_converted_range_keeps_events_and_first_touches() {
     assert_eq!(report.records, 10);
     let part = read(&to, &plain()).unwrap();
     assert_eq!(part.records.len(), 10);
-    assert!(part.records.iter().enumerate().all(|(i, r)| usize::from(r.dep1) <= i), "nothing before the cut is named");
+    assert!(part.records.iter().enumerate().all(|(i, r)| usize::from(r.dep1) <= i), "no dependence crosses the cut");
     assert_eq!(part.records[5].va, batch.records[20_005].va);
     assert_eq!(part.events[0], (0, VmEvent::RegionBegin));
     assert!(part.events.iter().all(|(at, _)| *at == 0));
@@ -254,7 +254,7 @@ fn a_converted_range_keeps_events_and_first_touches() {
 }
 
 #[test]
-fn conversions_that_cannot_be_are_refused_and_leave_nothing() {
+fn impossible_conversions_are_refused_and_leave_nothing() {
     let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
@@ -306,7 +306,7 @@ fn a_conversion_follows_links_and_keeps_devices() {
 }
 
 #[test]
-fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
+fn addresses_of_57_bits_are_kept_or_their_loss_is_reported() {
     let scratch = Scratch::new();
     let (wide, only_wide) = (0x12_3400_0000_8000u64, 1u64 << 52);
     let bytes =
@@ -325,7 +325,7 @@ fn addresses_of_57_bits_are_kept_or_their_loss_is_told() {
             (records.iter().map(|record| record.va.0).collect::<Vec<_>>(), report.notes)
         };
         assert_eq!(addresses(57, "whole.amb"), (vec![wide, only_wide], vec![]));
-        // An address of which nothing is left is an access all the same.
+        // An address that truncates to 0 is still an access.
         let (cut, notes) = addresses(48, "cut.amb");
         assert_eq!(cut, [wide & ((1 << 48) - 1), 0]);
         assert!(notes.len() == 1 && notes[0].contains("beyond the lowest 48, which were cut off: 2;"), "{notes:?}");
@@ -348,7 +348,7 @@ fn accesses_end_where_the_address_space_does() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let device = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let spec = TraceWriterSpec::default();
     let written = TraceWriter::new(std::io::BufWriter::new(device), TraceHeader::default(), &spec)

@@ -1,4 +1,5 @@
-//! Our trace format (`.amb`), version 1: exact enough for another implementation.
+//! The Ambulator trace format (`.amb`), version 1, specified exactly enough for an independent
+//! implementation.
 //!
 //! All fixed-width integers are little-endian. A *varint* has seven bits a byte, least significant first, the
 //! top bit set on all bytes but the last, at most 64 bits. *Zigzag* maps a signed `x` to `(x << 1) ^ (x >>
@@ -7,35 +8,35 @@
 //! ```text
 //! file     := header block* [footer]
 //!
-//! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of all before it
+//! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of the above
 //! body     := u8 log2 of the page size (12)
 //!             u8 width of virtual addresses in bits (32 to 57): no address has a bit at or above it
 //!             text name   text detail   varint footprint in bytes (0: unknown)
-//!             varint records + 1   varint instructions + 1     (0: not known when the file was begun)
-//!             varint events  event*                            the address space at the start: before record 0
+//!             varint records + 1   varint instructions + 1     (0: unknown when writing began)
+//!             varint events  event*                            the initial address space, before record 0
 //!
 //! block    := "ABLK"  u32 payload bytes  u32 records (0 to 32768)  u32 events (0 to 65536)
 //!             u64 instructions  u64 number of the block's first record in the file
 //!             u64 checksum of the 32 bytes before it followed by the payload     payload
 //! payload  := column{7}: sites, order, address, gap, dependence 1, dependence 2, event
-//! column   := u8 packing (0: as it is, 1: one zstd frame)  varint unpacked bytes  varint stored bytes  stored
+//! column   := u8 packing (0: none, 1: one zstd frame)  varint unpacked bytes  varint stored bytes  stored
 //!
 //! footer   := "AIDX"  u32 blocks  entry*  u64 checksum of all of the footer before it
 //!             u64 offset of the footer in the file  "AMBINDEX"
 //! entry    := u64 offset of the block  u32 records  u32 events  u64 instructions  u64 the block's checksum
 //! ```
 //!
-//! A record is `pc, va, gap, dep1, dep2, size, kind`, as `ambulator_base::Record` describes them. Columns of
-//! a block:
+//! A record is `pc, va, gap, dep1, dep2, size, kind`, as `ambulator_base::Record` describes them. The columns
+//! of a block:
 //!
 //! - **sites**: a varint of their number, then for each, in ascending order of (pc, kind, size): varint pc
 //!   minus the pc of the site before (the first: minus 0); u8 `kind | reference << 3`; u8 size; varint how
 //!   many of the block's records it has (1 or more). Kinds: 0 load, 1 store, 2 fetch, 3 branch not taken, 4
 //!   branch taken.
-//! - **order**: which site each record is of. A table holds for each site the one that followed it last, at
-//!   first site 0; the site before the first record is taken to be 0. Then alternately: a varint of how many
-//!   records in a row are what the table foretells, and, unless that completes the block, the varint number
-//!   of the next record's site, which then becomes its predecessor's entry.
+//! - **order**: the site of each record. A table holds for each site its latest successor, initially site 0;
+//!   the site before the first record counts as 0. Then alternately: a varint with the number of consecutive
+//!   records that the table predicts, and, unless those complete the block, a varint with the site of the
+//!   next record, which then becomes its predecessor's entry.
 //! - **address**, **gap**, **dependence 1**, **dependence 2**: one varint a record, ordered by site and
 //!   within a site by program order. The address is zigzag of `va - base`, modulo 2^64, where `base` is, for
 //!   a site with reference 0, the `va` of the same site's record before (for its first: of the record just
@@ -50,12 +51,12 @@
 //! write 0/1), 10 region of interest begins, 11 it ends. Rights are read 1 + write 2 + execute 4. Map kinds:
 //! 0 anonymous, 1 file, 2 heap, 3 stack. Advice: 0 huge, 1 no-huge, 2 don't-need, 3 free.
 //!
-//! A dependence counts records back, and never across a switch event: with several threads it stays within the records of
-//! its own.
+//! A dependence counts records backwards and never crosses a switch event: with several threads it stays
+//! within the records of its own thread.
 //!
-//! Blocks stand alone: each can be decoded without the others. A file whose writer was killed has no footer;
-//! it is read up to its last whole block, as the blocks' own headers show. Readers refuse versions that
-//! they do not know.
+//! Each block can be decoded without the others. A file whose writer was killed has no footer; readers use
+//! the blocks' own headers and read it up to its last complete block. Readers reject versions that they do
+//! not know.
 
 use crate::event_codec;
 use crate::varint::{self, Cursor};
@@ -64,7 +65,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The first eight bytes of a file.
 pub const MAGIC: [u8; 8] = *b"AMBTRACE";
-/// The version that this writes, and the only one that it reads.
+/// The version that this crate writes, and the only one that it reads.
 pub const VERSION: u16 = 1;
 /// The file name extension.
 pub const EXTENSION: &str = "amb";
@@ -78,26 +79,26 @@ pub(crate) const TRAILER_BYTES: usize = 16;
 pub(crate) const ENTRY_BYTES: usize = 32;
 /// Bytes of the header before its body.
 pub(crate) const HEADER_PREFIX_BYTES: usize = 16;
-/// A header's body is never larger than this.
+/// The most bytes in a header's body.
 pub(crate) const MAX_HEADER_BODY: u32 = 16 << 20;
-/// A block's payload is never larger than this.
+/// The most bytes in a block's payload.
 pub(crate) const MAX_PAYLOAD: u32 = 16 << 20;
 
-/// What a file says about itself at its beginning.
+/// The header of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// The program: name, how the trace was made, footprint. Its `digest` is not stored but computed from the
-    /// blocks' checksums.
+    /// The program: name, how the trace was made, footprint. Its `digest` is not stored; it is computed from
+    /// the blocks' checksums.
     pub identity: ProgramIdentity,
     /// log2 of the base page's bytes: 12.
     pub page_shift: u8,
     /// Bits of a virtual address, 32 to 57.
     pub va_bits: u8,
-    /// Records in the file, if known when it was begun.
+    /// Records in the file, if known when writing began.
     pub records: Option<u64>,
-    /// Instructions in the file, if known when it was begun.
+    /// Instructions in the file, if known when writing began.
     pub instructions: Option<u64>,
-    /// The address space at the start: events before the first record.
+    /// The initial address space: events before the first record.
     pub start: Vec<VmEvent>,
 }
 
@@ -125,7 +126,7 @@ fn take_text(cursor: &mut Cursor<'_>) -> Option<String> {
 }
 
 impl TraceHeader {
-    /// The header as bytes, checksum included.
+    /// Encodes the header with its checksum.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = vec![self.page_shift, self.va_bits];
         put_text(&mut body, &self.identity.name);
@@ -145,7 +146,7 @@ impl TraceHeader {
         out
     }
 
-    /// Reads a body whose checksum has been verified; `None` when it is malformed all the same.
+    /// Decodes a body whose checksum has been verified; `None` if it is malformed nevertheless.
     pub(crate) fn decode_body(body: &[u8]) -> Option<TraceHeader> {
         let mut cursor = Cursor::new(body);
         let page_shift = cursor.byte().filter(|&shift| shift == 12)?;
@@ -167,7 +168,7 @@ impl TraceHeader {
     }
 }
 
-/// What the footer and a block's own header say about a block.
+/// A block's entry in the footer, also read from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockEntry {
     pub(crate) offset: u64,
@@ -185,7 +186,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// A block's header as it stands in the file.
+/// A block's header as stored in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockHeader {
     pub(crate) payload_bytes: u32,
@@ -197,7 +198,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// The 40 bytes, with the checksum over `payload`.
+    /// Encodes the 40 bytes with the checksum over `payload`.
     pub(crate) fn encode(&self, payload: &[u8]) -> ([u8; BLOCK_HEADER_BYTES], u64) {
         let mut out = [0; BLOCK_HEADER_BYTES];
         out[..4].copy_from_slice(&BLOCK_MAGIC);
@@ -211,7 +212,7 @@ impl BlockHeader {
         (out, sum)
     }
 
-    /// Reads the 40 bytes; the error says what is wrong with them.
+    /// Decodes the 40 bytes; the error says what is wrong with them.
     pub(crate) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<BlockHeader, String> {
         if bytes[..4] != BLOCK_MAGIC {
             return Err(format!("there is no block (it begins with {:02x?} instead of \"ABLK\")", &bytes[..4]));
@@ -237,7 +238,7 @@ impl BlockHeader {
     }
 }
 
-/// xxh3-64 over the two parts, one after the other.
+/// xxh3-64 over the two parts in sequence.
 pub(crate) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.update(head);
@@ -245,7 +246,7 @@ pub(crate) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
     hasher.digest()
 }
 
-/// The footer as bytes, trailer included, when it stands at `offset`.
+/// Encodes a footer at `offset`, with its trailer.
 pub(crate) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + entries.len() * ENTRY_BYTES + TRAILER_BYTES);
     out.extend(FOOTER_MAGIC);
@@ -263,7 +264,7 @@ pub(crate) fn encode_footer(entries: &[BlockEntry], offset: u64) -> Vec<u8> {
     out
 }
 
-/// Reads a footer without its trailer; `None` when it is damaged.
+/// Decodes a footer without its trailer; `None` if it is damaged.
 pub(crate) fn decode_footer(bytes: &[u8], offset: u64, first_block: u64) -> Option<Vec<BlockEntry>> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
     if content.len() < 8 || content[..4] != FOOTER_MAGIC || xxh3_64(content) != u64_at(sum, 0) {

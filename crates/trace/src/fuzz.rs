@@ -10,7 +10,7 @@ use std::io::Cursor;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Compressed input may unpack to much more than it is; this many batches are enough to see.
+/// Compressed input may unpack to far more than its size; reading stops after this many batches.
 const MOST_BATCHES: usize = 64;
 
 fn drain(source: &mut dyn RecordSource) {
@@ -31,8 +31,8 @@ pub fn fuzz_trace(bytes: &[u8]) {
     }
 }
 
-/// A file of our format in which `bytes` stand after sound checksums, so that a fuzzer gets past them: the first four say how
-/// many records and events the one block claims, the rest is its payload.
+/// A file of our format that carries `bytes` under valid checksums, so that a fuzzer gets past them. The
+/// first four bytes give the records and events that its one block claims; the rest is the payload.
 pub fn sealed_block(bytes: &[u8]) -> Vec<u8> {
     let (counts, payload) = bytes.split_at(bytes.len().min(4));
     let count = |at: usize| {
@@ -52,12 +52,12 @@ pub fn sealed_block(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Our format: a block's payload, after sound checksums.
+/// Our format: a block's payload under valid checksums.
 pub fn fuzz_block(bytes: &[u8]) {
     fuzz_trace(&sealed_block(bytes));
 }
 
-/// Our format: a header's body, after a sound checksum.
+/// Our format: a header's body under a valid checksum.
 pub fn fuzz_header(bytes: &[u8]) {
     let mut file = MAGIC.to_vec();
     file.extend(VERSION.to_le_bytes());
@@ -69,7 +69,7 @@ pub fn fuzz_header(bytes: &[u8]) {
     fuzz_trace(&file);
 }
 
-/// The other formats, recognised and unpacked as a file is.
+/// The foreign formats, recognised and decompressed as a file would be.
 pub fn fuzz_open(bytes: &[u8]) {
     let opened = foreign(Cursor::new(bytes.to_vec()), Path::new("fuzz"), "fuzz", 0, &TraceOptions::default());
     if let Ok(Opened::Foreign { mut source, .. }) = opened {

@@ -1,4 +1,4 @@
-//! Mappings for traces that have none: an address space made up from what is touched.
+//! Mappings for traces that have none: an address space synthesised from the accesses.
 
 use ambulator_base::{Batch, MapKind, Protection, Record, VirtAddr, VmEvent};
 use rustc_hash::FxHashSet;
@@ -6,15 +6,14 @@ use rustc_hash::FxHashSet;
 /// Recently seen regions, so that most records cost one comparison.
 const RECENT: usize = 64;
 
-/// Maps the aligned power-of-two neighbourhood of whatever a record touches for the first time, just before
-/// that record.
+/// Maps the aligned power-of-two region around each first touch, just before the record that touches it.
 ///
-/// The size of the neighbourhood shapes the VMAs: ranges touched next to each other grow together, holes
-/// below it close. With 2 MiB (the default of [`super::TraceOptions`]) transparent huge pages are possible
-/// wherever the program touched anything, which flatters them for programs with sparse address spaces; with 4
-/// KiB they are possible only where everything is touched. A neighbourhood first reached by an instruction is
-/// a file mapping, others are anonymous; all rights are given, because the trace does not tell text from data
-/// in one neighbourhood.
+/// The size of the region shapes the VMAs: adjacent touched ranges merge, and smaller holes close. With 2 MiB
+/// (the default of [`super::TraceOptions`]) transparent huge pages are possible wherever the program touched
+/// anything, which flatters them for programs with sparse address spaces. With 4 KiB they are possible only
+/// where everything is touched. A region that an instruction fetch touches first is a file mapping; others
+/// are anonymous. All permissions are granted, because the trace does not separate text from data within a
+/// region.
 #[derive(Debug)]
 pub(crate) struct ImplicitMaps {
     shift: u32,
@@ -27,7 +26,7 @@ impl ImplicitMaps {
         ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
     }
 
-    /// Emits what `record` needs into `batch`, and then the record.
+    /// Appends the mappings that `record` needs to `batch`, then the record.
     #[inline]
     pub(crate) fn push(&mut self, record: Record, batch: &mut Batch) {
         self.touch(record.pc.0, MapKind::File, batch);
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_neighbourhood_is_mapped_once_before_its_first_record() {
+    fn each_region_is_mapped_once_before_its_first_record() {
         let mut maps = ImplicitMaps::new(2 << 20);
         let mut batch = Batch::default();
         let record = |va: u64| Record { pc: VirtAddr(0x40_0000), va: VirtAddr(va), size: 8, ..Record::default() };
@@ -76,7 +75,7 @@ mod tests {
             .iter()
             .map(|(at, event)| match event {
                 VmEvent::Map { start, len, kind, .. } => (*at, start.0, *len, *kind),
-                other => panic!("{other:?} is no mapping"),
+                other => panic!("{other:?} is not a mapping"),
             })
             .collect();
         assert_eq!(

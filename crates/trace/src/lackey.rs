@@ -5,22 +5,22 @@
 //!  L 1ffeffe7e0,8    it loads   (S: stores, M: loads and stores the same place)
 //! ```
 //!
-//! Lines that begin with `==` or `--` are Valgrind's own words and are skipped. There are no dependences and
-//! no branches in it: without dependences a timing model overlaps everything, so use such a trace for counts
-//! rather than cycles. What goes on beyond the end of the address space is clipped there. An instruction with several accesses gives several records; gaps after it are shorter
-//! by the surplus.
+//! Lines that begin with `==` or `--` are Valgrind's messages and are skipped. The format has no dependences
+//! and no branches. Without dependences a timing model overlaps everything, so use such a trace for counts
+//! rather than cycles. Accesses that run past the end of the address space are clipped. An instruction with
+//! several accesses gives several records; later gaps are shorter by the surplus.
 
 use crate::compressed::Unpacked;
 use crate::implicit_maps::ImplicitMaps;
 use crate::width::Width;
 use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
-/// Longest line that is looked at.
+/// Bytes of the longest accepted line.
 const LONGEST_LINE: usize = 4096;
 /// Largest access that an instruction makes (`xsave`).
 const LARGEST_ACCESS: u64 = 1 << 16;
 
-/// Whether text may be lackey's.
+/// Whether the text may be lackey's.
 pub(crate) fn plausible(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
     line.starts_with(b"==") || line.starts_with(b"--") || matches!(parse(line), Some(Line::Access(..)))
@@ -55,7 +55,7 @@ pub(crate) struct LackeyReader {
     width: Width,
     line: u64,
     pc: u64,
-    /// The current instruction has a record already, or there is no current instruction.
+    /// The current instruction already has a record, or there is none.
     recorded: bool,
     gap: u64,
     debt: u64,
@@ -67,7 +67,7 @@ impl LackeyReader {
         LackeyReader { input, identity, maps, width, line: 0, pc: 0, recorded: true, gap: 0, debt: 0 }
     }
 
-    /// An access whose bytes are all within the address space.
+    /// Records an access, clipped to the address space.
     fn access(&mut self, kind: RecordKind, address: u64, size: u64, batch: &mut Batch) {
         for piece in (0..size).step_by(64) {
             let mut gap = 0;
@@ -96,7 +96,7 @@ impl LackeyReader {
         }
     }
 
-    /// The next line with its end, or nothing at the end of the file.
+    /// The next line with its end; `None` at the end of the file.
     fn next_line(&mut self) -> Result<Option<(Line, usize)>, SourceError> {
         let text = self.input.peek(LONGEST_LINE).map_err(SourceError::new)?;
         if text.is_empty() {

@@ -1,21 +1,4 @@
-//! Trace files: our own format, ChampSim's and Valgrind lackey's, as streams of records.
-//!
-//! [`open_trace`] recognises a format by its contents, never by the file's name. Errors are sentences: the file, the byte
-//! or line, what was wrong and what would be right.
-//!
-//! ```text
-//!  file ─ open ─┬─ reader ── decode ── block        .amb, laid out as `format` says
-//!               └─ compressed ─┬─ champsim          others, perhaps in gzip, xz or zstd
-//!                              └─ lackey
-//!                      │ Record, VmEvent             (a RecordSource)
-//!                      ├─ summary, regularity        what is in a trace
-//!                      └─ convert ── RecordSink ─┬─ writer ── encode
-//!                                                └─ champsim
-//! ```
-//!
-//! Start reading at [`mod@format`], the layout of a trace of ours; then [`TraceWriter`] and [`TraceReader`]. Programs that run
-//! natively are not here: `ambulator-workloads` has them, and opens either by one request. What writes traces and runs
-//! no programs (the capture plugin) needs this crate alone.
+#![doc = include_str!("../README.md")]
 
 mod block;
 mod champsim;
@@ -53,24 +36,24 @@ pub use writer::{TraceWriter, TraceWriterSpec};
 
 use ambulator_base::{Record, SourceError, VmEvent};
 
-/// Where a stream is written.
+/// A destination for a stream of records.
 pub trait RecordSink {
     /// Appends a record.
     ///
     /// # Errors
-    /// When the format cannot hold it, or writing fails.
+    /// The format cannot represent it, or writing fails.
     fn push(&mut self, record: &Record) -> Result<(), SourceError>;
 
     /// Appends a VM event after the records so far.
     ///
     /// # Errors
-    /// When the format cannot hold it, or writing fails.
+    /// The format cannot represent it, or writing fails.
     fn event(&mut self, event: VmEvent) -> Result<(), SourceError>;
 
-    /// Writes what is left.
+    /// Writes everything still buffered and ends the stream.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Writing fails.
     fn finish(self: Box<Self>) -> Result<(), SourceError>;
 }
 

@@ -1,16 +1,16 @@
-//! What a stream's own VM events map, to find accesses that lie outside or are not allowed.
+//! The mappings that a stream's own VM events create, to find accesses outside them or without permission.
 
 use ambulator_base::{AccessKind, FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
-/// The mapped ranges of a stream with one process. (After a fork it finds nothing any more.)
+/// The mapped ranges of a stream with one process. After a fork the check stops.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
-    /// Start to end and rights; ranges do not overlap.
+    /// End and protection by start; ranges do not overlap.
     ranges: BTreeMap<u64, (u64, Protection)>,
     heap: Option<(u64, u64, Protection)>,
     forked: bool,
-    /// The ranges that were asked for last, for data and for instructions.
+    /// The most recently used ranges, for data and for instructions.
     last: [(u64, u64, Protection); 2],
 }
 
@@ -19,7 +19,7 @@ fn end_of(start: u64, len: u64) -> u64 {
 }
 
 impl Mappings {
-    /// Whether the bytes are mapped and may be accessed so.
+    /// Whether the bytes are mapped and permit this access.
     #[inline]
     pub(crate) fn allow(&mut self, va: VirtAddr, bytes: u64, kind: AccessKind) -> bool {
         let end = va.0.saturating_add(bytes);
@@ -42,7 +42,7 @@ impl Mappings {
         true
     }
 
-    /// Follows an event; false when it touches what is not mapped or not to be touched so.
+    /// Applies an event; false if it touches unmapped bytes or lacks permission.
     pub(crate) fn event(&mut self, event: &VmEvent) -> bool {
         match *event {
             VmEvent::Map { start, len, kind, protection } => {
@@ -75,7 +75,7 @@ impl Mappings {
             }
             VmEvent::Fork { .. } => self.forked = true,
             VmEvent::Touch { start, len, write } => {
-                // A read may be of the file's text, which is not known to be readable.
+                // A read may be of the file's text, which may be execute-only.
                 let kind = if write { AccessKind::Store } else { AccessKind::Load };
                 return self.allow(start, len, kind) || (!write && self.allow(start, len, AccessKind::Fetch));
             }
@@ -92,7 +92,7 @@ impl Mappings {
         }
     }
 
-    /// Cuts a range out; returns what was there.
+    /// Removes a range; returns the mappings it held.
     fn remove(&mut self, start: u64, len: u64) -> Vec<(u64, u64, Protection)> {
         self.last = Default::default();
         let end = end_of(start, len);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_followed() {
+    fn permissions_are_enforced() {
         let mut maps = Mappings::default();
         let (start, len) = (VirtAddr(0x10000), 0x3000);
         maps.event(&VmEvent::Map { start, len, protection: Protection::READ_WRITE, kind: MapKind::Anonymous });
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_moves_and_the_heap_are_followed() {
+    fn holes_moves_and_the_heap_are_tracked() {
         let mut maps = Model(Mappings::default());
         let map =
             |start, len, kind| VmEvent::Map { start: VirtAddr(start), len, protection: Protection::READ_WRITE, kind };

@@ -39,12 +39,12 @@ impl std::fmt::Display for TraceFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceOptions {
-    /// Make up mappings for formats that have none (ChampSim, lackey): the aligned neighbourhood of what is
-    /// touched is mapped just before its first touch.
+    /// Synthesise mappings for formats that have none (ChampSim, lackey): the aligned region around an access
+    /// is mapped just before its first touch.
     #[schemars(extend("x-unit" = "flag"))]
     pub implicit_maps: bool,
-    /// Bytes of that neighbourhood, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and with them
-    /// where huge pages are possible.
+    /// Bytes of that region, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and so decides where
+    /// huge pages are possible.
     #[schemars(extend("x-unit" = "bytes"))]
     pub map_granularity: u64,
     /// Bits of virtual addresses kept from formats that do not state a width (kernel addresses have all upper
@@ -60,7 +60,7 @@ impl Default for TraceOptions {
 }
 
 impl TraceOptions {
-    /// What is wrong with the settings, as sentences that name the key under `at`.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !self.map_granularity.is_power_of_two() || !(1 << 12..=1 << 30).contains(&self.map_granularity) {
@@ -83,17 +83,16 @@ impl TraceOptions {
     }
 }
 
-/// A trace of a known format, still as what it is.
+/// An open trace of a known format, not yet erased to a `RecordSource`.
 pub(crate) enum Opened {
     Ours(Box<TraceReader<File>>),
     Foreign { format: TraceFormat, compression: Compression, source: Box<dyn RecordSource> },
 }
 
-/// Opens a trace file; its contents say which format it has.
+/// Opens a trace file, recognising its format by its contents.
 ///
 /// # Errors
-/// When the file is missing, a directory or anything else that is not a file, empty, of no known
-/// format, or its beginning is damaged.
+/// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged.
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     Ok(match open(path, options)? {
         Opened::Ours(reader) => reader,
@@ -112,7 +111,7 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
         return Err(fail("is a directory; a trace is a file".into()));
     }
     if !kind.is_file() {
-        return Err(fail("is not a regular file; a trace is read from a file on disk, so write it there first".into()));
+        return Err(fail("is not a regular file; traces are read from files on disk, so write it to one first".into()));
     }
     if kind.len() == 0 {
         return Err(fail("the trace is empty (0 bytes)".into()));
@@ -127,7 +126,7 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
     foreign(file, path, &name, digest, options)
 }
 
-/// xxh3-64 of the whole file; rewinds it.
+/// Returns the xxh3-64 of the whole file and rewinds it.
 fn digest(file: &mut File) -> std::io::Result<u64> {
     file.seek(SeekFrom::Start(0))?;
     let mut hasher = Xxh3::new();
@@ -143,7 +142,7 @@ fn digest(file: &mut File) -> std::io::Result<u64> {
     Ok(hasher.digest())
 }
 
-/// A trace of somebody else's format from any stream of bytes.
+/// Opens a trace in a foreign format from any byte stream.
 pub(crate) fn foreign(
     bytes: impl Read + Send + 'static,
     path: &Path,
@@ -157,18 +156,18 @@ pub(crate) fn foreign(
     let fail = |what: &str| SourceError::new(format!("{name}: {what}"));
     let format = if compressed::is_ours(head) {
         return Err(fail(
-            "is an Ambulator trace inside another compression; unpack it once (its blocks are compressed already)",
+            "is an Ambulator trace inside another compression; decompress it first (its blocks are compressed already)",
         ));
     } else if lackey::plausible(head) {
         TraceFormat::Lackey
     } else if champsim::plausible(head) {
         TraceFormat::ChampSim
     } else if head.is_empty() {
-        return Err(fail("the trace unpacks to nothing"));
+        return Err(fail("the trace decompresses to nothing"));
     } else {
         let shown: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
         return Err(fail(&format!(
-            "is not a trace of a known format: it begins with the bytes {}; known are Ambulator \
+            "is not a trace of a known format: it begins with the bytes {}; known formats are Ambulator \
              traces (\"AMBTRACE\"), ChampSim's 64-byte \
              instructions and lackey's text, the last two also in gzip, xz or zstd",
             shown.join(" ")
@@ -179,7 +178,7 @@ pub(crate) fn foreign(
         detail: format!(
             "{format} trace{}{}",
             match options.implicit_maps {
-                true => format!(", mappings made up in neighbourhoods of {} bytes", options.map_granularity),
+                true => format!(", mappings synthesised in regions of {} bytes", options.map_granularity),
                 false => ", without mappings".into(),
             },
             match options.va_bits == TraceOptions::default().va_bits {

@@ -9,10 +9,10 @@ use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::io::{Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What is known of a file of our format without decoding it.
+/// What a file of our format reveals without being decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceInfo {
-    /// What the file says about itself.
+    /// Its header.
     pub header: TraceHeader,
     /// Records in its whole blocks.
     pub records: u64,
@@ -24,8 +24,7 @@ pub struct TraceInfo {
     pub blocks: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// A sentence, when the file has no footer (its writer was killed) and is read up to its last whole
-    /// block.
+    /// A sentence, if the file has no footer (its writer was killed) and is read up to its last whole block.
     pub recovered: Option<String>,
 }
 
@@ -39,19 +38,19 @@ pub struct TraceReader<R> {
     first_records: Vec<u64>,
     next_block: usize,
     start_given: bool,
-    /// Records of the coming block that are left out after a seek.
+    /// Records of the next block to skip after a seek.
     leave_out: u32,
-    /// Blocks of which only the VM events are given, up to this number.
+    /// Blocks before this number yield only their VM events.
     events_only_before: usize,
     decoder: Decoder,
     payload: Vec<u8>,
 }
 
 impl<R: Read + Seek> TraceReader<R> {
-    /// Opens a trace; `name` is how errors call the file.
+    /// Opens a trace; `name` names the file in errors.
     ///
     /// # Errors
-    /// When it is not a trace of ours, of another version, its header is damaged, or it cannot be read.
+    /// It is not an Ambulator trace, has another version or a damaged header, or cannot be read.
     pub fn new(mut source: R, name: &str) -> Result<TraceReader<R>, SourceError> {
         let io = |e: std::io::Error| SourceError::new(format!("{name}: cannot be read: {e}"));
         let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
@@ -94,13 +93,14 @@ impl<R: Read + Seek> TraceReader<R> {
         })
     }
 
-    /// What is known of the file.
+    /// What the file reveals without being decoded.
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }
 
-    /// Goes on with record number `record` of the file (or at the end, if it has fewer). The VM events before
-    /// it are still given, so that the address space is right; what the records before it touched is not.
+    /// Continues at record number `record` of the file (or at the end, if it has fewer). The VM events before
+    /// it are still delivered, so that the address space is right; the touches of the skipped records are
+    /// not.
     pub fn seek_record(&mut self, record: u64) {
         let mut before = 0;
         let mut block = 0;
@@ -153,7 +153,7 @@ impl<R: Read + Seek> TraceReader<R> {
         if (entry.checksum, entry.records, entry.events) != (sum, header.records, header.events)
             || header.first_record != self.first_records[block]
         {
-            return Err(self.damaged(block, offset, "it is not the block that the footer lists here"));
+            return Err(self.damaged(block, offset, "it is not the block that the footer lists at this place"));
         }
         Ok(header)
     }
@@ -192,14 +192,14 @@ pub(crate) fn read_header<R: Read>(
         return fail(format!("the header (bytes 0 to {}) is damaged: its checksum does not fit", all - 1));
     }
     let Some(header) = TraceHeader::decode_body(&content[HEADER_PREFIX_BYTES..]) else {
-        return fail("the header is not what version 1 of the format has: was it written by another program?".into());
+        return fail("the header does not have the fields of version 1: was it written by another program?".into());
     };
     let mut digest = Xxh3::new();
     digest.update(content);
     Ok((header, all, digest))
 }
 
-/// The index, or `None` when the file does not end in a sound one.
+/// Reads the index; `None` if the file does not end in a valid one.
 fn read_footer<R: Read + Seek>(source: &mut R, head: u64, bytes: u64) -> std::io::Result<Option<Vec<BlockEntry>>> {
     if bytes < head + TRAILER_BYTES as u64 {
         return Ok(None);
@@ -246,8 +246,8 @@ fn scan<R: Read + Seek>(source: &mut R, name: &str, head: u64, bytes: u64) -> Re
         first_record += u64::from(header.records);
         offset = end;
     }
-    // What a crash of the machine left may have the right length and the wrong bytes: the last block is
-    // verified now.
+    // After a crash of the machine the file may have the right length and the wrong bytes: verify the last
+    // block now.
     if let Some(last) = entries.last() {
         source.seek(SeekFrom::Start(last.offset)).map_err(io)?;
         let mut bytes = vec![0; (offset - last.offset) as usize];

@@ -1,51 +1,51 @@
-//! How regular an address space is: what the papers say of programs' memory, for any stream.
+//! How regular an address space is, by the papers' measures, for any stream.
 //!
-//! - **Gap-1 coverage** (LVM Sec. 3.1, Fig. 2): of all mapped pages in ascending order, the share whose successor is the very
-//!   next page number.
-//! - **Ranges** (RMM Table 2): maximal runs of mapped pages with the same rights, and how many of the largest hold 99% of the
-//!   memory.
+//! - **Gap-1 coverage** (LVM Sec. 3.1, Fig. 2): of all mapped pages in ascending order, the share whose
+//!   successor is the very next page number.
+//! - **Ranges** (RMM Table 2): maximal runs of mapped pages with the same protection, and how many of the
+//!   largest hold 99% of the memory.
 //!
-//! Pages count as mapped when the program has touched them and nothing has taken them away since. The numbers are those of the
-//! moment at which the address space was largest, give or take a tenth: a program that ends frees what it had.
+//! A page counts as mapped from its first touch until it is unmapped. The report is for the moment when the
+//! address space was largest, to within a tenth, because a program frees its memory before it ends.
 
 use ambulator_base::{Advice, Batch, FRAME_SHIFT, PageRuns, Protection, RecordSource, SourceError, VmEvent};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What is touched and mapped of an address space.
+/// The touched and mapped pages of an address space.
 #[derive(Default)]
 pub struct Regularity {
-    /// Rights of areas: first page to end and protection.
+    /// Areas: end page and protection by first page.
     areas: BTreeMap<u64, (u64, Protection)>,
     heap: Option<u64>,
     /// Touched pages: a bitmap for each 512 of them.
     touched: rustc_hash::FxHashMap<u64, [u64; 8]>,
     last: u64,
-    /// Touched pages now, and the numbers when they were the most so far.
+    /// Touched pages now, and the report at their maximum so far.
     count: u64,
     largest: RegularityReport,
 }
 
-/// The numbers.
+/// The measures of an address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RegularityReport {
     /// 4 KiB pages that are touched and mapped.
     pub pages: u64,
     /// Share of them whose successor is the next page number.
     pub gap_1_coverage: f64,
-    /// Runs of pages with the same rights.
+    /// Runs of pages with the same protection.
     pub ranges: u64,
-    /// Fewest of them that hold 99% of the pages.
+    /// The fewest of them that hold 99% of the pages.
     pub ranges_for_99_percent: u64,
     /// Share of the pages in the largest.
     pub largest_range: f64,
 }
 
 impl Regularity {
-    /// Everything that a source does, from its start to its end or until `records` have come.
+    /// Measures a source from its start to its end, or until `records` records.
     ///
     /// # Errors
-    /// What the source says.
+    /// The source's own.
     pub fn of(source: &mut dyn RecordSource, records: u64) -> Result<RegularityReport, SourceError> {
         let (mut all, mut batch, mut seen) = (Regularity::default(), Batch::default(), 0);
         while seen < records && source.fill(&mut batch)? {
@@ -55,7 +55,7 @@ impl Regularity {
         Ok(all.report())
     }
 
-    /// Adds a stretch of a stream.
+    /// Adds a batch of a stream.
     pub fn add(&mut self, batch: &Batch) {
         let mut events = batch.events.iter().peekable();
         for (at, record) in batch.records.iter().enumerate() {
@@ -82,7 +82,7 @@ impl Regularity {
         match *event {
             VmEvent::Map { start, len, protection, kind } => {
                 let (first, end) = pages(start.0, len);
-                self.take_away(first, end);
+                self.remove(first, end);
                 self.areas.insert(first, (end, protection));
                 if kind == ambulator_base::MapKind::Heap {
                     self.heap = Some(first);
@@ -90,7 +90,7 @@ impl Regularity {
             }
             VmEvent::Unmap { start, len } => {
                 let (first, end) = pages(start.0, len);
-                self.take_away(first, end);
+                self.remove(first, end);
             }
             VmEvent::Advise { start, len, advice: Advice::DontNeed } => {
                 let (first, end) = pages(start.0, len);
@@ -98,8 +98,8 @@ impl Regularity {
             }
             VmEvent::Protect { start, len, protection } => {
                 let (first, end) = pages(start.0, len);
-                self.cut(first);
-                self.cut(end);
+                self.split(first);
+                self.split(end);
                 self.areas.range_mut(first..end).for_each(|(_, area)| area.1 = protection);
             }
             VmEvent::Remap { old, old_len, new, new_len } => {
@@ -107,8 +107,8 @@ impl Regularity {
                 let rights = self.area(from).map_or(Protection::READ_WRITE, |area| area.1);
                 let moved: Vec<u64> =
                     (from..from_end).filter(|page| self.is_touched(*page)).map(|p| p - from).collect();
-                self.take_away(from, from_end);
-                self.take_away(to, to_end);
+                self.remove(from, from_end);
+                self.remove(to, to_end);
                 self.areas.insert(to, (to_end, rights));
                 moved.into_iter().filter(|at| to + at < to_end).for_each(|at| self.touch(to + at));
             }
@@ -118,7 +118,7 @@ impl Regularity {
                     && let Some((old, _)) = self.areas.get(&heap).copied()
                 {
                     if end < old {
-                        self.take_away(end, old);
+                        self.remove(end, old);
                     } else if let Some(area) = self.areas.get_mut(&heap) {
                         area.0 = end;
                     }
@@ -140,8 +140,8 @@ impl Regularity {
         self.touched.get(&(page >> 9)).is_some_and(|bits| bits[(page as usize >> 6) & 7] >> (page & 63) & 1 != 0)
     }
 
-    /// Makes an area begin at the page, if one holds it in its middle.
-    fn cut(&mut self, page: u64) {
+    /// Splits the area that contains the page, so that one begins there.
+    fn split(&mut self, page: u64) {
         if let Some((&start, &(end, rights))) = self.areas.range(..page).next_back()
             && page < end
         {
@@ -150,10 +150,10 @@ impl Regularity {
         }
     }
 
-    fn take_away(&mut self, first: u64, end: u64) {
+    fn remove(&mut self, first: u64, end: u64) {
         self.remember(end - first);
-        self.cut(first);
-        self.cut(end);
+        self.split(first);
+        self.split(end);
         let gone: Vec<u64> = self.areas.range(first..end).map(|(start, _)| *start).collect();
         gone.iter().for_each(|start| {
             self.areas.remove(start);
@@ -161,7 +161,7 @@ impl Regularity {
         self.untouch(first, end);
     }
 
-    /// Before so many pages go: is this the most there has been?
+    /// Before `pages` pages are removed: keeps the report if this is the maximum so far.
     fn remember(&mut self, pages: u64) {
         let much_goes = 2 * pages > self.count && self.count > self.largest.pages;
         if much_goes || pages > 16 && self.count > self.largest.pages + self.largest.pages / 10 {
@@ -192,12 +192,12 @@ impl Regularity {
         }
     }
 
-    /// The numbers when the address space was largest.
+    /// The report for when the address space was largest.
     pub fn report(&self) -> RegularityReport {
         if self.count >= self.largest.pages { self.now() } else { self.largest }
     }
 
-    /// The numbers as they are now.
+    /// The report as of now.
     pub fn now(&self) -> RegularityReport {
         let mut regions: Vec<u64> = self.touched.keys().copied().collect();
         regions.sort_unstable();
@@ -240,7 +240,7 @@ mod tests {
         let report = all.report();
         assert_eq!((report.pages, report.ranges, report.ranges_for_99_percent), (1000, 2, 1));
         assert!((report.gap_1_coverage - 998.0 / 999.0).abs() < 1e-9);
-        // A hole in the middle, and other rights on a part.
+        // A hole in the middle, and other protection on a part.
         let unmap = VmEvent::Unmap { start: VirtAddr(500 << 12), len: 10 << 12 };
         let protect = VmEvent::Protect { start: VirtAddr(900 << 12), len: 50 << 12, protection: Protection::READ };
         all.add(&Batch { records: vec![], events: vec![(0, unmap), (0, protect)] });
@@ -255,7 +255,7 @@ mod tests {
         };
         all.add(&Batch { records: vec![], events: vec![(0, remap)] });
         assert_eq!((all.now().pages, all.report().pages), (990, 990));
-        // What a program frees at its end was there, with the rights that it had.
+        // Memory that a program frees at its end counts, with the protection it had.
         let unmap = VmEvent::Unmap { start: VirtAddr(100 << 12), len: 1000 << 12 };
         let before = all.now();
         all.add(&Batch { records: vec![], events: vec![(0, unmap)] });

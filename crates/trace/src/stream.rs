@@ -1,4 +1,4 @@
-//! Reading our format as it is written: from a pipe, with no way back.
+//! Reading our format while it is being written: from a pipe, without seeking.
 
 use crate::decode::Decoder;
 use crate::format::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, FOOTER_MAGIC, TraceHeader, checksum};
@@ -6,7 +6,7 @@ use crate::reader::read_header;
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::io::Read;
 
-/// A trace that arrives block by block. Nothing is known of what has not come.
+/// A trace that arrives block by block, without an index.
 pub struct TraceStream<R> {
     name: String,
     source: R,
@@ -19,10 +19,10 @@ pub struct TraceStream<R> {
 }
 
 impl<R: Read> TraceStream<R> {
-    /// Waits for the header; `name` is how errors call the stream.
+    /// Waits for the header; `name` names the stream in errors.
     ///
     /// # Errors
-    /// When it is not a trace of ours, of another version, or ends before its header does.
+    /// It is not an Ambulator trace, has another version, or ends within its header.
     pub fn new(mut source: R, name: &str) -> Result<TraceStream<R>, SourceError> {
         let (header, ..) = read_header(&mut source, name, u64::MAX)?;
         let decoder = Decoder::new().map_err(|e| SourceError::new(format!("{name}: {e}")))?;
@@ -43,7 +43,7 @@ impl<R: Read> TraceStream<R> {
         SourceError::new(format!("{}: block {} of the stream is damaged: {what}", self.name, self.blocks))
     }
 
-    /// The next block's header and payload; `None` at the footer, or where the writer was stopped.
+    /// Reads the next block's header and payload; `None` at the footer, or where the writer was stopped.
     fn block(&mut self) -> Result<Option<BlockHeader>, SourceError> {
         let mut head = [0; BLOCK_HEADER_BYTES];
         let mut got = 0;
@@ -63,7 +63,7 @@ impl<R: Read> TraceStream<R> {
             return Ok(None);
         }
         if head[..4] != BLOCK_MAGIC {
-            return Err(self.damaged("it does not begin as a block does"));
+            return Err(self.damaged("it does not begin with a block's magic number"));
         }
         let header = BlockHeader::decode(&head).map_err(|what| self.damaged(&what))?;
         self.payload.resize(header.payload_bytes as usize, 0);

@@ -1,4 +1,4 @@
-//! What is in a trace: the numbers of `trace info`, and the lines of `trace head`.
+//! The contents of a trace: the numbers of `trace info`, and the lines of `trace head`.
 
 use crate::compressed::Compression;
 use crate::mappings::Mappings;
@@ -12,14 +12,14 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// What is in a trace.
+/// The contents of a trace in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceSummary {
     /// Its format.
     pub format: TraceFormat,
     /// How the whole file is compressed, if it is.
     pub compression: Option<&'static str>,
-    /// Who the program is.
+    /// The program.
     pub program: ProgramIdentity,
     /// Bytes of the file.
     pub bytes: u64,
@@ -51,26 +51,25 @@ pub struct TraceSummary {
     pub processes: u64,
     /// How regular the address space is when it is largest.
     pub regularity: RegularityReport,
-    /// 4 KiB pages that `Touch` events name.
+    /// 4 KiB pages that `Touch` events touch.
     pub prepared_pages: u64,
-    /// VM events by kind, those made up for formats without mappings included.
+    /// VM events by kind, with those synthesised for formats without mappings.
     pub events: Vec<(&'static str, u64)>,
-    /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and allow: a
-    /// trace that is right has none.
+    /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and permit: 0
+    /// in a correct trace.
     pub outside_mappings: u64,
     /// Bytes of the file for each load and store.
     pub bytes_per_access: f64,
     /// Whole blocks, for our format.
     pub blocks: Option<u64>,
-    /// Blocks that were read and whose checksums fit, for our format.
+    /// Blocks that were read with matching checksums, for our format.
     pub blocks_good: Option<u64>,
-    /// Why reading ended early, if it did: everything else is then of what came before.
+    /// Why reading ended early, if it did; all other numbers then cover what came before.
     pub damage: Option<String>,
-    /// Those of `notes` that report something wrong ([`RecordSource::notes`]): a missing footer, addresses
-    /// that lost bits.
+    /// The `notes` that report a fault ([`RecordSource::notes`]): a missing footer, addresses that lost bits.
     #[serde(skip)]
     pub warnings: Vec<String>,
-    /// What else should be known.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ fn event_name(event: &VmEvent) -> &'static str {
     }
 }
 
-/// Counts of pages in bitmaps of 256 KiB of address space each.
+/// Counts pages with bitmaps that each cover 256 KiB of address space.
 #[derive(Default)]
 struct Pages {
     words: FxHashMap<u64, u64>,
@@ -114,11 +113,10 @@ impl Pages {
     }
 }
 
-/// Reads a whole trace and summarises it. Damage in the middle is not an error here: it is reported in the
-/// summary.
+/// Reads a whole trace and summarises it. Damage in the middle is reported in the summary, not as an error.
 ///
 /// # Errors
-/// When the trace cannot be opened at all.
+/// The trace cannot be opened.
 pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
     let opened = open(path, options)?;
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
@@ -236,7 +234,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         all.region_instructions = all.instructions;
     }
     if !mapped {
-        all.notes.push("the trace maps nothing: an operating system model will refuse its accesses".into());
+        all.notes.push("the trace maps nothing: the operating-system model will refuse its accesses".into());
     }
     if all.dependent == 0 && all.records > 0 {
         all.notes.push("the trace has no dependences: a timing model overlaps all of its misses".into());
@@ -293,20 +291,20 @@ impl fmt::Display for HeadLine {
     }
 }
 
-/// The beginning of a trace, and what should be known of it ([`RecordSource::notes`]).
+/// The beginning of a trace, and its notes ([`RecordSource::notes`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// Records and events in their order.
+    /// Records and events in order.
     pub lines: Vec<HeadLine>,
-    /// A sentence each.
+    /// One sentence each.
     pub notes: Vec<String>,
 }
 
-/// The first `count` records of a trace with the events between them; events before the first record are
-/// among them, but never more than `count` records or `count` events.
+/// Returns the first `count` records of a trace with the events before and between them, at most `count`
+/// events.
 ///
 /// # Errors
-/// When the trace cannot be opened, or is damaged before the lines are complete.
+/// The trace cannot be opened, or is damaged before the lines are complete.
 pub fn head(path: &Path, options: &TraceOptions, count: usize) -> Result<Head, SourceError> {
     let mut source = super::open_trace(path, options)?;
     let (mut lines, mut batch) = (Vec::new(), Batch::default());

@@ -1,4 +1,4 @@
-//! Round trips of our format, and what its reader says about damage.
+//! Round trips of our format, and the reader's errors on damage.
 
 use crate::*;
 use ambulator_base::*;
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_behind_a_sound_checksum_never_panic(
+    fn random_bytes_under_a_valid_checksum_never_panic(
         payload in prop::collection::vec(any::<u8>(), 0..200), records in 0usize..50, events in 0usize..5,
     ) {
         let mut batch = Batch::default();
@@ -183,10 +183,7 @@ fn many_blocks_come_back_and_compress() {
     let batch = generated(3);
     let bytes = written(&batch, &[]);
     let per_record = bytes.len() as f64 / batch.records.len() as f64;
-    assert!(
-        per_record < 2.3,
-        "a third of the addresses is random (5 to 6 bytes each), and yet {per_record} bytes a record"
-    );
+    assert!(per_record < 2.3, "a third of the addresses is random (5 to 6 bytes each): {per_record} bytes a record");
     let mut reader = reader(bytes);
     assert_eq!(reader.info().blocks, 4);
     assert_eq!(drained(&mut reader).unwrap(), batch);
@@ -227,7 +224,7 @@ fn a_killed_writer_leaves_its_whole_blocks() {
     assert_eq!(drained(&mut r).unwrap(), batch);
     let mut r = reader(whole[..footer - 1].to_vec());
     assert_eq!(drained(&mut r).unwrap().records, batch.records[..65536]);
-    // The right length and wrong bytes at the end, as after a crash of the machine.
+    // The right length but wrong bytes at the end, as after a crash of the machine.
     let mut zeroed = whole[..footer].to_vec();
     zeroed[footer - 20..].fill(0);
     let mut r = reader(zeroed);
@@ -237,7 +234,7 @@ fn a_killed_writer_leaves_its_whole_blocks() {
 }
 
 #[test]
-fn damage_is_named_with_block_and_byte() {
+fn damage_is_reported_with_block_and_byte() {
     let batch = generated(2);
     let mut bytes = written(&batch, &[]);
     let mut r = reader(bytes.clone());

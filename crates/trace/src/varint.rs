@@ -29,8 +29,8 @@ pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Reads what [`put`] wrote, and single bytes, from a slice; `None` when the slice ends early or a value has
-/// more than 64 bits.
+/// Reads varints ([`put`]) and single bytes from a slice; `None` if the slice ends early or a value has more
+/// than 64 bits.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
 }
@@ -69,15 +69,14 @@ impl<'a> Cursor<'a> {
 
     #[inline(always)]
     fn long_value(&mut self, first: u8) -> Option<u64> {
-        // Most long values (random 64-bit deltas) have eight more bytes after them: one load finds their
-        // end.
+        // Most long values (random 64-bit deltas) have eight more bytes after them: one load finds the end.
         if let Some(word) = self.bytes.first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);
             let ends = !word & 0x8080_8080_8080_8080;
             if ends != 0 {
                 let bits = ends.trailing_zeros() + 1;
                 let mut rest = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
-                // Squeezes the eighth bit out of each byte: pairs, then quadruples, then the whole word.
+                // Removes the eighth bit of each byte: in pairs, then quadruples, then the whole word.
                 rest = (rest & 0x007f_007f_007f_007f) | ((rest & 0x7f00_7f00_7f00_7f00) >> 1);
                 rest = (rest & 0x0000_3fff_0000_3fff) | ((rest & 0x3fff_0000_3fff_0000) >> 2);
                 rest = (rest & 0x0fff_ffff) | ((rest & 0x0fff_ffff_0000_0000) >> 4);

@@ -1,16 +1,16 @@
-//! Addresses of formats that do not state a width, fitted into the width that is kept.
+//! Truncates addresses from formats that do not state a width.
 
 /// Most bits that a virtual address has.
 const MOST_BITS: u8 = 57;
 
-/// Keeps the lower bits of addresses and counts what is lost by that.
+/// Truncates addresses to a width and counts what is lost.
 #[derive(Debug)]
 pub(crate) struct Width {
     bits: u8,
     mask: u64,
     /// Addresses that had bits beyond the width.
     cut: u64,
-    /// Accesses that went on beyond the last address.
+    /// Accesses that ran past the last address.
     clipped: u64,
 }
 
@@ -19,8 +19,8 @@ impl Width {
         Width { bits, mask: (1 << bits) - 1, cut: 0, clipped: 0 }
     }
 
-    /// The address within the width. An address of the kernel's half has all bits above the width equal to the highest one
-    /// below, and loses nothing.
+    /// Truncates an address. In a canonical kernel address all bits above the width equal the highest bit
+    /// within it, so nothing is lost.
     #[inline]
     pub(crate) fn fit(&mut self, address: u64) -> u64 {
         let above = address >> self.bits;
@@ -31,7 +31,7 @@ impl Width {
         address & self.mask
     }
 
-    /// How many of the bytes from `address`, which is within the width, are within it too.
+    /// How many of the `bytes` from `address` on lie within the width; `address` itself does.
     #[inline]
     pub(crate) fn clip(&mut self, address: u64, bytes: u64) -> u64 {
         let room = self.mask - address + 1;
@@ -39,7 +39,7 @@ impl Width {
         bytes.min(room)
     }
 
-    /// What was lost so far, a sentence each.
+    /// One sentence for each kind of loss so far.
     pub(crate) fn notes(&self, name: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if self.cut > 0 {
@@ -57,8 +57,8 @@ impl Width {
         }
         if self.clipped > 0 {
             notes.push(format!(
-                "{name}: accesses that crossed the end of the address space of {} bits, and whose bytes beyond it were left \
-                 out: {}",
+                "{name}: accesses that crossed the end of the address space of {} bits, and whose bytes beyond it \
+                 were left out: {}",
                 self.bits, self.clipped
             ));
         }
@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(width.fit(address), fitted);
         }
         assert_eq!((width.clip(0xffff_ffff_fff8, 8), width.notes("t")), (8, vec![]));
-        // The second looks like the kernel's, but of a wider address space.
+        // The second would be canonical in a wider address space.
         for address in [0x1_0000_0000_0000, 0xffff_7000_0000_0000, 0x01ff_8000_0000_0000] {
             width.fit(address);
         }

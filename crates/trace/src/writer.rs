@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// How our trace format is written.
+/// Settings of the writer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceWriterSpec {
@@ -29,7 +29,7 @@ impl Default for TraceWriterSpec {
 }
 
 impl TraceWriterSpec {
-    /// What is wrong with the settings, as sentences that name the key under `at`.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(1..=22).contains(&self.level) {
@@ -59,10 +59,10 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace with that header; the spec's `va_bits` goes into it.
+    /// Starts a trace with this header, which gets the spec's `va_bits`.
     ///
     /// # Errors
-    /// When the settings are invalid, or the header cannot be written.
+    /// The settings are invalid, or the header cannot be written.
     pub fn new(mut out: W, mut header: TraceHeader, spec: &TraceWriterSpec) -> Result<TraceWriter<W>, SourceError> {
         if let Some(wrong) = spec.validate("trace").into_iter().next() {
             return Err(SourceError::new(wrong.to_string()));
@@ -94,8 +94,7 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// When an address is wider than the header says, a data access does not have 1 to 64 bytes, or
-    /// writing fails.
+    /// An address is wider than the header says, a data access does not have 1 to 64 bytes, or writing fails.
     #[inline]
     pub fn push(&mut self, record: &Record) -> Result<(), SourceError> {
         if record.va.0 | record.pc.0 >= self.va_limit || (record.is_data() && !(1..=64).contains(&record.size)) {
@@ -123,7 +122,7 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a VM event after the records so far.
     ///
     /// # Errors
-    /// When it names addresses wider than the header says, or writing fails.
+    /// Its addresses are wider than the header says, or writing fails.
     pub fn event(&mut self, event: VmEvent) -> Result<(), SourceError> {
         check_event(&event, self.va_limit)?;
         self.batch.push_event(event);
@@ -135,7 +134,7 @@ impl<W: Write> TraceWriter<W> {
         self.records_before + self.batch.records.len() as u64
     }
 
-    /// Bytes written so far; the block being filled is not among them.
+    /// Bytes written so far, without the block being filled.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
@@ -166,10 +165,10 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes the last block and the footer, flushes, and hands the output back.
+    /// Writes the last block and the footer, flushes, and returns the output.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Writing fails.
     pub fn finish(mut self) -> Result<W, SourceError> {
         self.end()?;
         Ok(self.out)

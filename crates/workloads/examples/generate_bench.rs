@@ -1,4 +1,4 @@
-//! Records a second that each program generates, and how long its graph takes:
+//! Measures the records per second that each program generates, and the time to build its graph:
 //! `cargo run --release -p ambulator-workloads --example generate_bench [footprint in MiB [program ...]]`.
 
 use ambulator_base::{Batch, Record};
@@ -40,7 +40,7 @@ fn main() {
             records += batch.records.len() as u64;
         }
         let rate = records as f64 / start.elapsed().as_secs_f64() / 1e6;
-        // Counted apart, so that the rate is the generator's alone.
+        // Counted separately, so that the rate is the generator's alone.
         let mut counted = 0;
         while counted < 3_000_000 && source.fill(&mut batch).unwrap_or(false) {
             counted += batch.records.len() as u64;

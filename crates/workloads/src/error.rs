@@ -2,20 +2,20 @@
 
 use ambulator_base::Invalid;
 
-/// Why a program could not be opened. Each message says what was wrong and what would be right.
+/// Why a program could not be opened. Each message says what is wrong and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Neither a program nor a file has that name.
     #[error("no program or trace file is called `{name}`{hint}; the programs are {known}")]
     UnknownProgram {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// `: did you mean ...?`, or empty.
         hint: String,
         /// The programs' names.
         known: String,
     },
-    /// The settings are not ones of that program: an unknown key, a value of the wrong type.
+    /// The settings do not belong to the program: an unknown key, or a value of the wrong type.
     #[error("settings of `{program}`: {message}")]
     Settings {
         /// The program.
@@ -23,7 +23,7 @@ pub enum OpenError {
         /// What is wrong with which key.
         message: String,
     },
-    /// The settings are well-formed and make no sense.
+    /// The settings are well-formed but invalid.
     #[error("{}", Invalid::lines(.0))]
     Invalid(Vec<Invalid>),
     /// The trace file cannot be read.

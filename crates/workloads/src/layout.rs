@@ -1,16 +1,17 @@
-//! Where a program's parts lie in its address space, and the VM events that put them there.
+//! The layout of a program's address space, and the VM events that create it.
 //!
 //! A position-independent executable on x86-64 Linux without address randomisation (`setarch -R`), as
-//! `/proc/self/maps` shows it: the image at `0x5555_5555_4000`, the heap that `brk` moves right after it, shared objects
-//! below `0x7fff_f800_0000`, anonymous mappings top-down below those, the stack below `0x7fff_ffff_f000`. Large arrays
-//! come from `malloc`, which maps them one by one; the C library's header makes them begin 16 bytes into their mapping.
+//! `/proc/self/maps` shows it: the image at `0x5555_5555_4000`, the heap that `brk` moves right after it,
+//! shared objects below `0x7fff_f800_0000`, anonymous mappings top-down below those, the stack below
+//! `0x7fff_ffff_f000`. Large arrays come from `malloc`, which maps them one by one; the C library's header
+//! makes them begin 16 bytes into their mapping.
 
 use ambulator_base::{FRAME_BYTES, MapKind, PageSize, Protection, VirtAddr, VmEvent};
 use std::collections::BTreeMap;
 
 /// First address of the program's instructions. The compiled program's code lies from here on.
 pub const TEXT: u64 = 0x5555_5555_5000;
-/// Bytes that glibc keeps in front of a block that it maps by itself.
+/// Bytes of glibc's header before a block that has its own mapping.
 pub const MMAP_HEADER: u64 = 16;
 
 /// First address above the main thread's stack.
@@ -24,8 +25,8 @@ const READ: Protection = Protection::READ;
 const WRITE: Protection = Protection::READ_WRITE;
 const EXECUTE: Protection = Protection::READ_EXECUTE;
 
-/// The image, the C library and the loader: first address, 4 KiB pages, rights, and whether they map a file.
-/// Sizes of Debian 12's glibc 2.36.
+/// The image, the C library and the loader: first address, 4 KiB pages, protection, and whether they map a
+/// file. Sizes of Debian 12's glibc 2.36.
 const IMAGE: &[(u64, u64, Protection, MapKind)] = &[
     (0x5555_5555_4000, 1, READ, MapKind::File),
     (TEXT, 1, EXECUTE, MapKind::File),
@@ -49,7 +50,7 @@ const IMAGE: &[(u64, u64, Protection, MapKind)] = &[
     (0x7fff_f7ff_d000, 2, WRITE, MapKind::File),
 ];
 
-/// 4 KiB pages of a fresh stack.
+/// 4 KiB pages of a new stack.
 const STACK_PAGES: u64 = 33;
 /// Stack pages that start-up has written: arguments, environment, the first frames.
 const STACK_TOUCHED: u64 = 3;
@@ -78,17 +79,17 @@ impl Array {
         self.element * self.len
     }
 
-    /// The set-up touches all of it in ascending order.
+    /// A touch of the whole array in ascending order, as set-up does.
     pub fn touch(&self, write: bool) -> VmEvent {
         VmEvent::Touch { start: VirtAddr(self.base), len: self.bytes(), write }
     }
 }
 
-/// The address space of one process, and the VM events that made it what it is.
+/// The address space of one process, and the VM events that created it.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     events: Vec<VmEvent>,
-    /// Everything between this and the shared objects is mapped or a hole.
+    /// Everything between this and the shared objects is either mapped or a hole.
     lowest: u64,
     /// Unmapped ranges above `lowest`: first address to bytes.
     holes: BTreeMap<u64, u64>,
@@ -103,7 +104,8 @@ impl Default for AddressSpace {
 }
 
 impl AddressSpace {
-    /// A process just before `main`: image, shared objects and stack are mapped, and the loader has touched what it needs.
+    /// A process just before `main`: image, shared objects and stack are mapped, and the loader has done its
+    /// touches.
     pub fn new() -> AddressSpace {
         let mut events = Vec::new();
         for &(start, pages, protection, kind) in IMAGE {
@@ -118,7 +120,8 @@ impl AddressSpace {
         });
         let touched = STACK_TOUCHED * FRAME_BYTES;
         events.push(VmEvent::Touch { start: VirtAddr(STACK_END - touched), len: touched, write: true });
-        // The loader relocates what is writable; libc's own text is paged in as it is called, next to what is measured.
+        // The loader relocates the writable parts. libc's text is paged in on calls, too little to matter
+        // here.
         for &(start, pages, protection, _) in IMAGE.iter().rev().filter(|(_, _, p, _)| p.write || p.execute) {
             let pages = if protection.execute { 1 } else { pages };
             events.push(VmEvent::Touch { start: VirtAddr(start), len: pages * FRAME_BYTES, write: protection.write });
@@ -126,7 +129,7 @@ impl AddressSpace {
         AddressSpace { events, lowest: MMAP_END, holes: BTreeMap::new(), heap_start: HEAP_START, heap_end: HEAP_START }
     }
 
-    /// A process whose program has static arrays of those element sizes and lengths: one after the other in its bss,
+    /// A process whose program has static arrays of these element sizes and lengths: consecutive in its bss,
     /// each aligned to 32 bytes, above the image and below the heap.
     pub fn with_static_arrays<const N: usize>(arrays: [(u64, u64); N]) -> (AddressSpace, [Array; N]) {
         let mut space = AddressSpace::new();
@@ -148,8 +151,8 @@ impl AddressSpace {
         (space, arrays)
     }
 
-    /// `mmap` of anonymous memory: the highest hole that fits, else below everything. Lengths that are a multiple of 2 MiB
-    /// are aligned to it (Linux 6.7 and later).
+    /// `mmap` of anonymous memory: the highest hole that fits, else below everything. Lengths that are a
+    /// multiple of 2 MiB are aligned to it (Linux 6.7 and later).
     pub fn map(&mut self, len: u64) -> VirtAddr {
         let len = len.next_multiple_of(FRAME_BYTES);
         let huge = PageSize::SIZE_2M.bytes();
@@ -179,14 +182,14 @@ impl AddressSpace {
         start
     }
 
-    /// `munmap` of what [`AddressSpace::map`] gave.
+    /// `munmap` of a range from [`AddressSpace::map`].
     pub fn unmap(&mut self, start: VirtAddr, len: u64) {
         let len = len.next_multiple_of(FRAME_BYTES);
         self.events.push(VmEvent::Unmap { start, len });
         self.add_hole(start.0, len);
     }
 
-    /// `malloc` of an array too large for the heap: a mapping of its own, the elements 16 bytes into it.
+    /// `malloc` of an array too large for the heap: its own mapping, with the elements 16 bytes into it.
     pub fn allocate_array(&mut self, element: u64, len: u64) -> Array {
         let mapping = self.map(element * len + MMAP_HEADER);
         Array { base: mapping.0 + MMAP_HEADER, element, len }
@@ -199,18 +202,18 @@ impl AddressSpace {
         array
     }
 
-    /// `free` of what [`AddressSpace::allocate_array`] gave.
+    /// `free` of an array from [`AddressSpace::allocate_array`].
     pub fn free_array(&mut self, array: &Array) {
         self.unmap(VirtAddr(array.base - MMAP_HEADER), array.bytes() + MMAP_HEADER);
     }
 
-    /// The end of the heap now; the heap is empty and unmapped until the first [`AddressSpace::grow_heap`].
+    /// The current end of the heap, which is empty and unmapped until the first [`AddressSpace::grow_heap`].
     pub fn heap_end(&self) -> VirtAddr {
         VirtAddr(self.heap_end)
     }
 
-    /// `brk`: moves the heap's end up by `bytes`, a multiple of 4 KiB, and returns where it was. The first call maps the
-    /// heap (`VmEvent::Map` of kind heap), later ones move its end (`VmEvent::Brk`).
+    /// `brk`: moves the heap's end up by `bytes`, a multiple of 4 KiB, and returns the old end. The first
+    /// call maps the heap (`VmEvent::Map` of kind heap); later ones move its end (`VmEvent::Brk`).
     pub fn grow_heap(&mut self, bytes: u64) -> VirtAddr {
         let old = self.heap_end;
         self.heap_end += bytes;
@@ -222,14 +225,14 @@ impl AddressSpace {
         VirtAddr(old)
     }
 
-    /// An array on the stack of `main`, below what start-up wrote. `bytes` must fit the fresh stack (120 KiB).
+    /// An array on the stack of `main`, below what start-up wrote. It must fit the fresh stack (120 KiB).
     pub fn stack_array(&mut self, element: u64, len: u64) -> Array {
         let bytes = (element * len).next_multiple_of(64);
         debug_assert!(bytes <= (STACK_PAGES - STACK_TOUCHED) * FRAME_BYTES, "{bytes} bytes overflow the fresh stack");
         Array { base: STACK_END - STACK_TOUCHED * FRAME_BYTES - bytes, element, len }
     }
 
-    /// Adds what happens next: touches, advice.
+    /// Appends an event, such as a touch or advice.
     pub fn push(&mut self, event: VmEvent) {
         self.events.push(event);
     }
@@ -240,7 +243,7 @@ impl AddressSpace {
         !self.events.is_empty()
     }
 
-    /// All events since the last call.
+    /// Takes all events since the last call.
     pub fn take_events(&mut self) -> Vec<VmEvent> {
         std::mem::take(&mut self.events)
     }
@@ -271,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_are_mapped_top_down_and_freed_space_is_found_again() {
+    fn arrays_are_mapped_top_down_and_freed_space_is_reused() {
         let mut space = AddressSpace::new();
         let a = space.allocate_array(8, 1 << 20);
         let b = space.allocate_array(8, 1 << 21);
@@ -282,7 +285,7 @@ mod tests {
         let d = space.allocate_array(8, 1 << 20);
         assert!(d.base > b.base && d.base < a.base, "the highest hole that fits is used");
         let e = space.allocate_array(8, 1 << 22);
-        assert!(e.base < c.base, "what fits no hole goes below everything");
+        assert!(e.base < c.base, "an array that fits no hole goes below everything");
     }
 
     #[test]
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn freeing_the_lowest_mapping_gives_its_space_back_whole() {
+    fn freeing_the_lowest_mapping_returns_all_its_space() {
         let mut space = AddressSpace::new();
         let before = space.lowest;
         let (a, b) = (space.allocate_array(1, 100_000), space.allocate_array(1, 300_000));

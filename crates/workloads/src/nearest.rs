@@ -1,6 +1,6 @@
-//! The right name next to a wrong one, for messages.
+//! Spelling suggestions for error messages.
 
-/// The candidate most like `name`, if any is like it at all.
+/// The candidate most similar to `name`, if any is similar enough.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|c| (strsim::jaro_winkler(name, c), c))
@@ -9,7 +9,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, c)| c)
 }
 
-/// Adds the nearest right key to serde's "unknown field `x`, expected one of `a`, `b`".
+/// Appends the nearest valid key to serde's "unknown field `x`, expected one of `a`, `b`".
 pub(crate) fn with_nearest_key(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown field")

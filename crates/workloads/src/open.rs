@@ -1,4 +1,4 @@
-//! The one entry: a program by name, or a trace file by path, as a stream.
+//! The single entry point: opens a program by name, or a trace file by path, as a stream.
 
 use crate::OpenError;
 use crate::nearest::{nearest, with_nearest_key};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What is asked of [`open`].
+/// A request to [`open`] a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramRequest {
@@ -20,10 +20,10 @@ pub struct ProgramRequest {
     /// Settings that differ from the program's defaults, by key. Sizes are plain numbers of bytes.
     #[schemars(extend("x-unit" = "map"))]
     pub settings: Map<String, Value>,
-    /// Bytes of data that the program works on; wins over `settings`. `None` leaves it to them, or to the default.
+    /// Bytes of data that the program works on; overrides `settings`. `None` keeps theirs, or the default.
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: Option<u64>,
-    /// Seed of everything random in the program, unless `settings` has one of its own.
+    /// Seed of everything random in the program, unless `settings` has one.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Name that results show instead of the program's own.
@@ -31,11 +31,11 @@ pub struct ProgramRequest {
     pub label: Option<String>,
 }
 
-/// Opens a program by name, or a trace file by path (its settings are those of [`TraceOptions`]). A name that is both is
-/// the program; `./gups` is the file.
+/// Opens a program by name, or a trace file by path (its settings are those of [`TraceOptions`]). A name that
+/// is both opens the program; `./gups` opens the file.
 ///
 /// # Errors
-/// An unknown name, unknown or senseless settings, an unreadable file: a sentence each.
+/// An unknown name, unknown or invalid settings, or an unreadable file.
 pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError> {
     if let Some(program) = program(&request.name) {
         let source = program.program(&request.settings, request.footprint, request.seed)?.open()?;
@@ -45,14 +45,14 @@ pub fn open(request: &ProgramRequest) -> Result<Box<dyn RecordSource>, OpenError
         });
     }
     let path = Path::new(&request.name);
-    // What looks like a path gets an error about the file, anything else the list of programs.
+    // A name that looks like a path gets an error about the file; any other gets the list of programs.
     let looks_like_a_path = path.components().count() > 1 || path.extension().is_some();
     if !looks_like_a_path && !path.exists() {
         return Err(unknown(&request.name));
     }
     let settings_error = |message| OpenError::Settings { program: request.name.clone(), message };
     if request.footprint.is_some() {
-        return Err(settings_error("a trace has the footprint that it was taken with: leave `footprint` out".into()));
+        return Err(settings_error("a trace has the footprint of its recording: omit `footprint`".into()));
     }
     let options: TraceOptions = serde_json::from_value(Value::Object(request.settings.clone()))
         .map_err(|e| settings_error(with_nearest_key(&e.to_string())))?;

@@ -1,13 +1,13 @@
-//! Random permutations of `0..n` that are computed, not stored.
+//! Random permutations of `0..n`, computed instead of stored.
 
 use ambulator_base::Random;
 
-/// Rounds of mixing; three already pass for random, the fourth is for short domains.
+/// Rounds of mixing; three already look random, and the fourth is for short domains.
 const ROUNDS: usize = 4;
 
-/// A bijection of `0..n`, chosen by a seed and a purpose: rounds of keyed xor, odd multiplication and xor-shift on as many
-/// bits as `n` needs, each of them invertible, walked along its cycle until it lands below `n` (less than two steps on
-/// average).
+/// A bijection of `0..n`, selected by a seed and a purpose. Its rounds of keyed xor, odd multiplication and
+/// xor-shift are each invertible on as many bits as `n` needs. It walks along its cycle until it lands below
+/// `n`, in less than two steps on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -25,7 +25,7 @@ impl Permutation {
         Permutation { n, mask: (1 << bits) - 1, shift: bits.div_ceil(2), keys }
     }
 
-    /// Where `i` goes.
+    /// The image of `i`.
     #[inline(always)]
     pub fn of(&self, i: u64) -> u64 {
         debug_assert!(i < self.n, "{i} is outside a permutation of {} values", self.n);
@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_is_met_once(n in 1u64..5000, seed: u64) {
+        fn every_value_occurs_once(n in 1u64..5000, seed: u64) {
             let permutation = Permutation::new(n, seed, "test");
             let mut met = vec![false; n as usize];
             for i in 0..n {
@@ -64,7 +64,8 @@ mod tests {
     fn neighbours_are_scattered() {
         let n = 1 << 20;
         let permutation = Permutation::new(n, 7, "test");
-        // Of a random permutation's steps, 1 in 256 goes to the same or the next of 512 stretches; LCGs fail this.
+        // Of a random permutation's steps, 1 in 256 goes to the same or the next of 512 intervals; LCGs fail
+        // this.
         let near = (1..n).filter(|&i| permutation.of(i).abs_diff(permutation.of(i - 1)) < n / 512).count();
         assert!((3600..4600).contains(&near), "{near} of {n} steps are short; about 4096 should be");
         let parity = (1..n).filter(|&i| (permutation.of(i) ^ permutation.of(i - 1)) & 1 == 1).count() as f64 / n as f64;

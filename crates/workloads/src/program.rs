@@ -1,4 +1,4 @@
-//! What a program is to whoever asks for one: a name, settings, and the stream that they make.
+//! A program's public description: its name, its settings, and the stream that they create.
 
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
@@ -8,39 +8,40 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// What a program is, for lists and help.
+/// A program's description, for lists and help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Name by which it is asked for: lower-case letters, digits and hyphens, a letter first.
+    /// Its name: lower-case letters, digits and hyphens, beginning with a letter.
     pub name: &'static str,
     /// One line: what it does.
     pub about: &'static str,
     /// The program or class of programs that it stands for.
     pub stands_for: &'static str,
-    /// Bytes of data when none are asked for.
+    /// Default bytes of data.
     pub default_footprint: u64,
 }
 
-/// Settings that make a program.
+/// The settings of a program.
 ///
-/// Unknown keys should be refused (`#[serde(deny_unknown_fields, default)]`). The doc comment of each field is its meaning;
-/// `#[schemars(extend("x-unit" = "count", "x-source" = "..."))]` gives its unit and source. A request's footprint goes to
-/// a field called `footprint` (bytes), and the run's seed to one called `seed` where there is one.
+/// Reject unknown keys (`#[serde(deny_unknown_fields, default)]`). The doc comment of each field is its
+/// meaning; `#[schemars(extend("x-unit" = "count", "x-source" = "..."))]` gives its unit and source. A
+/// request's footprint goes to a field called `footprint` (bytes), and the run's seed to one called `seed`
+/// where there is one.
 pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + 'static {
-    /// What the program is.
+    /// The program's description.
     const INFO: ProgramInfo;
 
-    /// What makes no sense, each sentence naming its key under `at`; empty when all is well.
+    /// Validates the settings; each problem names its key under `at`.
     fn validate(&self, at: &str) -> Vec<Invalid>;
 
     /// The program as a stream. The settings must be valid.
     fn source(&self) -> Box<dyn RecordSource>;
 }
 
-/// A program that can be asked for by name: what it is, and its settings as data.
+/// A program in the registry: its description, and its settings as data.
 #[derive(Clone, Copy)]
 pub struct ProgramDescriptor {
-    /// What it is.
+    /// Its description.
     pub info: ProgramInfo,
     schema: fn() -> Value,
     default: fn() -> Value,
@@ -48,7 +49,7 @@ pub struct ProgramDescriptor {
 }
 
 impl ProgramDescriptor {
-    /// The program that settings of type `T` make.
+    /// The program with settings of type `T`.
     pub const fn of<T: BenchmarkSpec>() -> ProgramDescriptor {
         ProgramDescriptor {
             info: T::INFO,
@@ -68,8 +69,8 @@ impl ProgramDescriptor {
         (self.default)()
     }
 
-    /// The program with its defaults, overridden by `settings` (by key) and `footprint` (bytes). `seed` counts when the
-    /// settings name none and the program has one.
+    /// The program with its defaults, overridden by `settings` (by key) and `footprint` (bytes). `seed`
+    /// applies if the settings contain none and the program has one.
     ///
     /// # Errors
     /// [`OpenError::Settings`] for an unknown key or a value of the wrong type.
@@ -114,7 +115,7 @@ impl Program {
         self.name
     }
 
-    /// Sentences on what makes no sense, each naming its key under `at`; empty when all is well.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         self.spec.validate(at)
     }
@@ -122,7 +123,7 @@ impl Program {
     /// The program as a stream.
     ///
     /// # Errors
-    /// [`OpenError::Invalid`] with what [`Program::validate`] says.
+    /// [`OpenError::Invalid`] with the problems that [`Program::validate`] finds.
     pub fn open(&self) -> Result<Box<dyn RecordSource>, OpenError> {
         let problems = self.validate(self.name);
         if !problems.is_empty() {

@@ -1,4 +1,4 @@
-//! Every program there is: the built-in ones, and those that were registered before anything was asked for.
+//! All programs: the built-in ones, and those registered before the first use of the list.
 
 use crate::benchmarks::BUILT_IN;
 use crate::program::{BenchmarkSpec, ProgramDescriptor};
@@ -15,26 +15,26 @@ pub enum RegisterError {
     )]
     Name(String),
     /// Another program has the name.
-    #[error("there is already a program called `{0}`: register each program once, under a name of its own")]
+    #[error("there is already a program called `{0}`: register each program once, under a unique name")]
     Taken(String),
-    /// Programs have been listed or opened already, and some of their users would never see this one.
+    /// Programs have been listed or opened already; earlier uses would have missed this one.
     #[error("`{0}` is registered too late: register programs before any program is listed, explained or opened")]
     TooLate(String),
 }
 
-/// What was registered so far; `None` as soon as the list is in use.
+/// The programs registered so far; `None` once the list is in use.
 static REGISTERED: Mutex<Option<Vec<ProgramDescriptor>>> = Mutex::new(Some(Vec::new()));
 
-/// Makes a program of another crate one that can be asked for by name, like the built-in ones, in this process: it is
-/// listed, explained, suggested and opened as they are. To be called first thing in `main`.
+/// Registers a program of another crate for this process. It is listed, explained, suggested and opened by
+/// name like the built-in ones. Call this first in `main`.
 ///
 /// # Errors
-/// A name that is malformed or taken; a call after the programs were first asked for.
+/// The name is malformed or taken, or the list of programs is already in use.
 pub fn register_program<T: BenchmarkSpec>() -> Result<(), RegisterError> {
     register_descriptor(ProgramDescriptor::of::<T>())
 }
 
-/// [`register_program`] for a descriptor that somebody else made.
+/// [`register_program`] for an existing descriptor.
 ///
 /// # Errors
 /// As for [`register_program`].
@@ -56,7 +56,7 @@ pub fn register_descriptor(program: ProgramDescriptor) -> Result<(), RegisterErr
     Ok(())
 }
 
-/// Every program, built in or registered, in the order of their names. From the first call on no more can be registered.
+/// Every program, built in or registered, sorted by name. After the first call no more can be registered.
 pub fn programs() -> &'static [ProgramDescriptor] {
     static PROGRAMS: OnceLock<Vec<ProgramDescriptor>> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_programs_are_listed_once_each_in_the_order_of_their_names() {
+    fn built_in_programs_are_listed_once_each_sorted_by_name() {
         assert!(BUILT_IN.windows(2).all(|pair| pair[0].info.name < pair[1].info.name));
     }
 }

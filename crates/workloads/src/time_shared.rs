@@ -1,28 +1,28 @@
-//! Round-robin multiprogramming: several programs on one core, each in a process of its own.
+//! Round-robin multiprogramming: several programs on one core, each in its own process.
 
 use ambulator_base::{Batch, ProcessId, ProgramIdentity, Record, RecordSource, SourceError, VmEvent};
 
 /// One of the programs.
-struct Turn {
+struct Job {
     source: Box<dyn RecordSource>,
     batch: Batch,
     /// The next record and the next event of the batch.
     at: usize,
     event_at: usize,
-    /// The process that it runs in when its turn comes, by the number that the joined stream has for it, and the thread.
+    /// The process, as numbered in the combined stream, and the thread to run when it is scheduled.
     running: (ProcessId, u32),
     ended: bool,
 }
 
-/// What a program comes to next.
+/// A program's next step.
 enum Next<'a> {
     Record(Record),
     Event(&'a VmEvent),
     End,
 }
 
-impl Turn {
-    /// What comes next; it stays the next until it is taken.
+impl Job {
+    /// The next step; it stays the next until it is consumed.
     fn next(&mut self) -> Result<Next<'_>, SourceError> {
         if self.at == self.batch.records.len() && self.event_at == self.batch.events.len() {
             (self.at, self.event_at) = (0, 0);
@@ -43,25 +43,26 @@ impl Turn {
     }
 }
 
-/// Programs on one core: first each sets up, then they run round-robin, `slice` instructions at a time, until all have ended.
+/// Programs on one core. First each sets up; then they run round-robin, `slice` instructions at a time, until
+/// all have ended.
 ///
-/// Each is a process of its own, with an address space of its own; a turn begins with a context switch. A record that depends on
-/// one of an earlier turn depends on nothing: its producer is long done.
+/// Each program is its own process with its own address space, and each time slice begins with a context
+/// switch. A record never depends on one of an earlier slice: that producer completed long ago.
 pub struct TimeShared {
-    programs: Vec<Turn>,
+    programs: Vec<Job>,
     slice: u64,
-    /// Whose turn it is, and the instructions that are left of it.
+    /// The running program, and the instructions left in its time slice.
     current: usize,
     left: u64,
-    /// Records since the turn began, as far as dependences reach.
+    /// Records since the time slice began, up to the longest dependence.
     since: u16,
     begun: bool,
 }
 
 impl TimeShared {
-    /// The programs, in the order of their turns; `slice` is in instructions, 1 at the least.
+    /// Schedules the programs in this order; `slice` is in instructions, at least 1.
     pub fn new(programs: Vec<Box<dyn RecordSource>>, slice: u64) -> TimeShared {
-        let turn = |(number, source)| Turn {
+        let job = |(number, source)| Job {
             source,
             batch: Batch::default(),
             at: 0,
@@ -69,16 +70,16 @@ impl TimeShared {
             running: (ProcessId(number as u32), 0),
             ended: false,
         };
-        let programs = programs.into_iter().enumerate().map(turn).collect();
+        let programs = programs.into_iter().enumerate().map(job).collect();
         TimeShared { programs, slice: slice.max(1), current: 0, left: 0, since: 0, begun: false }
     }
 
-    /// The joined stream's number for process `process` of program `of`.
+    /// The number in the combined stream of process `process` of program `of`.
     fn process(&self, of: usize, process: ProcessId) -> ProcessId {
         ProcessId(process.0 * self.programs.len() as u32 + of as u32)
     }
 
-    /// An event as the joined stream has it.
+    /// Renumbers an event for the combined stream.
     fn renumbered(&mut self, of: usize, event: &VmEvent) -> Option<VmEvent> {
         match event {
             VmEvent::RegionBegin => None,
@@ -102,7 +103,7 @@ impl TimeShared {
         VmEvent::Switch { process, thread }
     }
 
-    /// Every program comes into being and sets up, up to its region of interest or its first record.
+    /// Starts every program and sets it up, until its region of interest or its first record.
     fn set_up(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         for number in 1..self.programs.len() {
             batch.push_event(VmEvent::Fork { child: ProcessId(number as u32) });
@@ -124,8 +125,8 @@ impl TimeShared {
         Ok(())
     }
 
-    /// The next program that has not ended begins its turn. False if all have ended.
-    fn next_turn(&mut self, batch: &mut Batch) -> bool {
+    /// Switches to the next program that has not ended; false if all have.
+    fn switch_to_next(&mut self, batch: &mut Batch) -> bool {
         let count = self.programs.len();
         let Some(next) =
             (1..=count).map(|step| (self.current + step) % count).find(|number| !self.programs[*number].ended)
@@ -159,7 +160,7 @@ impl RecordSource for TimeShared {
             self.set_up(batch)?;
         }
         while batch.records.len() < Batch::TARGET_RECORDS {
-            if (self.left == 0 || self.programs[self.current].ended) && !self.next_turn(batch) {
+            if (self.left == 0 || self.programs[self.current].ended) && !self.switch_to_next(batch) {
                 break;
             }
             let current = self.current;
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use ambulator_base::{RecordKind, VirtAddr};
 
-    /// `records` loads of four instructions each, each dependent on the one before; forks once on the way.
+    /// `records` loads of four instructions each, each dependent on the previous one; forks once.
     struct Counting {
         base: u64,
         records: u64,
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_take_turns_in_processes_of_their_own() {
+    fn programs_run_round_robin_in_their_own_processes() {
         let program = |base, records| Box::new(Counting { base, records, done: false }) as Box<dyn RecordSource>;
         let mut shared = TimeShared::new(vec![program(1000, 10), program(2000, 3)], 16);
         let mut batch = Batch::default();
@@ -253,7 +254,8 @@ mod tests {
             (0, VmEvent::RegionBegin),
             (0, switch(0)),
             (4, switch(1)),
-            // The second ends with its third record; the first goes on, and forks its child, which the other's numbers do not meet.
+            // The second ends with its third record. The first continues and forks a child, whose number does
+            // not collide with the other's.
             (7, switch(0)),
             (8, VmEvent::Fork { child: ProcessId(2) }),
             (8, switch(2)),

@@ -1,4 +1,4 @@
-//! What every program's stream owes to whoever runs it, checked over all of them through the public interface.
+//! Invariants of every program's stream, checked through the public interface.
 
 use ambulator_base::{Batch, Record, RecordKind, VmEvent};
 use ambulator_workloads::{OpenError, ProgramRequest, open, programs as known_programs};
@@ -31,14 +31,14 @@ fn programs() -> Vec<ProgramRequest> {
     all
 }
 
-/// The address space as the stream's own events make it.
+/// The address space that the stream's own events create.
 #[derive(Default)]
 struct Space {
     /// First address to (end, read, write, execute).
     areas: BTreeMap<u64, (u64, bool, bool, bool)>,
     heap: Option<u64>,
     touched: HashSet<u64>,
-    /// The program allocates while it runs: first touches are anywhere.
+    /// The program allocates while it runs, so first touches may occur anywhere.
     grows: bool,
 }
 
@@ -52,7 +52,7 @@ impl Space {
                 assert!(start.0.is_multiple_of(4096) && len > 0, "{event:?}");
                 let (start, end) = (start.0, (start.0 + len).next_multiple_of(4096));
                 let overlaps = self.areas.range(..end).next_back().is_some_and(|(_, area)| area.0 > start);
-                assert!(!overlaps, "{event:?} overlaps what is mapped");
+                assert!(!overlaps, "{event:?} overlaps a mapping");
                 self.areas.insert(start, (end, p.read, p.write, p.execute));
                 if kind == ambulator_base::MapKind::Heap {
                     assert!(self.heap.replace(start).is_none(), "one heap");
@@ -79,7 +79,7 @@ impl Space {
                 self.touched.extend(start.0 / 4096..=(start.0 + len - 1) / 4096);
             }
             VmEvent::RegionBegin | VmEvent::RegionEnd | VmEvent::Switch { .. } => {}
-            ref other => panic!("{other:?} is nothing that a program does"),
+            ref other => panic!("{other:?}: programs have no such event"),
         }
     }
 
@@ -99,7 +99,7 @@ impl Space {
     }
 
     fn check(&self, r: &Record) {
-        assert!(self.area(r.pc.0).3, "{r:?}: the program counter is in no text");
+        assert!(self.area(r.pc.0).3, "{r:?}: the program counter is not in mapped text");
         match r.kind {
             RecordKind::Load | RecordKind::Store => {
                 let area = self.area(r.va.0);
@@ -162,7 +162,7 @@ fn every_access_is_mapped_allowed_and_on_a_page_touched_in_the_set_up() {
 }
 
 #[test]
-fn footprints_are_what_was_asked_for() {
+fn footprints_are_as_requested() {
     for request in programs() {
         let identity = open(&request).unwrap().identity();
         let share = identity.footprint as f64 / FOOTPRINT as f64;
@@ -193,7 +193,7 @@ fn the_same_request_gives_the_same_stream_and_another_seed_another() {
         assert_ne!(open(&request).unwrap().identity().digest, open(&other).unwrap().identity().digest);
         // Their first addresses are the same whatever the data.
         if !["stream", "stencil", "streamcluster"].contains(&request.name.as_str()) {
-            assert!(once != first_batches(&other, 8), "{} does not mind its seed", show(&request));
+            assert!(once != first_batches(&other, 8), "{} ignores its seed", show(&request));
         }
     }
 }
@@ -217,7 +217,7 @@ fn a_short_program_ends_with_its_region() {
 }
 
 #[test]
-fn the_greatest_footprints_open_at_once_without_host_memory() {
+fn the_largest_footprints_open_at_once_without_simulator_memory() {
     for name in ["gups", "pointer-chase", "stream"] {
         let request = ProgramRequest { footprint: Some(128 << 30), ..request(name, json!({})) };
         let mut source = open(&request).unwrap();
@@ -236,7 +236,7 @@ fn refusal(name: &str, settings: Value, footprint: Option<u64>) -> String {
 }
 
 #[test]
-fn refusals_name_what_would_be_right() {
+fn errors_suggest_corrections() {
     let says = |message: String, parts: &[&str]| {
         for part in parts {
             assert!(message.contains(part), "`{message}` lacks `{part}`");
@@ -245,17 +245,17 @@ fn refusals_name_what_would_be_right() {
     says(refusal("gusp", json!({}), None), &["gusp", "did you mean `gups`?", "pointer-chase"]);
     says(refusal("gups", json!({ "steams": 4 }), None), &["gups", "steams", "did you mean `streams`?"]);
     says(refusal("gups", json!({ "index": "hash" }), None), &["hash", "multiply-shift"]);
-    says(refusal("gups", json!({ "streams": 0 }), None), &["gups.streams is 0", "1 "]);
+    says(refusal("gups", json!({ "streams": 0 }), None), &["`gups.streams` is 0", "1 "]);
     says(refusal("bfs", json!({ "graph": { "edge_facto": 4 } }), None), &["edge_facto", "did you mean `edge_factor`?"]);
-    says(refusal("stream", json!({}), Some(100)), &["stream.footprint is 100 bytes"]);
-    says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["pagerank.damping is 1.5"]);
+    says(refusal("stream", json!({}), Some(100)), &["`stream.footprint` is 100 bytes"]);
+    says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["`pagerank.damping` is 1.5"]);
     says(
         refusal("bfs", json!({ "layout": "csr" }), Some(16 << 30)),
-        &["bfs.host_memory allows", "at most", "GiB", "property"],
+        &["`bfs.host_memory` is", "at most", "GiB", "property"],
     );
     says(refusal("bfs", json!({}), Some(1 << 44)), &["bfs", "2^32 stored edges"]);
     says(refusal("nothing/like/it.amb", json!({}), None), &["nothing/like/it.amb", "cannot be opened"]);
     says(refusal("Cargo.toml", json!({ "va_bit": 57 }), None), &["Cargo.toml", "did you mean `va_bits`?"]);
-    says(refusal("Cargo.toml", json!({}), Some(1 << 30)), &["leave `footprint` out"]);
+    says(refusal("Cargo.toml", json!({}), Some(1 << 30)), &["omit `footprint`"]);
     assert!(matches!(open(&ProgramRequest::default()), Err(OpenError::UnknownProgram { .. })));
 }

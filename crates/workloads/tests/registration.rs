@@ -1,6 +1,6 @@
-//! A program of another crate is registered before anything else, and then is like the built-in ones.
+//! A program of another crate is registered before anything else and then works like the built-in ones.
 //!
-//! The registry is the process's, so the order of calls is the test: there is one.
+//! The registry belongs to the process and the order of calls matters, so there is only one test.
 
 use ambulator_base::{Batch, Invalid, ProgramIdentity, Record, RecordSource, SourceError, VirtAddr};
 use ambulator_workloads::{
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Reads every so many bytes.
+/// Reads at a fixed stride.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct StrideSpec {
@@ -27,7 +27,7 @@ impl Default for StrideSpec {
 impl BenchmarkSpec for StrideSpec {
     const INFO: ProgramInfo = ProgramInfo {
         name: "stride",
-        about: "reads every so many bytes",
+        about: "reads at a fixed stride",
         stands_for: "nothing in particular",
         default_footprint: 1 << 20,
     };

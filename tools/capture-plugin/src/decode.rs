@@ -1,12 +1,12 @@
-//! What the capture needs to know of an instruction: registers in and out, and how it branches.
+//! Decodes what the capture needs of an instruction: its registers, and how it branches.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
 
-/// How an instruction branches, as far as a predictor cares. Direct jumps, calls and returns are foretold by
-/// the target buffer and the return stack: they get no record.
+/// How an instruction branches, as far as it matters to a predictor. The target buffer and the return stack
+/// predict direct jumps, calls and returns, so these get no record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
-    /// Not at all, or always to the same place.
+    /// It does not branch, or always to the same target.
     None,
     /// Conditionally, to this target.
     Conditional(u64),
@@ -14,7 +14,7 @@ pub enum Branch {
     Indirect,
 }
 
-/// A block of the program: instructions that are executed one after the other, unless one faults.
+/// A block of the program: instructions that execute in sequence, unless one faults.
 pub struct Block {
     /// Address of the first instruction.
     pub pc: u64,
@@ -27,25 +27,26 @@ pub struct Decoded {
     pub pc: u64,
     pub len: u8,
     pub branch: Branch,
-    /// Registers of which its addresses are computed.
+    /// Registers from which its addresses are computed.
     pub address: Box<[u8]>,
     /// Registers that it reads for anything else (its results, or a branch's outcome).
     pub reads: Box<[u8]>,
-    /// Registers that it writes with something computed (not the stack pointer's and string pointers' steps).
+    /// Registers that it writes with computed values (not the steps of the stack pointer and of string
+    /// pointers).
     pub writes: Box<[u8]>,
     /// It is a string instruction with a repeat prefix.
     pub repeats: bool,
 }
 
 impl Decoded {
-    /// Whether nothing comes of it without an access but an instruction more.
+    /// Whether, without an access, it only counts as one more instruction.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.branch == Branch::None && self.writes.is_empty() && !self.repeats
     }
 }
 
-/// The flags, as one more register behind iced's numbers.
+/// The flags, as one more register after iced's numbers.
 pub const FLAGS: u8 = 255;
 
 /// A number for a register's full width; `None` for those that carry no dependence.
@@ -73,7 +74,7 @@ pub fn decode(pc: u64, bytes: &[u8], factory: &mut InstructionInfoFactory) -> De
             push(&mut address, number(memory.index()));
         }
     }
-    // Steps of these pointers are constants; their values do not come out of the instruction's own load.
+    // These pointers advance by constants; their values do not depend on the instruction's own load.
     let steps = |register: u8| {
         let is = |r: Register| number(r) == Some(register);
         (instruction.is_stack_instruction() && is(Register::RSP))

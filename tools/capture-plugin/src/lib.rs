@@ -2,24 +2,26 @@
 //!
 //! ```sh
 //! qemu-x86_64 -cpu Haswell-noTSX,erms=off \
-//!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 program arguments
+//!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 \
+//!     program arguments
 //! ```
 //!
-//! `ambulator capture` runs it so. Of the first `skip` instructions no records are kept, but all VM events, and `Touch` events for
-//! the pages that they touched, in the program's order of first touch (loads, stores, fetches, and what `read` copies
-//! into). Then `take` instructions are recorded: loads and stores with sizes, true register dependences (not through
-//! memory), conditional and indirect branches with outcomes. With `every=N,window=M` it goes on like that: of each N
-//! instructions, M are recorded. When all is taken the program is ended.
+//! This is how `ambulator capture` runs it. The first `skip` instructions leave no records, but all VM
+//! events, and `Touch` events for the pages that they touched, in the program's order of first touch (loads,
+//! stores, fetches, and the buffers of `read`). Then `take` instructions are recorded: loads and stores with
+//! sizes, true register dependences (not through memory), conditional and indirect branches with outcomes.
+//! With `every=N,window=M`, M of every N instructions are recorded. After `take` instructions the plugin ends
+//! the program.
 //!
-//! Every thread of the program gathers records of its own and hands them over some thousands at a time, with a `Switch` event
-//! where threads change; so their order is approximate, but before an event that takes pages or rights away every
-//! running thread hands over what it has. Of a process that forks, the child goes on unrecorded, or with `follow` into a
-//! trace of its own, `NAME.PID.amb`; and a program that `execve` puts in a process's place goes on unrecorded, or with `follow`
-//! under an emulator and a plugin of its own, into `NAME.PID.PROGRAM.amb`. Windows begin and end with blocks of the program, and with several threads within some
-//! thousand instructions of what was asked.
+//! Every thread of the program collects its own records and submits some thousands at a time, with a `Switch`
+//! event where threads change. Their order is therefore approximate; but before an event that unmaps pages or
+//! removes permissions, every running thread submits its records. A forked child runs unrecorded, or with
+//! `follow` has its own trace, `NAME.PID.amb`. A program started by `execve` runs unrecorded, or with
+//! `follow` under its own emulator and plugin, with the trace `NAME.PID.PROGRAM.amb`. Windows begin and end
+//! at blocks of the program; with several threads they are exact to some thousand instructions.
 //!
-//! Limits: pages that only the kernel touches in other system calls than `read` are first touched when the program does;
-//! calls, returns and direct jumps have no branch record.
+//! Limits: pages that only the kernel touches, in system calls other than `read`, count as touched at the
+//! program's own first access; calls, returns and direct jumps have no branch record.
 
 mod decode;
 mod output;
@@ -40,16 +42,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use system_calls::{Outcome, Process};
 use thread::{CHUNK, Tracer};
 
-/// Threads that a program may have at once, as the emulator numbers them.
+/// The most concurrent threads of a program, as the emulator numbers them.
 const THREADS: usize = 1024;
-/// Instructions between two looks at the clock of instructions.
+/// Instructions between two checks of the instruction clock.
 const QUANTUM: u64 = 2000;
 
 const SKIPPING: u8 = 0;
 const RECORDING: u8 = 1;
 const OVER: u8 = 2;
 
-/// What all threads share.
+/// State shared by all threads.
 struct Capture {
     target: Target,
     skip: u64,
@@ -57,10 +59,10 @@ struct Capture {
     every: u64,
     window: u64,
     follow: bool,
-    /// Behind a lock: the stream, the heap, decoding, and how the window moves.
+    /// Under a lock: the stream, the heap, decoding, and the window.
     shared: Mutex<Shared>,
     mode: AtomicU8,
-    /// Raised when every running thread is to hand over what it has.
+    /// Incremented to make every running thread submit its records.
     epoch: AtomicU64,
     threads: Vec<Slot>,
 }
@@ -92,7 +94,7 @@ impl Capture {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slot of the thread that calls, and what is its own; `None` when there is nothing to do any more.
+    /// The calling thread's slot and its private state; `None` if the capture is over.
     ///
     /// # Safety
     /// As for [`Slot::own`]: called once by each callback for `cpu`, on its thread.
@@ -106,7 +108,7 @@ impl Capture {
         // SAFETY: the caller's promise.
         let own = unsafe { slot.own() };
         if own.is_none() {
-            // A forked child may run blocks that its parent translated, and none of its own.
+            // A forked child may run only blocks that its parent translated.
             self.begin_trace(&mut self.lock());
             slot.pending.store(0, Ordering::SeqCst);
             slot.mode.store(self.mode.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -117,14 +119,14 @@ impl Capture {
         own.as_deref_mut().map(|own| (slot, own))
     }
 
-    /// Begins the trace, if that has not happened yet.
+    /// Starts the trace, unless it has started.
     fn begin_trace(&self, shared: &mut Shared) {
         if shared.output.is_none() {
             shared.output = Some(Output::new(&self.target).unwrap_or_else(|e| stop(&e)));
         }
     }
 
-    fn hand_over(&self, cpu: c_uint, own: &mut Own, shared: &mut Shared) {
+    fn submit(&self, cpu: c_uint, own: &mut Own, shared: &mut Shared) {
         let count = own.tracer.records.len() as u64;
         if let Some(output) = &mut shared.output {
             output.records(cpu, own.tracer.first, &mut own.tracer.records);
@@ -133,8 +135,8 @@ impl Capture {
         own.tracer.first += count;
     }
 
-    /// Adds what the thread has executed to what all have. As the process ends another thread does it; what the slot's
-    /// thread adds meanwhile no longer counts.
+    /// Adds the thread's executed instructions to the total. At the end of the process another thread does
+    /// so; what the slot's thread adds meanwhile is not counted.
     fn count(&self, slot: &Slot, shared: &mut Shared) {
         let pending = slot.pending.swap(0, Ordering::SeqCst);
         shared.executed += pending;
@@ -143,7 +145,7 @@ impl Capture {
         }
     }
 
-    /// Accounts for what this thread has executed, and follows the window.
+    /// Accounts for this thread's executed instructions, and updates the window.
     #[cold]
     fn account(&self, cpu: c_uint, slot: &Slot, own: &mut Own) {
         let mut shared = self.lock();
@@ -154,9 +156,9 @@ impl Capture {
         let (mode, before) = (self.mode.load(Ordering::SeqCst), slot.mode.load(Ordering::SeqCst));
         if mode != before {
             if before == RECORDING {
-                // The last block counts: where it goes is not known.
+                // The last block counts; its successor is unknown.
                 own.tracer.end(0);
-                self.hand_over(cpu, own, &mut shared);
+                self.submit(cpu, own, &mut shared);
             }
             own.tracer.forget();
             slot.mode.store(mode, Ordering::SeqCst);
@@ -189,7 +191,7 @@ impl Capture {
         self.mode.store(next, Ordering::SeqCst);
     }
 
-    /// Waits until every other running thread has handed over what it did up to now, or until all is over.
+    /// Waits until every other running thread has submitted its records so far, or the capture is over.
     fn gather(&self, cpu: c_uint) {
         let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
         for (number, slot) in self.threads.iter().enumerate() {
@@ -205,7 +207,7 @@ impl Capture {
         }
     }
 
-    /// A thread begins a block.
+    /// A thread starts a block.
     #[inline(always)]
     fn execute(&self, cpu: c_uint, slot: &Slot, own: &mut Own, block: &'static Block) {
         if slot.pending.load(Ordering::Relaxed) >= own.limit {
@@ -215,27 +217,27 @@ impl Capture {
         if slot.mode.load(Ordering::Relaxed) == RECORDING {
             own.tracer.begin(block);
             if own.tracer.records.len() >= CHUNK {
-                self.hand_over(cpu, own, &mut self.lock());
+                self.submit(cpu, own, &mut self.lock());
             }
         }
     }
 
-    /// Hands over and says so, if that has been asked for.
+    /// Submits the records and acknowledges the epoch, if that was requested.
     #[inline(always)]
     fn heed(&self, cpu: c_uint, slot: &Slot, own: &mut Own) {
         let epoch = self.epoch.load(Ordering::Relaxed);
         if slot.epoch.load(Ordering::Relaxed) != epoch {
-            self.hand_over(cpu, own, &mut self.lock());
+            self.submit(cpu, own, &mut self.lock());
             own.tracer.forget_pages();
             slot.epoch.store(epoch, Ordering::SeqCst);
         }
     }
 
-    /// A thread makes a system call. While it is in the call nobody waits for it: it has handed over what it did.
+    /// A thread makes a system call. During the call no thread waits for it: it has submitted its records.
     fn enter_call(&self, cpu: c_uint, slot: &Slot, own: &mut Own, number: i64, arguments: [u64; 6]) {
         own.arguments = arguments;
         own.tracer.end(0);
-        self.hand_over(cpu, own, &mut self.lock());
+        self.submit(cpu, own, &mut self.lock());
         slot.state.store(state::BLOCKED, Ordering::SeqCst);
         if let Some(event) = system_calls::before(number, arguments) {
             self.gather(cpu);
@@ -247,8 +249,9 @@ impl Capture {
         }
     }
 
-    /// Ends the trace of a process that ends. Threads have handed over what they did when the process asked for its end;
-    /// what some still did since then is lost, as their work is: it is theirs, and not looked at from here.
+    /// Ends the trace of an exiting process. Threads have submitted their records up to the exit call. Later
+    /// records of running threads are lost, as their work is: they belong to those threads and are not
+    /// accessed from here.
     fn end_process(&self) {
         let mut shared = self.lock();
         for slot in &self.threads {
@@ -266,12 +269,12 @@ impl Capture {
         output.finish(exited);
         if shared.recorded == 0 {
             eprintln!(
-                "ambulator capture: the program ended after {} instructions, before the {} that were to be skipped",
+                "ambulator capture: the program ended after {} instructions, before the {} to skip",
                 shared.executed, self.skip
             );
         } else {
             eprintln!(
-                "ambulator capture: {} of {} instructions recorded in {}, {pages} pages touched beside them",
+                "ambulator capture: {} of {} instructions recorded in {}, {pages} pages touched outside of them",
                 shared.recorded, shared.executed, self.target.out
             );
         }
@@ -292,7 +295,7 @@ extern "C" fn on_access(cpu: c_uint, info: u32, va: u64, data: *mut c_void) {
     let capture = capture();
     // SAFETY: a callback for `cpu`, on its thread.
     let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
-    // SAFETY: plain functions of the emulator on the value that it just gave.
+    // SAFETY: plain functions of the emulator on the value that it just passed.
     let (shift, store) = unsafe { (qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
     if slot.mode.load(Ordering::Relaxed) == RECORDING {
         own.tracer.access(data as usize, va, 1 << shift.min(6), store);
@@ -315,7 +318,7 @@ extern "C" fn on_translation(_id: Id, block: *mut qemu::Block) {
     }
     let mut shared = capture.lock();
     capture.begin_trace(&mut shared);
-    // SAFETY: QEMU gives a block that is valid during this call; each instruction's bytes are valid with it.
+    // SAFETY: QEMU passes a block that is valid during this call, as are its instructions' bytes.
     unsafe {
         let count = qemu::qemu_plugin_tb_n_insns(block);
         let mut instructions = Vec::with_capacity(count);
@@ -366,8 +369,8 @@ extern "C" fn on_call(
     let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
     if number == program::EXECVE {
         own.arguments = [a, b, c, d, e, f];
-        // SAFETY: the program's addresses are the emulator's (its guest base is 0); a call with wrong ones is the program's
-        // mistake.
+        // SAFETY: the program's addresses are the emulator's (its guest base is 0); wrong ones are the
+        // program's mistake.
         let Some(next) = (unsafe { program::Program::of_call([a, b, c]) }) else { return };
         capture.enter_call(cpu, slot, own, number, [a, b, c, d, e, f]);
         capture.gather(cpu);
@@ -384,7 +387,7 @@ extern "C" fn on_return(_id: Id, cpu: c_uint, number: i64, result: i64) {
     let capture = capture();
     // SAFETY: a callback for `cpu`, on its thread.
     let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
-    let takes_away = system_calls::takes_away(number);
+    let takes_away = system_calls::revokes_access(number);
     if takes_away {
         capture.gather(cpu);
         own.tracer.forget_pages();
@@ -414,9 +417,9 @@ extern "C" fn on_thread_end(_id: Id, cpu: c_uint) {
     own.tracer.end(0);
     let mut shared = capture.lock();
     capture.count(slot, &mut shared);
-    capture.hand_over(cpu, own, &mut shared);
+    capture.submit(cpu, own, &mut shared);
     drop(shared);
-    // SAFETY: as above; `own` is not used any more. Another thread may come to have this number.
+    // SAFETY: as above; `own` is not used after this. Another thread may get this number.
     unsafe { slot.clear() };
 }
 
@@ -424,7 +427,7 @@ extern "C" fn on_exit(_id: Id, _data: *mut c_void) {
     capture().end_process();
 }
 
-/// In a forked child: the parent's trace is the parent's. The child goes unrecorded, or begins a trace of its own.
+/// In a forked child: the trace stays the parent's. The child runs unrecorded, or starts its own trace.
 extern "C" fn in_child() {
     let parent = capture();
     let follows = parent.follow && parent.mode.load(Ordering::SeqCst) != OVER;
@@ -433,7 +436,8 @@ extern "C" fn in_child() {
     target.status = None;
     let child = Capture::new(target, parent);
     if follows {
-        // The lock may have been another thread's when the process forked: the child has its own. What it knows of the process holds for the child.
+        // Another thread may have held the lock during the fork, so the child gets a new one. The process
+        // state is the same.
         if let Ok(shared) = parent.shared.try_lock() {
             child.lock().process = shared.process.child();
         }
@@ -444,7 +448,7 @@ extern "C" fn in_child() {
 }
 
 impl Capture {
-    /// With the settings of another.
+    /// A capture with the settings of another.
     fn new(target: Target, like: &Capture) -> Capture {
         Capture::with(target, like.skip, like.take, like.every, like.window, like.follow)
     }
@@ -480,11 +484,11 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// QEMU's entry: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`, `stem=`, `status=`. Returns 0,
-/// or 1 when an argument is wrong.
+/// QEMU's entry point: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`,
+/// `stem=`, `status=`. Returns 0, or 1 if an argument is wrong.
 ///
 /// # Safety
-/// Called by QEMU, which gives `argc` C strings.
+/// Called by QEMU, which passes `argc` C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: Id,
@@ -494,7 +498,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     let mut target = Target { out: "program.amb".into(), name: "program".into(), level: 3, ..Target::default() };
     let (mut skip, mut take, mut every, mut window, mut follow) = (0, u64::MAX / 4, 0, 0, false);
-    // SAFETY: QEMU gives argc arguments.
+    // SAFETY: QEMU passes argc arguments.
     for argument in unsafe { qemu::arguments(argc, argv) } {
         let (key, value) = argument.split_once('=').unwrap_or((&argument, ""));
         let number = value.parse::<u64>();
@@ -511,8 +515,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             ("level", Ok(n)) if (1..=22).contains(&n) => target.level = n as i32,
             _ => {
                 eprintln!(
-                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, every=COUNT, \
-                     window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
+                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, \
+                     every=COUNT, window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
                 );
                 return 1;
             }
@@ -527,8 +531,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
     let capture = Capture::with(target, skip, take, every, window, follow);
     CAPTURE.store(Box::into_raw(Box::new(capture)), Ordering::Release);
-    // SAFETY: registration with the id that QEMU gave; the callbacks have the declared types. The fork handler is a function
-    // that lives as long as the process.
+    // SAFETY: registration with QEMU's id; the callbacks have the declared types. The fork handler is a
+    // function that lives as long as the process.
     unsafe {
         pthread_atfork(None, None, Some(in_child));
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -1,7 +1,9 @@
-//! Where all threads' records and events come together: one stream in order, and a host thread that encodes and writes it.
+//! Merges all threads' records and events into one ordered stream; a thread of the emulator encodes and
+//! writes it.
 //!
-//! Batches wait in a short queue for the writer: when it is full the program waits. Nothing is lost, and memory is bounded. Whole
-//! blocks are written as they fill, so that a killed capture leaves a trace that is good up to its last block.
+//! Batches wait for the writer in a short queue; when it is full the program waits. Nothing is lost, and
+//! memory is bounded. Whole blocks are written as they fill, so that a killed capture leaves a trace that is
+//! valid up to its last block.
 
 use crate::system_calls;
 use ambulator_base::{Batch, FRAME_SHIFT, ProcessId, ProgramIdentity, Record, VirtAddr, VmEvent};
@@ -12,25 +14,25 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Batches that may wait for the writer.
+/// Batches that may be queued for the writer.
 const WAITING: usize = 8;
 /// Events of a batch.
 const EVENTS: usize = 1 << 14;
 /// How often the status file is written.
 const STATUS_PERIOD: Duration = Duration::from_millis(300);
 
-/// What is to be written where.
+/// Where and how the trace is written.
 #[derive(Clone, Default)]
 pub struct Target {
-    /// The trace's path; a pipe will do.
+    /// The trace's path, which may be a pipe.
     pub out: String,
-    /// What the traces of children are called after: `STEM.PID.amb`.
+    /// Stem of the names of children's traces, `STEM.PID.amb`.
     pub stem: String,
     /// The program's name.
     pub name: String,
     /// zstd's level.
     pub level: i32,
-    /// Where instructions, accesses and bytes so far are told, if anywhere.
+    /// The file that reports instructions, accesses and bytes so far, if any.
     pub status: Option<String>,
 }
 
@@ -39,7 +41,7 @@ pub struct Output {
     batch: Batch,
     sender: Option<SyncSender<Batch>>,
     writer: Option<JoinHandle<Result<(), String>>>,
-    /// The thread whose records come last in the stream, and the number of its first record since the last change.
+    /// The thread of the stream's last records, and the number of its first record since the last switch.
     thread: u32,
     turn: u64,
     /// First touches outside windows.
@@ -52,7 +54,7 @@ fn say(message: &str) {
 }
 
 impl Output {
-    /// Begins a trace of the process as it is now.
+    /// Starts a trace of the process in its current state.
     pub fn new(target: &Target) -> Result<Output, String> {
         let file = File::create(&target.out).map_err(|e| format!("{}: cannot be created: {e}", target.out))?;
         let identity = ProgramIdentity {
@@ -70,7 +72,7 @@ impl Output {
         let writer = std::thread::Builder::new()
             .name("capture".into())
             .spawn(move || write_all(trace, &receiver, status.as_deref()))
-            .map_err(|e| format!("no thread to write with: {e}"))?;
+            .map_err(|e| format!("cannot start the writer's thread: {e}"))?;
         Ok(Output {
             batch: Batch::default(),
             sender: Some(sender),
@@ -82,7 +84,7 @@ impl Output {
         })
     }
 
-    fn hand_over(&mut self) {
+    fn submit(&mut self) {
         if self.batch.is_empty() {
             return;
         }
@@ -90,7 +92,7 @@ impl Output {
         if let Some(sender) = &self.sender
             && sender.send(full).is_err()
         {
-            // The writer has ended: its reason is told there. There is nothing more to capture.
+            // The writer has ended and reported why. There is nothing more to capture.
             let reason = self.writer.take().and_then(|writer| writer.join().ok()).and_then(Result::err);
             match reason {
                 Some(reason) => {
@@ -102,7 +104,7 @@ impl Output {
         }
     }
 
-    /// An event of `thread`, after all that has been given.
+    /// Appends an event of `thread`.
     pub fn event(&mut self, thread: u32, event: VmEvent) {
         self.switch(thread);
         if let Some(run) = self.touches.event(&event) {
@@ -110,7 +112,7 @@ impl Output {
         }
         self.batch.push_event(event);
         if self.batch.events.len() >= EVENTS {
-            self.hand_over();
+            self.submit();
         }
     }
 
@@ -119,7 +121,7 @@ impl Output {
         if let Some(run) = self.touches.touch(VirtAddr(va >> FRAME_SHIFT << FRAME_SHIFT), 1, write) {
             self.batch.push_event(run);
             if self.batch.events.len() >= EVENTS {
-                self.hand_over();
+                self.submit();
             }
         }
     }
@@ -146,8 +148,8 @@ impl Output {
         }
     }
 
-    /// Records of `thread`, the first of which is its `first`-th. Dependences that reach back across another thread's
-    /// records are cut: they would count those.
+    /// Appends records of `thread`, from its `first`-th on. Dependences that reach back across another
+    /// thread's records are dropped, because their distances would count those.
     pub fn records(&mut self, thread: u32, first: u64, records: &mut Vec<Record>) {
         if records.is_empty() {
             return;
@@ -156,7 +158,7 @@ impl Output {
         if let Some(run) = self.touches.take_run() {
             self.batch.push_event(run);
         }
-        // A thread that has ended may give its number to a new one, whose records are counted anew.
+        // A new thread may reuse the number of an ended one; its records are counted from 1 again.
         if self.turn == u64::MAX || first < self.turn || first == 1 {
             self.turn = first;
         }
@@ -170,11 +172,12 @@ impl Output {
         }
         self.batch.records.append(records);
         if self.batch.records.len() >= Batch::TARGET_RECORDS {
-            self.hand_over();
+            self.submit();
         }
     }
 
-    /// Ends the trace and waits until it is written; `exited`: the process has ended, too, or has become another program.
+    /// Ends the trace and waits until it is written; `exited` if the process has ended or has become another
+    /// program.
     pub fn finish(&mut self, exited: bool) {
         if let Some(run) = self.touches.take_run() {
             self.batch.push_event(run);
@@ -185,7 +188,7 @@ impl Output {
         if exited {
             self.batch.push_event(VmEvent::Exit { process: ProcessId(0) });
         }
-        self.hand_over();
+        self.submit();
         self.sender = None;
         if let Some(writer) = self.writer.take()
             && let Ok(Err(reason)) = writer.join()
@@ -200,7 +203,7 @@ impl Output {
     }
 }
 
-/// Encodes and writes what comes until nobody sends any more.
+/// Encodes and writes batches until all senders are gone.
 fn write_all(
     mut trace: TraceWriter<BufWriter<File>>,
     batches: &std::sync::mpsc::Receiver<Batch>,

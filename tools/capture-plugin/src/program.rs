@@ -1,4 +1,4 @@
-//! A program that `execve` puts in the place of the one that runs.
+//! A program that `execve` substitutes for the running one.
 
 use crate::Capture;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// The system call's number.
 pub const EXECVE: i64 = 59;
 
-/// Bytes of a program's beginning that say what it is: an ELF header, or a script's first line.
+/// Bytes at a program's start that identify it: an ELF header, or a script's first line.
 const HEAD: usize = 256;
 const EXECUTABLE: c_int = 1;
 
@@ -19,41 +19,41 @@ unsafe extern "C" {
     fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
 }
 
-/// What an `execve` that will succeed, as far as can be seen, asks for.
+/// The target of an `execve` that will succeed, as far as can be checked.
 pub struct Program {
     path: CString,
     arguments: Vec<CString>,
-    /// The program's own array, handed on as it is.
+    /// The program's own array, passed on unchanged.
     environment: *const *const c_char,
 }
 
-/// What emulates a program.
+/// How a program can be run.
 enum Kind {
-    /// The emulator can, under this path and with these arguments before the program's own.
+    /// By the emulator, with this path and these arguments before the program's own.
     Emulated(CString, Vec<CString>),
-    /// It runs without.
+    /// Natively.
     Native,
 }
 
 impl Program {
-    /// What a call with these arguments asks for; none if it will fail.
+    /// The target of a call with these arguments; `None` if it will fail.
     ///
     /// # Safety
-    /// They must be what the program gave: a string, and two arrays of strings that end with a null pointer, or null.
+    /// They must be the program's arguments: a string, and two null-terminated arrays of strings, or null.
     pub unsafe fn of_call([path, arguments, environment]: [u64; 3]) -> Option<Program> {
         if path == 0 {
             return None;
         }
         // SAFETY: the caller vouches for the addresses.
         let path = unsafe { CStr::from_ptr(path as *const c_char) }.to_owned();
-        // SAFETY: a string of ours.
+        // SAFETY: our own string.
         if unsafe { access(path.as_ptr(), EXECUTABLE) } != 0 || !as_path(&path).is_file() {
             return None;
         }
         let mut all = Vec::new();
         if arguments != 0 {
             let mut at = arguments as *const *const c_char;
-            // SAFETY: an array that ends with a null pointer.
+            // SAFETY: a null-terminated array.
             unsafe {
                 while !(*at).is_null() {
                     all.push(CStr::from_ptr(*at).to_owned());
@@ -64,13 +64,14 @@ impl Program {
         Some(Program { path, arguments: all, environment: environment as *const *const c_char })
     }
 
-    /// Becomes an emulator that captures the program with the same settings; returns if that cannot be, and the program runs natively.
+    /// Replaces the process with an emulator that captures the program with the same settings. Returns if
+    /// that fails; the program then runs natively.
     pub fn run_under_capture(&self, capture: &Capture) {
         let Kind::Emulated(path, before) = self.kind() else { return };
         let Some(words) = self.emulator(capture, &path, &before) else { return };
         let mut pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         pointers.push(std::ptr::null());
-        // SAFETY: strings of ours, an array of them that ends with a null pointer, and the program's own environment.
+        // SAFETY: our own strings, a null-terminated array of them, and the program's own environment.
         unsafe { execve(c"/proc/self/exe".as_ptr(), pointers.as_ptr(), self.environment) };
     }
 
@@ -102,7 +103,7 @@ impl Program {
         Kind::Emulated(path, argument.into_iter().chain([self.path.clone()]).collect())
     }
 
-    /// The emulator's command line: its own options again, with a trace of the program's own.
+    /// The emulator's command line: the same options, with a separate trace for the program.
     fn emulator(&self, capture: &Capture, path: &CStr, before: &[CString]) -> Option<Vec<CString>> {
         let own = std::fs::read("/proc/self/cmdline").ok()?;
         let own: Vec<&[u8]> = own.split(|&byte| byte == 0).collect();
@@ -116,7 +117,7 @@ impl Program {
             words.extend([b"-cpu".to_vec(), cpu.to_vec()]);
         }
         words.extend([b"-plugin".to_vec(), settings]);
-        // A script's interpreter gets its own name; a program the one that it is called by.
+        // A script's interpreter gets its own name; a program the name it was called by.
         if before.is_empty()
             && let Some(first) = self.arguments.first()
         {
@@ -129,11 +130,11 @@ impl Program {
 }
 
 impl Capture {
-    /// The plugin's settings for a program of `name` in this process: like this capture's, but for the trace.
+    /// The plugin's settings for program `name` in this process: this capture's, except for the trace.
     fn settings_for(&self, name: &str) -> String {
         let word = |text: &str| text.replace(',', ",,");
         let stem = format!("{}.{}.{name}", self.target.stem, std::process::id());
-        // A process may run the same program more than once, one after the other.
+        // A process may run the same program several times in sequence.
         let out = (1..)
             .map(|time| if time == 1 { format!("{stem}.amb") } else { format!("{stem}.{time}.amb") })
             .find(|out| !Path::new(out).exists())

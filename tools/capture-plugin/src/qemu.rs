@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// The interface version that this plugin asks for; QEMU 7.2 offers version 1.
+/// The interface version that this plugin requires; QEMU 7.2 offers version 1.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
@@ -14,9 +14,9 @@ pub enum Block {}
 /// An instruction during translation.
 pub enum Instruction {}
 
-/// The callback does not look at registers.
+/// The callback does not read registers.
 pub const NO_REGISTERS: c_int = 0;
-/// Loads and stores. (Version 7.2's filter for one of the two is off by one: take both and look at each.)
+/// Loads and stores. (Version 7.2's filter for one of the two is off by one: take both and check each.)
 pub const READS_AND_WRITES: c_int = 3;
 
 pub type SyscallCallback = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);

@@ -1,52 +1,54 @@
-//! One thread of the program as the others see it, and what is its own.
+//! One thread of the program: the state that other threads may read, and its private state.
 //!
-//! A thread's records are its own: no other thread ever looks at them, not even as the process ends. Whoever needs them
-//! raises the epoch (`Capture::gather`), and each running thread hands them over from its own next callback. What others
-//! may read at any time (state, epoch, instructions not yet accounted for) is atomic.
+//! A thread's records are private: no other thread accesses them, not even at the end of the process. A
+//! thread that needs them increments the epoch (`Capture::gather`), and each running thread submits its
+//! records from its own next callback. The state that others may read at any time (state, epoch, instructions
+//! not yet accounted for) is atomic.
 
 use crate::thread::Tracer;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Where a thread is.
+/// The states of a thread.
 pub mod state {
-    /// There is no such thread.
+    /// No such thread exists.
     pub const ABSENT: u8 = 0;
-    /// It runs the program, and reaches a callback soon.
+    /// It runs the program and will reach a callback soon.
     pub const RUNNING: u8 = 1;
-    /// It is in a system call, and has handed over all that it did.
+    /// It is in a system call and has submitted all of its records.
     pub const BLOCKED: u8 = 2;
 }
 
-/// A thread's place.
+/// A thread's entry.
 pub struct Slot {
     /// One of [`state`].
     pub state: AtomicU8,
-    /// The last epoch at which it handed over.
+    /// The last epoch at which it submitted its records.
     pub epoch: AtomicU64,
-    /// Instructions that it has executed and not accounted for. Only the thread writes it.
+    /// Executed instructions not accounted for yet. Only the thread writes it.
     pub pending: AtomicU64,
-    /// The mode in which it executed them. Only the thread writes it.
+    /// The mode in which they were executed. Only the thread writes it.
     pub mode: AtomicU8,
     own: UnsafeCell<Option<Box<Own>>>,
 }
 
-/// What a thread alone touches.
+/// A thread's private state.
 pub struct Own {
     pub tracer: Tracer,
-    /// `Slot::pending` at which it accounts for them.
+    /// The value of `Slot::pending` at which it accounts for them.
     pub limit: u64,
-    /// Of the system call that it is in.
+    /// The arguments of its current system call.
     pub arguments: [u64; 6],
 }
 
-// SAFETY: all fields but `own` are atomic, and `own` is reached through `Slot::own` and `Slot::clear` alone, whose callers
-// promise to be the slot's thread. From one thread to the next that is given the same number the contents pass in order: the
-// first clears them and stores `ABSENT` (sequentially consistent) before the emulator frees the number under a lock of its own.
+// SAFETY: all fields but `own` are atomic, and `own` is reached through `Slot::own` and `Slot::clear` alone,
+// whose callers promise to be the slot's thread. The contents pass in order from one thread to the next with
+// the same number: the first clears them and stores `ABSENT` (sequentially consistent) before the emulator
+// frees the number under its lock.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// No thread.
+    /// The entry of no thread.
     pub fn new() -> Slot {
         Slot {
             state: AtomicU8::new(state::ABSENT),
@@ -57,12 +59,12 @@ impl Slot {
         }
     }
 
-    /// What the calling thread owns; `None` before its first callback.
+    /// The calling thread's private state; `None` before its first callback.
     ///
     /// # Safety
-    /// The caller must be the thread that has the slot's number, and hold no other reference from here. The emulator calls
-    /// a virtual CPU's callbacks on that CPU's thread, one after the other, so it is enough to be in a callback for
-    /// this number and to call this once.
+    /// The caller must be the thread that has the slot's number, and hold no other reference from here. The
+    /// emulator calls a virtual CPU's callbacks sequentially on that CPU's thread, so it suffices to be in a
+    /// callback for this number and to call this once.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn own(&self) -> &mut Option<Box<Own>> {
@@ -70,7 +72,7 @@ impl Slot {
         unsafe { &mut *self.own.get() }
     }
 
-    /// The thread ends.
+    /// Clears the entry at the end of the thread.
     ///
     /// # Safety
     /// As for [`Slot::own`].
@@ -80,7 +82,7 @@ impl Slot {
         self.state.store(state::ABSENT, Ordering::SeqCst);
     }
 
-    /// Adds executed instructions. Only the slot's thread calls it, so a load and a store do.
+    /// Adds executed instructions. Only the slot's thread calls it, so a load and a store suffice.
     #[inline(always)]
     pub fn executed(&self, instructions: u64) {
         self.pending.store(self.pending.load(Ordering::Relaxed) + instructions, Ordering::Relaxed);

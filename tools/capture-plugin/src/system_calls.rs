@@ -1,4 +1,4 @@
-//! VM events from x86-64 Linux system calls, and the address space at the start.
+//! VM events from x86-64 Linux system calls, and the initial address space.
 
 use ambulator_base::{Advice, FRAME_BYTES, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use std::path::Path;
@@ -22,29 +22,29 @@ const WAITID: i64 = 247;
 const MAP_ANONYMOUS: u64 = 0x20;
 const CLONE_VM: u64 = 0x100;
 
-/// Where qemu-user puts position-independent programs, their libraries, stack and mappings.
+/// Where qemu-user places position-independent programs, their libraries, stack and mappings.
 const GUEST: std::ops::Range<u64> = 0x40_0000_0000..0x60_0000_0000;
 /// Where programs that are not position-independent are linked.
 const GUEST_FIXED: std::ops::Range<u64> = 0x1000..0x4000_0000;
-/// The stack that qemu-user gives by default.
+/// The default stack of qemu-user.
 const STACK_BYTES: u64 = 8 << 20;
 
-/// What a finished system call did.
+/// The effect of a finished system call.
 pub enum Outcome {
-    /// It changed the address space, or which processes share it.
+    /// It changed the address space, or the set of processes that share it.
     Events(Vec<VmEvent>),
     /// The kernel wrote these bytes into the program's memory.
     Copied { start: u64, bytes: u64 },
 }
 
-/// What system calls have shown of the process.
+/// The state of the process as known from its system calls.
 #[derive(Clone, Default)]
 pub struct Process {
     heap_start: u64,
     heap_mapped: bool,
     /// Attached System V memory: first address and bytes.
     attached: Vec<(u64, u64)>,
-    /// Forked children that have not been seen to end: their kernel's numbers and the trace's.
+    /// Forked children not known to have ended: their numbers in the kernel and in the trace.
     children: Vec<(i64, ProcessId)>,
     /// Children forked so far.
     forked: u32,
@@ -58,8 +58,9 @@ fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(FRAME_BYTES)
 }
 
-/// Whether the call may take pages or rights away (a fork makes them copy on write): what threads did before it must come before it.
-pub fn takes_away(number: i64) -> bool {
+/// Whether the call may unmap pages or remove permissions (a fork makes pages copy-on-write), so that earlier
+/// records of all threads must come before it.
+pub fn revokes_access(number: i64) -> bool {
     matches!(number, MMAP | MUNMAP | MPROTECT | MREMAP | MADVISE | BRK | SHMDT | FORK | CLONE)
 }
 
@@ -68,15 +69,15 @@ pub fn ends_process(number: i64) -> bool {
     number == EXIT_GROUP
 }
 
-/// What a call takes away as it begins. An unmapping is told before it happens: once it has, another thread may be given the
-/// same addresses, and would tell of that first.
+/// The event that a call causes as it begins. An unmapping is recorded before it happens: afterwards another
+/// thread may get the same addresses, and would record its mapping first.
 pub fn before(number: i64, [a, b, ..]: [u64; 6]) -> Option<VmEvent> {
     (number == MUNMAP && a.is_multiple_of(FRAME_BYTES) && b > 0)
         .then(|| VmEvent::Unmap { start: VirtAddr(a), len: pages(b) })
 }
 
 impl Process {
-    /// The process that a fork of this one makes.
+    /// The process that a fork of this one creates.
     pub fn child(&self) -> Process {
         Process { children: Vec::new(), forked: 0, ..self.clone() }
     }
@@ -92,7 +93,7 @@ impl Process {
         }
         let event = match number {
             SHMAT => {
-                // The call does not say how long the segment is: the emulator's own mappings do.
+                // The call does not give the segment's length: the emulator's own mappings do.
                 let map = address_space()
                     .into_iter()
                     .find(|map| matches!(map, VmEvent::Map { start, .. } if start.0 == result as u64));
@@ -127,7 +128,7 @@ impl Process {
                 },
             },
             FORK if result > 0 => self.fork(result),
-            // A thread, or a child that has this address space until it becomes another program, copies nothing.
+            // A thread, or a child that shares this address space until its `execve`, copies nothing.
             CLONE if result > 0 && a & CLONE_VM == 0 => self.fork(result),
             WAIT4 | WAITID => return self.ended_children(),
             READ | PREAD64 if result > 0 => {
@@ -145,7 +146,7 @@ impl Process {
         VmEvent::Fork { child }
     }
 
-    /// The children that have been waited for are no more; those that have merely stopped are.
+    /// Removes the children that have been reaped; stopped ones still exist.
     fn ended_children(&mut self) -> Option<Outcome> {
         let mut ended = Vec::new();
         self.children.retain(|&(kernel_number, process)| {
@@ -180,8 +181,8 @@ impl Process {
     }
 }
 
-/// The program's mappings now, as `Map` events: those of the emulator's process that lie where qemu-user puts
-/// the program.
+/// The program's current mappings, as `Map` events: those of the emulator's process in the ranges of
+/// qemu-user's guest.
 pub fn address_space() -> Vec<VmEvent> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().filter_map(mapping).collect()

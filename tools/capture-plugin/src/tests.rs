@@ -1,4 +1,5 @@
-//! Threads that run while their process ends: what they hand over is in the trace, and nobody else takes it from them.
+//! Threads that run while their process ends: submitted records are in the trace, and no other thread takes
+//! the rest.
 
 use super::*;
 use ambulator_base::{Batch, RecordKind};
@@ -16,7 +17,7 @@ fn recording(test: &str) -> Capture {
     Capture::with(target, 0, u64::MAX / 4, 0, 0, false)
 }
 
-/// `mov rax, [rax]`, a block of its own.
+/// `mov rax, [rax]`, as a separate block.
 fn chase() -> &'static Block {
     let mut factory = InstructionInfoFactory::new();
     let instructions = vec![decode::decode(0x1000, &[0x48, 0x8b, 0x00], &mut factory)];
@@ -60,16 +61,16 @@ fn the_end_of_a_process_leaves_running_threads_alone() {
         scope.spawn(|| (0..10).for_each(|_| run_block(&capture, 1, block))).join().unwrap();
     });
     assert_eq!(capture.threads[1].state.load(Ordering::SeqCst), state::RUNNING);
-    // Nobody asked for the records: the process was killed.
+    // No thread requested the records: the process was killed.
     capture.end_process();
-    // SAFETY: the thread is over.
+    // SAFETY: the thread has ended.
     let own = unsafe { capture.threads[1].own() }.as_mut().unwrap();
     assert_eq!(own.tracer.records.len(), 9, "the records are still the thread's; the tenth load is not retired");
     assert_eq!(loads(&capture), 0);
 }
 
 #[test]
-fn a_process_that_exits_first_gets_what_its_running_threads_did() {
+fn an_exiting_process_first_collects_its_running_threads_records() {
     let (capture, block) = (recording("exits"), chase());
     let (begun, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut counted = 0;
@@ -92,7 +93,7 @@ fn a_process_that_exits_first_gets_what_its_running_threads_did() {
         done.store(true, Ordering::SeqCst);
         worker.join().unwrap();
     });
-    // The worker's last load before it handed over need not have retired.
+    // The worker's last load before it submitted its records may not have retired.
     let found = loads(&capture) as u64;
     assert!(counted >= 100 && found >= counted, "{found} loads of at least {counted} + 1 are in the trace");
 }

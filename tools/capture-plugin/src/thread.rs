@@ -1,9 +1,10 @@
-//! One thread of the program: from executed blocks to records with gaps, merged accesses, dependences, branch outcomes.
+//! One thread of the program: turns executed blocks into records with gaps, merged accesses, dependences,
+//! branch outcomes.
 
 use crate::decode::{Block, Branch, Decoded, FLAGS};
 use ambulator_base::{FRAME_SHIFT, Record, RecordKind, VirtAddr};
 
-/// An access of the instruction being executed, pieces merged.
+/// An access of the current instruction, with its parts merged.
 #[derive(Clone, Copy)]
 struct Access {
     va: u64,
@@ -11,44 +12,45 @@ struct Access {
     store: bool,
 }
 
-/// Numbers (from 1) of the two latest loads that a value comes from; 0 is none.
+/// Numbers (from 1) of the two latest loads that a value depends on; 0 is none.
 type Producers = [u64; 2];
 
-/// The two latest of both.
+/// The two latest loads of both.
 fn merge(a: Producers, b: Producers) -> Producers {
     let (high, low) = if a[0] >= b[0] { (a, b) } else { (b, a) };
     let second = if low[0] == high[0] { low[1] } else { low[0] };
     [high[0], high[1].max(second)]
 }
 
-/// Records that a thread gathers before it hands them over.
+/// Records that a thread collects before it submits them.
 pub const CHUNK: usize = 4096;
 
-/// Pages that a thread has touched lately.
+/// Recently touched pages that a thread remembers.
 const FILTER: usize = 512;
 
-/// What is known of a thread between two of its blocks.
+/// The state of a thread between two of its blocks.
 pub struct Tracer {
-    /// Records not yet handed over.
+    /// Records not submitted yet.
     pub records: Vec<Record>,
     /// Number of the first of them, from 1.
     pub first: u64,
-    /// The block under way and the next of its instructions to retire.
+    /// The current block and the next of its instructions to retire.
     block: Option<&'static Block>,
     next: usize,
     accesses: Vec<Access>,
     producers: Box<[Producers; 256]>,
     gap: u64,
-    /// Records above one that instructions had; later gaps are shorter by them, so that instructions add up.
+    /// Surplus of records over instructions; later gaps are shorter by it, so that the instruction count
+    /// stays right.
     debt: u64,
-    /// The page number at each place, by number modulo its length.
+    /// Recently touched page numbers, indexed by page number modulo the length.
     filter: Box<[u64; FILTER]>,
-    /// The program counter of a string instruction whose repetition may go on.
+    /// The program counter of a string instruction whose repetition may continue.
     repeating: u64,
 }
 
 impl Tracer {
-    /// Nothing is known of where the registers' values come from.
+    /// A thread whose registers have no known producers.
     pub fn new() -> Tracer {
         Tracer {
             records: Vec::with_capacity(CHUNK + 1024),
@@ -64,7 +66,7 @@ impl Tracer {
         }
     }
 
-    /// A stretch that is not recorded begins or ends: registers come from nowhere.
+    /// Forgets the producers of all registers, where an unrecorded part begins or ends.
     pub fn forget(&mut self) {
         self.block = None;
         self.accesses.clear();
@@ -72,12 +74,12 @@ impl Tracer {
         (self.gap, self.debt, self.repeating) = (0, 0, 0);
     }
 
-    /// Pages may have been taken away: each is told anew.
+    /// Forgets the touched pages after some may have been unmapped: each counts as new again.
     pub fn forget_pages(&mut self) {
         self.filter.fill(u64::MAX);
     }
 
-    /// Whether the page has not been touched lately, or has only been read and is written now.
+    /// Whether the page was not touched recently, or was only read and is written now.
     #[inline(always)]
     pub fn is_new_page(&mut self, va: u64, write: bool) -> bool {
         let page = va >> FRAME_SHIFT;
@@ -90,7 +92,7 @@ impl Tracer {
         true
     }
 
-    /// A block begins: what is left of the one before was executed.
+    /// Starts a block: the rest of the previous one has executed.
     #[inline]
     pub fn begin(&mut self, block: &'static Block) {
         self.end(block.pc);
@@ -98,7 +100,7 @@ impl Tracer {
         self.next = 0;
     }
 
-    /// The block under way is over; the thread goes on at `next_pc`.
+    /// Ends the current block; the thread continues at `next_pc`.
     #[inline]
     pub fn end(&mut self, next_pc: u64) {
         let Some(block) = self.block.take() else { return };
@@ -110,7 +112,7 @@ impl Tracer {
         }
     }
 
-    /// Instruction `at` of the block under way accesses memory. Vector accesses arrive in pieces of 8 bytes.
+    /// Instruction `at` of the current block accesses memory. Vector accesses arrive in parts of 8 bytes.
     #[inline]
     pub fn access(&mut self, at: usize, va: u64, bytes: u8, store: bool) {
         let Some(block) = self.block else { return };
@@ -174,7 +176,7 @@ impl Tracer {
             Branch::Indirect => self.push(done, next_pc, done.len, RecordKind::BranchTaken, value, before),
             Branch::None => {}
         }
-        // A repeated string instruction comes once for each repetition, and is one instruction.
+        // A repeated string instruction is reported once for each repetition but counts as one instruction.
         let again = done.repeats && self.repeating == done.pc;
         self.repeating = if done.repeats && next_pc == done.pc { done.pc } else { 0 };
         let made = self.count() - before;
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_merge_and_instructions_add_up() {
+    fn parts_merge_and_instructions_add_up() {
         let mut tracer = Tracer::new();
         run_block(
             &mut tracer,
@@ -294,13 +296,14 @@ mod tests {
         tracer.end(0);
         assert_eq!(tracer.records.iter().map(|r| r.size).collect::<Vec<_>>(), [32, 8, 8, 8]);
         assert_eq!(tracer.records.iter().map(Record::instructions).sum::<u64>(), 5);
-        assert_eq!(tracer.records[3].gap, 1, "the second record of the increment is paid for here");
+        assert_eq!(tracer.records[3].gap, 1, "this gap is shorter by the second record of the increment");
     }
 
     #[test]
     fn a_repeated_string_instruction_is_one_instruction() {
         let mut tracer = Tracer::new();
-        // rep stosq, four times, then nops and a store that pays what the repetitions owe.
+        // rep stosq, four times, then nops and a store whose gap is shorter by the surplus of the
+        // repetitions.
         for i in 0..4 {
             run_block(&mut tracer, 0x1000, &[(&[0xf3, 0x48, 0xab], &[(0x9000 + 8 * i, 8, true)])]);
         }

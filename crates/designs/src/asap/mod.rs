@@ -1,30 +1,32 @@
 //! ASAP: Margaritov et al., "Prefetched Address Translation", MICRO 2019.
 //!
-//! The tables of the last two levels (PL1, whose entries map 4 KiB pages, and PL2 above it) of a VMA lie in physical memory
-//! in the order of the virtual addresses that they translate, so that the address of an entry is a base plus an offset.
-//! Range registers hold the bounds and bases of the largest VMAs. On a TLB miss the walker prefetches the PL1 and PL2
-//! entries at once, while an ordinary walk runs from the root (or the page-walk caches) down and finds their lines in the
-//! caches, or on their way. The walk alone decides: a prefetch can be useless, never wrong.
+//! The tables of the last two levels of a VMA (PL1, whose entries map 4 KiB pages, and PL2 above it) are
+//! contiguous in physical memory, in virtual-address order, so the address of an entry is a base plus an
+//! offset. Range registers hold the bounds and bases of the largest VMAs. On a TLB miss the walker prefetches
+//! the PL1 and PL2 entries at once. Meanwhile an ordinary walk proceeds from the root (or the page-walk
+//! caches) and finds their lines in the caches or in flight. Only the walk decides: a prefetch can be useless
+//! but never wrong.
 //!
-//! - OS half: [`Tree`] with [`Asap`] nodes: `reservation.rs`, which reserves the runs of frames when a
-//!   VMA is added.
-//! - Hardware half: [`AsapWalker`]: `walker.rs`.
+//! - OS half: [`Tree`] with `Asap` nodes, in `reservation.rs`, which reserves the runs of frames when a VMA
+//!   is added.
+//! - Hardware half: `AsapWalker`, in `walker.rs`.
 //!
 //! Choices.
-//! - A VMA whose run of PL1 frames cannot be had keeps scattered tables, as in radix; so does one below
-//!   [`AsapSpec::min_vma`]. LVM section 7.5.1 names the runs (hundreds of megabytes for large VMAs) as what is
-//!   hard to guarantee: fragment memory to see it.
-//! - A VMA that grows gets another reservation for what it grew by, and so another range register.
-//! - The first VMA to need a table at an edge that two VMAs share has it in its own run.
-//! - Prefetches are best effort and not counted as loads of the walk; the memory hierarchy counts them as fetches.
+//! - A VMA whose run of PL1 frames cannot be allocated keeps scattered tables, as in radix. So does one
+//!   smaller than `min_vma`. LVM section 7.5.1 points out that the runs (hundreds of megabytes for large
+//!   VMAs) are hard to guarantee: fragment memory to see it.
+//! - A VMA that grows gets another reservation for the added part, and so another range register.
+//! - A table at the border of two VMAs is in the run of the VMA that needs it first.
+//! - Prefetches are best effort and not counted as loads of the walk; the memory hierarchy counts them as
+//!   fetches.
 
 mod reservation;
 #[cfg(test)]
 mod tests;
 mod walker;
 
-pub use reservation::{Asap, AsapTableCounters};
-pub use walker::{AsapCounters, AsapWalker};
+use reservation::Asap;
+use walker::AsapWalker;
 
 use ambulator_base::Invalid;
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
@@ -35,33 +37,27 @@ use serde::{Deserialize, Serialize};
 /// Settings of ASAP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct AsapSpec {
-    /// Range registers, each for one VMA's runs of tables; the largest VMAs have them.
+pub(crate) struct AsapSpec {
+    /// Range registers, each for the runs of one VMA; the largest VMAs get them.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: the paper has 8 to 16"))]
-    pub range_registers: u32,
+    pub(crate) range_registers: u32,
     /// Prefetch the entry of the last level (PL1).
     #[schemars(extend("x-unit" = "flag", "x-source" = "ASAP, P1"))]
-    pub prefetch_pl1: bool,
+    pub(crate) prefetch_pl1: bool,
     /// Prefetch the entry of the level above the last (PL2).
     #[schemars(extend("x-unit" = "flag", "x-source" = "ASAP, P1+P2"))]
-    pub prefetch_pl2: bool,
-    /// Do not prefetch entries that the page-walk caches let the walk skip, or load at once.
+    pub(crate) prefetch_pl2: bool,
+    /// Do not prefetch entries that the walk skips, or loads first, thanks to the page-walk caches.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: the paper prefetches on every TLB miss"))]
-    pub filter: bool,
-    /// The smallest VMA that gets runs of tables.
+    pub(crate) filter: bool,
+    /// The smallest VMA whose tables are contiguous.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: one PL1 table is contiguous anyhow"))]
-    pub min_vma: u64,
+    pub(crate) min_vma: u64,
 }
 
 impl Default for AsapSpec {
     fn default() -> Self {
-        AsapSpec {
-            range_registers: 16,
-            prefetch_pl1: true,
-            prefetch_pl2: true,
-            filter: false,
-            min_vma: 4 << 20,
-        }
+        AsapSpec { range_registers: 16, prefetch_pl1: true, prefetch_pl2: true, filter: false, min_vma: 4 << 20 }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs of frames in which a VMA's last two levels of tables lie in the order of their virtual addresses.
+//! Runs of frames for the last two levels of a VMA's tables, in virtual-address order.
 
 use super::AsapSpec;
 use ambulator_base::{CounterSink, Counters, Pfn, VirtAddr};
@@ -6,17 +6,17 @@ use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plain};
 
-/// log2 of what a table of the last level covers.
+/// log2 of the bytes that a table of the last level covers.
 const PL1_SPAN: u32 = 21;
-/// log2 of what a table of the level above covers.
+/// log2 of the bytes that a table of the level above covers.
 const PL2_SPAN: u32 = 30;
 
 ambulator_base::counters! {
-    /// What ASAP's OS half counts.
-    pub struct AsapTableCounters {
-        /// VMAs that got runs of frames for their tables.
+    /// Counters of ASAP's OS half.
+    struct AsapTableCounters {
+        /// VMAs with runs of frames for their tables.
         vmas_reserved: Events,
-        /// VMAs that were large enough but found no run of frames for their last level.
+        /// VMAs that were large enough but for which there was no run of frames.
         vmas_without_run: Events,
         /// Tables placed in their VMA's run.
         tables_in_order: Events,
@@ -35,7 +35,7 @@ struct Run {
 }
 
 impl Run {
-    /// A run for the tables of `2^span` bytes each that `[start, end)` needs.
+    /// Reserves a run for the tables of `[start, end)`, which cover `2^span` bytes each.
     fn reserve(start: u64, end: u64, span: u32, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<Run> {
         let first = start >> span;
         let count = ((end - 1) >> span) - first + 1;
@@ -59,9 +59,9 @@ struct Reservation {
     end: u64,
     pl1: Run,
     pl2: Option<Run>,
-    /// What is left of the VMA, as disjoint ranges.
+    /// The parts of the VMA that still exist, as disjoint ranges.
     live: Vec<(u64, u64)>,
-    /// Frames of its runs that are tables now.
+    /// Frames of its runs that are in use as tables.
     in_use: u64,
 }
 
@@ -85,25 +85,25 @@ impl Reservation {
     }
 }
 
-/// Ranges without `[start, end)`.
+/// Removes `[start, end)` from the ranges.
 fn subtract(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
     let parts = |&(from, to): &(u64, u64)| [(from, to.min(start)), (from.max(end), to)];
     *ranges = ranges.iter().flat_map(parts).filter(|(from, to)| from < to).collect();
 }
 
-/// Nodes of the last two levels in their VMA's runs, where there are any.
-pub struct Asap {
+/// Places nodes of the last two levels in their VMA's runs, if it has runs.
+pub(crate) struct Asap {
     registers: usize,
     min_vma: u64,
     reservations: Vec<Reservation>,
     generation: u64,
-    /// What it counted.
-    pub counters: AsapTableCounters,
+    /// Its counters.
+    counters: AsapTableCounters,
 }
 
 impl Asap {
     /// A layout without reservations.
-    pub fn new(spec: &AsapSpec) -> Asap {
+    pub(crate) fn new(spec: &AsapSpec) -> Asap {
         Asap {
             registers: spec.range_registers as usize,
             min_vma: spec.min_vma,
@@ -113,7 +113,7 @@ impl Asap {
         }
     }
 
-    /// Gives back the runs of VMAs that have gone and whose tables have gone.
+    /// Frees the runs of VMAs that were removed and have no tables left.
     fn sweep(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         let mut at = 0;
         while at < self.reservations.len() {
@@ -131,20 +131,20 @@ impl Asap {
 impl Layout for Asap {
     fn allocate(
         &mut self,
-        wanted: NodeRequest,
+        request: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
         for reservation in &mut self.reservations {
-            let frame = reservation.run(wanted.span).and_then(|run| run.frame_for(wanted.va));
+            let frame = reservation.run(request.span).and_then(|run| run.frame_for(request.va));
             if let Some(frame) = frame {
                 reservation.in_use += 1;
                 self.counters.tables_in_order += 1;
                 return Some(NodePlace { frame, bits: NODE_BITS });
             }
         }
-        let place = Plain.allocate(wanted, footprint, os)?;
-        self.counters.tables_scattered += u64::from(wanted.span <= PL2_SPAN);
+        let place = Plain.allocate(request, footprint, os)?;
+        self.counters.tables_scattered += u64::from(request.span <= PL2_SPAN);
         Some(place)
     }
 
@@ -164,7 +164,7 @@ impl Layout for Asap {
     fn vma_added(&mut self, start: VirtAddr, len: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         let mut uncovered = vec![(start.0, start.0 + len)];
         for reservation in &mut self.reservations {
-            // Back within a VMA of before: its runs serve again.
+            // Within a former VMA: its runs are reused.
             let inside = uncovered
                 .iter()
                 .map(|&(from, to)| (from.max(reservation.start), to.min(reservation.end)))
@@ -205,7 +205,7 @@ impl Layout for Asap {
         self.generation += 1;
     }
 
-    /// For each range register: first address, first address behind, base of PL1, base of PL2 (all ones: none).
+    /// For each range register: first address, end address, base of PL1, base of PL2 (all ones: none).
     fn registers(&self, registers: &mut Vec<u64>) {
         let mut largest: Vec<&Reservation> = self.reservations.iter().collect();
         largest.sort_by_key(|r| (std::cmp::Reverse(r.end - r.start), r.start));

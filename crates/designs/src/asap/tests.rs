@@ -17,7 +17,7 @@ struct Pair {
 fn pair(spec: &AsapSpec, scatter: bool) -> Pair {
     let mut bed = TestBed::new(256 << 20).unwrap();
     if scatter {
-        bed.scatter(8);
+        ambulator_conformance::scatter(&mut bed.frames, 8);
     }
     let table = Tree::new(Asap::new(spec), 48, &mut bed.os()).unwrap();
     Pair { bed, table: Box::new(table), walker: walker(spec) }
@@ -48,10 +48,10 @@ impl Pair {
 }
 
 #[test]
-fn the_prefetches_are_of_the_entries_that_the_walk_comes_to() {
+fn the_walk_loads_the_prefetched_entries() {
     let mut pair = pair(&AsapSpec::default(), false);
     pair.table.vma_added(START, LEN, &mut pair.bed.os());
-    // In an order other than the addresses'.
+    // Not in address order.
     let pages = [2 * (1 << 30) + 0x5000, 0, LEN - 4096, 1 << 30, 0x20_0000];
     for offset in pages {
         pair.map(START.0 + offset);
@@ -66,17 +66,17 @@ fn the_prefetches_are_of_the_entries_that_the_walk_comes_to() {
 }
 
 #[test]
-fn the_run_is_taken_at_once_and_given_back_with_the_vma() {
+fn the_run_is_allocated_at_once_and_freed_with_the_vma() {
     let mut pair = pair(&AsapSpec::default(), false);
     let free = pair.bed.frames.free_frames();
     pair.table.vma_added(START, LEN, &mut pair.bed.os());
-    // START is 2 MiB aligned and 85 tables of the upper kind begin: 3 GiB are 1536 tables, over 4 of 1 GiB.
+    // START is aligned to 2 MiB but not to 1 GiB: 3 GiB need 1536 PL1 tables and 4 PL2 tables.
     assert_eq!(free - pair.bed.frames.free_frames(), 1536 + 4);
     assert_eq!(pair.table.footprint().largest_contiguous, 1536 * 4096);
     let generation = pair.table.registers_generation();
     pair.map(START.0);
     assert_eq!(free - pair.bed.frames.free_frames(), 1536 + 4 + 1, "only the third level needs a frame more");
-    // A neighbour keeps the page's table in use: the run stays until it has gone too.
+    // The page keeps its table in use: the run stays until the page is unmapped too.
     pair.table.vma_removed(START, LEN, &mut pair.bed.os());
     assert_eq!(pair.table.registers_generation(), generation);
     let page = Page::containing(START, PageSize::SIZE_4K);
@@ -114,7 +114,7 @@ fn small_vmas_get_no_run_and_registers_go_to_the_largest() {
 }
 
 #[test]
-fn the_filter_leaves_out_what_the_caches_skip() {
+fn the_filter_omits_the_entries_that_the_caches_skip() {
     for filter in [false, true] {
         let spec = AsapSpec { filter, ..AsapSpec::default() };
         let mut pair = pair(&spec, false);
@@ -126,7 +126,7 @@ fn the_filter_leaves_out_what_the_caches_skip() {
         let (walk, loads, fetches) = pair.walk(near, 10_000);
         assert_eq!(walk.accesses, 2, "below the cached PDPTE");
         if filter {
-            assert_eq!(fetches, [loads[1]], "the first load goes out at once");
+            assert_eq!(fetches, [loads[1]], "the walk loads the first at once");
         } else {
             assert_eq!(fetches, loads);
         }
@@ -138,7 +138,13 @@ fn the_filter_leaves_out_what_the_caches_skip() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), filter in any::<bool>(), min_vma in prop_oneof![Just(4096u64), Just(4 << 20)], scatter in prop::option::of(3u32..12)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        filter in any::<bool>(),
+        min_vma in prop_oneof![Just(4096u64), Just(4 << 20)],
+        scatter in prop::option::of(3u32..12),
+    ) {
         let mut choice = crate::catalogue().choice("asap");
         choice.va_bits = if five { 57 } else { 48 };
         choice.settings.put("asap", &AsapSpec { filter, min_vma, ..AsapSpec::default() });

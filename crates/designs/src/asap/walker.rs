@@ -1,4 +1,4 @@
-//! ASAP's hardware half: an ordinary walk that sends prefetches ahead.
+//! ASAP's hardware half: an ordinary walk that issues prefetches at its start.
 
 use super::AsapSpec;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
@@ -6,11 +6,11 @@ use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, Wal
 use ambulator_structures::tree::TreeWalker;
 
 ambulator_base::counters! {
-    /// What ASAP's prefetches count, beside the counters of the walk itself.
-    pub struct AsapCounters {
-        /// Walks whose address lay in a range register.
+    /// Counters of ASAP's prefetches, in addition to those of the walk.
+    struct AsapCounters {
+        /// Walks whose address was in a range register.
         range_hits: Events,
-        /// Walks whose address lay in none.
+        /// Walks whose address was in no range register.
         range_misses: Events,
         /// Entries of the last level prefetched.
         pl1_prefetches: Events,
@@ -29,7 +29,8 @@ struct RangeRegister {
 }
 
 impl RangeRegister {
-    /// Where the entry for `va` lies in tables of `2^span` bytes each, the first of which is at `base`.
+    /// The address of the entry for `va` in tables that cover `2^span` bytes each, the first of which is at
+    /// `base`.
     #[inline(always)]
     fn entry(&self, va: VirtAddr, base: u64, span: u32) -> PhysAddr {
         let table = (va.0 >> span) - (self.start >> span);
@@ -40,9 +41,9 @@ impl RangeRegister {
 
 /// A walker that prefetches the last two entries of each walk.
 ///
-/// The range registers are compared while the TLB miss starts the walk, so that prefetches issue at the walk's first
-/// cycle; with [`AsapSpec::filter`] they wait for the answer of the page-walk caches.
-pub struct AsapWalker {
+/// The range registers are compared while the TLB miss starts the walk, so prefetches issue in the first
+/// cycle of the walk. With [`AsapSpec::filter`] they wait for the page-walk caches.
+pub(crate) struct AsapWalker {
     walker: TreeWalker,
     ranges: Vec<RangeRegister>,
     limit: usize,
@@ -54,7 +55,7 @@ pub struct AsapWalker {
 
 impl AsapWalker {
     /// A walker with empty page-walk caches and range registers.
-    pub fn new(spec: &AsapSpec, pwc: &PwcSpec) -> AsapWalker {
+    pub(crate) fn new(spec: &AsapSpec, pwc: &PwcSpec) -> AsapWalker {
         AsapWalker {
             walker: TreeWalker::new(pwc),
             ranges: Vec::new(),
@@ -66,7 +67,7 @@ impl AsapWalker {
         }
     }
 
-    /// Sends the prefetches of entries in levels whose entries cover `2^below` bytes or less.
+    /// Issues the prefetches of entries in levels whose entries cover `2^below` bytes or less.
     #[inline]
     fn prefetch(&mut self, va: VirtAddr, below: u32, now: Cycle, port: &mut dyn MemoryPort) {
         let range = self.ranges.iter().find(|range| (range.start..range.end).contains(&va.0));
@@ -111,7 +112,7 @@ impl Walker for AsapWalker {
         if !self.filter {
             self.prefetch(va, u32::MAX, now, port);
         } else if let Some(below) = start.shift.checked_sub(1) {
-            // The first load of the walk goes out now anyhow.
+            // The walk issues its first load now anyway.
             self.prefetch(va, below, start.now, port);
         }
         self.walker.finish(va, access, start, port)

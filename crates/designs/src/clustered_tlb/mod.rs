@@ -1,17 +1,19 @@
-//! The clustered TLB: an entry for eight neighbouring pages whose frames lie in one cluster of eight, in any order.
+//! The clustered TLB: an entry maps eight adjacent pages whose frames are in one cluster of eight, in any
+//! order.
 //!
-//! Source: Pham et al., "Increasing TLB Reach by Exploiting Clustering in Page Translations", HPCA 2014; compared with in RMM Sec. 8.1, with 512
-//! fully associative entries.
+//! Source: Pham et al., "Increasing TLB Reach by Exploiting Clustering in Page Translations", HPCA 2014;
+//! compared with in RMM Sec. 8.1, with 512 fully associative entries.
 //!
-//! A page walk has just loaded a cache line of eight entries. Those of them that are present, accessed, and point into the same aligned cluster of
-//! frames with the same rights share one entry of this TLB, which is probed beside the L2 TLB: the virtual cluster, the physical cluster, and for
-//! each page whether it is in and its frame's place within the cluster (3 bits).
+//! A page walk loads a cache line of eight page-table entries. Those that are present, accessed, and point
+//! into the same aligned cluster of frames with the same rights share one entry of this TLB, which is probed
+//! with the L2 TLB. The entry has the virtual cluster, the physical cluster, and for each page a valid bit
+//! and the position of its frame in the cluster (3 bits).
 //!
 //! Choices.
-//! - Pages of other page tables than trees (whose lines do not hold neighbours) are entries of one page.
-//! - Entries that hardware has not yet marked accessed stay out, so that the operating system's accessed bits mean what they do elsewhere; a store
-//!   through a page whose entry is clean walks to set the dirty bit.
-//! - The ordinary L2 TLB beside it is filled as without it.
+//! - With page tables other than trees, whose lines do not hold adjacent pages, entries have one page.
+//! - Pages not yet marked accessed are left out, so that accessed bits keep their meaning for the operating
+//!   system. A store to a page whose entry is clean walks to set the dirty bit.
+//! - The ordinary L2 TLB is filled as usual.
 
 #[cfg(test)]
 mod tests;
@@ -25,18 +27,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Pages of a cluster: the entries of a cache line.
-pub const CLUSTER: u64 = 8;
+const CLUSTER: u64 = 8;
 
 /// Settings of the clustered TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ClusteredSpec {
+pub(crate) struct ClusteredSpec {
     /// Entries, fully associative.
     #[schemars(extend("x-unit" = "entries", "x-source" = "RMM Sec. 8.1 (512)"))]
-    pub entries: u32,
-    /// Cycles of a look-up; the L2 TLB is looked up meanwhile.
+    pub(crate) entries: u32,
+    /// Cycles of a look-up, in parallel with the L2 TLB.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
-    pub latency: u64,
+    pub(crate) latency: u64,
 }
 
 impl Default for ClusteredSpec {
@@ -58,17 +60,17 @@ impl Settings for ClusteredSpec {
 }
 
 ambulator_base::counters! {
-    /// What a clustered TLB counts.
-    pub struct ClusteredCounters {
+    /// Counters of a clustered TLB.
+    pub(crate) struct ClusteredCounters {
         /// Look-ups.
         probes: Events,
-        /// Look-ups that an entry answered.
+        /// Look-ups that hit an entry.
         hits: Events,
-        /// Entries made.
+        /// Entries inserted.
         fills: Events,
-        /// Pages that they held when they were made.
+        /// Pages of inserted entries.
         pages: Events,
-        /// Entries that gave way to others.
+        /// Entries evicted for others.
         evictions: Events,
     }
 }
@@ -76,13 +78,13 @@ ambulator_base::counters! {
 #[derive(Clone, Copy)]
 struct Entry {
     asid: Asid,
-    /// The virtual cluster's first page, and the physical one's first frame.
+    /// The first page of the virtual cluster, and the first frame of the physical one.
     first: u64,
     frame: u64,
-    /// Which pages are in, and which of them are dirty.
+    /// Valid bits and dirty bits of the pages.
     pages: u8,
     dirty: u8,
-    /// Each page's place in the physical cluster.
+    /// The position of each page's frame in the physical cluster.
     places: [u8; CLUSTER as usize],
     writable: bool,
     executable: bool,
@@ -91,19 +93,19 @@ struct Entry {
 }
 
 /// A clustered TLB.
-pub struct ClusteredTlb {
+pub(crate) struct ClusteredTlb {
     spec: ClusteredSpec,
     asid: Asid,
     entries: Vec<Entry>,
-    /// Entry by page.
+    /// The entry of each page.
     by_page: FxHashMap<(u16, u64), u32>,
     clock: u64,
     counters: ClusteredCounters,
 }
 
 impl ClusteredTlb {
-    /// An empty one.
-    pub fn new(spec: &ClusteredSpec) -> ClusteredTlb {
+    /// An empty clustered TLB.
+    pub(crate) fn new(spec: &ClusteredSpec) -> ClusteredTlb {
         ClusteredTlb {
             spec: spec.clone(),
             asid: Asid(0),
@@ -119,14 +121,14 @@ impl ClusteredTlb {
         (0..CLUSTER).filter(move |i| pages >> i & 1 != 0).map(move |i| first + i)
     }
 
-    /// Takes a page out of the entry that has it.
+    /// Removes a page from its entry.
     fn drop_page(&mut self, asid: Asid, page: u64) {
         if let Some(at) = self.by_page.remove(&(asid.0, page)) {
             self.entries[at as usize].pages &= !(1 << (page % CLUSTER));
         }
     }
 
-    /// Puts an entry in; its pages leave those that have them.
+    /// Inserts an entry, and removes its pages from other entries.
     fn insert(&mut self, entry: Entry) {
         for page in Self::pages(&entry) {
             self.drop_page(entry.asid, page);
@@ -135,7 +137,7 @@ impl ClusteredTlb {
             self.entries.push(entry);
             self.entries.len() - 1
         } else {
-            // An entry without pages is free; else the least recently used goes.
+            // An entry without pages is free; otherwise the least recently used is evicted.
             let key = |entry: &Entry| if entry.pages == 0 { 0 } else { entry.used };
             let Some(at) = (0..self.entries.len()).min_by_key(|at| key(&self.entries[*at])) else { return };
             let old = self.entries[at];
@@ -226,13 +228,13 @@ impl Lookaside for ClusteredTlb {
         match what {
             Invalidation::Page { asid, page } => {
                 let pages = page.start.vpn().0..page.start.vpn().0 + page.size.frames();
-                let held: Vec<u64> = if page.size == PageSize::SIZE_4K {
+                let cached: Vec<u64> = if page.size == PageSize::SIZE_4K {
                     vec![pages.start]
                 } else {
                     let own = self.by_page.keys().filter(|(own, page)| *own == asid.0 && pages.contains(page));
                     own.map(|key| key.1).collect()
                 };
-                held.into_iter().for_each(|page| self.drop_page(asid, page));
+                cached.into_iter().for_each(|page| self.drop_page(asid, page));
             }
             Invalidation::Asid(asid) => {
                 self.by_page.retain(|(own, _), _| *own != asid.0);
@@ -258,7 +260,7 @@ impl Lookaside for ClusteredTlb {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "clustered-tlb",
-        "entries of eight neighbouring pages whose frames are neighbours, in any order",
+        "entries of eight adjacent pages whose frames are in one cluster, in any order",
         "Pham et al., Increasing TLB Reach by Exploiting Clustering, HPCA 2014",
     )
     .fills(Socket::Lookaside, "a TLB of clusters, probed with the L2 TLB")

@@ -6,7 +6,7 @@ use ambulator_os::PteFlags;
 const FLAGS: PteFlags =
     PteFlags { writable: true, executable: false, user: true, accessed: true, dirty: false, ranged: false };
 
-/// A line of entries at 0x1000, and the translation that a walk for its page `at` found.
+/// A line of entries at 0x1000, and the translation that a walk for its page `at` finds.
 fn line(bed: &mut TestBed, frames: [u64; 8], flags: PteFlags, at: usize) -> Translation {
     for (i, frame) in frames.into_iter().enumerate() {
         let pte = if frame == 0 { Pte(0) } else { Pte::leaf(Pfn(frame), flags, false) };
@@ -41,11 +41,11 @@ fn pages_of_one_cluster_share_an_entry_in_any_order() {
         assert_eq!(frame_of(&mut tlb, 64 + i as u64, &mut bed), expected, "page {i}");
     }
     assert_eq!((tlb.counters.fills, tlb.counters.pages), (1, 6));
-    // The page that is elsewhere gets an entry of its own beside.
+    // The page with a frame elsewhere gets its own entry.
     let other = line(&mut bed, frames, FLAGS, 3);
     fill(&mut tlb, 64 + 3, &other, &mut bed);
     assert_eq!((frame_of(&mut tlb, 64 + 3, &mut bed), frame_of(&mut tlb, 64, &mut bed)), (Some(900), Some(803)));
-    // One page goes, or moves; its neighbours stay.
+    // One page is invalidated; the others stay.
     tlb.invalidate(Invalidation::Page {
         asid: Asid(0),
         page: Page { start: VirtAddr(64 << 12), size: PageSize::SIZE_4K },
@@ -56,7 +56,7 @@ fn pages_of_one_cluster_share_an_entry_in_any_order() {
 }
 
 #[test]
-fn what_is_not_accessed_or_has_other_rights_stays_out() {
+fn pages_not_accessed_or_with_other_rights_are_left_out() {
     let mut bed = TestBed::new(64 << 20).unwrap();
     let mut tlb = ClusteredTlb::new(&ClusteredSpec::default());
     let frames = [800, 801, 802, 803, 804, 805, 806, 807];
@@ -77,7 +77,7 @@ fn what_is_not_accessed_or_has_other_rights_stays_out() {
 }
 
 #[test]
-fn the_least_recently_used_entry_gives_way_and_another_process_hits_nothing() {
+fn the_least_recently_used_entry_is_evicted_and_another_process_hits_nothing() {
     let mut bed = TestBed::new(64 << 20).unwrap();
     let mut tlb = ClusteredTlb::new(&ClusteredSpec { entries: 4, ..ClusteredSpec::default() });
     for cluster in 0..4u64 {

@@ -1,9 +1,10 @@
 //! Direct segments: one range for a process, its largest, in registers.
 //!
-//! Sources: Basu et al., "Efficient Virtual Memory for Big Memory Servers", ISCA 2013; as RMM compares with it, Sec. 3 and 8.1.
+//! Sources: Basu et al., "Efficient Virtual Memory for Big Memory Servers", ISCA 2013; as compared with in
+//! RMM Sec. 3 and 8.1.
 //!
-//! Choices. The kernel keeps ranges as RMM does and hands the largest to the hardware; a page of it is translated by two
-//! comparisons and an addition.
+//! Choices. The kernel maintains ranges as in RMM and loads the largest into registers. A page of it is
+//! translated by two comparisons and an addition.
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
@@ -15,19 +16,22 @@ use serde::{Deserialize, Serialize};
 /// Settings of direct segments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct DirectSegmentSpec {
-    /// Cycles of the comparison, counted from the L1 TLB's miss.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"))]
-    pub latency: u64,
-    /// Pages from which a run can be the segment.
+struct DirectSegmentSpec {
+    /// Cycles of the comparison, counted from the L1 TLB miss.
+    #[schemars(extend(
+        "x-unit" = "cycles",
+        "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"
+    ))]
+    pub(crate) latency: u64,
+    /// The fewest pages of the segment.
     #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
-    pub threshold: u64,
+    pub(crate) threshold: u64,
     /// Whether pages of the segment are accessed and dirty from the start.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 6, Accessed & Dirty bits"))]
-    pub eager_bits: bool,
-    /// Mapped memory from which the operating system sets the registers; 0 for always.
+    pub(crate) eager_bits: bool,
+    /// The operating system sets the registers once this much memory is mapped; 0 for always.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
-    pub enable_above_bytes: u64,
+    pub(crate) enable_above_bytes: u64,
 }
 
 impl Default for DirectSegmentSpec {
@@ -38,9 +42,10 @@ impl Default for DirectSegmentSpec {
 
 impl Settings for DirectSegmentSpec {
     fn validate(&self, at: &str) -> Vec<Invalid> {
-        let right = (2..=1 << 20).contains(&self.threshold);
-        let wrong = Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
-        if right { Vec::new() } else { vec![wrong] }
+        let valid = (2..=1 << 20).contains(&self.threshold);
+        let wrong =
+            Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
+        if valid { Vec::new() } else { vec![wrong] }
     }
 }
 
@@ -52,7 +57,7 @@ pub fn descriptor() -> Descriptor {
         "Basu et al., Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
     )
     .fills(Socket::Lookaside, "two comparisons with the registers of the largest range")
-    .native_only("its registers would hold guest-physical addresses, which nothing translates further")
+    .native_only("its registers would hold guest-physical addresses, which nothing would translate further")
     .formerly("design.lookaside.rmm.segment_latency", "direct_segment.latency")
     .settings::<DirectSegmentSpec>()
     .build(|spec, site| {
@@ -72,8 +77,8 @@ pub fn descriptor() -> Descriptor {
 }
 
 ambulator_base::counters! {
-    /// What a direct segment counts.
-    pub struct SegmentCounters {
+    /// Counters of a direct segment.
+    struct SegmentCounters {
         /// Look-ups.
         probes: Events,
         /// Look-ups of addresses in the segment.
@@ -82,7 +87,7 @@ ambulator_base::counters! {
 }
 
 /// The hardware half: two comparisons and an addition.
-pub struct DirectSegment {
+struct DirectSegment {
     latency: u64,
     eager_bits: bool,
     segment: Option<Range>,
@@ -90,8 +95,8 @@ pub struct DirectSegment {
 }
 
 impl DirectSegment {
-    /// No segment yet.
-    pub fn new(spec: &DirectSegmentSpec) -> DirectSegment {
+    /// Without a segment yet.
+    pub(crate) fn new(spec: &DirectSegmentSpec) -> DirectSegment {
         DirectSegment {
             latency: spec.latency,
             eager_bits: spec.eager_bits,
@@ -117,9 +122,9 @@ impl Lookaside for DirectSegment {
 
     fn probe(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _port: &mut dyn MemoryPort) -> LookasideAnswer {
         self.counters.probes += 1;
-        let held = self.segment.filter(|segment| segment.contains(va.vpn()));
-        self.counters.hits += u64::from(held.is_some());
-        let found = held.map(|segment| Translation {
+        let hit = self.segment.filter(|segment| segment.contains(va.vpn()));
+        self.counters.hits += u64::from(hit.is_some());
+        let found = hit.map(|segment| Translation {
             frame: segment.frame_of(va.vpn()),
             size: PageSize::SIZE_4K,
             writable: segment.writable,
@@ -132,7 +137,7 @@ impl Lookaside for DirectSegment {
 
     fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {}
 
-    /// The registers are no copies: the kernel writes them anew whenever the segment's pages change.
+    /// The registers are not copies: the kernel rewrites them whenever the segment changes.
     fn invalidate(&mut self, _what: Invalidation) {}
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -1,23 +1,27 @@
 //! Elastic cuckoo page tables (ECPT), the hashed baseline of ME-HPT, LVM and Utopia.
 //!
-//! Sources: Skarlatos et al., "Elastic Cuckoo Page Tables", ASPLOS 2020, as ME-HPT (HPCA 2023) describes it in Sec. II-B and
-//! configures it in Table III.
+//! Sources: Skarlatos et al., "Elastic Cuckoo Page Tables", ASPLOS 2020, as ME-HPT (HPCA 2023) describes it
+//! in Sec. II-B and configures it in Table III.
 //!
-//! - The algorithm, resizing included: [`ambulator_structures::elastic`].
-//! - What a slot holds: `slot.rs` ([`Cluster`], eight page-table entries with their tag; [`Headers`], 64 section headers).
-//! - The table as bytes in memory, and who gives it memory: `store.rs` ([`CuckooTable`], [`Backing`], [`Contiguous`]).
-//! - OS half: [`CuckooPageTable`] in `table.rs`, [`WalkTables`] in `walk_tables.rs`.
-//! - Hardware half: [`CuckooWalker`] in `walker.rs`.
+//! - The algorithm, including resizes: [`ambulator_structures::elastic`].
+//! - The contents of a slot: `slot.rs` (`Cluster`, eight page-table entries with their tag; `Headers`, 64
+//!   section headers).
+//! - The table as bytes in memory, and how its memory is allocated: `store.rs` (`CuckooTable`, `Backing`,
+//!   `Contiguous`).
+//! - OS half: `CuckooPageTable` in `table.rs`, `WalkTables` in `walk_tables.rs`.
+//! - Hardware half: `CuckooWalker` in `walker.rs`.
 //!
-//! Choices, beside those of [`ambulator_structures::elastic`].
-//! - The table of a page size is made with the first page of that size, so that a process without huge pages pays for none.
-//! - A section header has three bits: a section that is one page has no smaller ones. So a walk table's slot is 32 bytes for 64
-//!   sections: 128 MiB for PMDs, 64 GiB for PUDs.
-//! - The walk tables have two ways and double at 0.4: with two ways insertions find no place much above that.
-//! - Walk caches hold slots of the process that runs, and are emptied when the kernel changes a slot that a walk may have cached
-//!   (the walk tables' generation is among the registers). So a walk that they guide never misses a page that there is.
-//! - A miss of a walk cache refills it behind the walk's own probes. The PMD cache is not refilled where the PUD header says that there
-//!   are only 4 KiB pages: it could say no more.
+//! Choices, in addition to those of [`ambulator_structures::elastic`].
+//! - The table of a page size is created with the first page of that size, so a process without huge pages
+//!   does not pay for them.
+//! - A section header has three bits, because a section that is one page has no smaller pages. So a slot of a
+//!   walk table has 32 bytes for 64 sections: 128 MiB for PMDs, 64 GiB for PUDs.
+//! - The walk tables have two ways and double at 0.4: with two ways insertions fail much above that.
+//! - Walk caches hold slots of the running process. They are flushed when the kernel changes a slot that they
+//!   may hold (the registers include the generation of the walk tables). So a walk that they guide never
+//!   misses a mapped page.
+//! - A miss of a walk cache refills it after the walk's own probes. The PMD cache is not refilled if the PUD
+//!   header indicates that there are only 4 KiB pages: it could not add anything.
 
 mod slot;
 mod store;
@@ -27,11 +31,10 @@ pub(crate) mod tests;
 mod walk_tables;
 mod walker;
 
-pub use slot::{Cluster, Header, Headers, Slot};
-pub use store::{Backing, Contiguous, CuckooTable, Space, Spaces, StoreParts, View};
-pub use table::{CuckooPageTable, CuckooTableCounters, CuckooTableState};
-pub use walk_tables::WalkTables;
-pub use walker::{CuckooWalker, CuckooWalkerCounters};
+pub(crate) use slot::{Cluster, Slot};
+pub(crate) use store::{Backing, Contiguous, Space, StoreParts};
+pub(crate) use table::CuckooPageTable;
+pub(crate) use walker::CuckooWalker;
 
 use ambulator_base::{FRAME_BYTES, Invalid, PageSize, VirtAddr};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
@@ -40,15 +43,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The page sizes, in the order of their tables: PTE, PMD, PUD.
-pub const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
+pub(crate) const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
 /// Sections of a walk table's slot.
-pub const HEADERS: u64 = 64;
-/// log2 of the bytes of a section, by walk table: that for PMDs, that for PUDs.
-pub const CWT_SECTION_SHIFTS: [u32; 2] = [21, 30];
+pub(crate) const HEADERS: u64 = 64;
+/// log2 of the bytes of a section: in the walk table for PMDs, in the one for PUDs.
+pub(crate) const CWT_SECTION_SHIFTS: [u32; 2] = [21, 30];
 
-/// The key of the slot that has the page of `size` around `va`.
+/// The key of the slot of the page of `size` that contains `va`.
 #[inline(always)]
-pub fn key_of(va: VirtAddr, size: PageSize) -> u64 {
+pub(crate) fn key_of(va: VirtAddr, size: PageSize) -> u64 {
     (va.0 >> size.shift()) / Cluster::PAGES
 }
 
@@ -59,19 +62,22 @@ pub struct EcptSpec {
     /// Ways of each page size's table.
     #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Sec. VI"))]
     pub ways: u32,
-    /// Bytes of each way at the start, and the fewest that it ever has.
+    /// Initial bytes of each way, and its minimum.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "ME-HPT Table III: 128 entries of 64 bytes"))]
     pub initial_bytes: u64,
-    /// Share of slots taken above which the table doubles.
+    /// Occupancy above which the table doubles.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
     pub upsize_at: f64,
-    /// Share of slots taken below which the table halves.
+    /// Occupancy below which the table halves.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
     pub downsize_at: f64,
-    /// Slots over which rehash pointers advance with each slot inserted or removed.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the least that is done before the next upsize is due"))]
+    /// Slots by which rehash pointers advance with each slot inserted or removed.
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the least that is done before the next upsize is due"
+    ))]
     pub rehash_slots: u32,
-    /// Slots that one insertion may push on before the table grows instead.
+    /// Slots that one insertion may displace before the table grows instead.
     #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the paper names no bound"))]
     pub max_reinsertions: u32,
     /// Hash functions of the ways.
@@ -83,13 +89,13 @@ pub struct EcptSpec {
     /// Ways of the cuckoo walk tables.
     #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
     pub cwt_ways: u32,
-    /// Slots of each way of the cuckoo walk tables at the start: a power of two.
+    /// Initial slots of each way of the cuckoo walk tables: a power of two.
     #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub cwt_entries: u32,
-    /// Entries of the PMD's cuckoo walk cache, fully associative; 0 leaves it out.
+    /// Entries of the PMD's cuckoo walk cache, fully associative; 0 for no such cache.
     #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub pmd_cwc_entries: u32,
-    /// Entries of the PUD's cuckoo walk cache, fully associative; 0 leaves it out.
+    /// Entries of the PUD's cuckoo walk cache, fully associative; 0 for no such cache.
     #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub pud_cwc_entries: u32,
     /// Cycles of a look-up in the cuckoo walk caches.
@@ -118,8 +124,8 @@ impl Default for EcptSpec {
 }
 
 impl EcptSpec {
-    /// How the cuckoo table of a page size behaves.
-    pub fn elastic(&self, per_way: bool, seed: u64) -> ElasticSpec {
+    /// The parameters of the cuckoo table of a page size.
+    fn elastic(&self, per_way: bool, seed: u64) -> ElasticSpec {
         ElasticSpec {
             ways: self.ways as usize,
             initial_slots: self.initial_bytes / Cluster::BYTES,
@@ -173,7 +179,7 @@ impl Settings for EcptSpec {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "ecpt",
-        "cuckoo hash tables for each page size that resize little by little, guided by cuckoo walk caches",
+        "cuckoo hash tables for each page size that resize incrementally, guided by cuckoo walk caches",
         "Skarlatos et al., Elastic Cuckoo Page Tables, ASPLOS 2020",
     )
     .fills(Socket::PageTable, "a cuckoo table for each page size, all ways probed at once")

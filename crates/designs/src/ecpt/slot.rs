@@ -1,20 +1,20 @@
-//! What a slot of each table holds.
+//! The slots of each kind of table.
 
 use super::HEADERS;
 use ambulator_base::PhysAddr;
 use ambulator_memory::PhysicalMemory;
 use ambulator_structures::pte::Pte;
 
-/// A kind of slot: some words in memory that are empty, or belong to a key.
-pub trait Slot {
+/// A kind of slot: words in memory that are empty or belong to a key.
+pub(crate) trait Slot {
     /// Its words.
     type Words: Copy;
-    /// Its bytes, aligned to as many.
+    /// Its size in bytes, which is also its alignment.
     const BYTES: u64;
     /// An empty slot.
     const EMPTY: Self::Words;
 
-    /// The key that the words belong to; none if the slot is empty.
+    /// The key of the words; `None` if the slot is empty.
     fn key(words: &Self::Words) -> Option<u64>;
     /// Reads the slot at `at`.
     fn read(memory: &PhysicalMemory, at: PhysAddr) -> Self::Words;
@@ -22,12 +22,13 @@ pub trait Slot {
     fn write(memory: &mut PhysicalMemory, at: PhysAddr, words: &Self::Words);
 }
 
-/// A page table's slot: a cache line of the entries of eight consecutive pages (ME-HPT Sec. II-B: page-table entry clustering),
-/// whose key, the first page's number divided by eight, lies in unused bits of the entries (compaction).
+/// A page table's slot: a cache line with the entries of eight consecutive pages (ME-HPT Sec. II-B:
+/// page-table entry clustering). Its key, the first page's number divided by eight, is stored in unused bits
+/// of the entries (compaction).
 ///
-/// Six bits of the key in bits 52 to 57 of each of eight entries are 48: more than the 42 that a 57-bit address has. Bits 9 to 11
-/// and 58 to 62 stay free. A slot is empty if none of its entries is present.
-pub struct Cluster;
+/// Each of the eight entries holds six bits of the key in bits 52 to 57, 48 in all. A 57-bit address needs
+/// 42. Bits 9 to 11 and 58 to 62 stay free. A slot is empty if none of its entries is present.
+pub(crate) struct Cluster;
 
 const TAG_BITS: u32 = 6;
 const TAG_SHIFT: u32 = 52;
@@ -35,14 +36,14 @@ const TAG: u64 = ((1 << TAG_BITS) - 1) << TAG_SHIFT;
 
 impl Cluster {
     /// Pages of a slot.
-    pub const PAGES: u64 = 8;
+    pub(crate) const PAGES: u64 = 8;
 
-    /// The words of a slot of `key` without any page.
-    pub fn of_key(key: u64) -> [u64; 8] {
+    /// The words of a slot of `key` without pages.
+    pub(crate) fn of_key(key: u64) -> [u64; 8] {
         std::array::from_fn(|word| (key >> (TAG_BITS * word as u32) << TAG_SHIFT) & TAG)
     }
 
-    /// The key in the tags, whether or not anything is present.
+    /// The key in the tags, even if no entry is present.
     #[inline(always)]
     fn tag(words: &[u64; 8]) -> u64 {
         let part = |word: usize| ((words[word] & TAG) >> TAG_SHIFT) << (TAG_BITS * word as u32);
@@ -51,20 +52,20 @@ impl Cluster {
 
     /// Whether the words belong to `key`.
     #[inline(always)]
-    pub fn is_of(words: &[u64; 8], key: u64) -> bool {
+    pub(crate) fn is_of(words: &[u64; 8], key: u64) -> bool {
         Self::tag(words) == key
     }
 
-    /// The entry of the page whose number is `page` within the slot, without the tag; none if it is not present.
+    /// The entry of page number `page` of the slot, without the tag; `None` if it is not present.
     #[inline(always)]
-    pub fn entry(words: &[u64; 8], page: usize) -> Option<Pte> {
+    pub(crate) fn entry(words: &[u64; 8], page: usize) -> Option<Pte> {
         let pte = Pte(words[page] & !TAG);
         pte.present().then_some(pte)
     }
 
-    /// A word of a slot with another entry: the tag stays.
+    /// A word of a slot with its entry replaced; the tag stays.
     #[inline(always)]
-    pub fn with_entry(word: u64, pte: Pte) -> u64 {
+    pub(crate) fn with_entry(word: u64, pte: Pte) -> u64 {
         (word & TAG) | (pte.0 & !TAG)
     }
 }
@@ -91,63 +92,63 @@ impl Slot for Cluster {
     }
 }
 
-/// A cuckoo walk table's slot: its key and a header for each of 64 consecutive sections of memory.
+/// A slot of a cuckoo walk table: its key and a header for each of 64 consecutive sections of memory.
 ///
-/// Word 0 is the key plus one. Words 1 to 3 are the bits of the headers, bit by bit: header `n` is bit `n` of each of them. Three bits
-/// are enough, since a section that is one page has no smaller ones.
-pub struct Headers;
+/// Word 0 is the key plus one. Words 1 to 3 are bit planes: header `n` is bit `n` of each. Three bits
+/// suffice, since a section that is one page has no smaller pages.
+pub(crate) struct Headers;
 
-/// What a header says of its section, which is 2 MiB in the walk table for PMDs, 1 GiB in that for PUDs.
+/// The pages of a section, which is 2 MiB in the walk table for PMDs and 1 GiB in the one for PUDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header(pub u8);
+pub(crate) struct Header(pub(crate) u8);
 
 impl Header {
     /// Nothing is mapped.
-    pub const NONE: Header = Header(0);
-    /// Bit: there are 4 KiB pages.
-    pub const SMALL: u8 = 1;
-    /// Bit: there are 2 MiB pages (of a section of 1 GiB).
-    pub const LARGE: u8 = 2;
+    pub(crate) const NONE: Header = Header(0);
+    /// Bit: the section has 4 KiB pages.
+    pub(crate) const SMALL: u8 = 1;
+    /// Bit: the section, of 1 GiB, has 2 MiB pages.
+    pub(crate) const LARGE: u8 = 2;
 
     /// The section is one page, and its entry is in this way of its table.
-    pub fn page_in(way: usize) -> Header {
+    pub(crate) fn page_in(way: usize) -> Header {
         Header(4 + way as u8)
     }
 
     /// The way of the section's entry, if it is one page.
     #[inline(always)]
-    pub fn way(self) -> Option<usize> {
+    pub(crate) fn way(self) -> Option<usize> {
         self.0.checked_sub(4).map(usize::from)
     }
 }
 
 impl Headers {
-    /// The words of a slot of `key` in which no section has anything.
-    pub fn of_key(key: u64) -> [u64; 4] {
+    /// The words of a slot of `key` whose sections are all empty.
+    pub(crate) fn of_key(key: u64) -> [u64; 4] {
         [key + 1, 0, 0, 0]
     }
 
     /// The header of a section, by its number within the slot.
     #[inline(always)]
-    pub fn get(words: &[u64; 4], section: u64) -> Header {
+    pub(crate) fn get(words: &[u64; 4], section: u64) -> Header {
         let bit = |plane: usize| (words[plane] >> section & 1) as u8;
         Header(bit(1) | bit(2) << 1 | bit(3) << 2)
     }
 
     /// Sets a header.
-    pub fn set(words: &mut [u64; 4], section: u64, header: Header) {
+    pub(crate) fn set(words: &mut [u64; 4], section: u64, header: Header) {
         for (plane, word) in words[1..].iter_mut().enumerate() {
             *word = *word & !(1 << section) | u64::from(header.0 >> plane & 1) << section;
         }
     }
 
-    /// Whether no section has anything.
-    pub fn says_nothing(words: &[u64; 4]) -> bool {
+    /// Whether all sections are empty.
+    pub(crate) fn is_empty(words: &[u64; 4]) -> bool {
         words[1] | words[2] | words[3] == 0
     }
 
-    /// Whether any of `count` sections from `first` on has a header of which `which` is true.
-    pub fn any(words: &[u64; 4], first: u64, count: u64, which: impl Fn(Header) -> bool) -> bool {
+    /// Whether `which` holds for the header of any of `count` sections from `first` on.
+    pub(crate) fn any(words: &[u64; 4], first: u64, count: u64, which: impl Fn(Header) -> bool) -> bool {
         debug_assert!(first + count <= HEADERS);
         (first..first + count).any(|section| which(Headers::get(words, section)))
     }

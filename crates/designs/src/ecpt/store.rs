@@ -5,30 +5,35 @@ use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::{
-    Arena, Elastic, ElasticSpec, HashKind, MAX_WAYS, Place, InsertError, Resize, ResizeMode, Side, Way, hashes,
+    Arena, Elastic, ElasticSpec, HashKind, InsertError, MAX_WAYS, Place, Resize, ResizeMode, Side, Way, hashes,
 };
 use ambulator_structures::frames;
 
-/// The memory of one table of one way: blocks ("chunks", ME-HPT Sec. IV-A) of one size, anywhere.
+/// The memory of one table of one way: discontiguous blocks ("chunks", ME-HPT Sec. IV-A) of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// log2 of a chunk's bytes, by which an offset is cut; [`Space::UNCUT`] for a way that is one block, whatever its size.
-    pub chunk_shift: u32,
-    /// Bytes that were allocated for each chunk; 0 in hardware's view, which need not know.
-    pub chunk_bytes: u64,
-    /// Where the chunks are.
-    pub chunks: Vec<PhysAddr>,
+pub(crate) struct Space {
+    /// log2 of a chunk's bytes; [`Space::ONE_BLOCK`] for a way that is a single block of any size.
+    pub(crate) chunk_shift: u32,
+    /// Bytes allocated for each chunk; 0 in the hardware's view, which does not need it.
+    pub(crate) chunk_bytes: u64,
+    /// Addresses of the chunks.
+    pub(crate) chunks: Vec<PhysAddr>,
 }
 
 impl Space {
-    /// [`Space::chunk_shift`] of a way that is one block.
-    pub const UNCUT: u32 = 63;
+    /// [`Space::chunk_shift`] of a way that is a single block.
+    const ONE_BLOCK: u32 = 63;
 
     /// Allocates chunks until there are `count`.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`]; then there are as many as before.
-    pub fn grow(&mut self, count: usize, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<(), MapError> {
+    /// [`MapError::NoMemory`]; then nothing has changed.
+    pub(crate) fn grow(
+        &mut self,
+        count: usize,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Result<(), MapError> {
         let had = self.chunks.len();
         while self.chunks.len() < count {
             let Some(frame) = frames::allocate_bytes(self.chunk_bytes, footprint, os) else {
@@ -40,8 +45,8 @@ impl Space {
         Ok(())
     }
 
-    /// Gives chunks back until there are `count`.
-    pub fn shrink(&mut self, count: usize, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Frees chunks until there are `count`.
+    pub(crate) fn shrink(&mut self, count: usize, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         for chunk in self.chunks.drain(count..) {
             frames::release(chunk.pfn(), self.chunk_bytes.div_ceil(FRAME_BYTES), footprint, os);
         }
@@ -49,22 +54,29 @@ impl Space {
 
     /// The address of the byte at `offset`.
     #[inline(always)]
-    pub fn at(&self, offset: u64) -> PhysAddr {
+    pub(crate) fn at(&self, offset: u64) -> PhysAddr {
         self.chunks[(offset >> self.chunk_shift) as usize].offset(offset & ((1 << self.chunk_shift) - 1))
     }
 }
 
 /// The memory of all ways of a table: for each way, by [`Side`].
-pub type Spaces = [[Space; 2]; MAX_WAYS];
+type Spaces = [[Space; 2]; MAX_WAYS];
 
-/// Who gives a table its memory: one block a way (ECPT), or chunks behind the L2P table (ME-HPT).
-pub trait Backing: Send {
-    /// Makes room in a way of table `id` (its page size's number) for a resize from `from` bytes to `to`; see [`Arena::begin`].
+/// The allocator of a table's memory: one block per way (ECPT), or chunks listed in the L2P table (ME-HPT).
+pub(crate) trait Backing: Send {
+    /// Makes room to resize a way of table `id` (the number of its page size) from `from` to `to` bytes; see
+    /// [`Arena::begin`].
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    fn begin(&mut self, id: usize, way: usize, from: u64, to: u64, parts: &mut StoreParts<'_, '_>)
-    -> Result<ResizeMode, MapError>;
+    fn begin(
+        &mut self,
+        id: usize,
+        way: usize,
+        from: u64,
+        to: u64,
+        parts: &mut StoreParts<'_, '_>,
+    ) -> Result<ResizeMode, MapError>;
 
     /// See [`Arena::end`].
     fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);
@@ -72,57 +84,57 @@ pub trait Backing: Send {
     /// See [`Arena::abandon`].
     fn abandon(&mut self, id: usize, way: usize, from: u64, in_place: bool, parts: &mut StoreParts<'_, '_>);
 
-    /// Cycles that a context switch spends on the registers of this process.
+    /// Cycles of a context switch for the registers of this process.
     fn switch_cycles(&self) -> u64 {
         0
     }
 
-    /// Hands its own counters to `sink`.
+    /// Reports its own counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 }
 
-/// What a [`Backing`] works with.
-pub struct StoreParts<'a, 'b> {
+/// The memory on which a [`Backing`] operates.
+pub(crate) struct StoreParts<'a, 'b> {
     /// The way's memory, by [`Side`].
-    pub spaces: &'a mut [Space; 2],
-    /// What the page table takes.
-    pub footprint: &'a mut Footprint,
+    pub(crate) spaces: &'a mut [Space; 2],
+    /// Memory of the page table.
+    pub(crate) footprint: &'a mut Footprint,
     /// Memory and its allocator.
-    pub os: &'a mut TableContext<'b>,
+    pub(crate) os: &'a mut TableContext<'b>,
 }
 
 impl StoreParts<'_, '_> {
-    /// Gives one side's memory back.
-    pub fn drop_side(&mut self, side: Side) {
+    /// Frees one side's memory.
+    pub(crate) fn drop_side(&mut self, side: Side) {
         let mut space = std::mem::take(&mut self.spaces[side as usize]);
         space.shrink(0, self.footprint, self.os);
     }
 
-    /// The end of a resize out of place: the old side's memory goes, and the new side is the old one.
-    pub fn replace_old(&mut self) {
+    /// Completes a resize out of place: frees the old side's memory; the new side becomes the old one.
+    pub(crate) fn replace_old(&mut self) {
         self.drop_side(Side::Old);
         self.spaces.swap(Side::Old as usize, Side::New as usize);
     }
 }
 
-/// What an operation on a table works with.
-pub struct Context<'a, 'b> {
-    /// Who gives memory.
-    pub backing: &'a mut dyn Backing,
-    /// What the page table takes.
-    pub footprint: &'a mut Footprint,
+/// The context of an operation on a table.
+pub(crate) struct Context<'a, 'b> {
+    /// The allocator of its memory.
+    pub(crate) backing: &'a mut dyn Backing,
+    /// Memory of the page table.
+    pub(crate) footprint: &'a mut Footprint,
     /// Memory and its allocator.
-    pub os: &'a mut TableContext<'b>,
+    pub(crate) os: &'a mut TableContext<'b>,
 }
 
 /// A table whose slots are bytes in simulated memory.
-pub struct CuckooTable<S: Slot> {
+pub(crate) struct CuckooTable<S: Slot> {
     id: usize,
     hash: HashKind,
-    /// Sizes, rehash pointers, and what has been done.
-    pub elastic: Elastic,
+    /// Sizes, rehash pointers and counters.
+    pub(crate) elastic: Elastic,
     spaces: Spaces,
-    /// Keys whose slot has come into a way since the list was last taken, for those who keep track of ways.
+    /// Keys of the slots that entered a way since the list was last emptied, for callers that track ways.
     placed: Vec<u64>,
     slot: std::marker::PhantomData<fn() -> S>,
 }
@@ -192,8 +204,9 @@ impl<S: Slot> Arena for MemoryArena<'_, '_, '_, S> {
 }
 
 impl<S: Slot> CuckooTable<S> {
-    /// A table without memory; [`CuckooTable::create`] gives it some. `id` is what its backing knows it by.
-    pub fn new(id: usize, spec: &ElasticSpec, hash: HashKind) -> CuckooTable<S> {
+    /// A table without memory; [`CuckooTable::create`] allocates it. `id` identifies the table to its
+    /// backing.
+    pub(crate) fn new(id: usize, spec: &ElasticSpec, hash: HashKind) -> CuckooTable<S> {
         CuckooTable {
             id,
             hash,
@@ -210,28 +223,28 @@ impl<S: Slot> CuckooTable<S> {
         act: impl FnOnce(&mut Elastic, &mut MemoryArena<'_, '_, '_, S>) -> R,
     ) -> R {
         let CuckooTable { id, hash, elastic, spaces, placed, slot } = self;
-        // The two lifetimes of the context are those of the call.
+        // The context is borrowed only for this call.
         let mut context = Context { backing: &mut *cx.backing, footprint: &mut *cx.footprint, os: &mut *cx.os };
         let mut arena = MemoryArena { id: *id, hash: *hash, spaces, placed, cx: &mut context, slot: *slot };
         act(elastic, &mut arena)
     }
 
-    /// Gives the table its first memory.
+    /// Allocates the table's initial memory.
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    pub fn create(&mut self, cx: &mut Context<'_, '_>) -> Result<(), MapError> {
+    pub(crate) fn create(&mut self, cx: &mut Context<'_, '_>) -> Result<(), MapError> {
         self.with(cx, |elastic, arena| elastic.create(arena))
     }
 
-    /// Gives all memory back.
-    pub fn destroy(&mut self, cx: &mut Context<'_, '_>) {
+    /// Frees all memory.
+    pub(crate) fn destroy(&mut self, cx: &mut Context<'_, '_>) {
         self.with(cx, |elastic, arena| elastic.destroy(arena));
     }
 
-    /// Where the slot of `key` is: its way and its address.
+    /// The place and the address of the slot of `key`.
     #[inline]
-    pub fn find(&self, key: u64, memory: &PhysicalMemory) -> Option<(Place, PhysAddr)> {
+    pub(crate) fn find(&self, key: u64, memory: &PhysicalMemory) -> Option<(Place, PhysAddr)> {
         if !self.elastic.exists() {
             return None;
         }
@@ -242,68 +255,69 @@ impl<S: Slot> CuckooTable<S> {
     }
 
     /// The slot of `key`.
-    pub fn get(&self, key: u64, memory: &PhysicalMemory) -> Option<S::Words> {
+    pub(crate) fn get(&self, key: u64, memory: &PhysicalMemory) -> Option<S::Words> {
         self.find(key, memory).map(|(_, at)| S::read(memory, at))
     }
 
     /// The address of a slot.
     #[inline]
-    pub fn address(&self, place: Place) -> PhysAddr {
+    pub(crate) fn address(&self, place: Place) -> PhysAddr {
         self.spaces[place.way][place.side as usize].at(place.index * S::BYTES)
     }
 
-    /// Tells the host that the slots of `key` will be read soon.
+    /// Prefetches the slots of `key` (simulator speed only).
     #[inline]
-    pub fn prefetch_host(&self, key: u64, memory: &PhysicalMemory) {
+    pub(crate) fn prefetch_sim_host(&self, key: u64, memory: &PhysicalMemory) {
         if self.elastic.exists() {
             self.elastic.places(hashes(self.hash, key)).for_each(|place| memory.prefetch(self.address(place)));
         }
     }
 
-    /// Inserts a slot whose key is not there.
+    /// Inserts a slot whose key is not in the table.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when the table must grow and cannot; then nothing has changed.
-    pub fn insert(&mut self, words: S::Words, cx: &mut Context<'_, '_>) -> Result<(), MapError> {
+    /// [`MapError::NoMemory`] if the table must grow and cannot; then nothing has changed.
+    pub(crate) fn insert(&mut self, words: S::Words, cx: &mut Context<'_, '_>) -> Result<(), MapError> {
         let inserted = self.with(cx, |elastic, arena| elastic.insert(arena, words));
-        inserted.map_err(|(refused, _)| match refused {
+        inserted.map_err(|(error, _)| match error {
             InsertError::NoRoom(error) => error,
             InsertError::Collides => MapError::NoMemory { bytes: self.elastic.slots().count() as u64 * S::BYTES },
         })
     }
 
-    /// Takes the slot at `place` out.
-    pub fn remove(&mut self, place: Place, cx: &mut Context<'_, '_>) {
+    /// Removes the slot at `place`.
+    pub(crate) fn remove(&mut self, place: Place, cx: &mut Context<'_, '_>) {
         self.with(cx, |elastic, arena| elastic.remove(arena, place));
     }
 
     /// See [`Elastic::advance`].
-    pub fn advance(&mut self, cx: &mut Context<'_, '_>) {
+    pub(crate) fn advance(&mut self, cx: &mut Context<'_, '_>) {
         self.with(cx, |elastic, arena| elastic.advance(arena));
     }
 
     /// See [`Elastic::cancel_new`].
-    pub fn cancel_new(&mut self, cx: &mut Context<'_, '_>) {
+    pub(crate) fn cancel_new(&mut self, cx: &mut Context<'_, '_>) {
         self.with(cx, |elastic, arena| elastic.cancel_new(arena));
     }
 
-    /// The next of the keys whose slots have come into a way since the list was last emptied.
-    pub fn next_placed(&mut self) -> Option<u64> {
+    /// Takes a key from the list of slots that entered a way since the list was last emptied.
+    pub(crate) fn next_placed(&mut self) -> Option<u64> {
         self.placed.pop()
     }
 
-    /// Forgets which slots have come into which ways.
-    pub fn forget_placed(&mut self) {
+    /// Empties the list of slots that entered a way.
+    pub(crate) fn forget_placed(&mut self) {
         self.placed.clear();
     }
 
     /// The memory of its ways.
-    pub fn spaces(&self) -> &Spaces {
+    #[cfg(test)]
+    pub(crate) fn spaces(&self) -> &Spaces {
         &self.spaces
     }
 
-    /// What hardware must know of the table: appended to its registers.
-    pub fn write_registers(&self, to: &mut Vec<u64>) {
+    /// Appends the table's part of the hardware registers.
+    pub(crate) fn write_registers(&self, to: &mut Vec<u64>) {
         let ways = if self.elastic.exists() { self.elastic.ways() } else { &[] };
         to.push(ways.len() as u64);
         for (way, spaces) in ways.iter().zip(&self.spaces) {
@@ -317,18 +331,19 @@ impl<S: Slot> CuckooTable<S> {
     }
 }
 
-/// A table as hardware knows it: from the registers that [`CuckooTable::write_registers`] wrote.
+/// The hardware's view of a table, from the registers that [`CuckooTable::write_registers`] wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct View {
-    /// Ways that there are: 0 for a table that does not exist.
-    pub ways: usize,
+pub(crate) struct View {
+    /// Number of ways; 0 if the table does not exist.
+    pub(crate) ways: usize,
     states: [Way; MAX_WAYS],
     spaces: Spaces,
 }
 
 impl View {
-    /// Reads the registers of one table off the front of `words`. What is not a table is none.
-    pub fn load(&mut self, words: &mut std::slice::Iter<'_, u64>) {
+    /// Reads the registers of one table from the front of `words`. Missing words are a table that does not
+    /// exist.
+    pub(crate) fn load(&mut self, words: &mut std::slice::Iter<'_, u64>) {
         let mut next = || words.next().copied().unwrap_or(0);
         self.ways = (next() as usize).min(MAX_WAYS);
         for way in 0..self.ways {
@@ -345,17 +360,17 @@ impl View {
         }
     }
 
-    /// The address of the one slot of `way` in which a key of that way's `hash` can be.
+    /// The address of the only slot of `way` that can hold a key whose hash for that way is `hash`.
     #[inline(always)]
-    pub fn address(&self, way: usize, hash: u32, slot_bytes: u64) -> PhysAddr {
+    pub(crate) fn address(&self, way: usize, hash: u32, slot_bytes: u64) -> PhysAddr {
         let (side, index) = self.states[way].locate(hash);
         self.spaces[way][side as usize].at(index * slot_bytes)
     }
 }
 
-/// A block a way, resized out of place: ECPT (ME-HPT Sec. II-B), and all cuckoo walk tables.
+/// One block per way, resized out of place: ECPT (ME-HPT Sec. II-B), and all cuckoo walk tables.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Contiguous;
+pub(crate) struct Contiguous;
 
 impl Backing for Contiguous {
     fn begin(
@@ -367,7 +382,7 @@ impl Backing for Contiguous {
         parts: &mut StoreParts<'_, '_>,
     ) -> Result<ResizeMode, MapError> {
         let side = if from == 0 { Side::Old } else { Side::New };
-        let mut space = Space { chunk_shift: Space::UNCUT, chunk_bytes: to, chunks: Vec::new() };
+        let mut space = Space { chunk_shift: Space::ONE_BLOCK, chunk_bytes: to, chunks: Vec::new() };
         space.grow(1, parts.footprint, parts.os)?;
         parts.spaces[side as usize] = space;
         Ok(if from == 0 { ResizeMode::InPlace } else { ResizeMode::OutOfPlace })

@@ -1,4 +1,4 @@
-//! The OS half: what the kernel calls.
+//! The OS half.
 
 use super::slot::{Cluster, Header};
 use super::store::{Backing, Context, CuckooTable};
@@ -11,8 +11,8 @@ use ambulator_structures::elastic::{ElasticCounters, MAX_WAYS};
 use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
-    /// What the OS half of an elastic cuckoo page table counts, for one page size.
-    pub struct CuckooTableCounters {
+    /// Counters of the OS half of an elastic cuckoo page table, for one page size.
+    pub(crate) struct CuckooTableCounters {
         /// Times that way 0 began to double.
         upsizes_way0: Events,
         /// Times that way 1 began to double.
@@ -23,32 +23,32 @@ ambulator_base::counters! {
         upsizes_way3: Events,
         /// Times that a way began to halve.
         downsizes: Events,
-        /// Upsizes for an insertion that pushed on too many slots.
+        /// Upsizes because an insertion displaced too many slots.
         early_upsizes: Events,
         /// Resizes that copied a way into other memory instead of growing it in place.
         out_of_place: Events,
         /// Slots that upsizes moved.
         upsize_moved: Events,
-        /// Slots that upsizes in place left where they were.
+        /// Slots that stayed in upsizes in place.
         upsize_stayed: Events,
         /// Slots that downsizes rehashed.
         downsize_rehashed: Events,
         /// Slots inserted.
         insertions: Events,
-        /// Slots inserted without pushing any other on.
+        /// Slots inserted without displacing another.
         insertions_at_once: Events,
         /// Slots rehashed by resizes.
         rehashes: Events,
-        /// Slots rehashed without pushing any other on.
+        /// Slots rehashed without displacing another.
         rehashes_at_once: Events,
-        /// Slots pushed on (re-inserted), by insertions and rehashes.
+        /// Slots displaced (re-inserted) by insertions and rehashes.
         reinsertions: Events,
     }
 }
 
 ambulator_base::counters! {
-    /// What a process's elastic cuckoo page table holds for one page size.
-    pub struct CuckooTableState {
+    /// State of a process's elastic cuckoo page table, for one page size.
+    pub(crate) struct CuckooTableState {
         /// Bytes of way 0.
         way0: Bytes,
         /// Bytes of way 1.
@@ -57,7 +57,7 @@ ambulator_base::counters! {
         way2: Bytes,
         /// Bytes of way 3.
         way3: Bytes,
-        /// Slots taken, of eight entries each.
+        /// Occupied slots, of eight entries each.
         slots_taken: Events,
     }
 }
@@ -88,8 +88,9 @@ impl CuckooTableCounters {
 /// Names of the page sizes' tables in counters.
 const TABLE_NAMES: [&str; 3] = ["pte", "pmd", "pud"];
 
-/// A process's elastic cuckoo page table: one cuckoo table for each page size that it has had pages of, and two walk tables.
-pub struct CuckooPageTable<B: Backing> {
+/// A process's elastic cuckoo page table: one cuckoo table for each page size that it has used, and two walk
+/// tables.
+pub(crate) struct CuckooPageTable<B: Backing> {
     tables: [CuckooTable<Cluster>; 3],
     walk: WalkTables,
     backing: B,
@@ -99,7 +100,7 @@ pub struct CuckooPageTable<B: Backing> {
     footprint: Footprint,
 }
 
-/// The number of a page's size and of its place in its slot.
+/// The number of a page's size, the key of its slot, and its position in the slot.
 #[inline(always)]
 fn slot_of(page: Page) -> Option<(usize, u64, usize)> {
     let size = SIZES.iter().position(|known| *known == page.size)?;
@@ -108,12 +109,12 @@ fn slot_of(page: Page) -> Option<(usize, u64, usize)> {
 }
 
 impl<B: Backing> CuckooPageTable<B> {
-    /// A table of a validated spec whose ways get their memory from `backing`. Tables of a page size are made with its
-    /// first page; the walk tables now.
+    /// A table of a validated spec whose ways get their memory from `backing`. The table of a page size is
+    /// created with the first page of that size, the walk tables immediately.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when the first bytes cannot be had.
-    pub fn new(
+    /// [`MapError::NoMemory`] if the initial memory cannot be allocated.
+    pub(crate) fn new(
         spec: &EcptSpec,
         per_way: bool,
         reinsertion_cycles: u64,
@@ -127,21 +128,18 @@ impl<B: Backing> CuckooPageTable<B> {
     }
 
     /// The cuckoo table of a page size, by its number.
-    pub fn table(&self, size: usize) -> &CuckooTable<Cluster> {
+    #[cfg(test)]
+    pub(crate) fn table(&self, size: usize) -> &CuckooTable<Cluster> {
         &self.tables[size]
     }
 
-    /// The walk tables.
-    pub fn walk_tables(&self) -> &WalkTables {
-        &self.walk
-    }
-
-    /// Who gives the ways their memory.
-    pub fn backing(&self) -> &B {
+    /// The allocator of the ways' memory.
+    #[cfg(test)]
+    pub(crate) fn backing(&self) -> &B {
         &self.backing
     }
 
-    /// The word of a page's entry, and the entry.
+    /// The address of a page's entry, and the entry.
     #[inline]
     fn find(&self, page: Page, memory: &PhysicalMemory) -> Option<(PhysAddr, Pte)> {
         let (size, key, number) = slot_of(page)?;
@@ -150,7 +148,7 @@ impl<B: Backing> CuckooPageTable<B> {
         Some((at.offset(8 * number as u64), Cluster::entry(&words, number)?))
     }
 
-    /// Changes an entry that is there, whose page stays mapped.
+    /// Changes the entry of a page that stays mapped.
     fn change(&mut self, page: Page, os: &mut TableContext<'_>, to: impl Fn(Pte) -> Pte) -> bool {
         let Some((at, pte)) = self.find(page, os.memory) else { return false };
         let word = os.memory.read(at);
@@ -158,7 +156,7 @@ impl<B: Backing> CuckooPageTable<B> {
         true
     }
 
-    /// Adds a slot for a page whose slot is not there.
+    /// Adds a slot for a page that has none.
     fn add_slot(&mut self, page: Page, pte: Pte, os: &mut TableContext<'_>) -> Result<(), MapError> {
         let (size, key, number) = slot_of(page).ok_or(MapError::PageSize)?;
         let mut words = Cluster::of_key(key);
@@ -192,8 +190,8 @@ impl<B: Backing> CuckooPageTable<B> {
         Ok(())
     }
 
-    /// Tells the walk tables of a page that has just been mapped, of whose section they know nothing. They are as before if
-    /// that fails.
+    /// Updates the walk tables for a newly mapped page in a section that they do not describe yet. If that
+    /// fails, nothing has changed.
     fn describe(&mut self, page: Page, way: usize, os: &mut TableContext<'_>) -> Result<(), MapError> {
         let CuckooPageTable { walk, footprint, .. } = self;
         let Page { start, size } = page;
@@ -206,12 +204,12 @@ impl<B: Backing> CuckooPageTable<B> {
         let section = if size == PageSize::SIZE_2M { Header::page_in(way) } else { Header(Header::SMALL) };
         let described = walk.set(PMD, start, section, footprint, os);
         if described.is_err() {
-            walk.take_back(PUD, start, gigabyte, footprint, os);
+            walk.restore(PUD, start, gigabyte, footprint, os);
         }
         described
     }
 
-    /// Whether another page of the same section of 2 MiB is mapped by 4 KiB pages.
+    /// Whether another slot has 4 KiB pages of the same 2 MiB section.
     fn section_has_any(&self, page: Page, memory: &PhysicalMemory) -> bool {
         let (_, key, _) = slot_of(page).unwrap_or_default();
         let slots = (1 << (PageSize::SIZE_2M.shift() - PageSize::SIZE_4K.shift())) / Cluster::PAGES;
@@ -220,11 +218,11 @@ impl<B: Backing> CuckooPageTable<B> {
             && (first..first + slots).rev().any(|other| other != key && self.tables[0].find(other, memory).is_some())
     }
 
-    /// Tells the walk tables what is no more, after the last page of a slot, or a page of 2 MiB or 1 GiB, has gone.
+    /// Updates the walk tables after the last page of a slot, or a page of 2 MiB or 1 GiB, was unmapped.
     fn forget(&mut self, page: Page, os: &mut TableContext<'_>) {
         let Page { start, size } = page;
         let CuckooPageTable { walk, footprint, .. } = self;
-        // A header that only loses bits has its slot: nothing here can fail.
+        // A header that only loses bits already has a slot, so nothing here can fail.
         let mut set = |walk: &mut WalkTables, table, header, os: &mut TableContext<'_>| {
             let _never_fails = walk.set(table, start, header, footprint, os);
         };
@@ -240,7 +238,7 @@ impl<B: Backing> CuckooPageTable<B> {
         }
     }
 
-    /// Lets the resizes of a table and of the walk tables go on, after a change that has been carried through.
+    /// Advances the resizes of a table and of the walk tables after a completed change.
     fn settle(&mut self, size: usize, os: &mut TableContext<'_>) {
         let work = |c: &ElasticCounters| (c.upsize_moved + c.upsize_stayed + c.downsize_rehashed, c.reinsertions);
         let CuckooPageTable { tables, backing, footprint, walk, .. } = self;
@@ -253,7 +251,7 @@ impl<B: Backing> CuckooPageTable<B> {
         self.follow_ways(size, os);
     }
 
-    /// Brings the walk tables up to date with the ways in which the slots of large pages are now.
+    /// Updates the walk tables with the current ways of the slots of large pages.
     fn follow_ways(&mut self, size: usize, os: &mut TableContext<'_>) {
         if size == 0 {
             return self.tables[0].forget_placed();
@@ -264,7 +262,8 @@ impl<B: Backing> CuckooPageTable<B> {
             let words = os.memory.read_words(at);
             for number in (0..Cluster::PAGES).filter(|&number| Cluster::entry(&words, number as usize).is_some()) {
                 let va = VirtAddr((key * Cluster::PAGES + number) << SIZES[size].shift());
-                // Its slot is there, unless it is that of a page whose mapping has just failed, and then there is none to find.
+                // Its slot exists, unless the mapping of its page has just failed; then there is nothing to
+                // find.
                 let _never_fails = self.walk.set(table, va, Header::page_in(place.way), &mut self.footprint, os);
             }
         }
@@ -310,7 +309,7 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         os.memory.write(at.offset(8 * number as u64), words[number]);
         let empty = (0..Cluster::PAGES as usize).all(|other| Cluster::entry(&words, other).is_none());
         if empty {
-            // The core takes out slots that are there: this one is until its last word is gone.
+            // The elastic table removes only slots that are not empty: mark this one as present until then.
             os.memory.write(at.offset(8 * number as u64), words[number] | Pte::PRESENT);
             let CuckooPageTable { tables, backing, footprint, .. } = self;
             tables[size].remove(place, &mut Context { backing, footprint, os });
@@ -366,9 +365,9 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
         self.footprint.entries = 0;
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         for (size, table) in self.tables.iter().enumerate().filter(|(size, _)| self.mapped[*size] > 0) {
-            table.prefetch_host(key_of(va, SIZES[size]), memory);
+            table.prefetch_sim_host(key_of(va, SIZES[size]), memory);
         }
     }
 

@@ -1,3 +1,6 @@
+use super::slot::{Header, Headers};
+use super::table::{CuckooTableCounters, CuckooTableState};
+use super::walker::CuckooWalkerCounters;
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, Pfn, Protection, Random};
 use ambulator_conformance::{Options, TestBed, TestPort};
@@ -45,7 +48,7 @@ impl Rig {
         self.walker.walk(VirtAddr(va), AccessKind::Load, Cycle(now), &mut port)
     }
 
-    /// A walk after all that went before has arrived; its end counts from its start.
+    /// A walk after all earlier loads have completed. Its `ready` is relative to its start.
     fn walk(&mut self, va: u64) -> Walk {
         self.now += 1000;
         let walk = self.walk_at(va, self.now);
@@ -65,11 +68,11 @@ fn walk_caches_trim_complete_walks_to_partial_size_and_direct_ones() {
     rig.map(0x5000, PageSize::SIZE_4K);
     rig.map(0x4020_0000, PageSize::SIZE_2M);
     rig.map(0x80_0000_0000, PageSize::SIZE_1G);
-    // Nothing is cached: three ways of three tables at once, and behind them two slots of each walk table.
+    // Nothing is cached: three ways of three tables at once, followed by two slots of each walk table.
     let walk = rig.walk(0x5000);
     assert_eq!((walk.accesses, walk.ready), (9 + 4, Cycle(START + LATENCY)));
     assert_eq!(rig.kinds(), [1, 0, 0, 0, 0]);
-    // Now the section's header is: small pages. Three ways of one table.
+    // Now the section's header is cached: small pages. Three ways of one table.
     let walk = rig.walk(0x5000);
     assert_eq!((walk.accesses, walk.ready), (3, Cycle(START + LATENCY)));
     assert_eq!(rig.kinds(), [1, 0, 1, 0, 0]);
@@ -77,7 +80,7 @@ fn walk_caches_trim_complete_walks_to_partial_size_and_direct_ones() {
     let walk = rig.walk(0x4020_1000);
     assert!(matches!(walk.outcome, WalkOutcome::Mapped(found) if found.size == PageSize::SIZE_2M));
     assert_eq!((walk.accesses, rig.kinds()), (3 + 2, [1, 0, 2, 0, 0]));
-    // And then the PMD header says in which way.
+    // And then the PMD header gives the way.
     assert_eq!(rig.walk(0x4030_0000).accesses, 1);
     assert_eq!(rig.kinds(), [1, 0, 2, 1, 0]);
     // A page of 1 GiB: complete, then direct by the PUD header alone.
@@ -98,7 +101,7 @@ fn walk_caches_trim_complete_walks_to_partial_size_and_direct_ones() {
 }
 
 #[test]
-fn what_the_walk_caches_hold_never_hides_a_page() {
+fn cached_headers_never_hide_a_page() {
     let mut rig = Rig::new(&EcptSpec::default());
     rig.map(0x20_0000, PageSize::SIZE_4K);
     rig.walk(0x20_0000);
@@ -108,7 +111,7 @@ fn what_the_walk_caches_hold_never_hides_a_page() {
     rig.unmap(0x40_0000, PageSize::SIZE_2M);
     rig.map(0x40_0000, PageSize::SIZE_4K);
     assert!(matches!(rig.walk(0x40_0000).outcome, WalkOutcome::Mapped(_)));
-    // Large pages whose slots are pushed into other ways, while a walk cache says where each was.
+    // Large pages whose slots are displaced into other ways while a walk cache holds their old ways.
     for page in 16..4096_u64 {
         rig.map(page << 21, PageSize::SIZE_2M);
         for before in [16, page / 2 + 8, page] {
@@ -119,11 +122,11 @@ fn what_the_walk_caches_hold_never_hides_a_page() {
 }
 
 #[test]
-fn all_probes_of_a_walk_go_out_together_and_another_process_flushes_the_walk_caches() {
+fn all_probes_of_a_walk_issue_together_and_a_context_switch_flushes_the_walk_caches() {
     let mut rig = Rig::new(&EcptSpec { cwc_latency: 40, hash_latency: 7, ..EcptSpec::default() });
     rig.map(0x5000, PageSize::SIZE_4K);
     assert_eq!(rig.walk_at(0x5000, 10).ready, Cycle(10 + 47 + LATENCY));
-    // The refill of the walk cache is still under way.
+    // The refill of the walk cache is still in flight.
     assert_eq!((rig.walk_at(0x5000, 20).accesses, rig.kinds()[0]), (9 - 6 + 4, 2));
     rig.walk(0x5000);
     assert_eq!(rig.kinds(), [2, 0, 1, 0, 0]);
@@ -133,7 +136,7 @@ fn all_probes_of_a_walk_go_out_together_and_another_process_flushes_the_walk_cac
 }
 
 #[test]
-fn a_resize_takes_half_as_much_again_for_as_long_as_it_lasts() {
+fn a_resize_takes_half_as_much_memory_again_while_it_lasts() {
     let mut rig = Rig::new(&EcptSpec::default());
     let walk_tables = rig.table.footprint().bytes;
     assert_eq!(walk_tables, 4 * 4096);
@@ -165,7 +168,8 @@ proptest! {
     }
 }
 
-/// Maps and unmaps pages of all sizes in waves, against a plain map; every so often all is compared, by software and by walks.
+/// Maps and unmaps pages of all sizes in waves, against a map as the model. From time to time all pages are
+/// compared, by look-ups and by walks.
 pub(crate) fn waves<B: Backing>(
     mut table: CuckooPageTable<B>,
     mut walker: CuckooWalker,
@@ -182,7 +186,7 @@ pub(crate) fn waves<B: Backing>(
             grow = if random.chance(0.5) { 0.85 } else { 0.2 };
         }
         if pages.is_empty() || random.chance(grow) {
-            // Each size has a part of the address space of its own, so that pages never overlap.
+            // Each size has its own part of the address space, so that pages never overlap.
             let (size, va) = match random.below(20) {
                 0 => (PageSize::SIZE_1G, (1 << 46) + (random.below(1 << 10) << 30)),
                 1..=4 => (PageSize::SIZE_2M, (1 << 45) + (random.below(1 << 18) << 21)),
@@ -212,9 +216,9 @@ pub(crate) fn waves<B: Backing>(
                 let va = VirtAddr(va + mapping.page.size.bytes() / 2);
                 assert_eq!(table.lookup(va, &bed.memory), Some(*mapping));
                 let mut port = TestPort::new(&mut bed.memory, LATENCY);
-                // Accesses set bits: a fetch of the same entry as before, not of one of 4 KiB.
+                // A fetch sets the accessed bit; it is reset below.
                 let walk = walker.walk(va, AccessKind::Fetch, Cycle(operation << 20), &mut port);
-                assert!(walk.accesses <= 3 * 3 + 4, "more than a probe a way");
+                assert!(walk.accesses <= 3 * 3 + 4, "more than a probe per way");
                 let found = WalkOutcome::Mapped(
                     ambulator_structures::pte::Pte::leaf(mapping.frame, mapping.flags, false)
                         .translation(mapping.page.size),
@@ -238,7 +242,7 @@ fn a_million_operations_lose_no_entry() {
 }
 
 #[test]
-fn keys_lie_in_bits_that_the_architecture_does_not_use() {
+fn keys_are_in_bits_that_the_architecture_does_not_use() {
     let key = (1 << 42) - 1 - 0x1234_5678;
     let mut words = Cluster::of_key(key);
     assert_eq!(Cluster::key(&words), None, "nothing is present");
@@ -272,7 +276,7 @@ fn every_counter_has_a_meaning() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     let spec = EcptSpec {
         ways: 1,
         upsize_at: 0.95,
@@ -283,7 +287,7 @@ fn what_is_wrong_with_a_spec_is_said() {
     };
     let wrong = spec.validate("t");
     for key in ["`t.ways`", "`t.upsize_at`", "`t.cwt_ways`", "`t.cwt_entries`", "`t.pmd_cwc_entries`"] {
-        assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
+        assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
     }
     assert_eq!(EcptSpec::default().validate("t"), vec![]);
 }

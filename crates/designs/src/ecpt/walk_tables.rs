@@ -1,4 +1,4 @@
-//! Cuckoo walk tables: what pages each section of memory has, so that walks need not look everywhere.
+//! Cuckoo walk tables: the page sizes in each section of memory, so that walks need not probe all tables.
 
 use super::slot::{Header, Headers};
 use super::store::{Context, Contiguous, CuckooTable};
@@ -9,37 +9,41 @@ use ambulator_os::{Footprint, MapError, TableContext};
 use ambulator_structures::elastic::ElasticSpec;
 
 /// The walk table for PMDs: sections of 2 MiB.
-pub const PMD: usize = 0;
+pub(crate) const PMD: usize = 0;
 /// The walk table for PUDs: sections of 1 GiB.
-pub const PUD: usize = 1;
+pub(crate) const PUD: usize = 1;
 
 /// A process's two walk tables. Each is an elastic cuckoo table of contiguous ways.
-pub struct WalkTables {
-    /// That of PMDs, and that of PUDs.
-    pub tables: [CuckooTable<Headers>; 2],
-    /// Times that a slot changed that walkers may have cached.
+pub(crate) struct WalkTables {
+    /// The walk table for PMDs, and the one for PUDs.
+    pub(crate) tables: [CuckooTable<Headers>; 2],
+    /// Changes of slots that walkers may have cached.
     changes: u64,
 }
 
-/// The key of the slot that holds the section of `va`, and the section's number in it.
+/// The key of the slot of `va`'s section, and the section's number in the slot.
 #[inline(always)]
-pub fn section_of(table: usize, va: VirtAddr) -> (u64, u64) {
+pub(crate) fn section_of(table: usize, va: VirtAddr) -> (u64, u64) {
     let section = va.0 >> CWT_SECTION_SHIFTS[table];
     (section / HEADERS, section % HEADERS)
 }
 
 impl WalkTables {
-    /// Tables with their first memory.
+    /// Creates both tables with their initial memory.
     ///
     /// # Errors
     /// [`MapError::NoMemory`]; then nothing has changed.
-    pub fn new(spec: &EcptSpec, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Result<WalkTables, MapError> {
+    pub(crate) fn new(
+        spec: &EcptSpec,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Result<WalkTables, MapError> {
         let elastic = |seed: u64| ElasticSpec {
             ways: spec.cwt_ways as usize,
             initial_slots: u64::from(spec.cwt_entries),
             per_way: false,
             seed,
-            // Two ways hold less than three before insertions find no place.
+            // With two ways insertions fail at a lower occupancy than with three.
             upsize_at: spec.upsize_at.min(0.4),
             downsize_at: spec.downsize_at.min(0.15),
             ..spec.elastic(false, seed)
@@ -55,37 +59,42 @@ impl WalkTables {
         Ok(WalkTables { tables, changes: 0 })
     }
 
-    /// Gives all memory back.
-    pub fn destroy(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Frees all memory.
+    pub(crate) fn destroy(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         let mut backing = Contiguous;
         let mut cx = Context { backing: &mut backing, footprint, os };
         self.tables.iter_mut().for_each(|table| table.destroy(&mut cx));
     }
 
-    /// Changes whenever a slot does that walkers may have cached, or where slots are.
-    pub fn generation(&self) -> u64 {
+    /// Changes whenever a slot that walkers may have cached changes or moves.
+    pub(crate) fn generation(&self) -> u64 {
         self.changes + self.tables.iter().map(|table| table.elastic.generation()).sum::<u64>()
     }
 
-    /// What the table says of the section of `va`.
-    pub fn get(&self, table: usize, va: VirtAddr, memory: &PhysicalMemory) -> Header {
+    /// The header of `va`'s section.
+    pub(crate) fn get(&self, table: usize, va: VirtAddr, memory: &PhysicalMemory) -> Header {
         let (key, section) = section_of(table, va);
         self.tables[table].get(key, memory).map_or(Header::NONE, |words| Headers::get(&words, section))
     }
 
-    /// Whether any section of 2 MiB in the gigabyte of `va` has a header of which `which` is true.
-    pub fn any_in_gigabyte(&self, va: VirtAddr, memory: &PhysicalMemory, which: impl Fn(Header) -> bool) -> bool {
+    /// Whether `which` holds for the header of any 2 MiB section in the gigabyte of `va`.
+    pub(crate) fn any_in_gigabyte(
+        &self,
+        va: VirtAddr,
+        memory: &PhysicalMemory,
+        which: impl Fn(Header) -> bool,
+    ) -> bool {
         let first = va.0 >> 30 << (30 - CWT_SECTION_SHIFTS[PMD]);
         let keys = first / HEADERS..(first + 512) / HEADERS;
         keys.into_iter()
             .any(|key| self.tables[PMD].get(key, memory).is_some_and(|words| Headers::any(&words, 0, HEADERS, &which)))
     }
 
-    /// Sets what the table says of the section of `va`. [`WalkTables::advance`] should follow.
+    /// Sets the header of `va`'s section. Call [`WalkTables::advance`] next.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when a new slot has no place; then nothing has changed.
-    pub fn set(
+    /// [`MapError::NoMemory`] if a new slot cannot be inserted; then nothing has changed.
+    pub(crate) fn set(
         &mut self,
         table: usize,
         va: VirtAddr,
@@ -104,7 +113,7 @@ impl WalkTables {
             self.changes += 1;
             Headers::set(&mut words, section, header);
             os.memory.write_words(at, &words);
-            if Headers::says_nothing(&words) {
+            if Headers::is_empty(&words) {
                 let mut cx = Context { backing: &mut backing, footprint, os };
                 cuckoo.remove(place, &mut cx);
             }
@@ -119,8 +128,8 @@ impl WalkTables {
         cuckoo.insert(words, &mut cx)
     }
 
-    /// After a change that has been carried through: resizes go on.
-    pub fn advance(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Advances resizes after a completed change.
+    pub(crate) fn advance(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         let mut backing = Contiguous;
         let mut cx = Context { backing: &mut backing, footprint, os };
         for table in &mut self.tables {
@@ -129,8 +138,9 @@ impl WalkTables {
         }
     }
 
-    /// Takes back what [`WalkTables::set`] has just set where it was `before`, with the slot and the resize that it may have begun.
-    pub fn take_back(
+    /// Undoes the latest [`WalkTables::set`] of a header that was `before`, including the slot and the resize
+    /// that it may have begun.
+    pub(crate) fn restore(
         &mut self,
         table: usize,
         va: VirtAddr,

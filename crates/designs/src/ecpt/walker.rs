@@ -1,4 +1,4 @@
-//! The hardware half: what a core does on a TLB miss.
+//! The hardware half.
 
 use super::slot::{Cluster, Header, Headers, Slot};
 use super::store::View;
@@ -10,8 +10,8 @@ use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome,
 use ambulator_structures::elastic::{HashKind, hashes};
 
 ambulator_base::counters! {
-    /// What a walker of elastic cuckoo page tables counts.
-    pub struct CuckooWalkerCounters {
+    /// Counters of a walker of elastic cuckoo page tables.
+    pub(crate) struct CuckooWalkerCounters {
         /// Walks that probed all ways of the tables of all page sizes: both cuckoo walk caches missed.
         complete_walks: Events,
         /// Walks that probed all ways of the tables of some page sizes.
@@ -20,11 +20,11 @@ ambulator_base::counters! {
         size_walks: Events,
         /// Walks that probed one way of one table: size and way were known.
         direct_walks: Events,
-        /// Walks without any probe: the walk caches knew that nothing is mapped.
+        /// Walks without any probe: the walk caches indicated that nothing is mapped.
         empty_walks: Events,
         /// Slots of page tables loaded.
         probes: Events,
-        /// Slots of cuckoo walk tables loaded, beside the walks.
+        /// Slots of cuckoo walk tables loaded to refill the walk caches.
         cwt_loads: Events,
         /// Look-ups of the PMD walk cache that hit.
         pmd_cwc_hits: Events,
@@ -34,7 +34,7 @@ ambulator_base::counters! {
         pud_cwc_hits: Events,
         /// Look-ups of the PUD walk cache that missed.
         pud_cwc_misses: Events,
-        /// Times that the walk caches were emptied: walk tables changed, or another process came.
+        /// Flushes of the walk caches, because walk tables changed or at a context switch.
         cwc_flushes: Events,
         /// Accessed and dirty bits written into entries.
         bit_updates: Events,
@@ -43,13 +43,13 @@ ambulator_base::counters! {
 
 /// A cuckoo walk cache: slots of a walk table, fully associative.
 struct WalkCache {
-    /// None for a cache of no entries.
-    array: Option<SetArray<Held>>,
+    /// `None` for a cache without entries.
+    array: Option<SetArray<Cached>>,
 }
 
-/// A cached slot, and when the load that brought it ends.
+/// A cached slot, and the cycle at which its load completes.
 #[derive(Clone, Copy)]
-struct Held {
+struct Cached {
     words: [u64; 4],
     ready: Cycle,
 }
@@ -62,17 +62,17 @@ impl WalkCache {
     #[inline]
     fn get(&mut self, table: usize, va: VirtAddr, now: Cycle) -> Option<Header> {
         let (key, section) = section_of(table, va);
-        let held = self.array.as_mut()?.lookup(0, key)?;
-        (held.ready <= now).then(|| Headers::get(&held.words, section))
+        let cached = self.array.as_mut()?.lookup(0, key)?;
+        (cached.ready <= now).then(|| Headers::get(&cached.words, section))
     }
 }
 
-/// Which slots a walk reads.
+/// The slots that a walk probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Plan {
     /// By page size: whether its table is probed.
     tables: [bool; SIZES.len()],
-    /// The one way that is probed; none: all.
+    /// The only way to probe; `None` for all ways.
     way: Option<usize>,
 }
 
@@ -86,9 +86,9 @@ impl Plan {
     }
 }
 
-/// What the walk caches' answers leave to be probed.
+/// The slots to probe, given the results of the walk caches.
 fn plan(pmd: Option<Header>, pud: Option<Header>) -> Plan {
-    // A section of 2 MiB with a page of its own, or with small pages, has nothing else.
+    // A 2 MiB section that is one page, or that has small pages, has no other pages.
     match pmd {
         Some(Header(Header::SMALL)) => return Plan::of(true, false, false),
         Some(header) if let Some(way) = header.way() => return Plan::direct(1, way),
@@ -106,25 +106,25 @@ fn plan(pmd: Option<Header>, pud: Option<Header>) -> Plan {
 }
 
 /// A walker.
-pub struct CuckooWalker {
+pub(crate) struct CuckooWalker {
     hash: HashKind,
-    /// Cycles from the start of a walk until its probes go out.
+    /// Cycles from the start of a walk until its probes issue.
     latency: u64,
     asid: Option<Asid>,
     generation: u64,
     tables: [View; SIZES.len()],
     walk_tables: [View; 2],
     caches: [WalkCache; 2],
-    /// What it counted.
-    pub counters: CuckooWalkerCounters,
+    /// Its counters.
+    pub(crate) counters: CuckooWalkerCounters,
 }
 
 impl CuckooWalker {
-    /// A walker that has not yet been given a table. `l2p_latency` is that of the table of chunks, 0 without one.
+    /// A walker without a table. `l2p_latency` is the latency of the L2P table, 0 without one.
     ///
-    /// Hashing comes first; then the walk caches and the table of chunks are read side by side (ME-HPT Fig. 7), so that the latter
-    /// costs nothing unless it is the slower.
-    pub fn new(spec: &EcptSpec, l2p_latency: u64) -> CuckooWalker {
+    /// Hashing comes first. Then the walk caches and the L2P table are read in parallel (ME-HPT Fig. 7), so
+    /// the L2P table costs time only if it is slower.
+    pub(crate) fn new(spec: &EcptSpec, l2p_latency: u64) -> CuckooWalker {
         CuckooWalker {
             hash: spec.hash,
             latency: spec.hash_latency + spec.cwc_latency.max(l2p_latency),
@@ -142,7 +142,8 @@ impl CuckooWalker {
         self.counters.cwc_flushes += 1;
     }
 
-    /// Brings the slot of `va` in a walk table into its cache. Loads that it took, and when the last arrives.
+    /// Loads the slot of `va` in a walk table into its cache. Returns the number of loads, and when the last
+    /// completes.
     fn refill(&mut self, table: usize, va: VirtAddr, now: Cycle, port: &mut dyn MemoryPort) -> (u32, Cycle) {
         let view = &self.walk_tables[table];
         let Some(array) = self.caches[table].array.as_mut() else { return (0, now) };
@@ -156,7 +157,7 @@ impl CuckooWalker {
             let first = (at.0 % 64 / 8) as usize;
             let words = [0, 1, 2, 3].map(|word| line.words[first + word]);
             if Headers::key(&words) == Some(key) {
-                array.insert(0, key, Held { words, ready: line.ready });
+                array.insert(0, key, Cached { words, ready: line.ready });
             }
         }
         self.counters.cwt_loads += view.ways as u64;
@@ -206,7 +207,7 @@ impl Walker for CuckooWalker {
             let ways = plan.way.map_or(0..view.ways, |way| way..(way + 1).min(view.ways));
             for way in ways {
                 let at = view.address(way, hashes[way], Cluster::BYTES);
-                // All probes go out together.
+                // All probes issue together.
                 let line = port.load_line(at, now);
                 accesses += 1;
                 latest = latest.max(line.ready);
@@ -218,15 +219,15 @@ impl Walker for CuckooWalker {
             }
         }
         self.counters.probes += u64::from(accesses);
-        // Refills go out behind the probes. What the PUD's header settles needs none of the PMD's.
+        // Refills issue after the probes. If the PUD header suffices, the PMD cache needs no refill.
         let large_pages = pud.is_none_or(|header| header.0 & Header::LARGE != 0 && header.way().is_none());
         let probes = accesses;
-        for (table, wanted) in [(PUD, pud.is_none()), (PMD, pmd.is_none() && large_pages)] {
-            if wanted {
-                let (loads, there) = self.refill(table, va, now, port);
+        for (table, needed) in [(PUD, pud.is_none()), (PMD, pmd.is_none() && large_pages)] {
+            if needed {
+                let (loads, done) = self.refill(table, va, now, port);
                 accesses += loads;
-                // Nobody waits for them, unless there was nothing else to go by.
-                latest = if probes == 0 { latest.max(there) } else { latest };
+                // The walk waits for them only if it issued no probes.
+                latest = if probes == 0 { latest.max(done) } else { latest };
             }
         }
         let Some((mut pte, size, at, ready)) = found else {
@@ -242,7 +243,8 @@ impl Walker for CuckooWalker {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        // The walk caches hold no translations, and go with the generation of the walk tables; but whoever asks for all gets all.
+        // The walk caches hold no translations, and the generation of the walk tables keeps them consistent.
+        // Only full invalidations flush them.
         if what == Invalidation::All || self.asid.is_some_and(|asid| what == Invalidation::Asid(asid)) {
             self.flush();
         }

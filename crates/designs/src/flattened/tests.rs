@@ -1,6 +1,6 @@
 use super::*;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, Pfn, Protection, VirtAddr};
-use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_conformance::{Options, TestBed, TestPort, scatter};
 use ambulator_mmu::{PwcSpec, TableRegisters, WalkOutcome, Walker};
 use ambulator_os::{Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn walker() -> TreeWalker {
     TreeWalker::new(&PwcSpec::default())
 }
 
-/// Loads of a cold walk for one page of a fresh table of four levels in that memory, and the table's bytes.
+/// Loads of a cold walk for one page of a new four-level table in that memory, and the table's bytes.
 fn cold(spec: &FlattenedSpec, bed: &mut TestBed, size: PageSize) -> (u32, u64) {
     cold_of(spec, 48, bed, size)
 }
@@ -57,7 +57,7 @@ fn a_walk_is_two_loads_where_both_pairs_are_merged() {
 }
 
 #[test]
-fn each_pair_is_merged_by_itself() {
+fn each_pair_is_merged_independently() {
     let mut spec = FlattenedSpec { merge_lower: false, ..FlattenedSpec::default() };
     assert_eq!(cold(&spec, &mut ample(), PageSize::SIZE_4K), (3, FLAT + 2 * 4096));
     assert_eq!(cold(&spec, &mut ample(), PageSize::SIZE_2M).0, 2);
@@ -73,10 +73,10 @@ fn each_pair_is_merged_by_itself() {
 #[test]
 fn without_contiguity_the_table_is_radix() {
     let mut bed = ample();
-    bed.scatter(9);
+    scatter(&mut bed.frames, 9);
     let spec = FlattenedSpec::default();
     assert_eq!(cold(&spec, &mut bed, PageSize::SIZE_4K), (4, 4 * 4096));
-    // One 2 MiB frame: it goes to the root.
+    // The root gets the only 2 MiB frame.
     bed.frames.free(Pfn(4096 + 256), 0);
     assert_eq!(cold(&spec, &mut bed, PageSize::SIZE_4K), (3, FLAT + 2 * 4096));
 }
@@ -96,15 +96,15 @@ fn a_repeated_large_page_is_one_page_to_the_kernel() {
     let mut port = TestPort::new(&mut bed.memory, LATENCY);
     walker.walk(last, AccessKind::Store, Cycle(0), &mut port);
     assert_eq!(port.updates.len(), 1);
-    // The store went through the last copy; the first one tells of it.
-    let said = table.lookup(page.start, &bed.memory).unwrap();
-    assert!(said.flags.accessed && said.flags.dirty);
+    // The store used the last copy; a look-up through the first one reports it.
+    let found = table.lookup(page.start, &bed.memory).unwrap();
+    assert!(found.flags.accessed && found.flags.dirty);
     let clean = PteFlags::user(Protection::READ_WRITE);
     assert!(table.set_flags(page, clean, &mut bed.os()));
     assert_eq!(table.lookup(last, &bed.memory).unwrap().flags, clean);
-    // Its pieces are not pages.
-    let piece = Page::containing(last, PageSize::SIZE_4K);
-    assert_eq!(table.unmap(piece, &mut bed.os()), None);
+    // Its fragments are not pages.
+    let fragment = Page::containing(last, PageSize::SIZE_4K);
+    assert_eq!(table.unmap(fragment, &mut bed.os()), None);
     assert!(table.unmap(page, &mut bed.os()).is_some());
     assert_eq!(table.lookup(page.start, &bed.memory), None);
 }
@@ -134,7 +134,12 @@ fn the_cached_upper_entry_leaves_one_load() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), flags in any::<[bool; 3]>(), scatter in prop::option::of(6u32..10)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        flags in any::<[bool; 3]>(),
+        scatter in prop::option::of(6u32..10),
+    ) {
         let mut choice = crate::catalogue().choice("flattened");
         choice.va_bits = if five { 57 } else { 48 };
         let mut spec = FlattenedSpec { merge_upper: flags[0], merge_lower: flags[1], ..FlattenedSpec::default() };
@@ -158,8 +163,15 @@ proptest! {
     #[test]
     fn conforms_where_some_nodes_merge_and_some_do_not(seed in any::<u64>()) {
         let choice = crate::catalogue().choice("flattened");
-        // ResizeMode for a handful of merged nodes, not for all.
-        let options = Options { seed, ops: 500, memory: 16 << 20, max_loads: 4, copied_entries: true, ..Options::default() };
+        // There is memory for some merged nodes, but not for all.
+        let options = Options {
+            seed,
+            ops: 500,
+            memory: 16 << 20,
+            max_loads: 4,
+            copied_entries: true,
+            ..Options::default()
+        };
         let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());
     }

@@ -1,20 +1,21 @@
 //! The classic hashed page table: one open-addressed hash table for each process, resized as a whole.
 //!
-//! Sources: Huck and Hays, "Architectural Support for Translation Table Management in Large Address Space Machines",
-//! ISCA 1993; Yaniv and Tsafrir, "Hash, Don't Cache (the Page Table)", SIGMETRICS 2016. ME-HPT (section II) tells what is
-//! wrong with it: it wants contiguous memory of the table's whole size, and resizing moves everything at once. This folder
-//! is also the worked example of `CONTRIBUTING.md`.
+//! Sources: Huck and Hays, "Architectural Support for Translation Table Management in Large Address Space
+//! Machines", ISCA 1993; Yaniv and Tsafrir, "Hash, Don't Cache (the Page Table)", SIGMETRICS 2016. ME-HPT
+//! (section II) describes its weaknesses: it needs contiguous memory for the whole table, and a resize moves
+//! everything at once. This folder is also the worked example of `CONTRIBUTING.md`.
 //!
-//! - OS half: [`HashedTable`] in `table.rs`.
-//! - Hardware half: [`HashedWalker`] in `walker.rs`.
-//! - What both know, here: the layout of a slot, and where a page's search begins.
+//! - OS half: `HashedTable` in `table.rs`.
+//! - Hardware half: `HashedWalker` in `walker.rs`.
+//! - Shared by both, here: the layout of a slot, and where the search for a page begins.
 //!
 //! Choices.
-//! - A slot is 16 bytes: a tag and an x86-64 entry. Four slots fill a cache line, and a search goes line by line: if a page's
-//!   own line is full, the next line has it, or the one after.
-//! - Pages of all sizes share the table; the tag holds the size. Since a walker cannot know a page's size, it looks for every
-//!   size that the process has at once. The registers say which those are.
-//! - A removed entry leaves a mark in a full line, so that searches go on past it. Resizing sweeps the marks out.
+//! - A slot is 16 bytes: a tag and an x86-64 entry. Four slots fill a cache line, and a search proceeds line
+//!   by line: if a page's own line is full, its entry is in one of the following lines.
+//! - Pages of all sizes share the table; the tag holds the size. Since a walker cannot know a page's size, it
+//!   searches for every size in use at once. The registers list the sizes.
+//! - A removed entry leaves a tombstone in a full line, so that searches continue past it. A resize removes
+//!   the tombstones.
 //! - The table only grows. A process's exit frees it.
 
 mod table;
@@ -22,8 +23,8 @@ mod table;
 mod tests;
 mod walker;
 
-pub use table::{HashedTable, HashedTableCounters};
-pub use walker::{HashedCounters, HashedWalker};
+use table::HashedTable;
+use walker::HashedWalker;
 
 use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
@@ -33,16 +34,16 @@ use serde::{Deserialize, Serialize};
 /// Settings of the hashed page table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct HashedSpec {
+pub(crate) struct HashedSpec {
     /// Bytes of an empty table: a power of two of at least 4 KiB.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: a frame"))]
-    pub initial_bytes: u64,
-    /// Share of the slots that may be taken before the table is resized.
+    pub(crate) initial_bytes: u64,
+    /// Occupancy at which the table is resized.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Sec. VI: ECPT's 0.6"))]
-    pub load_limit: f64,
+    pub(crate) load_limit: f64,
     /// Cycles that the hash function takes at the start of a walk.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
-    pub hash_latency: u64,
+    pub(crate) hash_latency: u64,
 }
 
 impl Default for HashedSpec {
@@ -64,8 +65,8 @@ impl Settings for HashedSpec {
             wrong.push(Invalid::new(
                 format!("{at}.load_limit"),
                 format!(
-                    "is {}: it is a share of the slots, above 0 and at most 0.9, for a search ends at a \
-                     line with an empty one",
+                    "is {}: it is a share of the slots, above 0 and at most 0.9, because a search ends at a \
+                     line with an empty slot",
                     self.load_limit
                 ),
             ));
@@ -75,19 +76,20 @@ impl Settings for HashedSpec {
 }
 
 // ANCHOR: layout
-/// Bytes of a slot: its tag, and the page-table entry behind it.
-pub const SLOT_BYTES: u64 = 16;
+/// Bytes of a slot: its tag, then the page-table entry.
+pub(crate) const SLOT_BYTES: u64 = 16;
 /// Slots of a line.
-pub const LINE_SLOTS: u64 = LINE_BYTES / SLOT_BYTES;
-/// The page sizes that the table holds, in the order of the bits of its third register.
-pub const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
+pub(crate) const LINE_SLOTS: u64 = LINE_BYTES / SLOT_BYTES;
+/// The supported page sizes, in the order of the bits of the third register.
+pub(crate) const SIZES: [PageSize; 3] = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
 
-/// The tag of a slot that was never taken: a search ends at its line.
+/// The tag of an unused slot: a search ends at its line.
 const EMPTY: u64 = 0;
-/// The tag of a slot whose entry was removed while its line was full: a search goes on past it.
+/// The tag of a tombstone: its entry was removed while the line was full, so a search continues past it.
 const REMOVED: u64 = 1;
 
-/// The tag of the page of `size` that holds `va`: its number, and its size in the low byte. Never [`EMPTY`] or [`REMOVED`].
+/// The tag of the page of `size` that holds `va`: its number, and its size in the low byte. Never [`EMPTY`]
+/// or [`REMOVED`].
 #[inline(always)]
 fn tag(va: VirtAddr, size: PageSize) -> u64 {
     ((va.0 >> size.shift()) << 8) | u64::from(size.shift())
@@ -108,7 +110,7 @@ impl Lines {
         self.base.offset((mix64(tag) & self.mask) * LINE_BYTES)
     }
 
-    /// Where it goes on behind a full line; the first line follows the last.
+    /// Where it continues after a full line; the first line follows the last.
     #[inline(always)]
     fn after(self, line: PhysAddr) -> PhysAddr {
         let number = (line.0 - self.base.0) / LINE_BYTES;
@@ -116,25 +118,25 @@ impl Lines {
     }
 }
 
-/// What a search sees in a line.
+/// The result of searching a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum LineSearch {
     /// The tag, in this slot of the line.
     Found(usize),
-    /// Not here, and nowhere behind: the line has an empty slot.
+    /// Not in this line, nor in any later one: the line has an empty slot.
     Ends,
-    /// Not here; the line is full.
-    GoesOn,
+    /// Not in this line, which is full.
+    Continues,
 }
 
-/// Looks for `tag` in a line's eight words.
+/// Searches a line's eight words for `tag`.
 #[inline(always)]
-fn search(words: &[u64; 8], tag: u64) -> Seen {
+fn search(words: &[u64; 8], tag: u64) -> LineSearch {
     let mut tags = words.iter().step_by(2);
     match tags.position(|&there| there == tag) {
-        Some(slot) => Seen::Found(slot),
-        None if words.iter().step_by(2).any(|&there| there == EMPTY) => Seen::Ends,
-        None => Seen::GoesOn,
+        Some(slot) => LineSearch::Found(slot),
+        None if words.iter().step_by(2).any(|&there| there == EMPTY) => LineSearch::Ends,
+        None => LineSearch::Continues,
     }
 }
 // ANCHOR_END: layout

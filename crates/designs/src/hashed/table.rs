@@ -1,6 +1,6 @@
-//! The OS half: what the kernel calls.
+//! The OS half.
 
-use super::{EMPTY, HashedSpec, LINE_SLOTS, Lines, REMOVED, SIZES, SLOT_BYTES, Seen, search, tag};
+use super::{EMPTY, HashedSpec, LINE_SLOTS, LineSearch, Lines, REMOVED, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, LINE_BYTES, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Entry, Footprint, LedgerCause, MapError, Mapping, PageTable, PteFlags, TableContext};
@@ -8,23 +8,24 @@ use ambulator_structures::frames;
 use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
-    /// What the OS half of hashed page tables counts.
-    pub struct HashedTableCounters {
-        /// Times that a table was resized.
+    /// Counters of the OS half of hashed page tables.
+    pub(crate) struct HashedTableCounters {
+        /// Resizes of tables.
         resizes: Events,
-        /// Entries that resizing moved.
+        /// Entries moved by resizes.
         entries_moved: Events,
     }
 }
 
-/// A process's table. Beside what the bytes say it remembers only how many slots are taken, and what it allocated.
-pub struct HashedTable {
+/// A process's table. In addition to its bytes it records only the number of occupied slots and its
+/// footprint.
+pub(crate) struct HashedTable {
     lines: Lines,
     load_limit: f64,
     /// Pages mapped, by size.
     mapped: [u64; SIZES.len()],
-    /// Slots with the mark of a removed entry.
-    removed: u64,
+    /// Slots with a tombstone.
+    tombstones: u64,
     generation: u64,
     footprint: Footprint,
     counters: HashedTableCounters,
@@ -34,15 +35,15 @@ impl HashedTable {
     /// An empty table.
     ///
     /// # Errors
-    /// [`MapError::NoMemory`] when its first bytes cannot be had.
-    pub fn new(spec: &HashedSpec, os: &mut TableContext<'_>) -> Result<HashedTable, MapError> {
+    /// [`MapError::NoMemory`] if its initial memory cannot be allocated.
+    pub(crate) fn new(spec: &HashedSpec, os: &mut TableContext<'_>) -> Result<HashedTable, MapError> {
         let mut footprint = Footprint::default();
         let lines = allocate(spec.initial_bytes, &mut footprint, os)?;
         Ok(HashedTable {
             lines,
             load_limit: spec.load_limit,
             mapped: [0; SIZES.len()],
-            removed: 0,
+            tombstones: 0,
             generation: 0,
             footprint,
             counters: HashedTableCounters::default(),
@@ -53,11 +54,11 @@ impl HashedTable {
         (self.lines.mask + 1) * LINE_BYTES
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_destroyed(&self) -> bool {
         self.footprint.bytes == 0
     }
 
-    /// A number of pages mapped changed. What the registers say of the sizes may have changed with it.
+    /// Changes the number of mapped pages of a size, and with it possibly the registers.
     fn count(&mut self, size: usize, change: impl Fn(u64) -> u64) {
         let before = self.mapped[size];
         self.mapped[size] = change(before);
@@ -68,17 +69,17 @@ impl HashedTable {
     }
 
     // ANCHOR: find
-    /// The address of the slot that has `tag`.
+    /// The address of the slot with `tag`.
     fn find(&self, tag: u64, memory: &PhysicalMemory) -> Option<PhysAddr> {
-        if self.is_gone() {
+        if self.is_destroyed() {
             return None;
         }
         let mut line = self.lines.home(tag);
         loop {
             match search(&memory.line(line), tag) {
-                Seen::Found(slot) => return Some(line.offset(slot as u64 * SLOT_BYTES)),
-                Seen::Ends => return None,
-                Seen::GoesOn => line = self.lines.after(line),
+                LineSearch::Found(slot) => return Some(line.offset(slot as u64 * SLOT_BYTES)),
+                LineSearch::Ends => return None,
+                LineSearch::Continues => line = self.lines.after(line),
             }
         }
     }
@@ -87,19 +88,19 @@ impl HashedTable {
         self.find(tag(page.start, page.size), memory)
     }
 
-    /// The sizes that any page has.
+    /// The page sizes in use.
     fn sizes(&self) -> impl Iterator<Item = PageSize> {
         SIZES.into_iter().zip(self.mapped).filter(|(_, mapped)| *mapped > 0).map(|(size, _)| size)
     }
     // ANCHOR_END: find
 
     // ANCHOR: resize
-    /// Moves every entry into another table, twice as large unless it was marks that filled this one.
+    /// Moves every entry into a new table, twice as large unless tombstones filled the old one.
     fn resize(&mut self, os: &mut TableContext<'_>) -> Result<(), MapError> {
         let slots = self.bytes() / SLOT_BYTES;
         let crowded = self.footprint.entries as f64 >= 0.5 * self.load_limit * slots as f64;
         let bytes = if crowded { 2 * self.bytes() } else { self.bytes() };
-        // Nothing has changed yet if there is no memory.
+        // If there is no memory, nothing has changed.
         let new = allocate(bytes, &mut self.footprint, os)?;
         let mut moved = 0;
         for line in 0..=self.lines.mask {
@@ -112,7 +113,7 @@ impl HashedTable {
         frames::release(self.lines.base.pfn(), self.bytes() / FRAME_BYTES, &mut self.footprint, os);
         os.ledger.charge(LedgerCause::Table, moved * os.costs.table_entry);
         self.lines = new;
-        self.removed = 0;
+        self.tombstones = 0;
         self.generation += 1;
         self.counters.resizes += 1;
         self.counters.entries_moved += moved;
@@ -127,7 +128,8 @@ fn allocate(bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) ->
     Ok(Lines { base: frame.start(), mask: bytes / LINE_BYTES - 1 })
 }
 
-/// Puts an entry whose tag is not there into the first free slot of its search. Whether that slot had a mark.
+/// Inserts an entry, whose tag is not in the table, into the first free slot of its search. Returns whether
+/// that slot had a tombstone.
 fn insert(lines: Lines, tag: u64, pte: Pte, memory: &mut PhysicalMemory) -> bool {
     let mut line = lines.home(tag);
     loop {
@@ -151,13 +153,13 @@ impl PageTable for HashedTable {
             return Err(MapError::Occupied);
         }
         let slots = self.bytes() / SLOT_BYTES;
-        let taken = self.footprint.entries + self.removed + 1;
-        if taken as f64 > self.load_limit * slots as f64 {
+        let occupied = self.footprint.entries + self.tombstones + 1;
+        if occupied as f64 > self.load_limit * slots as f64 {
             self.resize(os)?;
         }
         let pte = Pte::leaf(mapping.frame, mapping.flags, size > PageSize::SIZE_4K);
         if insert(self.lines, tag(start, size), pte, os.memory) {
-            self.removed -= 1;
+            self.tombstones -= 1;
         }
         self.count(number, |mapped| mapped + 1);
         Ok(())
@@ -167,11 +169,11 @@ impl PageTable for HashedTable {
         let number = SIZES.iter().position(|known| *known == page.size)?;
         let at = self.find_page(page, os.memory)?;
         let pte = Pte(os.memory.read(at.offset(8)));
-        // Searches for others went past this line only if it was full: then they still must.
+        // Searches for other tags continue past this line only if it was full; then they still must.
         let full = !os.memory.line(at).iter().step_by(2).any(|&there| there == EMPTY);
         os.memory.write(at, if full { REMOVED } else { EMPTY });
         os.memory.write(at.offset(8), 0);
-        self.removed += u64::from(full);
+        self.tombstones += u64::from(full);
         self.count(number, |mapped| mapped - 1);
         Some(Mapping { page, frame: pte.frame(), flags: pte.flags() })
     }
@@ -194,7 +196,7 @@ impl PageTable for HashedTable {
     }
 
     fn registers(&self) -> Vec<u64> {
-        if self.is_gone() {
+        if self.is_destroyed() {
             return Vec::new();
         }
         let bits = self.mapped.iter().enumerate().map(|(size, mapped)| u64::from(*mapped > 0) << size);
@@ -210,14 +212,14 @@ impl PageTable for HashedTable {
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
-        if !self.is_gone() {
+        if !self.is_destroyed() {
             frames::release(self.lines.base.pfn(), self.bytes() / FRAME_BYTES, &mut self.footprint, os);
             self.generation += 1;
         }
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        if !self.is_gone() {
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        if !self.is_destroyed() {
             memory.prefetch(self.lines.home(tag(va, PageSize::SIZE_4K)));
         }
     }
@@ -228,5 +230,5 @@ impl PageTable for HashedTable {
     // ANCHOR_END: rest
 }
 
-/// Slots of a frame are a whole number of lines.
+/// A frame holds a whole number of lines.
 const _: () = assert!(FRAME_BYTES.is_multiple_of(LINE_SLOTS * SLOT_BYTES));

@@ -1,3 +1,5 @@
+use super::table::HashedTableCounters;
+use super::walker::HashedCounters;
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, Pfn, Protection};
 use ambulator_conformance::{Options, TestBed, TestPort};
@@ -15,7 +17,7 @@ fn mapping(va: u64, size: PageSize) -> Mapping {
     }
 }
 
-/// A table and a walker that knows its registers.
+/// A table and a walker with its registers.
 struct Rig {
     bed: TestBed,
     table: HashedTable,
@@ -42,13 +44,13 @@ impl Rig {
 
 // ANCHOR: known
 #[test]
-fn a_walk_is_one_load_for_each_size_that_there_is() {
+fn a_walk_is_one_load_for_each_page_size_in_use() {
     let mut rig = Rig::new(&HashedSpec::default());
-    assert_eq!(rig.walk(0x5000).accesses, 0, "nothing is mapped, and the registers say so");
+    assert_eq!(rig.walk(0x5000).accesses, 0, "nothing is mapped, as the registers show");
     rig.map(0x5000, PageSize::SIZE_4K);
     let walk = rig.walk(0x5000);
     assert_eq!((walk.accesses, walk.ready), (1, Cycle(2 + LATENCY)));
-    // All sizes are looked for at once: more loads, no more time.
+    // All sizes are searched at once: more loads, but the same time.
     rig.map(0x4020_0000, PageSize::SIZE_2M);
     rig.map(0x8000_0000, PageSize::SIZE_1G);
     for (va, size) in [(0x5000, PageSize::SIZE_4K), (0x4020_1000, PageSize::SIZE_2M), (0x8123_4000, PageSize::SIZE_1G)]
@@ -82,13 +84,13 @@ fn a_full_line_overflows_into_the_next_and_a_removed_entry_does_not_hide_it() {
     let gone = Page::containing(VirtAddr(pages[0]), PageSize::SIZE_4K);
     assert!(rig.table.unmap(gone, &mut rig.bed.os()).is_some());
     assert!(matches!(rig.walk(pages[4]).outcome, WalkOutcome::Mapped(_)));
-    // The mark's slot is taken again.
+    // The tombstone's slot is reused.
     rig.map(pages[5], PageSize::SIZE_4K);
     assert_eq!(rig.walk(pages[5]).accesses, 1);
 }
 
 #[test]
-fn resizing_moves_all_charges_it_and_takes_contiguous_memory() {
+fn a_resize_moves_all_entries_charges_it_and_needs_contiguous_memory() {
     let mut rig = Rig::new(&HashedSpec::default());
     let limit = (0.6 * 256.0) as u64;
     for page in 0..limit {
@@ -105,7 +107,7 @@ fn resizing_moves_all_charges_it_and_takes_contiguous_memory() {
 }
 
 #[test]
-fn marks_of_removed_entries_are_swept_out_without_growing() {
+fn tombstones_are_removed_without_growing() {
     let mut rig = Rig::new(&HashedSpec::default());
     for round in 0..10_000_u64 {
         for page in 0..4 {
@@ -116,7 +118,7 @@ fn marks_of_removed_entries_are_swept_out_without_growing() {
             assert!(rig.table.unmap(page, &mut rig.bed.os()).is_some());
         }
     }
-    // Four pages need no more than a frame, however many came and went.
+    // Four pages need only one frame, however many were mapped and unmapped.
     assert_eq!(rig.table.footprint().bytes, 4096);
 }
 
@@ -128,12 +130,12 @@ fn every_counter_has_a_meaning() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     let spec = HashedSpec { initial_bytes: 5000, load_limit: 1.0, ..HashedSpec::default() };
     let wrong = spec.validate("t");
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     for key in ["`t.initial_bytes` is 5000", "`t.load_limit` is 1:"] {
-        assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
+        assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
     }
     assert_eq!(HashedSpec::default().validate("t"), vec![]);
 }
@@ -146,7 +148,7 @@ proptest! {
         let mut choice = crate::catalogue().choice("hashed");
         choice.settings.put("hashed", &HashedSpec { load_limit, ..HashedSpec::default() });
         let scatter = scatter.then_some(9);
-        // Nine tenths full, a search of three sizes goes on for long.
+        // At nine tenths, a search for three sizes is long.
         let options = Options { seed, ops: 800, scatter, max_loads: 256, ..Options::default() };
         let summary = ambulator_conformance::check(|| crate::catalogue().build(&choice), &options);
         prop_assert!(summary.is_ok(), "{}", summary.unwrap_err());

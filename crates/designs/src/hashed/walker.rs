@@ -1,35 +1,35 @@
-//! The hardware half: what a core does on a TLB miss.
+//! The hardware half.
 
-use super::{HashedSpec, Lines, SIZES, SLOT_BYTES, Seen, search, tag};
+use super::{HashedSpec, LineSearch, Lines, SIZES, SLOT_BYTES, search, tag};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
 
 ambulator_base::counters! {
-    /// What a walker of hashed page tables counts.
-    pub struct HashedCounters {
+    /// Counters of a walker of hashed page tables.
+    pub(crate) struct HashedCounters {
         /// Lines loaded by walks.
         loads: Events,
-        /// Lines loaded because the line before them was full.
+        /// Lines loaded because the previous line was full.
         overflow_loads: Events,
         /// Accessed and dirty bits written into entries.
         bit_updates: Events,
     }
 }
 
-/// A walker. It has no caches: what it needs of the table is in three registers.
-pub struct HashedWalker {
+/// A walker. It has no caches: three registers describe the table.
+pub(crate) struct HashedWalker {
     hash_latency: u64,
     lines: Lines,
-    /// Which of [`SIZES`] the process has pages of.
+    /// The [`SIZES`] in use, one bit each.
     sizes: u64,
-    /// What it counted.
-    pub counters: HashedCounters,
+    /// Its counters.
+    pub(crate) counters: HashedCounters,
 }
 
 impl HashedWalker {
-    /// A walker that has not yet been given a table.
-    pub fn new(spec: &HashedSpec) -> HashedWalker {
+    /// A walker without a table.
+    pub(crate) fn new(spec: &HashedSpec) -> HashedWalker {
         HashedWalker {
             hash_latency: spec.hash_latency,
             lines: Lines::default(),
@@ -39,13 +39,13 @@ impl HashedWalker {
     }
 }
 
-/// A search that is under way.
+/// A search in progress.
 #[derive(Clone, Copy)]
 struct Search {
     size: PageSize,
     tag: u64,
     line: PhysAddr,
-    /// When its next load may go out.
+    /// The cycle at which its next load may issue.
     now: Cycle,
 }
 
@@ -74,15 +74,16 @@ impl Walker for HashedWalker {
         }
         let (mut accesses, mut ready) = (0, now);
         let mut outcome = WalkOutcome::NotMapped;
-        // The first lines of all sizes go out together. A search whose line is full goes on when that line is there.
+        // The first loads of all sizes issue together. A search whose line is full continues when that line
+        // arrives.
         for round in 0..=self.lines.mask {
-            for going in &mut searches {
-                let Some(Search { size, tag, line, now }) = *going else { continue };
+            for active in &mut searches {
+                let Some(Search { size, tag, line, now }) = *active else { continue };
                 let loaded = port.load_line(line, now);
                 accesses += 1;
                 self.counters.overflow_loads += u64::from(round > 0);
                 match search(&loaded.words, tag) {
-                    Seen::Found(slot) => {
+                    LineSearch::Found(slot) => {
                         let mut pte = Pte(loaded.words[2 * slot + 1]);
                         let bits = pte.missing_bits(access == AccessKind::Store);
                         if bits != 0 {
@@ -91,19 +92,19 @@ impl Walker for HashedWalker {
                             pte.0 |= bits;
                         }
                         outcome = WalkOutcome::Mapped(pte.translation(size));
-                        // The answer is there, whatever the other searches still wait for.
+                        // The walk is done, even if other searches still wait.
                         ready = loaded.ready;
-                        *going = None;
+                        *active = None;
                     }
-                    Seen::Ends => {
+                    LineSearch::Ends => {
                         if outcome == WalkOutcome::NotMapped {
                             ready = ready.max(loaded.ready);
                         }
-                        *going = None;
+                        *active = None;
                     }
-                    Seen::GoesOn => {
+                    LineSearch::Continues => {
                         let after = self.lines.after(line);
-                        *going = Some(Search { size, tag, line: after, now: loaded.ready });
+                        *active = Some(Search { size, tag, line: after, now: loaded.ready });
                     }
                 }
             }

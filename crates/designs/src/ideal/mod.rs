@@ -1,12 +1,14 @@
-//! The ideal page table: always exactly one load, of the entry at which a radix walk would have ended (LVM section 6.3:
-//! "an Ideal page table scheme that always requires only a single memory access to locate the page table entry").
+//! The ideal page table: always exactly one load, of the entry at which a radix walk would have ended (LVM
+//! section 6.3: "an Ideal page table scheme that always requires only a single memory access to locate the
+//! page table entry").
 //!
-//! It cannot be built, by definition. What is idealised is one thing: the walker knows where the entry lies, because it
-//! shares the kernel's own directory of nodes with the OS half. The entry itself is bytes in simulated memory, loaded
-//! through the port like any other; the tables' bytes, their frames and the footprint are those of radix.
+//! It cannot be built, by definition. Exactly one thing is idealised: the walker knows the address of the
+//! entry, because it shares the kernel's directory of nodes with the OS half. The entry itself is bytes in
+//! simulated memory, loaded through the port like any other. The tables' bytes, their frames and the
+//! footprint are those of radix.
 //!
-//! - OS half: [`Tree`] with [`Plain`] nodes, behind a lock that the walkers share.
-//! - Hardware half: [`IdealWalker`]. It has no page-walk caches, having nothing to skip.
+//! - OS half: [`Tree`] with [`Plain`] nodes, protected by a lock that the walkers share.
+//! - Hardware half: `IdealWalker`. It has no page-walk caches, since it skips all levels anyway.
 
 #[cfg(test)]
 mod tests;
@@ -23,21 +25,21 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 type SharedTree = Arc<RwLock<Tree<Plain>>>;
 
-/// What the two halves share: all tables there are, by a number that is never used twice and that the registers hold.
+/// All tables, shared by the two halves. The registers hold a table's number, which is never reused.
 #[derive(Clone, Default)]
-pub struct IdealDirectory(Arc<Mutex<Tables>>);
+struct IdealDirectory(Arc<Mutex<Tables>>);
 
 #[derive(Default)]
 struct Tables {
     by_number: BTreeMap<u64, SharedTree>,
-    made: u64,
+    created: u64,
 }
 
 impl IdealDirectory {
     fn add(&self, tree: SharedTree) -> u64 {
         let mut tables = lock(&self.0);
-        tables.made += 1;
-        let number = tables.made;
+        tables.created += 1;
+        let number = tables.created;
         tables.by_number.insert(number, tree);
         number
     }
@@ -57,7 +59,7 @@ impl IdealDirectory {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "ideal",
-        "exactly one load a walk, idealised: the bound of every page table",
+        "exactly one load per walk, idealised: the bound of every page table",
         "LVM section 6.3, MICRO 2025",
     )
     .fills(Socket::PageTable, "one load of the entry at which a radix walk would have ended")
@@ -125,14 +127,14 @@ impl PageTable for IdealTable {
         self.write().destroy(os);
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        self.read().prefetch_host(va, memory);
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        self.read().prefetch_sim_host(va, memory);
     }
 }
 
 ambulator_base::counters! {
-    /// What the ideal walker counts.
-    pub struct IdealCounters {
+    /// Counters of the ideal walker.
+    struct IdealCounters {
         /// Entries loaded by walks.
         loads: Events,
         /// Accessed and dirty bits written into entries.
@@ -140,8 +142,8 @@ ambulator_base::counters! {
     }
 }
 
-/// A walker that knows where each entry lies.
-pub struct IdealWalker {
+/// A walker that knows the address of each entry.
+struct IdealWalker {
     directory: IdealDirectory,
     tree: Option<SharedTree>,
     counters: IdealCounters,
@@ -149,7 +151,7 @@ pub struct IdealWalker {
 
 impl IdealWalker {
     /// A walker for the tables of `directory`.
-    pub fn new(directory: IdealDirectory) -> IdealWalker {
+    pub(crate) fn new(directory: IdealDirectory) -> IdealWalker {
         IdealWalker { directory, tree: None, counters: IdealCounters::default() }
     }
 }

@@ -13,7 +13,7 @@ fn mapping(va: u64, size: PageSize) -> Mapping {
     }
 }
 
-/// A table on a machine of that address width, and what makes its walkers.
+/// A table on a machine with that address width, and the parts that create its walkers.
 fn table(va_bits: u32, bed: &mut TestBed) -> (Translations, DesignParts) {
     let mut choice = crate::catalogue().choice("ideal");
     choice.va_bits = va_bits;
@@ -52,7 +52,7 @@ fn every_walk_is_one_load_found_or_not() {
 }
 
 #[test]
-fn a_table_that_is_gone_maps_nothing() {
+fn a_destroyed_table_maps_nothing() {
     let mut bed = TestBed::new(64 << 20).unwrap();
     let (mut table, mut parts) = table(48, &mut bed);
     let registers = TableRegisters(table.registers());

@@ -1,44 +1,44 @@
-//! The areas that the kernel has announced: keys of the index before they are mapped (LVM Sec. 4.3.4, 5.2: page tables are made ahead of
-//! time, frames come on demand).
+//! The VMAs that the kernel has announced: keys of the index before they are mapped (LVM Sec. 4.3.4, 5.2:
+//! page tables are built ahead of time, frames are allocated on demand).
 
-use super::table::Held;
+use super::table::PageEntry;
 use super::train::Run;
 use std::collections::BTreeMap;
 
 /// An announced area.
 #[derive(Clone, Copy, Debug)]
 struct Area {
-    /// The 4 KiB page behind it.
+    /// The 4 KiB page after it.
     end: u64,
-    /// log2 of the frames of the pages that it gets, as far as is known.
+    /// log2 of the frames of its pages, as far as known.
     order: u32,
-    /// Areas have come one below another down to it, or one above another up to it: more may follow.
+    /// Whether it was added directly below, or directly above, another area: more may follow on that side.
     grown: (bool, bool),
-    /// The part of it that the index has room for.
+    /// The part of it for which the index has room.
     planned: (u64, u64),
 }
 
-/// All of them, by their first 4 KiB page.
+/// All areas, by their first 4 KiB page.
 #[derive(Default)]
-pub struct Areas {
+pub(crate) struct Areas {
     areas: BTreeMap<u64, Area>,
-    /// log2 of the frames of the largest page that was mapped last.
+    /// log2 of the frames of the page mapped last.
     usual: u32,
 }
 
 impl Areas {
     /// The kernel announces pages `[start, end)`.
-    pub fn add(&mut self, start: u64, end: u64) {
+    pub(crate) fn add(&mut self, start: u64, end: u64) {
         self.remove(start, end);
-        // What comes beside another area comes where more may come.
+        // An area adjacent to another may be followed by more.
         let above = self.areas.range(..start).next_back().is_some_and(|(_, before)| before.end == start);
         let below = self.areas.contains_key(&end);
         let (order, grown) = (self.usual, (below, above));
         self.areas.insert(start, Area { end, order, grown, planned: (start, start) });
     }
 
-    /// Pages `[start, end)` are no area any more.
-    pub fn remove(&mut self, start: u64, end: u64) {
+    /// Pages `[start, end)` no longer belong to an area.
+    pub(crate) fn remove(&mut self, start: u64, end: u64) {
         let from =
             self.areas.range(..start).next_back().filter(|(_, area)| area.end > start).map_or(start, |(&at, _)| at);
         let cut: Vec<(u64, Area)> = self.areas.range(from..end).map(|(&at, &area)| (at, area)).collect();
@@ -57,8 +57,8 @@ impl Areas {
         }
     }
 
-    /// A page is mapped: what follows it in its area is likely to be as large.
-    pub fn mapped(&mut self, page: u64, order: u32) {
+    /// A page is mapped: the pages after it in its area are likely to be as large.
+    pub(crate) fn mapped(&mut self, page: u64, order: u32) {
         self.usual = order;
         if let Some((_, area)) = self.areas.range_mut(..=page).next_back()
             && page < area.end
@@ -67,9 +67,10 @@ impl Areas {
         }
     }
 
-    /// Decides which part of each area the index makes room for: all of it where that is no more than `ahead` pages for each page
-    /// that it has and `least` more; as much as that around its pages where these are near each other; otherwise nothing.
-    pub fn plan(&mut self, pages: &[Held], ahead: u64, least: u64) {
+    /// Decides for which part of each area the index makes room. The limit is `ahead` pages for each mapped
+    /// page of the area, plus `least`. Up to the limit this is the whole area; otherwise as many pages around
+    /// its mapped pages, if those are close together; otherwise nothing.
+    pub(crate) fn plan(&mut self, pages: &[PageEntry], ahead: u64, least: u64) {
         let mut rest = pages;
         for (&start, area) in &mut self.areas {
             rest = &rest[rest.partition_point(|(page, ..)| *page < start)..];
@@ -85,7 +86,7 @@ impl Areas {
             area.planned = if area.end - start <= most {
                 (start, area.end)
             } else if spread <= most {
-                // Most programs go upwards through what they have.
+                // Most programs use their areas upwards.
                 let before = ((most - spread) / 8).min(extent.0 - start);
                 (extent.0 - before, (extent.1 + most - spread - before).min(area.end))
             } else {
@@ -94,8 +95,9 @@ impl Areas {
         }
     }
 
-    /// Makes room for areas in `[from, to)` that were announced since the last plan, if they have no more than `least` pages.
-    pub fn plan_new(&mut self, from: u64, to: u64, least: u64) {
+    /// Plans room for areas in `[from, to)` announced since the last plan, if they have at most `least`
+    /// pages.
+    pub(crate) fn plan_new(&mut self, from: u64, to: u64, least: u64) {
         for (&start, area) in self.areas.range_mut(from..to) {
             if area.planned == (start, start) && area.end - start <= least {
                 area.planned.1 = area.end;
@@ -103,8 +105,8 @@ impl Areas {
         }
     }
 
-    /// The keys of `[from, to)`: the mapped pages, ascending, and what is planned between them.
-    pub fn keys(&self, pages: &[Held], from: u64, to: u64) -> Vec<Run> {
+    /// The keys of `[from, to)`: the mapped pages, ascending, and the planned pages between them.
+    pub(crate) fn keys(&self, pages: &[PageEntry], from: u64, to: u64) -> Vec<Run> {
         let mut keys = Vec::new();
         let mut pages = pages.iter().copied().peekable();
         let before = self.areas.range(..from).next_back().map(|(_, area)| area);
@@ -114,7 +116,7 @@ impl Areas {
                 push(&mut keys, page, order, 1);
             }
             let mut at = start;
-            // A page that begins before the plan does reaches into it.
+            // A page may begin before the planned part and reach into it.
             at = at.max(keys.last().map_or(0, |run| run.end()));
             while at < end {
                 let next = pages.next_if(|(page, ..)| *page < end);
@@ -131,15 +133,16 @@ impl Areas {
         keys
     }
 
-    /// Whether pages may come just before `start`, and whether just behind `end`: not where an area that has not grown begins or ends.
-    pub fn open_ends(&self, start: u64, end: u64) -> (bool, bool) {
+    /// Whether pages may be mapped just before `start`, and just after `end`: not at the border of an area
+    /// that has not grown.
+    pub(crate) fn open_ends(&self, start: u64, end: u64) -> (bool, bool) {
         let low = self.areas.get(&start).is_none_or(|area| area.grown.0);
         let last = self.areas.range(..end).next_back().map(|(_, area)| area);
         (low, last.is_none_or(|area| area.end != end || area.grown.1))
     }
 }
 
-/// Pages of `order` in a row.
+/// Appends consecutive pages of `order`.
 fn push(keys: &mut Vec<Run>, page: u64, order: u32, count: u64) {
     match keys.last_mut() {
         Some(run) if run.order == order && run.end() == page => run.count += count,
@@ -147,7 +150,7 @@ fn push(keys: &mut Vec<Run>, page: u64, order: u32, count: u64) {
     }
 }
 
-/// Pages of `order` where they are aligned, 4 KiB pages before and behind.
+/// Appends pages of `order` where they are aligned, and 4 KiB pages before and after them.
 fn fill(keys: &mut Vec<Run>, from: u64, to: u64, order: u32) {
     if from >= to {
         return;
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_the_pages_of_an_area_is_planned_in_its_size() {
+    fn gaps_between_the_pages_of_an_area_are_planned_in_its_page_size() {
         let mut areas = Areas::default();
         areas.add(1000, 5000);
         areas.mapped(1536, 9);
@@ -216,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_bounded_by_what_is_mapped() {
+    fn plans_are_bounded_by_the_mapped_pages() {
         let mut areas = Areas::default();
         areas.add(0, 1 << 30);
         areas.plan(&[(4096, 0, Pte(1))], 64, 512);
         assert_eq!(areas.keys(&[(4096, 0, Pte(1))], 0, 1 << 30), [run(4096 - 71, 0, 576)]);
-        // Far from each other, and few: no plan.
+        // Few and far apart: no plan.
         let far = [(0, 0, Pte(1)), (1 << 20, 0, Pte(1))];
         areas.plan(&far, 64, 512);
         assert_eq!(areas.keys(&far, 0, 1 << 30), [run(0, 0, 1), run(1 << 20, 0, 1)]);

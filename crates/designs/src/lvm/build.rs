@@ -2,19 +2,19 @@
 
 use super::node::{FRACTION, NODE_BYTES, Node, entry};
 use super::store::Store;
-use super::table::{Held, LvmTable, Segment, Table};
+use super::table::{LvmTable, PageEntry, Segment, Table};
 use super::train::{self, Leaf, Plan, Run, count, slice};
 use super::{LEVELS, MAX_SEGMENTS};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, MapError, TableContext, TableLock};
 
-/// What a run's page counts for where its size changes, against a page of gap.
+/// Weight of a run's page at a change of page size, compared with a page of a gap.
 const CHANGE_WEIGHT: u64 = 16;
 
 impl LvmTable {
-    /// The parts of the address space that hold the pages. They divide at wide gaps, and where runs of one page size meet those of
-    /// another, which no one line follows; at the most telling of those if there are more than there are registers. Each part begins and
-    /// ends with room to grow.
+    /// Divides the address space into segments. The borders are at wide gaps, and where the page size
+    /// changes, since no single line fits both sides. If there are more borders than registers, only the most
+    /// significant are used. Each segment begins and ends with room to grow.
     fn divide(&self, keys: &[Run]) -> Vec<Segment> {
         // Runs of one page size without a wide gap: first page, end, order.
         let mut runs: Vec<(u64, u64, u32)> = Vec::new();
@@ -25,13 +25,13 @@ impl LvmTable {
                 _ => runs.push((from, to, order)),
             }
         }
-        let telling = |at: usize| {
+        let significance = |at: usize| {
             let ((left, end, one), (from, right, other)) = (runs[at], runs[at + 1]);
             let (gap, shorter) = (from - end, (end - left).min(right - from));
             let change = if one != other { CHANGE_WEIGHT * shorter } else { 0 };
             if gap > self.spec.segment_gap_pages || change > 0 { gap + change } else { 0 }
         };
-        let mut cuts: Vec<(u64, usize)> = (0..runs.len().saturating_sub(1)).map(|at| (telling(at), at)).collect();
+        let mut cuts: Vec<(u64, usize)> = (0..runs.len().saturating_sub(1)).map(|at| (significance(at), at)).collect();
         cuts.retain(|(score, _)| *score > 0);
         cuts.sort_unstable_by(|a, b| b.cmp(a));
         cuts.truncate(MAX_SEGMENTS - 1);
@@ -44,8 +44,8 @@ impl LvmTable {
                 _ => parts.push((from, to, order)),
             }
         }
-        // A segment begins at a multiple of its largest page, or its children would cut pages in two; parts that leave no room for that
-        // are one.
+        // A segment begins at a multiple of its largest page, so that children do not split pages. Parts
+        // without room for that alignment are merged.
         let mut at = 1;
         while at < parts.len() {
             let ((_, before, _), (from, end, order)) = (parts[at - 1], parts[at]);
@@ -57,7 +57,8 @@ impl LvmTable {
             (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
             at = at.saturating_sub(1).max(1);
         }
-        // ResizeMode to grow where something may come: as far as all insertions go at least, or a quarter.
+        // Room to grow where pages may follow: at least the minimum insertion distance, or a quarter of the
+        // size.
         let room = |from: u64, to: u64| self.spec.insertion_pages.max((to - from) / 4);
         let open: Vec<(bool, bool)> = parts.iter().map(|&(from, to, _)| self.areas.open_ends(from, to)).collect();
         let starts: Vec<u64> = parts
@@ -65,7 +66,7 @@ impl LvmTable {
             .enumerate()
             .map(|(at, &(from, to, order))| {
                 let before = if at == 0 { 0 } else { parts[at - 1].1 };
-                // Half of what lies between belongs to the one below.
+                // The lower half of the gap belongs to the part below.
                 let room = if open[at].0 { room(from, to) } else { 0 };
                 let low = from.saturating_sub(room).max(before + (from - before) / 2);
                 let aligned = low >> order.max(9) << order.max(9);
@@ -84,8 +85,9 @@ impl LvmTable {
             .collect()
     }
 
-    /// Builds the index anew for these pages, ascending. What was there before is in place until all has been had.
-    pub(super) fn build(&mut self, pages: &[Held], os: &mut TableContext<'_>) -> Result<(), MapError> {
+    /// Rebuilds the index for these pages, ascending. The old index stays until all memory for the new one is
+    /// allocated.
+    pub(super) fn build(&mut self, pages: &[PageEntry], os: &mut TableContext<'_>) -> Result<(), MapError> {
         self.areas.plan(pages, self.spec.plan_ahead, self.spec.insertion_pages);
         let keys = self.areas.keys(pages, 0, 1 << (self.va_bits - 12));
         let segments = self.divide(&keys);
@@ -93,7 +95,7 @@ impl LvmTable {
         loop {
             match self.try_build(pages, &keys, &segments, most_slots, os) {
                 Err(MapError::NoMemory { bytes }) if bytes > FRAME_BYTES && most_slots > FRAME_BYTES / 8 => {
-                    // No such contiguity: more leaves with smaller tables (Sec. 4.3.2).
+                    // Without such contiguity: more leaves with smaller tables (Sec. 4.3.2).
                     most_slots = (bytes / 8 / 2).min(most_slots / 2).max(FRAME_BYTES / 8);
                 }
                 done => return done,
@@ -103,18 +105,18 @@ impl LvmTable {
 
     fn try_build(
         &mut self,
-        pages: &[Held],
+        pages: &[PageEntry],
         keys: &[Run],
         segments: &[Segment],
         most_slots: u64,
         os: &mut TableContext<'_>,
     ) -> Result<(), MapError> {
-        // Level by level: nodes, and what to put behind those that are leaves.
+        // Level by level: the nodes, and the tables of those that are leaves.
         let mut levels: [Vec<Node>; LEVELS] = Default::default();
-        let mut leaves: Vec<(usize, usize, u64, Leaf, &[Held])> = Vec::new();
+        let mut leaves: Vec<(usize, usize, u64, Leaf, &[PageEntry])> = Vec::new();
         let mut rest = pages;
         let none = |bytes: u64| MapError::NoMemory { bytes };
-        let mut open: Vec<(Plan, u64, u64, &[Held])> = Vec::new();
+        let mut open: Vec<(Plan, u64, u64, &[PageEntry])> = Vec::new();
         for segment in segments {
             let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < segment.start + segment.pages));
             rest = others;
@@ -149,7 +151,7 @@ impl LvmTable {
             }
             open = next;
         }
-        // Memory for all of it, or for nothing.
+        // Allocate memory for all of it, or for nothing.
         let mut store = Store::default();
         let mut arrays = [(PhysAddr(0), 0); LEVELS];
         let mut tables: Vec<Table> = Vec::new();
@@ -180,7 +182,7 @@ impl LvmTable {
             store.clear(&mut self.footprint, os);
             return Err(none(bytes));
         }
-        // The old index goes, and its bytes may be handed on; `pages` has all that it said.
+        // Free the old index, whose memory may be reused; `pages` has all of its contents.
         self.release(os);
         (self.store, self.levels) = (store, arrays);
         for ((level, number, start, leaf, own), table) in leaves.into_iter().zip(tables) {
@@ -215,7 +217,7 @@ impl LvmTable {
         self.levels.iter().map(|(_, count)| count * NODE_BYTES).sum()
     }
 
-    /// Gives all memory back.
+    /// Frees all memory.
     pub(super) fn release(&mut self, os: &mut TableContext<'_>) {
         for (_, table) in std::mem::take(&mut self.tables) {
             self.store.release(table.base, table.slots * 8, &mut self.footprint, os);
@@ -230,7 +232,7 @@ impl LvmTable {
     }
 }
 
-/// A leaf's model for a table at `base`: its output is a slot of physical memory.
+/// A leaf's model for a table at `base`; its output is a slot of physical memory.
 pub(super) fn based(node: Node, base: PhysAddr) -> Node {
     Node { intercept: node.intercept.wrapping_add(((base.0 / 8) << FRACTION) as i64), ..node }
 }

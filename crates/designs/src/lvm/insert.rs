@@ -1,16 +1,17 @@
-//! Insertions that need no new index: into a gap, by training a leaf anew, by extending its table (LVM Sec. 4.3.4).
+//! Insertions that need no new index: into a gap, by retraining a leaf, or by extending its table (LVM Sec.
+//! 4.3.4).
 
 use super::build::based;
 use super::node::{FRACTION, Node, entry};
-use super::table::{Found, Held, LvmTable, Segment, Table};
+use super::table::{Found, LvmTable, PageEntry, Segment, Table};
 use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, TableContext, TableLock};
 use ambulator_structures::pte::Pte;
 
 impl LvmTable {
-    /// Trains a leaf anew with one page more. False if that gives no leaf that keeps the bounds.
-    pub(super) fn retrain(&mut self, found: &Found, new: Held, os: &mut TableContext<'_>) -> bool {
+    /// Retrains a leaf with one more page. False if no such leaf is within the bounds.
+    pub(super) fn retrain(&mut self, found: &Found, new: PageEntry, os: &mut TableContext<'_>) -> bool {
         let start = self.segments[found.segment].start;
         let old = self.tables.get(&(start + found.from)).copied();
         let mut pages = old.map_or_else(Vec::new, |table| self.pages_of(start, found.node, table, os.memory));
@@ -22,7 +23,7 @@ impl LvmTable {
         }
         let keys = slice(&self.areas.keys(&pages, from, to), from, to, start);
         let most = self.spec.max_table_bytes / 8;
-        // A table mostly empty is no matter where it is little beside all others.
+        // A mostly empty table is acceptable if it is small compared with all others.
         let sparse = 512.max(16 * count(&keys)).max(self.built_for / 16);
         let fits = |leaf: &Leaf| leaf.slots <= most && leaf.slots <= sparse;
         let Some(leaf) = train::leaf(&keys, found.from, found.pages, &self.spec).filter(fits) else { return false };
@@ -46,14 +47,19 @@ impl LvmTable {
         true
     }
 
-    /// A model is another: walkers drop what they hold of it.
+    /// A model has changed: walkers must drop their cached copy.
     fn model_changed(&mut self, place: (usize, u64)) {
         (self.changes, self.changed) = (self.changes + 1, place);
         self.generation += 1;
     }
 
-    /// Puts a page into the table of its leaf where the model has room for it.
-    pub(super) fn insert_plainly(&self, found: &Found, (page, order, pte): Held, os: &mut TableContext<'_>) -> bool {
+    /// Inserts a page into the table of its leaf if there is a free slot near the prediction.
+    pub(super) fn insert_into_gap(
+        &self,
+        found: &Found,
+        (page, order, pte): PageEntry,
+        os: &mut TableContext<'_>,
+    ) -> bool {
         let key = page - self.segments[found.segment].start;
         if found.node.is_empty() || found.node.slope < least_slope(order, self.spec.max_extra) {
             return false;
@@ -65,7 +71,8 @@ impl LvmTable {
         true
     }
 
-    /// An insertion behind a segment whose root is a leaf: its table grows, its model stays (Sec. 4.3.4). False if it cannot.
+    /// Insertion after a segment whose root is a leaf: the table grows, the model stays (Sec. 4.3.4). False
+    /// if that is not possible.
     pub(super) fn rescale(&mut self, page: u64, order: u32, os: &mut TableContext<'_>) -> bool {
         let end = page + (1 << order);
         let reach = self.spec.insertion_pages;
@@ -74,22 +81,22 @@ impl LvmTable {
         let Segment { start, pages } = self.segments[at];
         let limit = self.segments.get(at + 1).map_or(1 << (self.va_bits - 12), |next| next.start);
         let Some(found) = self.descend(start, os.memory) else { return false };
-        let wanted = (start + pages + reach.max(pages / 4)).min(limit) - start;
-        if found.pages != pages || found.node.is_empty() || start + wanted < end {
+        let new_pages = (start + pages + reach.max(pages / 4)).min(limit) - start;
+        if found.pages != pages || found.node.is_empty() || start + new_pages < end {
             return false;
         }
         let Some(&old) = self.tables.get(&start) else { return false };
-        let last = found.node.predict(wanted - 1) - old.base.0 / 8;
+        let last = found.node.predict(new_pages - 1) - old.base.0 / 8;
         let slots = (last / LINE_SLOTS + 1 + u64::from(self.spec.max_extra)) * LINE_SLOTS;
         if slots * 8 > self.spec.max_table_bytes {
             return false;
         }
         let frames = |slots: u64| (slots * 8).div_ceil(FRAME_BYTES);
-        let behind = old.base.pfn().offset(frames(old.slots));
+        let next = old.base.pfn().offset(frames(old.slots));
         let more = frames(slots) - frames(old.slots);
         let whole = old.slots * 8 >= FRAME_BYTES;
-        if whole && behind.0 + more <= os.frames.total_frames() && os.frames.allocate_range(behind, more) {
-            os.memory.zero(behind.start(), more * FRAME_BYTES);
+        if whole && next.0 + more <= os.frames.total_frames() && os.frames.allocate_range(next, more) {
+            os.memory.zero(next.start(), more * FRAME_BYTES);
             self.footprint.bytes += more * FRAME_BYTES;
             self.footprint.peak_bytes = self.footprint.peak_bytes.max(self.footprint.bytes);
             self.footprint.largest_contiguous = self.footprint.largest_contiguous.max(frames(slots) * FRAME_BYTES);
@@ -107,7 +114,7 @@ impl LvmTable {
             self.model_changed(found.place);
         }
         os.ledger.hold(TableLock::Whole);
-        self.segments[at].pages = wanted;
+        self.segments[at].pages = new_pages;
         self.counters.rescales += 1;
         self.generation += 1;
         true

@@ -1,4 +1,5 @@
-//! The kernel's own range: one learned index for the upper half of all address spaces (LVM Sec. 5.2, kernel mappings).
+//! The kernel's range: one learned index for the upper half of all address spaces (LVM Sec. 5.2, kernel
+//! mappings).
 
 use super::{LvmSpec, LvmTable};
 use ambulator_base::{CounterSink, Page, VirtAddr, lock};
@@ -7,23 +8,23 @@ use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, Tab
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The first address of the upper half: canonical addresses repeat their highest bit.
-pub fn kernel_base(va_bits: u32) -> u64 {
+pub(crate) fn kernel_base(va_bits: u32) -> u64 {
     u64::MAX << (va_bits - 1)
 }
 
 /// The index of the kernel's range, one for all processes of a machine.
-pub type KernelIndex = Arc<Mutex<LvmTable>>;
+pub(crate) type KernelIndex = Arc<Mutex<LvmTable>>;
 
-/// A process's table: its own index for the lower half, everybody's for the upper one.
-pub struct ProcessTable {
+/// A process's table: its own index for the lower half, the shared one for the upper half.
+pub(crate) struct ProcessTable {
     own: LvmTable,
     kernel: KernelIndex,
     base: u64,
 }
 
 impl ProcessTable {
-    /// An empty lower half beside the kernel's index.
-    pub fn new(spec: &LvmSpec, va_bits: u32, kernel: KernelIndex) -> ProcessTable {
+    /// An empty lower half, with the shared index of the kernel's range.
+    pub(crate) fn new(spec: &LvmSpec, va_bits: u32, kernel: KernelIndex) -> ProcessTable {
         ProcessTable { own: LvmTable::new(spec, va_bits), kernel, base: kernel_base(va_bits) }
     }
 
@@ -31,13 +32,13 @@ impl ProcessTable {
         lock(&self.kernel)
     }
 
-    /// The page as the kernel's index counts it, if it is the kernel's.
+    /// The page relative to the kernel's range, if it is in it.
     fn upper(&self, page: Page) -> Option<Page> {
         let start = page.start.0.checked_sub(self.base)?;
         Some(Page { start: VirtAddr(start), size: page.size })
     }
 
-    fn back(&self, mapping: Mapping) -> Mapping {
+    fn absolute(&self, mapping: Mapping) -> Mapping {
         let page = Page { start: VirtAddr(mapping.page.start.0 + self.base), size: mapping.page.size };
         Mapping { page, ..mapping }
     }
@@ -56,7 +57,7 @@ impl PageTable for ProcessTable {
             None => self.own.unmap(page, os),
             Some(page) => {
                 let found = self.kernel().unmap(page, os);
-                found.map(|mapping| self.back(mapping))
+                found.map(|mapping| self.absolute(mapping))
             }
         }
     }
@@ -73,7 +74,7 @@ impl PageTable for ProcessTable {
             None => self.own.lookup(va, memory),
             Some(within) => {
                 let found = self.kernel().lookup(VirtAddr(within), memory);
-                found.map(|mapping| self.back(mapping))
+                found.map(|mapping| self.absolute(mapping))
             }
         }
     }
@@ -96,7 +97,7 @@ impl PageTable for ProcessTable {
         self.own.lock_of(page)
     }
 
-    /// The words of the process's own registers, how many they are before them, and those of the kernel's.
+    /// The number of words of the process's own registers, those words, and the words of the kernel's.
     fn registers(&self) -> Vec<u64> {
         let own = self.own.registers();
         [vec![own.len() as u64], own, self.kernel().registers()].concat()
@@ -106,7 +107,7 @@ impl PageTable for ProcessTable {
         self.own.registers_generation() + self.kernel().registers_generation()
     }
 
-    /// That of the process: the kernel's index is nobody's in particular.
+    /// The footprint of the process alone: the kernel's index belongs to no process.
     fn footprint(&self) -> Footprint {
         self.own.footprint()
     }

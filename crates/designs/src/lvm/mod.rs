@@ -5,20 +5,27 @@
 //! - Sec. 4.2.1, 4.5, nodes as 16 bytes in 44.20 fixed point, and entries with tag and size: `node.rs`.
 //! - Sec. 4.2.3, 4.3, cost model and training in integers: `train.rs`.
 //! - Sec. 4.2.2, gapped page tables and their memory: `store.rs`.
-//! - Sec. 4.3.4, 5.2, keys before they are mapped: `areas.rs`.
-//! - OS half: [`LvmTable`] in `table.rs`; Sec. 4.3.1 and 4.3.2, building in `build.rs`; Sec. 4.3.4, insertions of all kinds in `insert.rs`.
-//! - Sec. 5.2, the kernel's range, one index for all: `kernel_range.rs`.
-//! - Hardware half, Sec. 4.6.2: [`LvmWalker`] in `walker.rs`.
+//! - Sec. 4.3.4, 5.2, keys that are not mapped yet: `areas.rs`.
+//! - OS half: `LvmTable` in `table.rs`; Sec. 4.3.1 and 4.3.2, building in `build.rs`; Sec. 4.3.4, insertions
+//!   of all kinds in `insert.rs`.
+//! - Sec. 5.2, the kernel's range, one index for all processes: `kernel_range.rs`.
+//! - Hardware half, Sec. 4.6.2: `LvmWalker` in `walker.rs`.
 //!
 //! Choices.
-//! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address space, divided at gaps of more than 128 MiB and where
-//!   runs of one page size meet those of another; each has a root, and models count pages from its start.
-//! - A node's children divide its pages evenly into powers of two, so that no page lies across two and the division is exact in fixed point. The cost
-//!   model tries those within two powers of what the spline points suggest.
-//! - A leaf's table has room for what its model predicts for any page that it is responsible for, and for a search beside it: hardware needs no bounds.
-//! - A search reads the predicted line, then the next, the one before, the one after the next: three lines more at most.
-//! - Tags are 12 bits. A leaf's slope is never so small that two pages with the same tag can be in one search (`least_slope` in `train.rs`).
-//! - A leaf whose table would be more than 16 times what its pages need is divided; so is what lies beyond the error bound, down to eight pages a child.
+//! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address
+//!   space, divided at gaps of more than 128 MiB and where the page size changes. Each has a root, and models
+//!   count pages from its start.
+//! - A node's children divide its pages evenly into powers of two, so no page crosses two children and the
+//!   division is exact in fixed point. The cost model tries the powers within two of the number that the
+//!   spline points suggest.
+//! - A leaf's table has room for the predictions of all pages of the leaf, and for a search around them, so
+//!   hardware needs no bounds.
+//! - A search reads the predicted line, then the next, the previous, and the one after the next: at most
+//!   three more lines.
+//! - Tags are 12 bits. A leaf's slope is large enough that no search covers two pages with the same tag
+//!   (`least_slope` in `train.rs`).
+//! - A leaf whose table would be more than 16 times as large as its pages need is divided. So are pages
+//!   beyond the error bound, down to eight pages per child.
 
 mod areas;
 mod build;
@@ -32,10 +39,9 @@ mod tests;
 mod train;
 mod walker;
 
-pub use kernel_range::{KernelIndex, ProcessTable, kernel_base};
-pub use node::Node;
-pub use table::{LvmTable, LvmTableCounters, LvmTableState, Segment};
-pub use walker::{LvmWalker, LvmWalkerCounters};
+use kernel_range::{KernelIndex, ProcessTable, kernel_base};
+use table::LvmTable;
+use walker::LvmWalker;
 
 use ambulator_base::{FRAME_BYTES, Invalid};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket, TableParts};
@@ -43,54 +49,60 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Levels of models: the depth limit (Sec. 5.1).
-pub const LEVELS: usize = 3;
-/// Segments that have registers.
-pub const MAX_SEGMENTS: usize = 16;
+pub(crate) const LEVELS: usize = 3;
+/// Segment registers.
+pub(crate) const MAX_SEGMENTS: usize = 16;
 
 /// Settings of learned page tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LvmSpec {
+pub(crate) struct LvmSpec {
     /// Weight of the index's depth in the cost model.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
-    pub x1: u64,
+    pub(crate) x1: u64,
     /// Weight of the index's bytes.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
-    pub x2: u64,
-    /// Weight of collisions times the accesses that each takes.
+    pub(crate) x2: u64,
+    /// Weight of collisions times the accesses of each.
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
-    pub x3: u64,
+    pub(crate) x3: u64,
     /// Slots of a gapped table for each thousand pages (`ga_scale`).
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1: 1.3"))]
-    pub gap_permille: u64,
+    pub(crate) gap_permille: u64,
     /// Lines that a search may read beyond the predicted one (`C_err`).
     #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 4.3.3; 3 is our choice"))]
-    pub max_extra: u32,
-    /// 4 KiB pages by which a segment grows at least (the minimum insertion distance).
+    pub(crate) max_extra: u32,
+    /// Least growth of a segment in 4 KiB pages (the minimum insertion distance).
     #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
-    pub insertion_pages: u64,
-    /// Pages of an announced area that the index makes room for ahead of time, for each page that is mapped there (and the minimum
-    /// insertion distance more); 0 makes room only for what is mapped.
-    #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 4.3.4: page tables are made ahead of time; how far is our choice"))]
-    pub plan_ahead: u64,
-    /// Unmapped 4 KiB pages that divide two segments.
+    pub(crate) insertion_pages: u64,
+    /// Pages of an announced area for which the index makes room ahead of time, for each mapped page of the
+    /// area (plus the minimum insertion distance); 0 makes room only for mapped pages.
+    #[schemars(extend(
+        "x-unit" = "pages",
+        "x-source" = "LVM Sec. 4.3.4: page tables are built ahead of time; how far is our choice"
+    ))]
+    pub(crate) plan_ahead: u64,
+    /// Unmapped 4 KiB pages that separate two segments.
     #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
-    pub segment_gap_pages: u64,
-    /// The most contiguous bytes that a gapped table takes.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: whatever the allocator has; LVM Sec. 7.3 limits it to 256 KiB"))]
-    pub max_table_bytes: u64,
+    pub(crate) segment_gap_pages: u64,
+    /// The most contiguous bytes of a gapped table.
+    #[schemars(extend(
+        "x-unit" = "bytes",
+        "x-source" = "our choice: as the allocator permits; LVM Sec. 7.3 limits it to 256 KiB"
+    ))]
+    pub(crate) max_table_bytes: u64,
     /// The most bytes of a node's children.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: bounds the index of any address space"))]
-    pub max_level_bytes: u64,
-    /// Entries of the LVM walk cache, fully associative; 0 leaves it out.
+    pub(crate) max_level_bytes: u64,
+    /// Entries of the LVM walk cache, fully associative; 0 for no such cache.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
-    pub lwc_entries: u32,
+    pub(crate) lwc_entries: u32,
     /// Cycles of a look-up in it.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
-    pub lwc_latency: u64,
+    pub(crate) lwc_latency: u64,
     /// Cycles of a multiplication and an addition.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Sec. 7.4"))]
-    pub evaluation_latency: u64,
+    pub(crate) evaluation_latency: u64,
 }
 
 impl Default for LvmSpec {
@@ -120,7 +132,7 @@ impl Settings for LvmSpec {
             wrong.push(Invalid::new(
                 format!("{at}.gap_permille"),
                 format!(
-                    "is {}: a table has 1000 to 1900 slots for a thousand pages, for slopes stay below 2",
+                    "is {}: a table has 1000 to 1900 slots for a thousand pages, because slopes must stay below 2",
                     self.gap_permille
                 ),
             ));
@@ -128,7 +140,7 @@ impl Settings for LvmSpec {
         if !(1..=3).contains(&self.max_extra) {
             wrong.push(Invalid::new(
                 format!("{at}.max_extra"),
-                format!("is {}: a search reads 1 to 3 lines more, for which tables have room", self.max_extra),
+                format!("is {}: a search reads 1 to 3 more lines, for which tables have room", self.max_extra),
             ));
         }
         for (key, pages) in [("insertion_pages", self.insertion_pages), ("segment_gap_pages", self.segment_gap_pages)] {
@@ -142,13 +154,13 @@ impl Settings for LvmSpec {
         if self.max_table_bytes < FRAME_BYTES {
             wrong.push(Invalid::new(
                 format!("{at}.max_table_bytes"),
-                format!("is {}: a frame, {FRAME_BYTES}, is the least", self.max_table_bytes),
+                format!("is {}: it must be at least a frame, {FRAME_BYTES}", self.max_table_bytes),
             ));
         }
         if self.max_level_bytes < 1 << 20 {
             wrong.push(Invalid::new(
                 format!("{at}.max_level_bytes"),
-                format!("is {}: the whole address space needs {} at least", self.max_level_bytes, 1 << 20),
+                format!("is {}: the whole address space needs at least {}", self.max_level_bytes, 1 << 20),
             ));
         }
         if self.lwc_entries as usize > ambulator_hardware::MAX_WAYS {
@@ -172,7 +184,7 @@ pub fn descriptor() -> Descriptor {
         "a learned index of linear models that predicts where each entry is",
         "Learned Virtual Memory, MICRO 2025",
     )
-    .fills(Socket::PageTable, "models that give the address of an entry, and gapped tables that hold it")
+    .fills(Socket::PageTable, "models that predict the address of an entry, and gapped tables that hold it")
     .formerly("design.page_table.lvm.", "lvm.")
     .settings::<LvmSpec>()
     .build(|spec, site| {

@@ -1,63 +1,65 @@
-//! What the bytes say: models of the index, and entries of gapped page tables.
+//! The byte layouts: models of the index, and entries of gapped page tables.
 
 use ambulator_base::PageSize;
 use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).
-pub const FRACTION: u32 = 20;
+pub(crate) const FRACTION: u32 = 20;
 /// Bytes of a node: slope and intercept.
-pub const NODE_BYTES: u64 = 16;
-/// The bit of the slope's word that marks a leaf. Slopes are below 2, so that all upper bits are spare.
+pub(crate) const NODE_BYTES: u64 = 16;
+/// The bit of the slope's word that marks a leaf. Slopes are below 2, so all upper bits are unused.
 const LEAF: u64 = 1 << 63;
 
-/// A linear model, as a node of the index holds it.
+/// A linear model: a node of the index.
 ///
-/// An internal node's output is the number of a child in the next level's array; a leaf's is the number of an 8-byte slot of physical memory.
+/// An internal node's output is the number of a child in the next level's array; a leaf's is the number of an
+/// 8-byte slot of physical memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     /// Output for each page, in units of 2^-20; never negative.
-    pub slope: i64,
+    pub(crate) slope: i64,
     /// Output at the segment's first page, in units of 2^-20.
-    pub intercept: i64,
+    pub(crate) intercept: i64,
     /// Whether the output is a slot.
-    pub leaf: bool,
+    pub(crate) leaf: bool,
 }
 
 impl Node {
-    /// A leaf of a part of the address space in which nothing is mapped: it has no table.
-    pub const EMPTY: Node = Node { slope: 0, intercept: 0, leaf: true };
+    /// The leaf of an unmapped part of the address space: it has no table.
+    pub(crate) const EMPTY: Node = Node { slope: 0, intercept: 0, leaf: true };
 
     /// The two words in memory.
-    pub fn words(self) -> [u64; 2] {
+    pub(crate) fn words(self) -> [u64; 2] {
         [self.slope as u64 | if self.leaf { LEAF } else { 0 }, self.intercept as u64]
     }
 
-    /// What two words in memory say.
+    /// The node of two words in memory.
     #[inline(always)]
-    pub fn of_words([slope, intercept]: [u64; 2]) -> Node {
+    pub(crate) fn of_words([slope, intercept]: [u64; 2]) -> Node {
         Node { slope: (slope & !LEAF) as i64, intercept: intercept as i64, leaf: slope & LEAF != 0 }
     }
 
     /// Whether it is [`Node::EMPTY`].
     #[inline(always)]
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self == Node::EMPTY
     }
 
-    /// The model's output for a page, counted from its segment's start: one multiplication, one addition, in 64 bits.
+    /// The model's output for a page, counted from its segment's start: one multiplication, one addition, in
+    /// 64 bits.
     #[inline(always)]
-    pub fn predict(self, page: u64) -> u64 {
+    pub(crate) fn predict(self, page: u64) -> u64 {
         (self.slope.wrapping_mul(page as i64).wrapping_add(self.intercept) >> FRACTION) as u64
     }
 }
 
-/// Bits of a page's number that its entry holds.
-pub const TAG_BITS: u32 = 12;
+/// Bits of the page number in an entry.
+pub(crate) const TAG_BITS: u32 = 12;
 const TAG_LOW: u64 = 0x3f << 46;
 const TAG_HIGH: u64 = 0x3f << 57;
 const ORDER_SHIFT: u32 = 52;
 const ORDER: u64 = 0x1f << ORDER_SHIFT;
-const OURS: u64 = TAG_LOW | TAG_HIGH | ORDER;
+const OWN_BITS: u64 = TAG_LOW | TAG_HIGH | ORDER;
 
 /// The tag of a page's number.
 #[inline(always)]
@@ -65,39 +67,40 @@ fn tag(number: u64) -> u64 {
     (number & 0x3f) << 46 | (number >> 6 & 0x3f) << 57
 }
 
-/// An entry as a slot holds it: the architecture's, with the page's size (log2 of its 4 KiB frames, bits 52 to 56) and the low 12 bits of
-/// its number (bits 46 to 51 and 57 to 62). Any power of two of frames is a size.
+/// The word of a slot: the architecture's entry with the page's size (log2 of its 4 KiB frames, bits 52 to
+/// 56) and the low 12 bits of its number (bits 46 to 51 and 57 to 62). The size may be any power of two of
+/// frames.
 #[inline(always)]
-pub fn entry(pte: Pte, page: u64, order: u32) -> u64 {
-    (pte.0 & !OURS) | u64::from(order) << ORDER_SHIFT | tag(page >> order)
+pub(crate) fn entry(pte: Pte, page: u64, order: u32) -> u64 {
+    (pte.0 & !OWN_BITS) | u64::from(order) << ORDER_SHIFT | tag(page >> order)
 }
 
 /// log2 of the frames of an entry's page.
 #[inline(always)]
-pub fn order_of(word: u64) -> u32 {
+pub(crate) fn order_of(word: u64) -> u32 {
     ((word & ORDER) >> ORDER_SHIFT) as u32
 }
 
-/// The low bits of an entry's page number.
+/// The low bits of the page number in an entry.
 #[inline(always)]
-pub fn tag_of(word: u64) -> u64 {
+pub(crate) fn tag_of(word: u64) -> u64 {
     (word & TAG_LOW) >> 46 | (word & TAG_HIGH) >> 57 << 6
 }
 
 /// The architecture's part of an entry.
 #[inline(always)]
-pub fn pte_of(word: u64) -> Pte {
-    Pte(word & !OURS)
+pub(crate) fn pte_of(word: u64) -> Pte {
+    Pte(word & !OWN_BITS)
 }
 
-/// Whether a slot holds the entry of the page around the 4 KiB page of this number.
+/// Whether a slot holds the entry of the page that contains the 4 KiB page with this number.
 #[inline(always)]
-pub fn is_of(word: u64, page: u64) -> bool {
+pub(crate) fn is_of(word: u64, page: u64) -> bool {
     word & Pte::PRESENT != 0 && (word & (TAG_LOW | TAG_HIGH)) == tag(page >> order_of(word))
 }
 
 /// The size of an entry's page.
 #[inline(always)]
-pub fn size_of(word: u64) -> PageSize {
+pub(crate) fn size_of(word: u64) -> PageSize {
     PageSize::from_shift(12 + order_of(word))
 }

@@ -5,22 +5,27 @@ use ambulator_os::{Footprint, TableContext};
 use ambulator_structures::frames;
 use std::collections::BTreeMap;
 
-/// Where tables lie: whole frames for those of a frame and more, lines of shared frames for smaller ones.
+/// Allocates tables: whole frames for those of a frame or more, lines of shared frames for smaller ones.
 #[derive(Default)]
-pub struct Store {
+pub(crate) struct Store {
     /// Frames that small tables share.
     shared: Vec<Pfn>,
-    /// Lines taken of the last of them.
+    /// Lines used of the last shared frame.
     used: u64,
-    /// Small tables that were given back, by their lines.
+    /// Freed small tables, by their number of lines.
     free: BTreeMap<u64, Vec<PhysAddr>>,
 }
 
 const FRAME_LINES: u64 = FRAME_BYTES / LINE_BYTES;
 
 impl Store {
-    /// Zeroed contiguous memory, aligned to a line.
-    pub fn allocate(&mut self, bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) -> Option<PhysAddr> {
+    /// Allocates zeroed contiguous memory, aligned to a line.
+    pub(crate) fn allocate(
+        &mut self,
+        bytes: u64,
+        footprint: &mut Footprint,
+        os: &mut TableContext<'_>,
+    ) -> Option<PhysAddr> {
         if bytes >= FRAME_BYTES {
             return frames::allocate_run(bytes.div_ceil(FRAME_BYTES), 0, footprint, os).map(Pfn::start);
         }
@@ -37,8 +42,8 @@ impl Store {
         Some(at)
     }
 
-    /// Gives memory back that [`Store::allocate`] gave for as many bytes. Its bytes are zero from then on.
-    pub fn release(&mut self, at: PhysAddr, bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Frees and zeroes memory from [`Store::allocate`], of the same number of bytes.
+    pub(crate) fn release(&mut self, at: PhysAddr, bytes: u64, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         if bytes >= FRAME_BYTES {
             frames::release(at.pfn(), bytes.div_ceil(FRAME_BYTES), footprint, os);
         } else {
@@ -48,8 +53,8 @@ impl Store {
         }
     }
 
-    /// Gives the shared frames back: no small table is of any more use.
-    pub fn clear(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
+    /// Frees the shared frames, and with them all small tables.
+    pub(crate) fn clear(&mut self, footprint: &mut Footprint, os: &mut TableContext<'_>) {
         for frame in std::mem::take(self).shared {
             frames::release(frame, 1, footprint, os);
         }

@@ -1,4 +1,4 @@
-//! The OS half: what the kernel calls.
+//! The OS half.
 
 use super::areas::Areas;
 use super::node::{FRACTION, NODE_BYTES, Node, entry, is_of, order_of, pte_of, size_of, tag_of};
@@ -12,111 +12,112 @@ use ambulator_structures::pte::Pte;
 use std::collections::BTreeMap;
 
 ambulator_base::counters! {
-    /// What the OS half of learned page tables counts.
-    pub struct LvmTableCounters {
-        /// Times that the whole index was built anew.
+    /// Counters of the OS half of learned page tables.
+    pub(crate) struct LvmTableCounters {
+        /// Rebuilds of the whole index.
         rebuilds: Events,
-        /// Times that a leaf's model was trained anew.
+        /// Times that a leaf's model was retrained.
         retrains: Events,
-        /// Times that a leaf's table was extended without touching its model.
+        /// Times that a leaf's table was extended without retraining its model.
         rescales: Events,
-        /// Of these, times that the table moved, since the memory behind it was taken.
+        /// Of these, times that the table moved because the memory after it was in use.
         moves: Events,
-        /// Pages inserted without any of that.
+        /// Pages inserted into a gap, without any of that.
         plain_inserts: Events,
-        /// Pages of which training made the place in a table.
+        /// Pages placed into a table by training.
         trained: Events,
-        /// Entries that went to another line than the predicted one when they were placed.
+        /// Entries placed into another line than the predicted one.
         collisions: Events,
-        /// The most bytes that the index ever had.
+        /// Largest size of the index.
         peak_index_bytes: Bytes,
     }
 }
 
 ambulator_base::counters! {
-    /// What a process's learned page table is in the end.
-    pub struct LvmTableState {
+    /// State of a process's learned page table.
+    pub(crate) struct LvmTableState {
         /// Bytes of the index: its nodes.
         index_bytes: Bytes,
         /// Nodes that are leaves with a table.
         leaves: Events,
-        /// Levels of models, at most.
+        /// Levels of models.
         depth: Events,
-        /// Parts of the address space with an index of their own.
+        /// Parts of the address space with their own index.
         segments: Events,
         /// Bytes of gapped page tables.
         table_bytes: Bytes,
     }
 }
 
-/// Pages that an index may grow by, however few it was built for.
+/// Pages by which an index may always grow, even if it was built for few.
 const OUTGROWN_LEAST: u64 = 512;
-/// Leaves trained anew since an index was built that make it worth another when it has outgrown what it was built for.
+/// Leaves retrained since an index was built from which it is rebuilt, if it also has outgrown its initial
+/// size.
 const OUTGROWN_PATCHES: u64 = 8;
 
-/// A part of the address space with an index of its own: far from all others (Sec. 5.2, ASLR).
+/// A part of the address space with its own index, far from all others (Sec. 5.2, ASLR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Its first 4 KiB page: models count from it.
-    pub start: u64,
+pub(crate) struct Segment {
+    /// Its first 4 KiB page, from which models count.
+    pub(crate) start: u64,
     /// Its pages.
-    pub pages: u64,
+    pub(crate) pages: u64,
 }
 
-/// A leaf's table, as the kernel remembers its own allocation.
+/// A leaf's table, as the kernel records its allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     /// Its first slot.
-    pub base: PhysAddr,
+    pub(crate) base: PhysAddr,
     /// Its slots.
-    pub slots: u64,
+    pub(crate) slots: u64,
 }
 
-/// A node that a look-up in software came to.
+/// The leaf that a look-up in software found.
 pub(super) struct Found {
-    /// It.
-    pub node: Node,
-    /// Where it is.
-    pub at: PhysAddr,
-    /// Its level and its number there.
-    pub place: (usize, u64),
-    /// Whose it is.
-    pub segment: usize,
-    /// First page that it is responsible for, counted from the segment's start.
-    pub from: u64,
+    /// The node.
+    pub(crate) node: Node,
+    /// Its address.
+    pub(crate) at: PhysAddr,
+    /// Its level and its number in that level.
+    pub(crate) place: (usize, u64),
+    /// Its segment.
+    pub(crate) segment: usize,
+    /// First page of the leaf, counted from the segment's start.
+    pub(crate) from: u64,
     /// Its pages.
-    pub pages: u64,
+    pub(crate) pages: u64,
 }
 
 /// A process's learned page table.
-pub struct LvmTable {
+pub(crate) struct LvmTable {
     pub(super) spec: LvmSpec,
     pub(super) va_bits: u32,
     pub(super) segments: Vec<Segment>,
-    /// By level: where its nodes are, and how many.
+    /// By level: the address and the number of its nodes.
     pub(super) levels: [(PhysAddr, u64); LEVELS],
     /// By their first 4 KiB page.
     pub(super) tables: BTreeMap<u64, Table>,
     pub(super) store: Store,
-    /// What the kernel has announced.
+    /// The announced areas.
     pub(super) areas: Areas,
     /// Pages that the index was built for, mapped or planned.
     pub(super) built_for: u64,
-    /// Leaves that had been trained anew by then.
+    /// Value of `counters.retrains` at that time.
     pub(super) retrains_before: u64,
-    /// Indexes built so far: walkers drop what they hold of earlier ones.
+    /// Indexes built so far; walkers drop models of earlier ones.
     pub(super) indexes: u64,
-    /// Models that changed since: walkers drop the last one (Sec. 5.2, LWC flushes).
+    /// Models changed since; walkers drop the last one (Sec. 5.2, LWC flushes).
     pub(super) changes: u64,
-    /// Level and number of the last.
+    /// Level and number of the last changed model.
     pub(super) changed: (usize, u64),
     pub(super) generation: u64,
     pub(super) footprint: Footprint,
     pub(super) counters: LvmTableCounters,
 }
 
-/// A page, absolute, with its entry's word.
-pub(super) type Held = (u64, u32, Pte);
+/// A page: its absolute number, the log2 of its frames, and its entry.
+pub(super) type PageEntry = (u64, u32, Pte);
 
 fn page_number(page: Page) -> (u64, u32) {
     (page.start.0 >> 12, page.size.order())
@@ -124,7 +125,7 @@ fn page_number(page: Page) -> (u64, u32) {
 
 impl LvmTable {
     /// An empty table: the index is built with the first page.
-    pub fn new(spec: &LvmSpec, va_bits: u32) -> LvmTable {
+    pub(crate) fn new(spec: &LvmSpec, va_bits: u32) -> LvmTable {
         LvmTable {
             va_bits,
             spec: spec.clone(),
@@ -144,17 +145,12 @@ impl LvmTable {
         }
     }
 
-    /// The segments.
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
     pub(super) fn node(&self, level: usize, number: u64, memory: &PhysicalMemory) -> (Node, PhysAddr) {
         let at = self.levels[level].0.offset(number * NODE_BYTES);
         (Node::of_words(memory.read_words(at)), at)
     }
 
-    /// The leaf that is responsible for a page: from the root down, as hardware goes.
+    /// The leaf of a page, found from the root as the hardware does.
     pub(super) fn descend(&self, page: u64, memory: &PhysicalMemory) -> Option<Found> {
         let segment = self.segments.iter().position(|s| page.wrapping_sub(s.start) < s.pages)?;
         let Segment { start, pages } = self.segments[segment];
@@ -175,7 +171,7 @@ impl LvmTable {
         None
     }
 
-    /// The slot that holds a page's entry, and its word.
+    /// The address of the slot with a page's entry, and its word.
     pub(super) fn find(&self, page: u64, memory: &PhysicalMemory) -> Option<(PhysAddr, u64)> {
         let found = self.descend(page, memory)?;
         if found.node.is_empty() {
@@ -195,10 +191,11 @@ impl LvmTable {
         self.find(number, memory).filter(|(_, word)| order_of(*word) == order)
     }
 
-    /// All pages of a leaf's table, ascending: from tags, and where the model would have them.
-    pub(super) fn pages_of(&self, start: u64, node: Node, table: Table, memory: &PhysicalMemory) -> Vec<Held> {
+    /// All pages of a leaf's table, ascending. Their numbers follow from their tags and the inverse of the
+    /// model.
+    pub(super) fn pages_of(&self, start: u64, node: Node, table: Table, memory: &PhysicalMemory) -> Vec<PageEntry> {
         let first = table.base.0 / 8;
-        let mut pages: Vec<Held> = (first..first + table.slots)
+        let mut pages: Vec<PageEntry> = (first..first + table.slots)
             .filter_map(|slot| {
                 let word = memory.read(PhysAddr(slot * 8));
                 if word & Pte::PRESENT == 0 {
@@ -207,7 +204,7 @@ impl LvmTable {
                 let order = order_of(word);
                 let near = ((slot << FRACTION) as i64).wrapping_sub(node.intercept) / node.slope.max(1);
                 let number = ((start as i64 + near) >> order) as u64;
-                // The number with this tag that is nearest.
+                // The nearest number with this tag.
                 let distance = (tag_of(word).wrapping_sub(number) & 0xfff) as i64;
                 let distance = if distance >= 0x800 { distance - 0x1000 } else { distance };
                 let number = number.wrapping_add_signed(distance);
@@ -219,7 +216,7 @@ impl LvmTable {
         pages
     }
 
-    pub(super) fn all_pages(&self, memory: &PhysicalMemory) -> Vec<Held> {
+    pub(super) fn all_pages(&self, memory: &PhysicalMemory) -> Vec<PageEntry> {
         let mut all = Vec::new();
         for (&from, &table) in &self.tables {
             let Some(found) = self.descend(from, memory) else { continue };
@@ -242,7 +239,7 @@ impl PageTable for LvmTable {
         let new = (page, order, pte);
         self.areas.mapped(page, order);
         let covers = |found: &Found, start: u64| page - start + (1 << order) <= found.from + found.pages;
-        // An index that was built for half as many pages and has grown by patches is worth another.
+        // Rebuild an index that has doubled since it was built and whose leaves were often retrained.
         let patched = self.counters.retrains - self.retrains_before >= OUTGROWN_PATCHES;
         let outgrown = patched && self.footprint.entries > 2 * self.built_for + OUTGROWN_LEAST;
         for extended in [false, true] {
@@ -252,7 +249,7 @@ impl PageTable for LvmTable {
             if let Some(found) = self.descend(page, os.memory)
                 && covers(&found, self.segments[found.segment].start)
             {
-                if self.insert_plainly(&found, new, os) {
+                if self.insert_into_gap(&found, new, os) {
                     self.counters.plain_inserts += 1;
                     self.footprint.entries += 1;
                     return Ok(());
@@ -277,7 +274,7 @@ impl PageTable for LvmTable {
 
     fn unmap(&mut self, page: Page, os: &mut TableContext<'_>) -> Option<Mapping> {
         let (at, word) = self.find_page(page, os.memory)?;
-        // The index stays as it is, and the place stays free for what comes there again (Sec. 5.2).
+        // The index stays unchanged, and the slot stays free for a later mapping (Sec. 5.2).
         os.memory.write(at, 0);
         self.footprint.entries -= 1;
         let pte = pte_of(word);

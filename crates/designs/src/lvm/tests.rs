@@ -1,4 +1,6 @@
+use super::table::{LvmTableCounters, LvmTableState};
 use super::train::least_slope;
+use super::walker::LvmWalkerCounters;
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, Page, PageSize, Pfn, ProcessId, Random, VirtAddr};
 use ambulator_conformance::{Options, TestBed, TestPort};
@@ -12,7 +14,7 @@ const LATENCY: u64 = 100;
 const ACCESSED: PteFlags =
     PteFlags { writable: true, executable: false, user: true, accessed: true, dirty: false, ranged: false };
 
-/// The registers of a process without anything in the kernel's range.
+/// The registers of a process with an empty kernel range.
 fn registers(table: &LvmTable) -> TableRegisters {
     let own = table.registers();
     TableRegisters([vec![own.len() as u64], own].concat())
@@ -37,7 +39,7 @@ impl Rig {
         }
     }
 
-    /// Maps a page, by the number of its first 4 KiB page, unless something is there.
+    /// Maps a page, by the number of its first 4 KiB page, unless it overlaps a mapped page.
     fn map(&mut self, number: u64, order: u32) -> bool {
         let end = number + (1 << order);
         let before = self.model.range(..end).next_back();
@@ -59,16 +61,16 @@ impl Rig {
     fn check_page(&mut self, number: u64) {
         let va = VirtAddr(number << 12);
         let before = self.model.range(..=number).next_back().map(|(_, mapping)| *mapping);
-        let truth = before.filter(|mapping| mapping.page.end() > va);
-        assert_eq!(self.table.lookup(va, &self.bed.memory), truth, "{va}");
+        let expected = before.filter(|mapping| mapping.page.end() > va);
+        assert_eq!(self.table.lookup(va, &self.bed.memory), expected, "{va}");
         self.now += 10_000;
         self.walker.load_registers(Asid(1), &registers(&self.table));
         let mut port = TestPort::new(&mut self.bed.memory, LATENCY);
         let walk = self.walker.walk(va, AccessKind::Fetch, Cycle(self.now), &mut port);
         assert!(walk.accesses <= (LEVELS + 4) as u32, "{va}: {} loads", walk.accesses);
-        match (walk.outcome, truth) {
-            (WalkOutcome::Mapped(found), Some(truth)) => {
-                assert_eq!((found.frame, found.size), (truth.frame, truth.page.size), "{va}");
+        match (walk.outcome, expected) {
+            (WalkOutcome::Mapped(found), Some(expected)) => {
+                assert_eq!((found.frame, found.size), (expected.frame, expected.page.size), "{va}");
             }
             (WalkOutcome::NotMapped, None) => {}
             different => panic!("{va}: {different:?}"),
@@ -85,8 +87,8 @@ impl Rig {
         }
     }
 
-    /// Bytes of the whole table for each page.
-    fn bytes_a_page(&self) -> u64 {
+    /// Bytes of the table per page.
+    fn bytes_per_page(&self) -> u64 {
         self.table.footprint().bytes / self.model.len().max(1) as u64
     }
 }
@@ -110,7 +112,7 @@ proptest! {
     fn seven_page_sizes_in_one_index_behave_as_a_map(seed in any::<u64>(), extra in 1u32..4) {
         let mut rig = Rig::new(&LvmSpec { max_extra: extra, insertion_pages: 512, ..LvmSpec::default() });
         let mut random = Random::new(seed);
-        // 4 KiB, 8 KiB, 64 KiB, 256 KiB, 2 MiB, 32 MiB, 1 GiB, side by side in 8 GiB.
+        // 4 KiB, 8 KiB, 64 KiB, 256 KiB, 2 MiB, 32 MiB and 1 GiB, mixed in 8 GiB.
         let orders = [0, 1, 4, 6, 9, 13, 18];
         let mut used = [0; 7];
         for step in 0..1200 {
@@ -146,8 +148,8 @@ fn a_regular_address_space_is_one_model_and_one_load() {
     assert!(counters.extra_loads - before.extra_loads < 200, "{counters:?}");
     assert!(counters.lwc_hits > 14_000 && counters.lwc_misses < 20, "{counters:?}");
     assert!(rig.table.registers().len() == 3 + LEVELS + 2, "one segment");
-    // 1.3 slots a page, and a quarter to grow.
-    assert!(rig.bytes_a_page() <= 15, "{}", rig.bytes_a_page());
+    // 1.3 slots per page, and a quarter to grow.
+    assert!(rig.bytes_per_page() <= 15, "{}", rig.bytes_per_page());
 }
 
 #[test]
@@ -172,8 +174,8 @@ fn a_walk_waits_for_models_and_then_for_the_line() {
 }
 
 #[test]
-fn pages_with_the_same_tag_are_never_taken_for_each_other() {
-    // Every 4096th page has the same tag: only a slope that keeps them lines apart tells them apart.
+fn pages_with_the_same_tag_are_never_confused() {
+    // Every 4096th page has the same tag: only a slope that keeps them some lines apart distinguishes them.
     for order in [0, 9] {
         let mut rig = Rig::new(&LvmSpec::default());
         let mut random = Random::new(5);
@@ -195,7 +197,7 @@ fn pages_with_the_same_tag_are_never_taken_for_each_other() {
     );
 }
 
-/// Address spaces as no program should have them: correct, and bounded in what they take.
+/// Pathological address spaces: translations are correct, and the memory is bounded.
 #[test]
 fn pathological_address_spaces_stay_bounded() {
     let base = 1 << 30;
@@ -208,7 +210,7 @@ fn pathological_address_spaces_stay_bounded() {
     let areas = (0..60_000).map(|i| base + i / 2 * 5 + i % 2).collect();
     let spaces: [(&str, Vec<u64>, u64); 6] = [
         ("every second page", every_second, 64),
-        // A radix tree takes two frames for each of these.
+        // A radix tree needs two frames for each of these.
         ("one page a gigabyte", one_a_gigabyte, 16 << 10),
         ("random pages", anywhere, 32 << 10),
         ("a comb", comb, 600),
@@ -221,12 +223,12 @@ fn pathological_address_spaces_stay_bounded() {
             rig.map(page, 0);
         }
         rig.check();
-        assert!(rig.bytes_a_page() <= bound, "{name}: {} bytes a page", rig.bytes_a_page());
+        assert!(rig.bytes_per_page() <= bound, "{name}: {} bytes per page", rig.bytes_per_page());
     }
 }
 
 #[test]
-fn what_shrinks_and_grows_again_finds_its_places() {
+fn an_area_that_shrinks_and_grows_again_reuses_its_slots() {
     let mut rig = Rig::new(&LvmSpec::default());
     for round in 0..4 {
         for page in 0..10_000 {
@@ -250,7 +252,7 @@ fn without_contiguity_there_are_more_leaves() {
     for page in (0..200_000).step_by(101) {
         rig.check_page((1 << 30) + page);
     }
-    // 2^14 pages a leaf need 170 KiB, 2^15 more than there is.
+    // A leaf of 2^14 pages needs 170 KiB, one of 2^15 more than the limit.
     assert_eq!(rig.table.footprint().largest_contiguous, 168 << 10);
 }
 
@@ -261,7 +263,8 @@ fn processes_share_the_index_of_the_kernels_range() {
     let mut factory = crate::catalogue().build(&crate::catalogue().choice("lvm")).translations.tables;
     let mut tables = [1, 2].map(|asid| factory.new_table(ProcessId(asid), Asid(asid as u16), &mut bed.os()).unwrap());
     let base = kernel_base(48);
-    // The kernel's text in 2 MiB pages, memory as it is in 1 GiB pages, and vmalloc's 4 KiB, mapped by whatever process runs.
+    // The kernel's text in 2 MiB pages, the direct map in 1 GiB pages, and vmalloc's 4 KiB pages, mapped
+    // alternately by both processes.
     let page = |at: u64, size| Page { start: VirtAddr(base + at), size };
     let pages: Vec<Page> = (0..8)
         .map(|i| page((1 << 46) + (i << 21), PageSize::SIZE_2M))
@@ -290,13 +293,13 @@ fn processes_share_the_index_of_the_kernels_range() {
                 };
                 assert_eq!((found.frame, found.size), (Pfn((i as u64) << 18), page.size));
             }
-            // What is one process's own is not the other's.
+            // A process's own pages are not mapped in the other.
             let user = VirtAddr((1 << 30) + ((i as u64) << 12));
             assert!(matches!(walk(0, 1, user, &mut walker, &mut bed), WalkOutcome::Mapped(_)));
             assert_eq!(walk(1, 2, user, &mut walker, &mut bed), WalkOutcome::NotMapped);
         }
     }
-    // A process that ends leaves the kernel's range, and its models in the walk cache.
+    // The end of a process keeps the kernel's range, and its models in the walk cache.
     let misses = walker.counters.lwc_misses;
     walker.invalidate(Invalidation::Asid(Asid(1)));
     assert!(matches!(walk(1, 2, pages[0].start, &mut walker, &mut bed), WalkOutcome::Mapped(_)));
@@ -315,7 +318,7 @@ fn every_counter_has_a_meaning() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     let spec = LvmSpec {
         gap_permille: 900,
         max_extra: 4,

@@ -1,42 +1,42 @@
-//! Training: from the pages of a segment to the models of its index, in integers (LVM Sec. 4.2.3, 4.3).
+//! Training: computes the models of an index from the pages of a segment, in integers (LVM Sec. 4.2.3, 4.3).
 
 use super::LvmSpec;
 use super::node::{FRACTION, Node, TAG_BITS};
 
 /// Slots of a cache line.
-pub const LINE_SLOTS: u64 = 8;
-/// Lines before a leaf's first prediction and behind its last, so that searches stay in its table.
+pub(crate) const LINE_SLOTS: u64 = 8;
+/// Lines before a leaf's first prediction and after its last, so that searches stay within its table.
 const SLACK_LINES: u64 = 3;
-/// log2 of the pages that a child covers, at most: a slope of 2^-20 is the least that there is.
+/// log2 of the most pages of a child: 2^-20 is the smallest slope.
 const MOST_BITS: u32 = FRACTION;
-/// log2 of the pages that a child covers, at least: those of a line's slots, which are always found.
+/// log2 of the fewest pages of a child: as many as a line's slots, which a search always finds.
 const LEAST_BITS: u32 = 3;
 
-/// Pages of one size in a row, to be found.
+/// Consecutive pages of one size: keys of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// First 4 KiB page of the first: absolute, or counted from the segment's start.
-    pub page: u64,
+pub(crate) struct Run {
+    /// First 4 KiB page: absolute, or counted from the segment's start.
+    pub(crate) page: u64,
     /// log2 of a page's 4 KiB frames.
-    pub order: u32,
-    /// Pages.
-    pub count: u64,
+    pub(crate) order: u32,
+    /// Number of pages.
+    pub(crate) count: u64,
 }
 
 impl Run {
-    /// The 4 KiB page behind the last.
-    pub fn end(self) -> u64 {
+    /// The 4 KiB page after the last.
+    pub(crate) fn end(self) -> u64 {
         self.page + (self.count << self.order)
     }
 }
 
-/// How many pages there are.
-pub fn count(keys: &[Run]) -> u64 {
+/// The number of pages.
+pub(crate) fn count(keys: &[Run]) -> u64 {
     keys.iter().map(|run| run.count).sum()
 }
 
-/// The pages of `[from, to)`, which cuts no page in two, counted from `origin`.
-pub fn slice(keys: &[Run], from: u64, to: u64, origin: u64) -> Vec<Run> {
+/// The pages of `[from, to)`, counted from `origin`. No page may cross the borders.
+pub(crate) fn slice(keys: &[Run], from: u64, to: u64, origin: u64) -> Vec<Run> {
     let first = keys.partition_point(|run| run.end() <= from);
     let clip = |run: &Run| {
         let (low, high) = (run.page.max(from), run.end().min(to));
@@ -45,9 +45,9 @@ pub fn slice(keys: &[Run], from: u64, to: u64, origin: u64) -> Vec<Run> {
     keys[first..].iter().take_while(|run| run.page < to).map(clip).collect()
 }
 
-/// What a node of the index is to be.
+/// A planned node of the index.
 #[derive(Clone, Debug)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Nothing is mapped there.
     Empty,
     /// A leaf with a table.
@@ -56,31 +56,34 @@ pub enum Plan {
     Inner {
         /// log2 of a child's pages.
         bits: u32,
-        /// Them.
+        /// The children.
         children: Vec<Plan>,
     },
 }
 
 /// A trained leaf.
 #[derive(Clone, Debug)]
-pub struct Leaf {
-    /// First page that it is responsible for.
-    pub from: u64,
+pub(crate) struct Leaf {
+    /// First page of the leaf.
+    pub(crate) from: u64,
     /// Its model, for a table at slot 0.
-    pub node: Node,
+    pub(crate) node: Node,
     /// Slots of its table.
-    pub slots: u64,
-    /// The pages that it was trained for.
-    pub keys: Vec<Run>,
-    /// The slot of each of them, where that is not simply what the model predicts for its middle.
-    pub places: Option<Vec<u32>>,
-    /// Keys whose line is not the predicted one, and by how many lines in all.
-    pub collisions: (u64, u64),
+    pub(crate) slots: u64,
+    /// The pages that it was trained with.
+    pub(crate) keys: Vec<Run>,
+    /// The slot of each of them; `None` if each is the prediction for the page's middle.
+    pub(crate) places: Option<Vec<u32>>,
+    /// Keys that are not in the predicted line, and the total of additional lines to search for them.
+    pub(crate) collisions: (u64, u64),
 }
 
 impl Leaf {
-    /// The slots of some of its pages, ascending: each by its first 4 KiB page and log2 of its frames.
-    pub fn slots_of<'a>(&'a self, pages: impl Iterator<Item = (u64, u32)> + 'a) -> impl Iterator<Item = u64> + 'a {
+    /// The slots of some of its pages, ascending, each given by its first 4 KiB page and log2 of its frames.
+    pub(crate) fn slots_of<'a>(
+        &'a self,
+        pages: impl Iterator<Item = (u64, u32)> + 'a,
+    ) -> impl Iterator<Item = u64> + 'a {
         let (mut run, mut before) = (0, 0);
         pages.map(move |(page, order)| {
             let Some(places) = &self.places else { return self.node.predict(page + (1 << order) / 2) };
@@ -94,14 +97,16 @@ impl Leaf {
     }
 }
 
-/// The lines that a search reads, as distances from the predicted one, in their order; `extra` of them beside it.
-pub fn search_order(extra: u32) -> impl Iterator<Item = i64> {
+/// The lines that a search reads, in order, as distances from the predicted one; `extra` lines in addition to
+/// it.
+pub(crate) fn search_order(extra: u32) -> impl Iterator<Item = i64> {
     (0..=i64::from(extra)).map(|i| if i % 2 == 1 { (i + 1) / 2 } else { -(i / 2) })
 }
 
-/// The slot for a page, and how many lines it is from the one that the page's middle has predicted: in a line that a search from any of its 4 KiB
-/// pages reads. `predictions` are those of its first, its middle and its last 4 KiB page.
-pub fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+/// Finds a slot for a page in a line that a search for any of its 4 KiB pages reads. Returns the slot and the
+/// number of lines that a search for the page's middle reads before it. `predictions` are those of its first,
+/// its middle and its last 4 KiB page.
+pub(crate) fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
     let [first, middle, last] = predictions;
     let line_of = |slot: u64| (slot / LINE_SLOTS) as i64;
     let reaches = |from: u64, line: i64| search_order(extra).any(|distance| line_of(from) + distance == line);
@@ -111,8 +116,8 @@ pub fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -
             continue;
         }
         let base = line as u64 * LINE_SLOTS;
-        let wanted = if distance == 0 { middle % LINE_SLOTS } else { 0 };
-        let slot = (0..LINE_SLOTS).map(|i| base + (wanted + i) % LINE_SLOTS).find(|&slot| is_free(slot));
+        let preferred = if distance == 0 { middle % LINE_SLOTS } else { 0 };
+        let slot = (0..LINE_SLOTS).map(|i| base + (preferred + i) % LINE_SLOTS).find(|&slot| is_free(slot));
         if let Some(slot) = slot {
             return Some((slot, step as u64));
         }
@@ -120,15 +125,16 @@ pub fn place(predictions: [u64; 3], extra: u32, is_free: impl Fn(u64) -> bool) -
     None
 }
 
-/// What a model predicts for the first, the middle and the last 4 KiB page of a page.
-pub fn predictions(node: Node, page: u64, order: u32) -> [u64; 3] {
+/// A model's predictions for the first, the middle and the last 4 KiB page of a page.
+pub(crate) fn predictions(node: Node, page: u64, order: u32) -> [u64; 3] {
     let frames = 1 << order;
     [0, frames / 2, frames - 1].map(|within| node.predict(page + within))
 }
 
-/// The least slope at which no two pages of `order` whose tags are the same are ever in one search: pages with the same tag are 2^12 pages
-/// of their size apart, a search reaches `extra` lines to either side, and an entry lies within as many of its prediction.
-pub fn least_slope(order: u32, extra: u32) -> i64 {
+/// The smallest slope at which no search covers two pages of `order` with the same tag. Pages with the same
+/// tag are 2^12 pages of their size apart, a search reaches `extra` lines to either side, and an entry is
+/// within as many lines of its prediction.
+pub(crate) fn least_slope(order: u32, extra: u32) -> i64 {
     let reach = (2 * (u64::from(extra) + 1) + 1) * LINE_SLOTS;
     let apart = ((1 << TAG_BITS) - 1) << order;
     ((reach << FRACTION) / apart + 1) as i64
@@ -158,9 +164,9 @@ fn regression(keys: &[Run]) -> i64 {
     slope as i64
 }
 
-/// A leaf for pages in ascending order that all lie in `pages` pages from `from` on; none if some page would not be found within the error
-/// bound.
-pub fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf> {
+/// Trains a leaf of `pages` pages from `from` on, with keys in ascending order. `None` if some page would not
+/// be found within the error bound.
+pub(crate) fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf> {
     let least = keys.iter().map(|run| run.order).min().map_or(0, |order| least_slope(order, spec.max_extra));
     let most = (i128::from(spec.gap_permille) << FRACTION) / 1000;
     let scaled = i128::from(regression(keys)) * i128::from(spec.gap_permille) / 1000;
@@ -176,20 +182,20 @@ pub fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf>
     }
     let keys = keys.to_vec();
     let order = keys.first().map_or(0, |run| run.order);
-    // A slot and more for each page, and at most two: each has the slot that is predicted for its middle, and the predictions for
-    // its ends are in this line or the next.
+    // With one to two slots per page, each page has the slot that is predicted for its middle, and the
+    // predictions for its ends are in this line or an adjacent one.
     let apart = (1 << FRACTION..=2 << FRACTION).contains(&(i128::from(slope) << order));
     if apart && (order == 0 || spec.max_extra >= 2) && keys.iter().all(|run| run.order == order) {
         return Some(Leaf { from, node, slots, keys, places: None, collisions: (0, 0) });
     }
-    let mut taken = vec![0u64; (slots as usize).div_ceil(64)];
+    let mut used = vec![0u64; (slots as usize).div_ceil(64)];
     let mut places = Vec::with_capacity(count(&keys) as usize);
     let (mut collided, mut lines) = (0, 0);
     for run in &keys {
         for page in (0..run.count).map(|i| run.page + (i << run.order)) {
-            let is_free = |slot: u64| taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
+            let is_free = |slot: u64| used[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
             let (slot, steps) = place(predictions(node, page, run.order), spec.max_extra, is_free)?;
-            taken[(slot / 64) as usize] |= 1 << (slot % 64);
+            used[(slot / 64) as usize] |= 1 << (slot % 64);
             places.push(slot as u32);
             collided += u64::from(steps > 0);
             lines += steps;
@@ -198,8 +204,9 @@ pub fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf>
     Some(Leaf { from, node, slots, keys, places: Some(places), collisions: (collided, lines) })
 }
 
-/// Greedy spline: how many pieces of straight line follow the keys' positions within a line's slots. An estimate of the children that are needed.
-/// Pages in a row are a straight line: what holds at both its ends holds in between.
+/// Greedy spline: the number of straight lines that approximate the keys' positions within the slots of a
+/// line. It estimates the number of children. Consecutive pages are a straight line, so only their ends need
+/// checking.
 fn spline_points(keys: &[Run]) -> u64 {
     let mut points = 1;
     let Some(first) = keys.first() else { return points };
@@ -226,12 +233,13 @@ fn spline_points(keys: &[Run]) -> u64 {
     points
 }
 
-/// What a plan costs (Sec. 4.2.3): depth, index bytes, and collisions weighted by what each takes.
+/// The cost of a plan (Sec. 4.2.3): depth, index bytes, and collisions weighted by their accesses.
 struct Cost {
     depth: u64,
     bytes: u64,
-    /// Keys, keys that collide, lines that these take.
+    /// Number of keys.
     keys: u64,
+    /// Keys that collide, and the additional lines to search for them.
     collisions: (u64, u64),
 }
 
@@ -258,14 +266,14 @@ impl Cost {
     }
 }
 
-/// The plan of a node that is responsible for `pages` pages from `from` on, with at most `levels` levels of models and tables of at most
-/// `most_slots` slots; none if no plan keeps the error bound.
-pub fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, spec: &LvmSpec) -> Option<Plan> {
+/// Plans a node for `pages` pages from `from` on, with at most `levels` levels of models and tables of at
+/// most `most_slots` slots. `None` if no plan is within the error bound.
+pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, spec: &LvmSpec) -> Option<Plan> {
     if keys.is_empty() {
         return Some(Plan::Empty);
     }
     let trained = leaf(keys, from, pages, spec).filter(|leaf| leaf.slots <= most_slots);
-    // A table that is mostly there to keep tags apart wants a finer division.
+    // A table whose size mostly serves to separate equal tags should be divided further.
     let wasteful = |leaf: &Leaf| leaf.slots > 512.max(16 * count(keys));
     if let Some(leaf) = &trained
         && (levels == 1
@@ -278,7 +286,7 @@ pub fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, s
     }
     let least = keys.iter().map(|run| run.order).max().unwrap_or(0).max(LEAST_BITS);
     let most = MOST_BITS.min(63 - (pages - 1).leading_zeros());
-    // Children of single pages: what the pages' own spread suggests.
+    // Size of children: estimated from the spread of the pages.
     let share = (pages / spline_points(keys).max(1)).max(1);
     let estimate = share.ilog2().clamp(least, most.max(least));
     let inner = |bits: u32| -> Option<Plan> {
@@ -307,11 +315,12 @@ pub fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, s
     if let Some((_, plan)) = best {
         return Some(plan);
     }
-    // The error bound does not hold: back to the parent, with finer and finer children (Sec. 4.3.3).
+    // The error bound does not hold: try again with ever smaller children (Sec. 4.3.3).
     (least..estimate.saturating_sub(2).max(least)).rev().find_map(inner)
 }
 
-/// Bytes of tables beyond four times what their pages need, in the units of a weighted cost: coverage for each byte (Sec. 4.2.3).
+/// Bytes of tables beyond four times the need of their pages, in the units of a weighted cost: coverage per
+/// byte (Sec. 4.2.3).
 fn wasted(plan: &Plan) -> u64 {
     match plan {
         Plan::Empty => 0,

@@ -8,15 +8,15 @@ use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 
 ambulator_base::counters! {
-    /// What an LVM walker counts.
-    pub struct LvmWalkerCounters {
+    /// Counters of an LVM walker.
+    pub(crate) struct LvmWalkerCounters {
         /// Models found in the walk cache.
         lwc_hits: Events,
         /// Models loaded.
         lwc_misses: Events,
-        /// Times that a new index, or several changes to it while another process ran, emptied a process's part of the walk cache.
+        /// Flushes of an address space's models, after a rebuild or several changes to its index.
         lwc_flushes: Events,
-        /// Models that left the walk cache because they were trained anew.
+        /// Models dropped from the walk cache because they were retrained.
         lwc_model_flushes: Events,
         /// Lines of gapped tables loaded.
         table_loads: Events,
@@ -29,46 +29,46 @@ ambulator_base::counters! {
     }
 }
 
-/// A cached model, and when the load that brought it ends.
+/// A cached model, and the cycle at which its load completes.
 #[derive(Clone, Copy)]
-struct Held {
+struct Cached {
     node: Node,
     ready: Cycle,
 }
 
-/// Registers of an index.
+/// The registers of an index.
 #[derive(Default)]
 struct Registers {
-    /// Where each level's nodes are.
+    /// Addresses of each level's nodes.
     levels: [PhysAddr; LEVELS],
-    /// First page and pages.
+    /// First page and number of pages of each segment.
     segments: Vec<(u64, u64)>,
 }
 
-/// The address space of the kernel's models in the walk cache: no process's identifier.
+/// The ASID of the kernel's models in the walk cache, which no process has.
 const KERNEL: Asid = Asid(0);
 
 /// A walker.
-pub struct LvmWalker {
+pub(crate) struct LvmWalker {
     latency: u64,
     evaluation: u64,
     extra: u32,
     asid: Asid,
-    /// Which index, and how many changes to it, the cache's models of each process are of.
+    /// By address space: the index, and the number of its changes, that the cached models reflect.
     known: Vec<(Asid, u64, u64)>,
     own: Registers,
-    /// Those of the kernel's range, which begins here.
+    /// The registers of the kernel's range, which begins at `kernel_base`.
     kernel: Registers,
     kernel_base: u64,
-    /// None for a walk cache of no entries.
-    cache: Option<SetArray<Held>>,
-    /// What it counted.
-    pub counters: LvmWalkerCounters,
+    /// `None` for a walk cache without entries.
+    cache: Option<SetArray<Cached>>,
+    /// Its counters.
+    pub(crate) counters: LvmWalkerCounters,
 }
 
 impl LvmWalker {
-    /// A walker that has not yet been given a table.
-    pub fn new(spec: &LvmSpec, va_bits: u32) -> LvmWalker {
+    /// A walker without a table.
+    pub(crate) fn new(spec: &LvmSpec, va_bits: u32) -> LvmWalker {
         let cache = (spec.lwc_entries > 0).then(|| SetArray::new(1, spec.lwc_entries as usize, Replacement::Lru));
         LvmWalker {
             latency: if cache.is_some() { spec.lwc_latency } else { 0 },
@@ -93,7 +93,7 @@ impl LvmWalker {
         if asid == KERNEL { &mut self.kernel } else { &mut self.own }
     }
 
-    /// The model of a node, when it is there, and the loads that it took.
+    /// The model of a node, the cycle at which it is available, and the number of loads.
     fn model(
         &mut self,
         asid: Asid,
@@ -104,11 +104,11 @@ impl LvmWalker {
     ) -> (Node, Cycle, u32) {
         let looked = now.after(self.latency);
         let tag = Self::tag(asid, level, number);
-        if let Some(held) = self.cache.as_mut().and_then(|cache| cache.lookup(0, tag))
-            && held.ready <= looked
+        if let Some(cached) = self.cache.as_mut().and_then(|cache| cache.lookup(0, tag))
+            && cached.ready <= looked
         {
             self.counters.lwc_hits += 1;
-            return (held.node, looked, 0);
+            return (cached.node, looked, 0);
         }
         self.counters.lwc_misses += 1;
         let at = self.registers(asid).levels[level].offset(number * NODE_BYTES);
@@ -119,11 +119,11 @@ impl LvmWalker {
         let per_line = LINE_BYTES / NODE_BYTES;
         let first = at.0 % LINE_BYTES / NODE_BYTES;
         let node = |place: u64| Node::of_words([line.words[2 * place as usize], line.words[2 * place as usize + 1]]);
-        // The line has four models; the one that was asked for is the most recent.
+        // The line has four models; the requested one becomes the most recently used.
         for place in (0..per_line).filter(|&place| place != first).chain([first]) {
             let number = (number + place).checked_sub(first);
             if let (Some(number), Some(cache)) = (number, &mut self.cache) {
-                cache.insert(0, Self::tag(asid, level, number), Held { node: node(place), ready: line.ready });
+                cache.insert(0, Self::tag(asid, level, number), Cached { node: node(place), ready: line.ready });
             }
         }
         (node(first), line.ready, 1)
@@ -137,7 +137,7 @@ impl LvmWalker {
 }
 
 impl LvmWalker {
-    /// Takes over the registers of an index, and drops what the walk cache has of models that are others since.
+    /// Loads the registers of an index, and drops cached models that have changed since.
     fn load(&mut self, asid: Asid, words: &[u64]) {
         let mut words = words.iter().copied();
         let [index, changes, changed] = [0; 3].map(|none| words.next().unwrap_or(none));
@@ -227,7 +227,7 @@ impl Walker for LvmWalker {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        // Models are no translations; but whoever asks for all of an address space gets all.
+        // Models are not translations, but invalidating a whole address space drops them too.
         match what {
             Invalidation::Asid(asid) => self.flush(asid),
             Invalidation::All => self.cache.iter_mut().for_each(SetArray::clear),

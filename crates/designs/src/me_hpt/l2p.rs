@@ -1,25 +1,25 @@
-//! The L2P table: which chunks the ways of a process's tables are made of.
+//! The L2P table: the chunks of the ways of a process's tables.
 
 use super::MeHptSpec;
-use crate::ecpt::{Backing, Contiguous, StoreParts, SIZES, Space};
+use crate::ecpt::{Backing, Contiguous, SIZES, Space, StoreParts};
 use ambulator_base::{CounterSink, Counters};
 use ambulator_os::MapError;
 use ambulator_structures::elastic::{MAX_WAYS, ResizeMode, Side};
 
 ambulator_base::counters! {
-    /// What the L2P table of a process has seen.
-    pub struct L2pCounters {
-        /// Entries in use now.
+    /// Counters of the L2P table of a process.
+    pub(crate) struct L2pCounters {
+        /// Entries in use.
         entries: Events,
-        /// The most entries that were ever in use at once.
+        /// The most entries in use at once.
         peak_entries: Events,
-        /// Times that a subtable took the entries of the 1 GiB subtable.
+        /// Times that a subtable stole the entries of the 1 GiB subtable.
         steals: Events,
         /// Times that a way changed to larger chunks.
         chunk_upsizes: Events,
         /// Times that a way changed to smaller chunks.
         chunk_downsizes: Events,
-        /// Changes of chunk size made at once, since both tables together had more chunks than there were free entries.
+        /// Changes of chunk size made at once, for lack of free entries for both tables.
         switches_at_once: Events,
     }
 }
@@ -29,38 +29,41 @@ const SMALL: usize = 0;
 const LARGE: usize = 1;
 const HUGE: usize = 2;
 
-/// A way's row of the L2P table (ME-HPT Fig. 6): the 4 KiB subtable grows from its low end, the 2 MiB subtable from its high end,
-/// and the 1 GiB subtable has the middle until one of them takes it.
+/// A way's row of the L2P table (ME-HPT Fig. 6): the 4 KiB subtable grows from its low end, the 2 MiB
+/// subtable from its high end, and the 1 GiB subtable has the middle until one of them steals it.
 ///
-/// With 32 entries a subtable: entry `i` of 4 KiB is the row's entry `i`, of 2 MiB `95 - i`, of 1 GiB `32 + i`; or, if the 4 KiB
-/// subtable has taken those, `64 + i`, the most significant of the 2 MiB subtable; or, if that has, `31 - i`.
+/// With 32 entries a subtable: entry `i` of 4 KiB is the row's entry `i`, of 2 MiB `95 - i`, of 1 GiB `32 +
+/// i`; or, if the 4 KiB subtable has stolen those, `64 + i`, the most significant of the 2 MiB subtable; or,
+/// if the 2 MiB subtable has, `31 - i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Row {
-    /// Entries of each subtable, by [`Side`]: while a way is resized out of place, those of its new table are any that are free.
+pub(crate) struct Row {
+    /// Entries of each subtable, by [`Side`]. During a resize out of place the new table has any free
+    /// entries.
     used: [[u32; 2]; SIZES.len()],
-    /// Which subtable has taken the entries of the 1 GiB one.
+    /// The subtable that has stolen the entries of the 1 GiB one.
     stolen_by: Option<usize>,
 }
 
 impl Row {
     /// Entries in use.
-    pub fn in_use(&self) -> u32 {
+    pub(crate) fn in_use(&self) -> u32 {
         self.used.iter().flatten().sum()
     }
 
-    /// Entries of a subtable's standing table.
+    /// Entries of a subtable's current table.
     fn of(&self, size: usize) -> u32 {
         self.used[size][Side::Old as usize]
     }
 
-    /// Entries that a subtable may have, given what the others have, in rows of `share` entries a subtable.
+    /// The most entries of a subtable, given those of the others, in rows of `share` entries per subtable.
     fn capacity(&self, size: usize, share: u32) -> u32 {
         let by_rule = match (size, self.stolen_by) {
             (HUGE, None) => share,
-            // Its entries are those of the other neighbour that are left, but for one that stays the neighbour's.
+            // It uses the free entries of the other subtable, except one that stays reserved for that
+            // subtable.
             (HUGE, Some(thief)) => share.saturating_sub(self.of(if thief == SMALL { LARGE } else { SMALL }).max(1)),
             (_, Some(thief)) if thief == size => 2 * share,
-            // The 1 GiB subtable's own entries lie in this one.
+            // The entries of the 1 GiB subtable are in this one.
             (_, Some(_)) => share.saturating_sub(self.of(HUGE)),
             (_, None) if self.of(HUGE) == 0 => 2 * share,
             (_, None) => share,
@@ -69,8 +72,9 @@ impl Row {
         by_rule.min(self.of(size) + (3 * share).saturating_sub(self.in_use()))
     }
 
-    /// The row's entry for entry `i` of a subtable's standing table.
-    pub fn position(&self, size: usize, i: u32, share: u32) -> u32 {
+    /// The row's entry for entry `i` of a subtable's current table.
+    #[cfg(test)]
+    pub(crate) fn position(&self, size: usize, i: u32, share: u32) -> u32 {
         match (size, self.stolen_by) {
             (SMALL, _) => i,
             (LARGE, _) => 3 * share - 1 - i,
@@ -80,10 +84,10 @@ impl Row {
         }
     }
 
-    /// Which subtable has each of the row's entries: standing tables where their subtable is, tables that a resize moves into
-    /// wherever there is room. An entry that two have is an error of ours.
+    /// The subtable of each of the row's entries: current tables at the positions of their subtable, the new
+    /// tables of resizes in any free entries. Panics if two subtables have the same entry.
     #[cfg(test)]
-    pub fn layout(&self, share: u32) -> Vec<Option<usize>> {
+    pub(crate) fn layout(&self, share: u32) -> Vec<Option<usize>> {
         let mut row = vec![None; 3 * share as usize];
         for size in 0..SIZES.len() {
             for i in 0..self.of(size) {
@@ -102,32 +106,35 @@ impl Row {
     }
 }
 
-/// Chunks for the ways of all page sizes, within the limits of the L2P table; or, without one, a block a way.
+/// Chunks for the ways of all page sizes, within the limits of the L2P table; or, without one, one block per
+/// way.
 #[derive(Clone, Debug)]
-pub struct L2p {
+pub(crate) struct L2p {
     spec: MeHptSpec,
     rows: [Row; MAX_WAYS],
     counters: L2pCounters,
 }
 
-/// Chunks of `chunk` bytes that a way of `bytes` has: at least one, which it may fill in part.
+/// Chunks of `chunk` bytes in a way of `bytes`: at least one, which the way may fill only in part.
 fn chunks(bytes: u64, chunk: u64) -> u64 {
     (bytes / chunk).max(1)
 }
 
 impl L2p {
-    /// Of a validated spec.
-    pub fn new(spec: &MeHptSpec) -> L2p {
+    /// An empty L2P table of a validated spec.
+    pub(crate) fn new(spec: &MeHptSpec) -> L2p {
         L2p { spec: spec.clone(), rows: [Row::default(); MAX_WAYS], counters: L2pCounters::default() }
     }
 
     /// The rows, one for each way.
-    pub fn rows(&self) -> &[Row] {
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> &[Row] {
         &self.rows[..self.spec.cuckoo.ways as usize]
     }
 
-    /// What it has seen.
-    pub fn counters(&self) -> &L2pCounters {
+    /// Its counters.
+    #[cfg(test)]
+    pub(crate) fn counters(&self) -> &L2pCounters {
         &self.counters
     }
 
@@ -140,7 +147,7 @@ impl L2p {
         }
     }
 
-    /// Brings a row up to date with the way's memory.
+    /// Updates a row after a change of the way's memory.
     fn note(&mut self, id: usize, way: usize, spaces: &[Space; 2]) {
         let share = self.spec.l2p_entries;
         let row = &mut self.rows[way];
@@ -149,7 +156,7 @@ impl L2p {
         if let Some(thief) = row.stolen_by
             && !over(row, thief)
         {
-            // What the 1 GiB subtable has in its neighbour moves home.
+            // The 1 GiB subtable's entries move back to their own positions.
             row.stolen_by = None;
         } else if row.stolen_by.is_none()
             && let Some(thief) = [SMALL, LARGE].into_iter().find(|&size| over(row, size))
@@ -161,19 +168,19 @@ impl L2p {
         self.counters.peak_entries = self.counters.peak_entries.max(self.counters.entries);
     }
 
-    /// ResizeMode for `count` entries more, of a table that is there beside the way's own only until a resize is done.
-    fn has_room_beside(&self, way: usize, count: u64) -> bool {
+    /// Whether the row has `count` free entries for the new table of a resize.
+    fn has_room_for_both(&self, way: usize, count: u64) -> bool {
         u64::from(self.rows[way].in_use()) + count <= u64::from(3 * self.spec.l2p_entries)
     }
 
-    /// The smallest chunk, from `least` on, with which a way of `bytes` stays within its subtable.
+    /// The smallest chunk size, at least `least`, with which a way of `bytes` fits into its subtable.
     fn chunk_for(&self, id: usize, way: usize, bytes: u64, least: u64) -> Option<u64> {
         let capacity = u64::from(self.rows[way].capacity(id, self.spec.l2p_entries));
         self.sizes().iter().copied().find(|&chunk| chunk >= least && chunks(bytes, chunk) <= capacity)
     }
 
-    /// Makes the way's new table out of chunks of another size, or of the same.
-    fn begin_beside(
+    /// Allocates the way's new table in chunks of `chunk` bytes.
+    fn begin_out_of_place(
         &mut self,
         id: usize,
         way: usize,
@@ -188,17 +195,17 @@ impl L2p {
         if chunk != old {
             *(if chunk > old { &mut self.counters.chunk_upsizes } else { &mut self.counters.chunk_downsizes }) += 1;
         }
-        let room = if self.has_room_beside(way, count) {
+        let mode = if self.has_room_for_both(way, count) {
             ResizeMode::OutOfPlace
         } else {
             self.counters.switches_at_once += 1;
             ResizeMode::AtOnce
         };
         parts.spaces[Side::New as usize] = space;
-        if room == ResizeMode::OutOfPlace {
+        if mode == ResizeMode::OutOfPlace {
             self.note(id, way, parts.spaces);
         }
-        Ok(room)
+        Ok(mode)
     }
 }
 
@@ -226,28 +233,29 @@ impl Backing for L2p {
         let now = parts.spaces[Side::Old as usize].chunk_bytes;
         let capacity = u64::from(self.rows[way].capacity(id, self.spec.l2p_entries));
         if to < from && to < now {
-            // Chunks of the next smaller size, if the subtable has entries for them; otherwise the chunk stays, filled less.
+            // Use chunks of the next smaller size if the subtable has entries for them. Otherwise the chunk
+            // stays and is less full.
             let smaller = self.sizes().iter().copied().rev().find(|&chunk| chunk < now);
             if let Some(chunk) = smaller.filter(|&chunk| chunks(to, chunk) <= capacity) {
-                return self.begin_beside(id, way, to, chunk, parts);
+                return self.begin_out_of_place(id, way, to, chunk, parts);
             }
         }
-        let wanted = chunks(to, now);
-        // Without resizing in place the subtable must hold both tables, unless the chunk changes.
-        let both = if self.spec.in_place { wanted } else { wanted + chunks(from, now) };
+        let needed = chunks(to, now);
+        // Without resizing in place the subtable must hold both tables, unless the chunk size changes.
+        let both = if self.spec.in_place { needed } else { needed + chunks(from, now) };
         if both <= capacity {
             if !self.spec.in_place {
-                return self.begin_beside(id, way, to, now, parts);
+                return self.begin_out_of_place(id, way, to, now, parts);
             }
             let StoreParts { spaces, footprint, os } = parts;
             let old = &mut spaces[Side::Old as usize];
-            let count = (wanted as usize).max(old.chunks.len());
+            let count = (needed as usize).max(old.chunks.len());
             old.grow(count, footprint, os)?;
             self.note(id, way, parts.spaces);
             return Ok(ResizeMode::InPlace);
         }
         let chunk = self.chunk_for(id, way, to, now + 1).ok_or(none)?;
-        self.begin_beside(id, way, to, chunk, parts)
+        self.begin_out_of_place(id, way, to, chunk, parts)
     }
 
     fn end(&mut self, id: usize, way: usize, to: u64, in_place: bool, parts: &mut StoreParts<'_, '_>) {

@@ -2,27 +2,33 @@
 //!
 //! Source: Stojkovic et al., "Memory-Efficient Hashed Page Tables", HPCA 2023.
 //!
-//! - Sec. IV-A and V-A, the L2P table and how its subtables steal from one another; Sec. IV-B and V-B, chunk sizes: `l2p.rs` ([`L2p`]).
+//! - Sec. IV-A and V-A, the L2P table and how its subtables steal entries from one another; Sec. IV-B and
+//!   V-B, chunk sizes: `l2p.rs` (`L2p`).
 //! - Sec. IV-C and IV-D, resizing in place and way by way: [`ambulator_structures::elastic`].
-//! - What it has in common with ECPT (Sec. II-B): [`crate::ecpt`]: slots, walk tables, both halves.
-//! - Sec. V-D, hiding the L2P table's latency: [`CuckooWalker::new`](crate::ecpt::CuckooWalker::new).
+//! - Slots, walk tables and both halves, which it shares with ECPT (Sec. II-B): [`crate::ecpt`].
+//! - Sec. V-D, hiding the L2P table's latency: `CuckooWalker::new` in [`crate::ecpt`].
 //! - Sec. VIII, other uses: [`ElasticMap`](ambulator_structures::elastic::ElasticMap).
 //!
-//! The four techniques are `l2p`, `dynamic_chunks`, `in_place` and `per_way` of [`MeHptSpec`]; with none of them it is ECPT.
+//! The four techniques are `l2p`, `dynamic_chunks`, `in_place` and `per_way` of [`MeHptSpec`]; without them
+//! it is ECPT.
 //!
-//! Choices, beside those of [`crate::ecpt`].
-//! - While a way changes its chunk size both its tables are in the L2P table: those of the new one in whatever entries of the way's row are
-//!   free (Fig. 3d to 3e needs a 65th beside 64). If there are too few, all is moved at once.
-//! - A 2 MiB subtable may steal from the 1 GiB one as a 4 KiB one may; the paper tells only of the latter. What the 1 GiB subtable then
-//!   needs lies in the one that did not steal (Fig. 6c). If that is full, no page of 1 GiB can be mapped: the map fails.
-//! - Without resizing in place (`in_place = false`), old and new table must both fit the subtable, as Sec. VII-D reckons.
-//! - A way that halves below its one chunk goes to the next smaller chunk size, if the subtable has entries for that many.
+//! Choices, in addition to those of [`crate::ecpt`].
+//! - While a way changes its chunk size, both its tables are in the L2P table: the new one in any free
+//!   entries of the way's row (Fig. 3d to 3e needs a 65th entry in addition to 64). If there are too few, all
+//!   slots move at once.
+//! - A 2 MiB subtable may steal from the 1 GiB one as a 4 KiB one may; the paper describes only the latter.
+//!   The entries that the 1 GiB subtable then needs are in the one that did not steal (Fig. 6c). If that is
+//!   full, mapping a 1 GiB page fails.
+//! - Without resizing in place (`in_place = false`), the old and the new table must both fit the subtable, as
+//!   Sec. VII-D assumes.
+//! - A way that halves below its only chunk uses the next smaller chunk size, if the subtable has enough
+//!   entries.
 
 mod l2p;
 #[cfg(test)]
 mod tests;
 
-pub use l2p::{L2p, L2pCounters, Row};
+use l2p::L2p;
 
 use crate::ecpt::{CuckooPageTable, CuckooWalker, EcptSpec};
 use ambulator_base::{FRAME_BYTES, Invalid};
@@ -35,9 +41,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeHptSpec {
-    /// What it has in common with ECPT.
+    /// The settings shared with ECPT.
     pub cuckoo: EcptSpec,
-    /// Ways are made of chunks behind the L2P table; without it each is one block.
+    /// Ways consist of chunks listed in the L2P table; without it each way is one block.
     #[schemars(extend("x-unit" = "flag", "x-source" = "ME-HPT Sec. IV-A"))]
     pub l2p: bool,
     /// Chunk sizes change as a way grows; without it all are of `fixed_chunk_bytes`.
@@ -58,11 +64,11 @@ pub struct MeHptSpec {
     /// Entries of the L2P table for each way and page size.
     #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub l2p_entries: u32,
-    /// Cycles of a shift, an access of the L2P table and a mask. A walk sees what of it exceeds the walk caches' latency; a slot that an
-    /// insertion pushes on costs the kernel all of it.
+    /// Cycles of a shift, an access of the L2P table and a mask. A walk pays the part that exceeds the
+    /// latency of the walk caches; the kernel pays all of it for each slot that an insertion displaces.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III, Sec. V-D"))]
     pub l2p_latency: u64,
-    /// Cycles that a context switch takes to save or restore one L2P entry in use.
+    /// Cycles of a context switch to save or restore one L2P entry in use.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a load and a store of a cached word"))]
     pub l2p_entry_switch: u64,
 }
@@ -91,7 +97,7 @@ impl Settings for MeHptSpec {
             wrong.push(
                 Invalid::new(
                     format!("{at}.in_place"),
-                    format!("needs `{at}.l2p`: a way that is one block cannot grow where it is; set both or neither"),
+                    format!("needs `{at}.l2p`: a way that is one block cannot grow in place; set both or neither"),
                 )
                 .and(format!("{at}.l2p")),
             );
@@ -109,7 +115,7 @@ impl Settings for MeHptSpec {
         if self.chunk_bytes.is_empty() || !self.chunk_bytes.is_sorted_by(|a, b| a < b) {
             wrong.push(Invalid::new(
                 format!("{at}.chunk_bytes"),
-                format!("is {:?}: it must name at least one size, each larger than the one before", self.chunk_bytes),
+                format!("is {:?}: it must list at least one size, in ascending order", self.chunk_bytes),
             ));
         }
         if !self.l2p_entries.is_power_of_two() || self.l2p_entries > 1024 {
@@ -125,8 +131,8 @@ impl Settings for MeHptSpec {
 /// A table of a validated spec.
 ///
 /// # Errors
-/// [`MapError::NoMemory`] when its first bytes cannot be had.
-pub fn table(spec: &MeHptSpec, os: &mut TableContext<'_>) -> Result<CuckooPageTable<L2p>, MapError> {
+/// [`MapError::NoMemory`] if its initial memory cannot be allocated.
+fn table(spec: &MeHptSpec, os: &mut TableContext<'_>) -> Result<CuckooPageTable<L2p>, MapError> {
     let l2p_latency = if spec.l2p { spec.l2p_latency } else { 0 };
     CuckooPageTable::new(&spec.cuckoo, spec.per_way, os.costs.table_entry + l2p_latency, L2p::new(spec), os)
 }
@@ -135,7 +141,7 @@ pub fn table(spec: &MeHptSpec, os: &mut TableContext<'_>) -> Result<CuckooPageTa
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "me-hpt",
-        "ECPT in discontiguous chunks behind an L2P table, resized in place and way by way",
+        "ECPT in discontiguous chunks listed in an L2P table, resized in place and way by way",
         "Stojkovic et al., Memory-Efficient Hashed Page Tables, HPCA 2023",
     )
     .fills(Socket::PageTable, "cuckoo tables in chunks, found through the L2P table")

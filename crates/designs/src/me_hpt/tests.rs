@@ -1,3 +1,4 @@
+use super::l2p::Row;
 use super::*;
 use crate::ecpt::{Cluster, SIZES};
 use ambulator_base::{Page, PageSize, Pfn, VirtAddr};
@@ -5,7 +6,7 @@ use ambulator_conformance::{Options, TestBed};
 use ambulator_os::{MapError, Mapping, PageTable, PteFlags};
 use proptest::prelude::*;
 
-/// Each size has a part of the address space of its own.
+/// Each size has its own part of the address space.
 fn page(number: u64, size: PageSize) -> Page {
     let part = SIZES.iter().position(|known| *known == size).unwrap() as u64;
     Page { start: VirtAddr((part << 45) + (number << size.shift())), size }
@@ -30,7 +31,7 @@ impl Rig {
         self.table.map(mapping, &mut self.bed.os())
     }
 
-    /// A slot of its own for each.
+    /// Maps one page in each of these slots.
     fn map_slots(&mut self, numbers: std::ops::Range<u64>, size: PageSize) {
         numbers.for_each(|number| self.try_map(number * Cluster::PAGES, size).unwrap());
     }
@@ -98,7 +99,8 @@ fn table_ii_is_what_a_table_holds_before_its_chunks_change() {
     for (chunk, small, large) in published {
         assert_eq!((mapped(chunk, 4096), mapped(chunk, 2 << 20)), (small, large));
     }
-    // By filling one until it changes: what is mapped then is the threshold's share of that, give or take the ways' imbalance.
+    // By filling one until it changes: what is mapped then is the threshold's share of that, up to the
+    // imbalance of the ways.
     for size in [0, 1] {
         let mut rig = Rig::new(&MeHptSpec::default(), 2 << 30);
         let mut slot = 0;
@@ -114,7 +116,7 @@ fn table_ii_is_what_a_table_holds_before_its_chunks_change() {
 
 #[test]
 fn subtables_grow_towards_each_other_and_steal() {
-    // Fig. 6, with rows of 3 x 4 entries and chunks of 4 KiB. One way's row is as good as another's once all have grown.
+    // Fig. 6, with rows of 3 x 4 entries and chunks of 4 KiB. All rows are alike once all ways have grown.
     let mut spec = MeHptSpec { l2p_entries: 4, chunk_bytes: vec![4096, 1 << 20], ..MeHptSpec::default() };
     spec.cuckoo.initial_bytes = 4096;
     let mut rig = Rig::new(&spec, 1 << 30);
@@ -135,7 +137,7 @@ fn subtables_grow_towards_each_other_and_steal() {
     // (c) Then a 1 GiB page takes the most significant entry of the 2 MiB subtable.
     rig.map_slots(0..1, PageSize::SIZE_1G);
     assert_eq!(rig.layout(0), "444444441.22");
-    // The 2 MiB subtable has three left: it changes its chunk size instead of growing to four.
+    // The 2 MiB subtable has three entries left: it changes its chunk size instead of growing to four.
     fill(&mut rig, 1, 16384);
     while rig.table.table(1).elastic.ways()[0].resize.is_some() {
         let slot = rig.table.table(1).elastic.len();
@@ -159,7 +161,7 @@ fn subtables_grow_towards_each_other_and_steal() {
 }
 
 #[test]
-fn no_two_subtables_ever_have_an_entry() {
+fn no_two_subtables_ever_share_an_entry() {
     let mut spec = MeHptSpec { l2p_entries: 4, chunk_bytes: vec![4096, 8192, 32768, 1 << 20], ..MeHptSpec::default() };
     spec.cuckoo.initial_bytes = 4096;
     let mut steals = 0;
@@ -175,7 +177,8 @@ fn no_two_subtables_ever_have_an_entry() {
                 if rig.try_map(slots[size] * Cluster::PAGES, SIZES[size]).is_ok() {
                     slots[size] += 1;
                 } else {
-                    // A 1 GiB subtable without an entry left, or tables that others move into have the last ones of a row.
+                    // The 1 GiB subtable has no entry left, or the new tables of resizes have the last ones
+                    // of a row.
                     refused += 1;
                     let full = |row: &Row| row.in_use() == 12;
                     assert!(size == 2 || rig.table.backing().rows().iter().any(full), "{size} {slots:?}");
@@ -212,14 +215,14 @@ fn a_row_that_is_full_changes_its_chunks_at_once() {
 }
 
 #[test]
-fn what_shrinks_goes_back_to_small_chunks() {
+fn a_way_that_shrinks_returns_to_small_chunks() {
     let mut rig = Rig::new(&MeHptSpec::default(), 1 << 30);
     rig.map_slots(0..30_000, PageSize::SIZE_4K);
     assert_eq!(rig.chunks(0, 0)[0], (1, 1 << 20));
     for number in 0..29_900 {
         rig.unmap(number);
     }
-    // A resize goes on only with what the kernel inserts and removes.
+    // A resize advances only with insertions and removals.
     for _ in 0..30_000 {
         rig.map_slots(0..1, PageSize::SIZE_4K);
         rig.unmap(0);
@@ -273,15 +276,17 @@ proptest! {
         l2p_entries in prop_oneof![Just(2u32), Just(8), Just(32)],
         initial_bytes in prop_oneof![Just(4096u64), Just(8192)],
     ) {
-        let mut me_hpt = MeHptSpec::default();
-        me_hpt.l2p = techniques & 1 != 0;
-        me_hpt.in_place = techniques & 3 == 3;
-        me_hpt.dynamic_chunks = techniques & 4 != 0;
-        me_hpt.per_way = techniques & 8 != 0;
-        // Small chunks and few entries: stealing and changes of chunk size come early.
-        me_hpt.chunk_bytes = vec![4096, 16384, 65536, 1 << 20];
-        me_hpt.fixed_chunk_bytes = 16384;
-        me_hpt.l2p_entries = l2p_entries;
+        let mut me_hpt = MeHptSpec {
+            l2p: techniques & 1 != 0,
+            in_place: techniques & 3 == 3,
+            dynamic_chunks: techniques & 4 != 0,
+            per_way: techniques & 8 != 0,
+            // Small chunks and few entries: stealing and changes of chunk size come early.
+            chunk_bytes: vec![4096, 16384, 65536, 1 << 20],
+            fixed_chunk_bytes: 16384,
+            l2p_entries,
+            ..MeHptSpec::default()
+        };
         me_hpt.cuckoo.initial_bytes = initial_bytes;
         let mut choice = crate::catalogue().choice("me-hpt");
         choice.settings.put("me_hpt", &me_hpt);
@@ -310,7 +315,7 @@ fn millions_of_operations_lose_no_entry() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     let spec = MeHptSpec {
         l2p: false,
         chunk_bytes: vec![8192, 4096, 5000],
@@ -321,7 +326,7 @@ fn what_is_wrong_with_a_spec_is_said() {
     let wrong = spec.validate("t");
     for key in ["`t.in_place`", "`t.chunk_bytes[2]`", "`t.chunk_bytes` is", "`t.fixed_chunk_bytes`", "`t.l2p_entries`"]
     {
-        assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");
+        assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
     }
     assert_eq!(MeHptSpec::default().validate("t"), vec![]);
 }

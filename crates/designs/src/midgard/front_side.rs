@@ -1,5 +1,5 @@
-//! The hardware half before the caches: two levels of VMA look-aside buffers, and the walker of the table of
-//! areas.
+//! The hardware half before the caches: two levels of VMA look-aside buffers, and the walker of the VMA
+//! table.
 
 use super::MidgardSpec;
 use super::table::KEY_BITS;
@@ -9,17 +9,17 @@ use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Tr
 use ambulator_structures::ranges::{NodeWords, Range};
 
 ambulator_base::counters! {
-    /// What the front side counts.
-    pub struct FrontSideCounters {
-        /// Accesses whose page the first-level buffer held.
+    /// Counters of the front side.
+    pub(crate) struct FrontSideCounters {
+        /// Accesses that hit the first-level buffer.
         l1_hits: Events,
-        /// Accesses whose page it did not hold.
+        /// Accesses that missed the first-level buffer.
         l1_misses: Events,
-        /// Of these, those whose area the second-level buffer held.
+        /// Of these, those that hit the second-level buffer.
         l2_hits: Events,
-        /// Walks of the table of areas.
+        /// Walks of the VMA table.
         walks: Events,
-        /// Nodes that these loaded.
+        /// Nodes loaded by these walks.
         nodes: Events,
         /// Cycles of these walks.
         walk_cycles: Cycles,
@@ -27,17 +27,17 @@ ambulator_base::counters! {
 }
 
 #[derive(Clone, Copy)]
-struct Held {
+struct Entry {
     asid: Asid,
     area: Range,
     used: u64,
 }
 
 /// A core's VMA look-aside buffers.
-pub struct AreaLookaside {
+pub(crate) struct AreaLookaside {
     spec: MidgardSpec,
     pages: Tlb,
-    areas: Vec<Held>,
+    areas: Vec<Entry>,
     clock: u64,
     asid: Asid,
     root: PhysAddr,
@@ -46,7 +46,7 @@ pub struct AreaLookaside {
 
 impl AreaLookaside {
     /// Empty buffers.
-    pub fn new(spec: &MidgardSpec) -> AreaLookaside {
+    pub(crate) fn new(spec: &MidgardSpec) -> AreaLookaside {
         AreaLookaside {
             pages: Tlb::new(spec.l1_entries, spec.l1_ways),
             areas: Vec::new(),
@@ -58,26 +58,26 @@ impl AreaLookaside {
         }
     }
 
-    fn held(&mut self, page: Vpn) -> Option<Range> {
+    fn entry(&mut self, page: Vpn) -> Option<Range> {
         let asid = self.asid;
-        let held = self.areas.iter_mut().find(|held| held.asid == asid && held.area.contains(page))?;
+        let entry = self.areas.iter_mut().find(|entry| entry.asid == asid && entry.area.contains(page))?;
         self.clock += 1;
-        held.used = self.clock;
-        Some(held.area)
+        entry.used = self.clock;
+        Some(entry.area)
     }
 
-    fn keep(&mut self, area: Range) {
+    fn insert(&mut self, area: Range) {
         self.clock += 1;
-        let new = Held { asid: self.asid, area, used: self.clock };
+        let new = Entry { asid: self.asid, area, used: self.clock };
         if self.areas.len() < self.spec.l2_entries as usize {
             self.areas.push(new);
-        } else if let Some(oldest) = self.areas.iter_mut().min_by_key(|held| held.used) {
+        } else if let Some(oldest) = self.areas.iter_mut().min_by_key(|entry| entry.used) {
             *oldest = new;
         }
     }
 }
 
-/// The area of a page by the table's bytes, each node as `lines` reads it.
+/// Finds the area of a page in the bytes of the table; `lines` reads a node.
 fn descend(root: PhysAddr, page: Vpn, mut lines: impl FnMut(PhysAddr) -> ([u64; 8], [u64; 8])) -> Option<Range> {
     let mut at = root;
     loop {
@@ -108,7 +108,7 @@ impl FrontSide for AreaLookaside {
         }
         self.counters.l1_misses += 1;
         let mut ready = now.after(self.spec.l2_latency);
-        let area = match self.held(va.vpn()) {
+        let area = match self.entry(va.vpn()) {
             Some(area) => {
                 self.counters.l2_hits += 1;
                 area
@@ -125,7 +125,7 @@ impl FrontSide for AreaLookaside {
                 self.counters.nodes += nodes;
                 self.counters.walk_cycles += ready.since(began);
                 let area = area?;
-                self.keep(area);
+                self.insert(area);
                 area
             }
         };
@@ -153,9 +153,9 @@ impl FrontSide for AreaLookaside {
         match what {
             Invalidation::Page { asid, page } => {
                 let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
-                self.areas.retain(|held| held.asid != asid || held.area.limit <= first || end <= held.area.base);
+                self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || end <= entry.area.base);
             }
-            Invalidation::Asid(asid) => self.areas.retain(|held| held.asid != asid),
+            Invalidation::Asid(asid) => self.areas.retain(|entry| entry.asid != asid),
             Invalidation::All => self.areas.clear(),
         }
     }

@@ -1,22 +1,21 @@
-//! Midgard: areas of virtual memory are translated before the caches, pages behind them.
+//! Midgard: areas of virtual memory are translated before the caches, pages after them.
 //!
 //! Source: Gupta et al., "Rebooting Virtual Memory with Midgard", ISCA 2021; compared with in LVM Sec. 7.5.2.
 //!
-//! - The Midgard address space, and where areas lie in it: `space.rs`.
-//! - OS half: [`AreaTable`] in `table.rs` keeps a B-tree of areas (the VMA table) in front of any page table,
-//!   which maps Midgard addresses.
-//! - Hardware half: [`AreaLookaside`] in `front_side.rs` (the VLBs and their walker). The page walk behind
-//!   the last-level cache is the MMU's (`ambulator_mmu::Mmu::back_side`), with whatever walker the page table
-//!   has.
+//! - The Midgard address space, and the allocation of areas in it: `space.rs`.
+//! - OS half: `AreaTable` in `table.rs` maintains a B-tree of areas (the VMA table). Any page table may then
+//!   map Midgard addresses.
+//! - Hardware half: `AreaLookaside` in `front_side.rs` (the VLBs and their walker). The MMU does the page
+//!   walk after the last-level cache (`ambulator_mmu::Mmu::back_side`), with the page table's walker.
 //!
 //! Choices.
 //! - The VMA table is RMM's B-tree of ranges: the same entries (base, limit, offset), in the same bytes.
-//! - Each area is one Midgard area, with room behind it to grow; areas that processes share after a fork have
-//!   one for each. Areas are not moved and their addresses are not used again.
+//! - Each VMA is one Midgard area, with room after it to grow. VMAs shared after a fork have one area in each
+//!   process. Areas are not moved, and their addresses are not reused.
 //! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a
-//!   page that is not there, or must be copied, faults as it does in the other designs. Write-backs from the
+//!   page that is not present, or must be copied, faults as in the other designs. Write-backs from the
 //!   last-level cache know their page without a walk.
-//! - Page tables are one for each process, by Midgard address.
+//! - Each process has its own page table, indexed by Midgard address.
 
 mod front_side;
 mod space;
@@ -24,9 +23,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use front_side::{AreaLookaside, FrontSideCounters};
-pub use space::MidgardSpace;
-pub use table::AreaTable;
+use front_side::AreaLookaside;
+use space::MidgardSpace;
+use table::AreaTable;
 
 use ambulator_base::{Asid, FRAME_BYTES, Invalid, ProcessId};
 use ambulator_os::{IntermediateMap, IntermediateMapFactory, MapError, TableContext};
@@ -38,22 +37,22 @@ use std::sync::{Arc, Mutex};
 /// Settings of Midgard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MidgardSpec {
-    /// Pages of the first-level VMA look-aside buffer, looked up beside the L1 cache's index.
+pub(crate) struct MidgardSpec {
+    /// Pages of the first-level VMA look-aside buffer, looked up in parallel with the L1 cache's index.
     #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (as the L1 TLB)"))]
-    pub l1_entries: u32,
+    pub(crate) l1_entries: u32,
     /// Its associativity; 0 is fully associative.
     #[schemars(extend("x-unit" = "ways", "x-source" = "Midgard Sec. 5"))]
-    pub l1_ways: u32,
-    /// Areas of the second-level VMA look-aside buffer, all of which are compared.
+    pub(crate) l1_ways: u32,
+    /// Areas of the second-level VMA look-aside buffer, fully associative.
     #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (16)"))]
-    pub l2_entries: u32,
-    /// Cycles of a look-up there.
+    pub(crate) l2_entries: u32,
+    /// Cycles of a look-up in the second-level buffer.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "Midgard Sec. 5 (3)"))]
-    pub l2_latency: u64,
-    /// Pages of a look-aside buffer behind the last-level cache (the MLB); 0 leaves it out.
+    pub(crate) l2_latency: u64,
+    /// Pages of a look-aside buffer after the last-level cache (the MLB); 0 for no such buffer.
     #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: none; Midgard Sec. 5 has it as an option"))]
-    pub mlb_entries: u32,
+    pub(crate) mlb_entries: u32,
 }
 
 impl Default for MidgardSpec {
@@ -72,7 +71,7 @@ impl Settings for MidgardSpec {
             }
         }
         if self.mlb_entries > 0 {
-            // The ways are given.
+            // The associativity is fixed.
             let entries = format!("{at}.mlb_entries");
             wrong.extend(ambulator_mmu::TlbSpec::new(self.mlb_entries, 4).validate_keys(&entries, &entries));
         }
@@ -80,9 +79,9 @@ impl Settings for MidgardSpec {
     }
 }
 
-/// Makes tables of areas; the Midgard address space is one for all of them.
+/// Creates the VMA tables of processes, which share the Midgard address space.
 #[derive(Default)]
-pub struct AreaTableFactory {
+struct AreaTableFactory {
     space: Arc<Mutex<MidgardSpace>>,
 }
 
@@ -104,11 +103,11 @@ impl IntermediateMapFactory for AreaTableFactory {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "midgard",
-        "areas are translated before the caches, pages behind the last level by any page table",
+        "areas are translated before the caches, pages after the last level by any page table",
         "Gupta et al., Rebooting Virtual Memory with Midgard, ISCA 2021",
     )
     .fills(Socket::FrontSide, "look-aside buffers for areas, and a B-tree of them")
-    .native_only("the model has it for programs that run on the machine itself")
+    .native_only("it is modelled only for programs that run on the machine itself")
     .formerly("design.front_side.midgard.", "midgard.")
     .settings::<MidgardSpec>()
     .build(|spec, _| {

@@ -3,13 +3,13 @@
 use ambulator_base::Vpn;
 use ambulator_mmu::INTERMEDIATE;
 
-/// Pages that an area has for itself at least, to grow: 16 MiB.
+/// Least number of pages reserved for an area, so that it can grow: 16 MiB.
 const LEAST_ROOM: u64 = 1 << 12;
 
-/// Gives areas their places.
+/// Allocates areas.
 #[derive(Debug)]
-pub struct MidgardSpace {
-    /// The first page that no area has.
+pub(crate) struct MidgardSpace {
+    /// The first free page.
     next: u64,
 }
 
@@ -20,9 +20,10 @@ impl Default for MidgardSpace {
 }
 
 impl MidgardSpace {
-    /// A place for an area of `pages` pages that begins at virtual page `start`, aligned as that is to the
-    /// huge pages that it may hold, and the pages that it may grow to. `None` when the space is used up.
-    pub fn allocate(&mut self, start: Vpn, pages: u64) -> Option<(Vpn, u64)> {
+    /// Allocates an area of `pages` pages for virtual page `start`, with the same alignment with respect to
+    /// huge pages. Returns its first page and the number of pages to which it may grow. `None` if the space
+    /// is exhausted.
+    pub(crate) fn allocate(&mut self, start: Vpn, pages: u64) -> Option<(Vpn, u64)> {
         let align = if pages >= 1 << 18 { 1 << 18 } else { 1 << 9 };
         let base = (self.next & !(align - 1)) + (start.0 & (align - 1));
         let base = if base < self.next { base + align } else { base };

@@ -1,4 +1,4 @@
-//! The operating system's half: the VMA table in front of any page table, which maps Midgard addresses.
+//! The OS half: the VMA table, which maps virtual to Midgard addresses before any page table.
 
 use super::MidgardSpace;
 use ambulator_base::{FRAME_BYTES, Page, Pfn, VirtAddr, Vpn, lock};
@@ -12,24 +12,24 @@ use std::sync::{Arc, Mutex};
 pub(super) const KEY_BITS: u32 = 45;
 
 /// The areas of a process.
-pub struct AreaTable {
+pub(crate) struct AreaTable {
     areas: RangeTable,
     space: Arc<Mutex<MidgardSpace>>,
-    /// The Midgard page behind each area's room, by the area's first virtual page: what the kernel remembers
-    /// of its allocations.
+    /// The Midgard page after each area's room, by the area's first virtual page: the kernel's record of its
+    /// allocations.
     rooms: BTreeMap<u64, u64>,
     generation: u64,
 }
 
 impl AreaTable {
-    /// No areas yet. `None` when there is no frame for their root.
-    pub fn new(space: Arc<Mutex<MidgardSpace>>, os: &mut TableContext<'_>) -> Option<AreaTable> {
+    /// A table without areas. `None` if there is no frame for its root.
+    pub(crate) fn new(space: Arc<Mutex<MidgardSpace>>, os: &mut TableContext<'_>) -> Option<AreaTable> {
         let areas = RangeTable::new(KEY_BITS, os)?;
         Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0 })
     }
 
-    /// Pages `[start, end)` are an area. False when Midgard addresses, or memory for the table of areas, are
-    /// used up.
+    /// Adds `[start, end)` as an area. False if there are no Midgard addresses, or no memory for the table,
+    /// left.
     fn add(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> bool {
         self.remove(start, end, os);
         if self.areas.find(start, os.memory).is_some() {
@@ -109,9 +109,9 @@ impl IntermediateMap for AreaTable {
 
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError> {
         let (first, end) = (page.start.vpn(), Vpn(page.start.vpn().0 + page.size.frames()));
-        let held = (first.0..end.0).any(|number| self.areas.find(Vpn(number), os.memory).is_some());
-        if held {
-            // A page over the seam of two areas: they lie apart in the Midgard address space.
+        let overlaps = (first.0..end.0).any(|number| self.areas.find(Vpn(number), os.memory).is_some());
+        if overlaps {
+            // A page across the border of two areas, which are not contiguous in the Midgard address space.
             return Err(MapError::PageSize);
         }
         if !self.add(first, end, os) {
@@ -128,7 +128,7 @@ impl IntermediateMap for AreaTable {
         self.remove(start.vpn(), VirtAddr(start.0 + len).vpn(), os)
     }
 
-    /// The root of the table of areas.
+    /// The root of the VMA table.
     fn registers(&self) -> Vec<u64> {
         vec![self.areas.root().0]
     }

@@ -1,3 +1,4 @@
+use super::front_side::FrontSideCounters;
 use super::*;
 use ambulator_base::{Asid, Counters, Cycle, Page, PageSize, Pfn, PhysAddr, ProcessId, Random, VirtAddr};
 use ambulator_conformance::{TestBed, TestPort};
@@ -15,7 +16,7 @@ fn page(number: u64, size: PageSize) -> Page {
 }
 
 #[test]
-fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
+fn added_and_removed_areas_and_pages_match_a_map() {
     for page_table in ["radix", "lvm", "ecpt"] {
         let mut bed = TestBed::new(2 << 30).unwrap();
         let free = bed.frames.free_frames();
@@ -26,7 +27,7 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
         for step in 0..3000u64 {
             let start = (1 << 20) + (random.below(64) << 10);
             match random.below(4) {
-                // An area, or the end of one: its pages go first, as the kernel's do.
+                // Add or remove an area. As in the kernel, its pages are unmapped first.
                 0 => {
                     let end = start + 1024;
                     let gone: Vec<u64> = pages.range(start..end).map(|(at, _)| *at).collect();
@@ -57,14 +58,14 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
             let at = (1 << 20) + random.below(64 << 10);
             let va = VirtAddr(at << 12 | 0x123);
             assert_eq!(table.lookup(va, &bed.memory), pages.get(&at).copied(), "{va}");
-            // Hardware names what is in an area, and nothing else; as the bytes say.
+            // The hardware translates exactly the addresses in areas, as the bytes do.
             let registers = TableRegisters(table.intermediate_registers());
             front.load_registers(Asid(1), &registers);
             let located = front.locate(&registers, va, &bed.memory);
             let mut port = TestPort::new(&mut bed.memory, 100);
-            let named = front.translate(va, Cycle(1000 * step), &mut port).map(|(at, _)| at);
-            assert_eq!((named, named.is_some()), (located, areas.contains_key(&(at >> 10 << 10))), "{va}");
-            assert!(named.is_none_or(|at| INTERMEDIATE.contains(&at) && at.0 & 0xfff == 0x123));
+            let translated = front.translate(va, Cycle(1000 * step), &mut port).map(|(at, _)| at);
+            assert_eq!((translated, translated.is_some()), (located, areas.contains_key(&(at >> 10 << 10))), "{va}");
+            assert!(translated.is_none_or(|at| INTERMEDIATE.contains(&at) && at.0 & 0xfff == 0x123));
         }
         for &at in pages.keys() {
             table.unmap(page(at, PageSize::SIZE_4K), &mut bed.os()).unwrap();
@@ -75,7 +76,7 @@ fn areas_come_and_go_and_pages_are_where_a_map_has_them() {
 }
 
 #[test]
-fn names_are_one_to_one_and_keep_the_alignment_of_huge_pages() {
+fn midgard_addresses_are_unique_and_keep_the_alignment_of_huge_pages() {
     let mut space = MidgardSpace::default();
     let mut last = 0;
     for (start, pages) in [(5, 10), (1 << 18, 1 << 19), (700, 3), (513, 512), (1 << 9, 1 << 12)] {
@@ -104,19 +105,19 @@ fn areas_grow_in_place_and_split() {
     table.vma_removed(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
     assert_eq!(at(&table, &bed, 205), None);
     assert_eq!(at(&table, &bed, 210), Some(PhysAddr(first.0 + (110 << 12))));
-    // What comes into the hole has a name of its own: the old one may still be in caches.
+    // A new area in the hole has new addresses: the old ones may still be in caches.
     table.vma_added(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
     assert_ne!(at(&table, &bed, 205), Some(PhysAddr(first.0 + (105 << 12))));
 }
 
 #[test]
-fn a_page_that_finds_no_memory_leaves_no_area() {
+fn a_map_that_fails_for_lack_of_memory_leaves_no_area() {
     let mut bed = TestBed::new(8 << 20).unwrap();
     let free = bed.frames.free_frames();
     let mut table = table("radix", &mut bed);
     let (mut mapped, mut refused, mut others) = (Vec::new(), 0, Vec::new());
     let front = AreaLookaside::new(&MidgardSpec::default());
-    // No VMA is announced: each page is an area of its own, and needs nodes of its own.
+    // No VMA is announced: each page is its own area and needs its own nodes.
     for number in (0..1 << 35).step_by((1 << 27) + (1 << 18) + 512) {
         let page = page(number, PageSize::SIZE_4K);
         let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
@@ -132,7 +133,7 @@ fn a_page_that_finds_no_memory_leaves_no_area() {
         assert_eq!(table.footprint().entries, mapped.len() as u64);
         let taken = free - bed.frames.free_frames() - 8 * others.len() as u64;
         assert_eq!(table.footprint().bytes, taken * FRAME_BYTES);
-        // Memory runs out by and by.
+        // Memory runs out gradually.
         others.extend(bed.frames.allocate(3));
     }
     assert!(mapped.len() > 50 && refused > 20, "{} mapped, {refused} refused", mapped.len());
@@ -144,7 +145,7 @@ fn a_page_that_finds_no_memory_leaves_no_area() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said_and_counters_have_meanings() {
+fn each_error_of_a_spec_is_reported_and_counters_have_meanings() {
     assert_eq!(MidgardSpec::default().validate("m"), vec![]);
     let wrong = MidgardSpec { l1_entries: 0, l2_entries: 5000, mlb_entries: 7, ..MidgardSpec::default() };
     assert_eq!(wrong.validate("m").len(), 3, "{:?}", wrong.validate("m"));

@@ -8,7 +8,7 @@ use ambulator_sockets::{Descriptor, NoSettings, Parts, Socket};
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "perfect-speculation",
-        "fetches the data from the L2 TLB's miss on, wherever it is: the bound of all speculation",
+        "fetches the data at the L2 TLB miss, wherever it is: the bound of all speculation",
         "Revelator Table 1",
     )
     .fills(Socket::Speculation, "the data's own line, always")
@@ -17,8 +17,8 @@ pub fn descriptor() -> Descriptor {
     .build(|_, _| Parts { speculator: Some(Box::new(|_| Box::new(PerfectSpeculation))), ..Parts::default() })
 }
 
-/// Fetches the data from the L2 TLB's miss on, wherever it is.
-pub struct PerfectSpeculation;
+/// Fetches the data at the L2 TLB miss, wherever it is.
+struct PerfectSpeculation;
 
 impl Speculator for PerfectSpeculation {
     fn load_registers(&mut self, _asid: Asid, _registers: &TableRegisters) {}

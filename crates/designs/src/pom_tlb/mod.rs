@@ -1,17 +1,17 @@
-//! POM-TLB: a very large TLB in main memory, looked up when the L2 TLB has missed and before the page walk.
+//! POM-TLB: a very large TLB in main memory, probed after an L2 TLB miss and before the page walk.
 //!
-//! Source: Ryoo et al., "Rethinking TLB Designs in Virtualized Environments: A Very Large Part-of-Memory TLB", ISCA 2017; compared with in Utopia
-//! Sec. 8.2 with 64K entries in sets of 8.
+//! Source: Ryoo et al., "Rethinking TLB Designs in Virtualized Environments: A Very Large Part-of-Memory
+//! TLB", ISCA 2017; compared with in Utopia Sec. 8.2 with 64K entries in sets of 8.
 //!
-//! An entry has 16 bytes: the page-table entry, and a tag of page number, page size and address space. Four lie in a cache line; the lines of a set
-//! are loaded in parallel, through the caches like all else. The structure is one for the machine, in memory that is reserved at boot, and every core's
-//! MMU reads and writes it.
+//! An entry has 16 bytes: the page-table entry, and a tag of page number, page size and address space. A
+//! cache line has four; the lines of a set are loaded in parallel, through the caches like all other data.
+//! The machine has one such structure, in memory reserved at boot. Every core's MMU reads and writes it.
 //!
 //! Choices.
-//! - A set is chosen by the lowest bits of the page's number. Pages of 4 KiB and of 2 MiB are looked up at once where both have been seen: the
-//!   paper predicts the size.
-//! - The policy's state is kept beside the structure, as the paper keeps its own.
-//! - The kernel's shootdowns clear entries; their writes are made at the next look-up.
+//! - The lowest bits of the page number select the set. 4 KiB and 2 MiB pages are looked up in parallel once
+//!   both sizes are in use; the paper predicts the size.
+//! - The state of the replacement policy is separate from the structure, as in the paper.
+//! - TLB shootdowns clear entries; the writes happen at the next look-up.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +31,10 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
 /// Bytes of an entry.
-pub const ENTRY_BYTES: u64 = 16;
+const ENTRY_BYTES: u64 = 16;
 /// Entries of a line.
 const LINE_ENTRIES: u64 = LINE_BYTES / ENTRY_BYTES;
-/// Page sizes that it holds.
+/// Supported page sizes.
 const SIZES: [PageSize; 2] = [PageSize::SIZE_4K, PageSize::SIZE_2M];
 /// The tag's bits.
 const VALID: u64 = 1 << 63;
@@ -43,16 +43,16 @@ const LARGE: u64 = 1 << 62;
 /// Settings of the part-of-memory TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PomSpec {
+pub(crate) struct PomSpec {
     /// Entries.
     #[schemars(extend("x-unit" = "entries", "x-source" = "Utopia Table 1 (64K)"))]
-    pub entries: u64,
+    pub(crate) entries: u64,
     /// Its associativity.
     #[schemars(extend("x-unit" = "ways", "x-source" = "Utopia Table 1 (8)"))]
-    pub ways: u32,
-    /// Which entry of a set gives way.
+    pub(crate) ways: u32,
+    /// Replacement policy within a set.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Table 1 (DRRIP)"))]
-    pub replacement: Replacement,
+    pub(crate) replacement: Replacement,
 }
 
 impl Default for PomSpec {
@@ -83,7 +83,7 @@ impl Settings for PomSpec {
                 Invalid::new(
                     format!("{at}.entries"),
                     format!(
-                        "is {}: the number of sets of {} must be a power of two, and there are 2^26 entries at most",
+                        "is {}: the number of sets of {} must be a power of two, with at most 2^26 entries",
                         self.entries, self.ways
                     ),
                 )
@@ -94,31 +94,31 @@ impl Settings for PomSpec {
     }
 }
 
-/// What all cores share: where it is, and the policy's state.
-pub struct PomTlb {
+/// The state that all cores share: the address, and the replacement policy's state.
+pub(crate) struct PomTlb {
     spec: PomSpec,
     base: Option<PhysAddr>,
     replacement: ReplacementState,
-    /// Pages of 2 MiB have been seen.
-    large_held: bool,
-    /// What shootdowns have named and is not cleared yet.
+    /// 2 MiB pages are in use.
+    large_pages: bool,
+    /// Invalidations whose entries are not cleared yet.
     stale: Vec<Invalidation>,
 }
 
 impl PomTlb {
-    /// Not yet reserved.
-    pub fn new(spec: &PomSpec) -> PomTlb {
+    /// A structure without memory; [`PomTlb::reserve`] allocates it.
+    pub(crate) fn new(spec: &PomSpec) -> PomTlb {
         PomTlb {
             replacement: ReplacementState::new(spec.replacement, spec.sets() as usize, spec.ways as usize, 1),
             spec: spec.clone(),
             base: None,
-            large_held: false,
+            large_pages: false,
             stale: Vec::new(),
         }
     }
 
-    /// Takes its memory, at boot. False if it is not there.
-    pub fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
+    /// Reserves its memory at boot. False if there is not enough.
+    pub(crate) fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
         let bytes = self.spec.entries * ENTRY_BYTES;
         self.base =
             self.base.or_else(|| frames.allocate_run(bytes.div_ceil(FRAME_BYTES), 0).map(|frame| frame.start()));
@@ -136,13 +136,13 @@ impl PomTlb {
 }
 
 ambulator_base::counters! {
-    /// What a core's part of a part-of-memory TLB counts.
-    pub struct PomCounters {
+    /// Counters of a core's look-ups in a part-of-memory TLB.
+    pub(crate) struct PomCounters {
         /// Look-ups.
         probes: Events,
         /// Look-ups that found their page.
         hits: Events,
-        /// Lines that they loaded.
+        /// Lines loaded by look-ups.
         loads: Events,
         /// Cycles of look-ups.
         probe_cycles: Cycles,
@@ -153,20 +153,20 @@ ambulator_base::counters! {
     }
 }
 
-/// A core's look-ups in it.
-pub struct PomLookaside {
+/// The look-ups of a core.
+pub(crate) struct PomLookaside {
     shared: Arc<Mutex<PomTlb>>,
     asid: Asid,
     counters: PomCounters,
 }
 
 impl PomLookaside {
-    /// Look-ups of a core.
-    pub fn new(shared: Arc<Mutex<PomTlb>>) -> PomLookaside {
+    /// The look-ups of a core in a shared structure.
+    pub(crate) fn new(shared: Arc<Mutex<PomTlb>>) -> PomLookaside {
         PomLookaside { shared, asid: Asid(0), counters: PomCounters::default() }
     }
 
-    /// The lines of a set in parallel, and when the last is there.
+    /// Loads the lines of a set in parallel. Returns them, and when the last arrives.
     fn lines(
         counters: &mut PomCounters,
         pom: &PomTlb,
@@ -192,19 +192,19 @@ impl PomLookaside {
         entries.zip(0..).find(|(entry, _)| entry[0] == tag).map(|(entry, way)| (way, Pte(entry[1])))
     }
 
-    /// Shootdowns that have come since: their entries are cleared.
+    /// Clears the entries of pending invalidations.
     fn clear_stale(&mut self, pom: &mut PomTlb, base: PhysAddr, now: Cycle, port: &mut dyn MemoryPort) {
         for what in std::mem::take(&mut pom.stale) {
             let Invalidation::Page { asid, page } = what else {
-                // A whole address space, or all of them: the operating system goes through the structure.
+                // A whole address space, or all: the operating system scans the structure.
                 for entry in 0..pom.spec.entries {
                     let at = base.offset(entry * ENTRY_BYTES);
                     let tag = port.peek_line(at)[at.0 as usize % 64 / 8];
-                    let gone = match what {
+                    let matches = match what {
                         Invalidation::Asid(asid) => tag >> 45 & 0x3fff == u64::from(asid.0 & 0x3fff),
                         _ => true,
                     };
-                    if tag & VALID != 0 && gone {
+                    if tag & VALID != 0 && matches {
                         self.counters.cleared += 1;
                         port.replace(at, !0, 0, now);
                     }
@@ -250,7 +250,7 @@ impl Lookaside for PomLookaside {
         let Some(base) = pom.base else { return answer };
         self.clear_stale(&mut pom, base, now, port);
         for size in SIZES {
-            if size == PageSize::SIZE_2M && !pom.large_held {
+            if size == PageSize::SIZE_2M && !pom.large_pages {
                 continue;
             }
             let set = pom.set(va, size);
@@ -275,9 +275,9 @@ impl Lookaside for PomLookaside {
         let shared = Arc::clone(&self.shared);
         let mut pom = lock(&shared);
         let Some(base) = pom.base else { return };
-        // What shootdowns have named goes before anything comes in its place.
+        // Clear invalidated entries before inserting new ones.
         self.clear_stale(&mut pom, base, ready, port);
-        pom.large_held |= found.size == PageSize::SIZE_2M;
+        pom.large_pages |= found.size == PageSize::SIZE_2M;
         let set = pom.set(va, found.size);
         let first = base.offset(set * u64::from(pom.spec.ways) * ENTRY_BYTES);
         let tag = PomTlb::tag(self.asid, va, found.size);
@@ -306,7 +306,7 @@ impl Lookaside for PomLookaside {
 
     fn invalidate(&mut self, what: Invalidation) {
         let mut pom = lock(&self.shared);
-        // Each core is told; one clearing is enough.
+        // Every core gets the invalidation; one clearing is enough.
         if pom.stale.last() != Some(&what) {
             pom.stale.push(what);
         }
@@ -325,7 +325,7 @@ impl Lookaside for PomLookaside {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "pom-tlb",
-        "a TLB of 64K entries in main memory, looked up when the L2 TLB has missed",
+        "a TLB of 64K entries in main memory, probed after an L2 TLB miss",
         "Ryoo et al., Rethinking TLB Designs in Virtualized Environments, ISCA 2017",
     )
     .fills(Socket::Lookaside, "a set of entries in memory, loaded after an L2 TLB miss")

@@ -19,7 +19,7 @@ fn fill(tlb: &mut PomLookaside, bed: &mut TestBed, va: u64, found: Translation) 
     tlb.refill(VirtAddr(va), &walk, &mut TestPort::new(&mut bed.memory, 100));
 }
 
-/// What it answers, and how many lines that takes.
+/// The translation, and the number of lines loaded.
 fn probe(tlb: &mut PomLookaside, bed: &mut TestBed, va: u64) -> (Option<u64>, usize) {
     let mut port = TestPort::new(&mut bed.memory, 100);
     let answer = tlb.probe(VirtAddr(va), AccessKind::Load, Cycle(1000), &mut port);
@@ -29,35 +29,35 @@ fn probe(tlb: &mut PomLookaside, bed: &mut TestBed, va: u64) -> (Option<u64>, us
 }
 
 #[test]
-fn entries_are_bytes_of_both_page_sizes_and_two_lines_a_set() {
+fn entries_are_bytes_of_both_page_sizes_in_two_lines_per_set() {
     let (mut bed, mut tlb) = rig(&PomSpec { entries: 64, ..PomSpec::default() });
     fill(&mut tlb, &mut bed, 0x5000, found(77, PageSize::SIZE_4K));
     assert_eq!(probe(&mut tlb, &mut bed, 0x5123), (Some(77 << 12 | 0x123), 2));
     assert_eq!(probe(&mut tlb, &mut bed, 0x6000), (None, 2));
     fill(&mut tlb, &mut bed, 7 << 21, found(512 * 9, PageSize::SIZE_2M));
     assert_eq!(probe(&mut tlb, &mut bed, (7 << 21) + 0x12345).0, Some((9 << 21) + 0x12345));
-    // Where large pages have been seen, both sets are looked up.
+    // With large pages in use, both sets are probed.
     assert_eq!(probe(&mut tlb, &mut bed, 0x6000), (None, 4));
     tlb.load_registers(Asid(3), &TableRegisters::default());
     assert_eq!(probe(&mut tlb, &mut bed, 0x5123).0, None, "another address space");
 }
 
 #[test]
-fn full_sets_lose_an_entry_and_shootdowns_clear_theirs() {
+fn full_sets_evict_an_entry_and_shootdowns_clear_theirs() {
     let (mut bed, mut tlb) = rig(&PomSpec { entries: 64, ..PomSpec::default() });
     // Nine pages of one set of eight.
     for i in 0..9u64 {
         fill(&mut tlb, &mut bed, (5 + 8 * i) << 12, found(100 + i, PageSize::SIZE_4K));
     }
-    let held = (0..9u64).filter(|i| probe(&mut tlb, &mut bed, (5 + 8 * i) << 12).0.is_some()).count();
-    assert_eq!(held, 8);
-    assert_eq!(probe(&mut tlb, &mut bed, (5 + 64) << 12).0, Some(108 << 12), "the latest is there");
+    let present = (0..9u64).filter(|i| probe(&mut tlb, &mut bed, (5 + 8 * i) << 12).0.is_some()).count();
+    assert_eq!(present, 8);
+    assert_eq!(probe(&mut tlb, &mut bed, (5 + 64) << 12).0, Some(108 << 12), "the latest is present");
     tlb.invalidate(Invalidation::Page {
         asid: Asid(0),
         page: Page { start: VirtAddr((5 + 64) << 12), size: PageSize::SIZE_4K },
     });
     assert_eq!(probe(&mut tlb, &mut bed, (5 + 64) << 12).0, None);
-    // The same page again, elsewhere: what the shootdown named is gone, the new entry stays.
+    // The same page with another frame: the invalidated entry is cleared, the new one stays.
     fill(&mut tlb, &mut bed, 0x9000, found(1, PageSize::SIZE_4K));
     tlb.invalidate(Invalidation::Page {
         asid: Asid(0),
@@ -71,7 +71,7 @@ fn full_sets_lose_an_entry_and_shootdowns_clear_theirs() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     assert_eq!(PomSpec::default().validate("p"), vec![]);
     assert_eq!(PomSpec { ways: 5, ..PomSpec::default() }.validate("p").len(), 1);
     assert_eq!(PomSpec { entries: 1000, ..PomSpec::default() }.validate("p").len(), 1);

@@ -1,17 +1,18 @@
-//! The radix page table of x86-64, the baseline of everything: four or five levels of 512 entries, leaves of 4 KiB, 2 MiB
-//! and 1 GiB, page-walk caches split by level.
+//! The radix page table of x86-64, the baseline of all designs: four or five levels of 512 entries, leaves of
+//! 4 KiB, 2 MiB and 1 GiB, page-walk caches split by level.
 //!
-//! Sources: Intel SDM volume 3, chapter 4 (format, levels, paging-structure caches); LVM Table 1 (sizes and latency of the
-//! page-walk caches).
+//! Sources: Intel SDM volume 3, chapter 4 (format, levels, paging-structure caches); LVM Table 1 (sizes and
+//! latency of the page-walk caches).
 //!
-//! - OS half: [`Tree`] with [`Plain`] nodes. A table frame is taken when the first page below it is mapped, and goes back
-//!   when the last is unmapped.
-//! - Hardware half: [`TreeWalker`]: all page-walk caches are probed at once, and then each level that they did not skip is
-//!   one load after the other.
+//! - OS half: [`Tree`] with [`Plain`] nodes. A table's frame is allocated when the first page below it is
+//!   mapped and freed when the last is unmapped.
+//! - Hardware half: [`TreeWalker`] probes all page-walk caches at once and then loads one entry after the
+//!   other, one for each level that the caches do not skip.
 //!
-//! Choices. INVLPG on real x86-64 processors drops the paging-structure caches of the whole address space; here it drops
-//! the entries that lead to the page, as the papers' simulators have it. The walker sets accessed and dirty bits in leaves
-//! only: the kernel makes entries that point to tables accessed from the start, as Linux does.
+//! Choices. INVLPG on real x86-64 processors invalidates the paging-structure caches of the whole address
+//! space. Here it invalidates only the entries that lead to the page, as in the papers' simulators. The
+//! walker sets accessed and dirty bits only in leaves: the kernel creates entries that point to tables as
+//! accessed, as Linux does.
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const LATENCY: u64 = 100;
 const VA: VirtAddr = VirtAddr(0x5555_5555_5000);
 
-/// A table with a walker, and what a walk through them takes.
+/// A table with a walker.
 struct Pair {
     bed: TestBed,
     table: Box<dyn PageTable>,
@@ -40,14 +40,14 @@ impl Pair {
         (walk, updates)
     }
 
-    /// Loads and cycles of a load's walk long after all others.
+    /// Loads and cycles of a walk for a load, long after all others.
     fn walk(&mut self, va: VirtAddr) -> (u32, u64) {
         let (walk, _) = self.walk_as(va, AccessKind::Load, 1 << 40);
         assert!(matches!(walk.outcome, WalkOutcome::Mapped(_)), "{va:?}");
         (walk.accesses, walk.ready.0 - (1 << 40))
     }
 
-    /// A walk at time zero, for what it leaves in the caches.
+    /// A walk at time zero, which warms the caches.
     fn warm(&mut self, va: VirtAddr) -> u32 {
         self.walk_as(va, AccessKind::Load, 0).0.accesses
     }
@@ -82,7 +82,7 @@ fn a_cold_walk_loads_an_entry_of_every_level_and_pays_the_probe() {
 #[test]
 fn a_walk_begins_below_the_deepest_entry_that_is_cached() {
     let mut pair = pair(57, &PwcSpec::default());
-    // The neighbours share 4, 3, 2, 1 of the five tables.
+    // The other pages share 4, 3, 2, 1 of the five tables.
     let near = [
         (VA.0 + 4096, 1),
         (VA.0 + (2 << 20), 2),
@@ -103,7 +103,7 @@ fn a_walk_begins_below_the_deepest_entry_that_is_cached() {
 }
 
 #[test]
-fn levels_are_cached_each_by_itself() {
+fn each_level_is_cached_separately() {
     for (keep, loads) in [(0, 1), (1, 2), (2, 3)] {
         let mut pwc = PwcSpec::none();
         match keep {
@@ -119,7 +119,7 @@ fn levels_are_cached_each_by_itself() {
 }
 
 #[test]
-fn an_entry_is_not_there_before_its_load_has_ended() {
+fn an_entry_does_not_hit_before_its_load_completes() {
     let mut pair = pair(48, &PwcSpec::default());
     pair.map(VA, PageSize::SIZE_4K);
     pair.warm(VA); // loads end at 102, 202, 302, 402
@@ -130,7 +130,7 @@ fn an_entry_is_not_there_before_its_load_has_ended() {
 }
 
 #[test]
-fn capacity_and_associativity_are_what_the_spec_says() {
+fn capacity_and_associativity_follow_the_spec() {
     // Five tables of the last level, one after the other, through four entries.
     let mut full = PwcSpec::none();
     full.pde_entries = 4;
@@ -149,7 +149,7 @@ fn capacity_and_associativity_are_what_the_spec_says() {
 }
 
 #[test]
-fn an_invalidated_page_takes_the_entries_that_lead_to_it_and_no_others() {
+fn a_page_invalidates_the_entries_that_lead_to_it_and_no_others() {
     let mut pair = pair(48, &PwcSpec::default());
     let (other, far) = (VirtAddr(VA.0 + (2 << 20)), VirtAddr(VA.0 + (512 << 30)));
     for va in [VA, other, far] {
@@ -172,7 +172,7 @@ fn an_invalidated_page_takes_the_entries_that_lead_to_it_and_no_others() {
     }
     warm(&mut pair);
     pair.drop_page(VA, PageSize::SIZE_1G);
-    assert_eq!(pair.walk(other).0, 4, "the 1 GiB around it has gone");
+    assert_eq!(pair.walk(other).0, 4, "the 1 GiB around it was invalidated");
     assert_eq!(pair.walk(far).0, 1);
     warm(&mut pair);
     pair.walker.invalidate(Invalidation::Asid(Asid(2)));
@@ -182,7 +182,7 @@ fn an_invalidated_page_takes_the_entries_that_lead_to_it_and_no_others() {
 }
 
 #[test]
-fn accessed_and_dirty_bits_are_set_once_and_as_the_access_asks() {
+fn accessed_and_dirty_bits_are_set_once_as_the_access_requires() {
     let mut pair = pair(48, &PwcSpec::default());
     pair.map(VA, PageSize::SIZE_4K);
     let (accessed, dirty) = (1 << 5, 1 << 6);
@@ -226,7 +226,7 @@ fn hits_are_counted_by_level() {
 }
 
 #[test]
-fn table_frames_come_with_the_first_page_and_go_with_the_last() {
+fn tables_are_allocated_with_the_first_page_and_freed_with_the_last() {
     let mut pair = pair(48, &PwcSpec::default());
     let bytes = |pair: &Pair| pair.table.footprint().bytes;
     assert_eq!(bytes(&pair), 4096);
@@ -244,7 +244,7 @@ fn table_frames_come_with_the_first_page_and_go_with_the_last() {
 }
 
 #[test]
-fn what_is_mapped_already_is_refused_whatever_the_size() {
+fn mapping_a_mapped_page_is_refused_for_every_size() {
     let mut pair = pair(48, &PwcSpec::default());
     let sizes = [PageSize::SIZE_4K, PageSize::SIZE_2M, PageSize::SIZE_1G];
     for there in sizes {
@@ -253,8 +253,8 @@ fn what_is_mapped_already_is_refused_whatever_the_size() {
         let free = pair.bed.frames.free_frames();
         for size in sizes {
             let mapping = Mapping { page: Page::containing(at, size), frame: Pfn(1 << 20), flags: PteFlags::default() };
-            let said = pair.table.map(mapping, &mut pair.bed.os());
-            assert_eq!(said, Err(MapError::Occupied), "{size} over {there}");
+            let result = pair.table.map(mapping, &mut pair.bed.os());
+            assert_eq!(result, Err(MapError::Occupied), "{size} over {there}");
         }
         assert_eq!(pair.bed.frames.free_frames(), free);
         let page = Page::containing(at, there);
@@ -265,8 +265,8 @@ fn what_is_mapped_already_is_refused_whatever_the_size() {
         frame: Pfn(1 << 20),
         flags: PteFlags::default(),
     };
-    let said = pair.table.map(odd, &mut pair.bed.os());
-    assert_eq!(said, Err(MapError::PageSize));
+    let result = pair.table.map(odd, &mut pair.bed.os());
+    assert_eq!(result, Err(MapError::PageSize));
 }
 
 #[test]
@@ -282,12 +282,24 @@ fn addresses_beyond_the_width_are_not_mapped() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn conforms(seed in any::<u64>(), five in any::<bool>(), small in any::<bool>(), scatter in prop::option::of(0u32..6)) {
+    fn conforms(
+        seed in any::<u64>(),
+        five in any::<bool>(),
+        small in any::<bool>(),
+        scatter in prop::option::of(0u32..6),
+    ) {
         let mut choice = crate::catalogue().choice("radix");
         choice.va_bits = if five { 57 } else { 48 };
         if small {
-            // Two entries a level: victims all the time.
-            choice.pwc = PwcSpec { pde_entries: 2, pdpte_entries: 2, pml4e_entries: 2, pml5e_entries: 2, ways: 1, latency: 1 };
+            // Two entries per level: constant evictions.
+            choice.pwc = PwcSpec {
+                pde_entries: 2,
+                pdpte_entries: 2,
+                pml4e_entries: 2,
+                pml5e_entries: 2,
+                ways: 1,
+                latency: 1,
+            };
         }
         let options = Options {
             seed,

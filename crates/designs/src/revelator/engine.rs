@@ -1,71 +1,74 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
 use super::placement::Shared;
-use super::tiers::{Kind, Space, Told};
+use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
 ambulator_base::counters! {
-    /// What a speculation engine counts.
-    pub struct EngineCounters {
-        /// L2 TLB misses at which it guessed.
+    /// Counters of a speculation engine.
+    pub(crate) struct EngineCounters {
+        /// L2 TLB misses with predictions.
         guesses: Events,
-        /// Data lines that it had fetched.
+        /// Data lines fetched speculatively.
         data_fetches: Events,
-        /// Guesses of which one was where the data is.
+        /// Predictions with a correct data line.
         data_right: Events,
-        /// Data lines fetched from elsewhere.
+        /// Data lines fetched from wrong addresses.
         data_wrong: Events,
-        /// Table lines that it had fetched.
+        /// Table lines fetched speculatively.
         table_fetches: Events,
-        /// Guesses of a table line that were where the node of the last level is, for pages that have one.
+        /// Predictions with a correct line of the last-level node.
         table_right: Events,
-        /// Lines of the hypervisor's table that it had fetched.
+        /// Lines of the hypervisor's table fetched speculatively.
         nested_fetches: Events,
-        /// Candidates that were the same as an earlier one: not fetched.
+        /// Candidates not fetched because they equal an earlier one.
         duplicates: Events,
-        /// Candidates that the filter of the degree kept back.
+        /// Candidates rejected by the degree filter.
         filtered: Events,
-        /// Wrong data lines that were fetched from frames that are not the process's.
+        /// Wrong data lines fetched from frames of other processes.
         foreign: Events,
-        /// Candidates kept back since their frames are not the process's.
+        /// Candidates rejected because their frames are not the process's.
         confined: Events,
-        /// Guesses made while buses were busier than the least share that the filter wants.
+        /// Predictions made while buses were busier than the filter's least share.
         busy: Events,
     }
 }
 
-/// A way to guess a line: through a tier, or, for the hypervisor's entry of a guest frame, through a tier of the guest's and one of the hypervisor's.
+/// A candidate for a line: a tier, or, for the hypervisor's entry of a guest frame, a tier of the guest and
+/// one of the hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Way {
-    /// How often it is right, as far as what was given tells.
+struct Candidate {
+    /// The fraction of allocations for which it would be correct.
     share: f64,
     kind: Kind,
     tier: usize,
-    /// Tier of the hypervisor's node.
-    then: Option<usize>,
+    /// The tier of the hypervisor's node.
+    hypervisor_tier: Option<usize>,
 }
 
 /// A core's engine.
-pub struct Engine {
+pub(crate) struct Engine {
     spec: RevelatorSpec,
-    /// Whether it works in a virtual machine.
+    /// Whether it is in a virtual machine.
     nested: bool,
     shared: Shared,
     asid: Asid,
-    /// Buses' cycles and time when bandwidth was looked at last, and the share that was in use before.
+    /// The buses' busy cycles and the time of the last sample of the bandwidth, and the share in use before
+    /// it.
     seen: (u64, Cycle),
     in_use: f64,
-    /// Ways to guess data, entries, and the hypervisor's entries, the likeliest first, as they were when kernels had told so much.
-    ways: [Vec<Way>; 3],
+    /// Candidates for data, entries, and the hypervisor's entries, the likeliest first, for hints of this
+    /// `version`.
+    candidates: [Vec<Candidate>; 3],
     version: u64,
     counters: EngineCounters,
 }
 
-/// Cycles between two looks at the bandwidth in use.
+/// Cycles between two samples of the bandwidth in use.
 const WINDOW: u64 = 2000;
-/// Indices of `ways`.
+/// Indices of `candidates`.
 const DATA: usize = 0;
 const ENTRIES: usize = 1;
 const NESTED: usize = 2;
@@ -77,8 +80,8 @@ struct Lines<'a> {
 }
 
 impl Engine {
-    /// An engine that is told by kernels what their tiers gave; in a virtual machine if `nested`.
-    pub fn new(spec: &RevelatorSpec, nested: bool, shared: Shared) -> Engine {
+    /// An engine that uses the kernels' placement hints; in a virtual machine if `nested`.
+    pub(crate) fn new(spec: &RevelatorSpec, nested: bool, shared: Shared) -> Engine {
         Engine {
             spec: spec.clone(),
             nested,
@@ -86,15 +89,15 @@ impl Engine {
             asid: Asid(0),
             seen: (0, Cycle(0)),
             in_use: 0.0,
-            ways: Default::default(),
+            candidates: Default::default(),
             version: u64::MAX,
             counters: EngineCounters::default(),
         }
     }
 
-    fn watch(&mut self, bus: Bus, now: Cycle) {
+    fn sample_bandwidth(&mut self, bus: Bus, now: Cycle) {
         let (busy, at) = self.seen;
-        // Misses do not come in the order of their times: one before the last look tells nothing.
+        // Misses are not simulated in time order: one before the last sample is of no use.
         if now.0 >= at.0 + WINDOW {
             let since = (now.0 - at.0) * u64::from(bus.channels.max(1));
             self.in_use = bus.busy.saturating_sub(busy) as f64 / since as f64;
@@ -102,37 +105,38 @@ impl Engine {
         }
     }
 
-    fn learn_ways(&mut self, told: &Told) {
-        if self.version == told.version {
+    fn update_candidates(&mut self, hints: &PlacementHints) {
+        if self.version == hints.version {
             return;
         }
-        self.version = told.version;
+        self.version = hints.version;
         let tiers = self.spec.tiers as usize;
-        self.ways = [
-            if self.spec.data { ways(&Kind::DATA, tiers, told) } else { Vec::new() },
-            if self.spec.table { ways(&[Kind::Leaf], tiers, told) } else { Vec::new() },
-            if self.nested && self.spec.nested { nested_ways(tiers, told) } else { Vec::new() },
+        self.candidates = [
+            if self.spec.data { candidates(&Kind::DATA, tiers, hints) } else { Vec::new() },
+            if self.spec.table { candidates(&[Kind::Leaf], tiers, hints) } else { Vec::new() },
+            if self.nested && self.spec.nested { nested_candidates(tiers, hints) } else { Vec::new() },
         ];
     }
 
-    /// Appends the candidates of one sort, the likeliest first, as far as the filter lets them; returns how many.
-    fn candidates(&mut self, sort: usize, va: VirtAddr, told: &Told, lines: &mut Lines<'_>) -> u64 {
+    /// Appends the lines of the candidates of one sort that pass the filter, the likeliest first. Returns
+    /// their number.
+    fn append_lines(&mut self, sort: usize, va: VirtAddr, hints: &PlacementHints, lines: &mut Lines<'_>) -> u64 {
         let least = match self.spec.filter {
             DegreeFilter::Adaptive => self.spec.least_share.max(self.in_use),
             DegreeFilter::None | DegreeFilter::Perfect => 0.0,
         };
         self.counters.busy += u64::from(self.in_use > self.spec.least_share && sort == DATA);
         let before = lines.count;
-        for (number, way) in self.ways[sort].iter().enumerate() {
-            if way.share < least || lines.count == lines.lines.len() {
-                self.counters.filtered += (self.ways[sort].len() - number) as u64;
+        for (number, candidate) in self.candidates[sort].iter().enumerate() {
+            if candidate.share < least || lines.count == lines.lines.len() {
+                self.counters.filtered += (self.candidates[sort].len() - number) as u64;
                 break;
             }
-            let Some(at) = guess(way, va, told, self.asid, self.spec.filter == DegreeFilter::Perfect) else {
+            let Some(at) = guess(candidate, va, hints, self.asid, self.spec.filter == DegreeFilter::Perfect) else {
                 self.counters.filtered += 1;
                 continue;
             };
-            if sort == DATA && self.spec.confine && !told.machine.is_own(at.pfn(), self.asid) {
+            if sort == DATA && self.spec.confine && !hints.machine.is_own(at.pfn(), self.asid) {
                 self.counters.confined += 1;
             } else if lines.lines[before..lines.count].iter().any(|other| other.line() == at.line()) {
                 self.counters.duplicates += 1;
@@ -145,57 +149,72 @@ impl Engine {
     }
 }
 
-/// Where what is wanted of `va` lies, if this way is right; `None` if only right ones count and it is not.
+/// The address of the line for `va`, if this candidate is correct. `None` if only correct ones count and it
+/// is not.
 #[inline]
-fn guess(way: &Way, va: VirtAddr, told: &Told, asid: Asid, only_right: bool) -> Option<PhysAddr> {
+fn guess(
+    candidate: &Candidate,
+    va: VirtAddr,
+    hints: &PlacementHints,
+    asid: Asid,
+    only_right: bool,
+) -> Option<PhysAddr> {
     let is_right = |space: &Space, at: PhysAddr, kind, va| {
-        // The hypervisor has one virtual machine, whose nodes need no name of an address space.
-        space.use_of(at.pfn()).is_some_and(|of| of.is(kind, if kind == Kind::HostLeaf { of.asid } else { asid }, va))
+        // The hypervisor has one virtual machine, so its nodes need no ASID.
+        space
+            .use_of(at.pfn())
+            .is_some_and(|of| of.is(kind, if kind == Kind::HypervisorLeaf { of.asid } else { asid }, va))
     };
-    let (mut kind, mut tier, mut wanted) = (way.kind, way.tier, va);
-    if let Some(then) = way.then {
-        // The guest-physical address of the data, or of the guest's entry, is what the hypervisor's entry is for.
-        let at = told.guest.place(kind, va, tier);
-        if only_right && !is_right(&told.guest, at, kind, va) {
+    let (mut kind, mut tier, mut target) = (candidate.kind, candidate.tier, va);
+    if let Some(hypervisor_tier) = candidate.hypervisor_tier {
+        // The hypervisor's entry maps the guest-physical address of the data, or of the guest's entry.
+        let at = hints.guest.place(kind, va, tier);
+        if only_right && !is_right(&hints.guest, at, kind, va) {
             return None;
         }
-        (kind, tier, wanted) = (Kind::HostLeaf, then, VirtAddr(at.0));
+        (kind, tier, target) = (Kind::HypervisorLeaf, hypervisor_tier, VirtAddr(at.0));
     }
-    let at = told.machine.place(kind, wanted, tier);
-    (!only_right || is_right(&told.machine, at, kind, wanted)).then_some(at)
+    let at = hints.machine.place(kind, target, tier);
+    (!only_right || is_right(&hints.machine, at, kind, target)).then_some(at)
 }
 
-/// The tiers of these kinds, the likeliest first.
-fn ways(kinds: &[Kind], tiers: usize, told: &Told) -> Vec<Way> {
-    let space = &told.machine;
-    let mut ways: Vec<Way> = Vec::with_capacity(16);
+/// The candidates of these kinds, the likeliest first.
+fn candidates(kinds: &[Kind], tiers: usize, hints: &PlacementHints) -> Vec<Candidate> {
+    let space = &hints.machine;
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(16);
     for &kind in kinds {
         let weight = space.weight(kind, kinds);
-        ways.extend((0..tiers).map(|tier| Way { share: space.share(kind, tier) * weight, kind, tier, then: None }));
+        candidates.extend((0..tiers).map(|tier| Candidate {
+            share: space.share(kind, tier) * weight,
+            kind,
+            tier,
+            hypervisor_tier: None,
+        }));
     }
-    sorted(ways)
+    sorted(candidates)
 }
 
-/// The pairs of tiers to the hypervisor's entries of a page and of the guest's node that maps it, the likeliest first.
-fn nested_ways(tiers: usize, told: &Told) -> Vec<Way> {
-    let mut ways = Vec::with_capacity(64);
+/// The pairs of tiers for the hypervisor's entries of a page and of the guest's node that maps it, the
+/// likeliest first.
+fn nested_candidates(tiers: usize, hints: &PlacementHints) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(64);
     for kind in [Kind::Small, Kind::Large, Kind::Leaf] {
-        let weight = if kind == Kind::Leaf { 1.0 } else { told.guest.weight(kind, &Kind::DATA) };
+        let weight = if kind == Kind::Leaf { 1.0 } else { hints.guest.weight(kind, &Kind::DATA) };
         for tier in 0..tiers {
-            let first = told.guest.share(kind, tier) * weight;
-            ways.extend((0..tiers).map(|then| {
-                let share = first * told.machine.share(Kind::HostLeaf, then);
-                Way { share, kind, tier, then: Some(then) }
+            let first = hints.guest.share(kind, tier) * weight;
+            candidates.extend((0..tiers).map(|hypervisor_tier| {
+                let share = first * hints.machine.share(Kind::HypervisorLeaf, hypervisor_tier);
+                Candidate { share, kind, tier, hypervisor_tier: Some(hypervisor_tier) }
             }));
         }
     }
-    sorted(ways)
+    sorted(candidates)
 }
 
-fn sorted(mut ways: Vec<Way>) -> Vec<Way> {
-    ways.retain(|way| way.share > 0.0);
-    ways.sort_by(|a, b| b.share.total_cmp(&a.share));
-    ways
+fn sorted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    candidates.retain(|candidate| candidate.share > 0.0);
+    candidates.sort_by(|a, b| b.share.total_cmp(&a.share));
+    candidates
 }
 
 impl Speculator for Engine {
@@ -204,24 +223,24 @@ impl Speculator for Engine {
     }
 
     fn speculate(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, bus: Bus) -> Speculation {
-        self.watch(bus, now);
+        self.sample_bandwidth(bus, now);
         let shared = Shared::clone(&self.shared);
-        let told = lock(&shared);
+        let hints = lock(&shared);
         let mut guess = Speculation { latency: self.spec.latency, ..Speculation::default() };
-        if told.machine.frames == 0 {
+        if hints.machine.frames == 0 {
             return guess;
         }
-        self.learn_ways(&told);
+        self.update_candidates(&hints);
         self.counters.guesses += 1;
         let mut data = Lines { lines: &mut guess.data, count: 0 };
-        self.counters.data_fetches += self.candidates(DATA, va, &told, &mut data);
+        self.counters.data_fetches += self.append_lines(DATA, va, &hints, &mut data);
         guess.data_count = data.count as u8;
         if self.spec.data && self.spec.confine {
             guess.latency += self.spec.confine_latency;
         }
         let mut table = Lines { lines: &mut guess.table, count: 0 };
-        self.counters.table_fetches += self.candidates(ENTRIES, va, &told, &mut table);
-        self.counters.nested_fetches += self.candidates(NESTED, va, &told, &mut table);
+        self.counters.table_fetches += self.append_lines(ENTRIES, va, &hints, &mut table);
+        self.counters.nested_fetches += self.append_lines(NESTED, va, &hints, &mut table);
         guess.table_count = table.count as u8;
         guess
     }
@@ -236,13 +255,13 @@ impl Speculator for Engine {
         self.counters.data_wrong += wrong as u64;
         let mut table_right = entry.is_some_and(|entry| tables.contains(&entry));
         if wrong > 0 || (self.nested && !tables.is_empty()) {
-            let told = lock(&self.shared);
-            let foreign = data.iter().filter(|own| **own != at && !told.machine.is_own(own.pfn(), self.asid)).count();
+            let hints = lock(&self.shared);
+            let foreign = data.iter().filter(|own| **own != at && !hints.machine.is_own(own.pfn(), self.asid)).count();
             self.counters.foreign += foreign as u64;
             if self.nested {
                 let asid = self.asid;
                 let is_leaf =
-                    |at: &PhysAddr| told.machine.use_of(at.pfn()).is_some_and(|of| of.is(Kind::Leaf, asid, va));
+                    |at: &PhysAddr| hints.machine.use_of(at.pfn()).is_some_and(|of| of.is(Kind::Leaf, asid, va));
                 table_right = tables.iter().any(is_leaf);
             }
         }

@@ -1,26 +1,34 @@
-//! Revelator: the kernel places pages by hash, so that the hardware can guess where they are and fetch them while it walks.
+//! Revelator: the kernel places pages by hash, so that the hardware can predict their frames and fetch data
+//! during the walk.
 //!
-//! Source: Kanellopoulos et al., "Revelator: Rapid Data Fetching via OS-Driven Hash-based Speculative Address Translation", 2025.
+//! Source: Kanellopoulos et al., "Revelator: Rapid Data Fetching via OS-Driven Hash-based Speculative Address
+//! Translation", 2025.
 //!
 //! - Sec. 5.1, the hash function with a seed for each tier, and the analytical model: `tiers.rs`.
-//! - OS half, Sec. 5.1, 5.2: [`HashPlacement`] for data frames, [`HashedLeaves`] for the last level of radix tables, in `placement.rs`.
-//! - Hardware half, Sec. 5.3: the speculation [`Engine`] and its degree filter, in `engine.rs`. The MMU issues what it guesses, beside the walk.
-//!
-//! - Virtual machines, Sec. 5.5: the guest tells which page each of its frames holds, and the hypervisor's [`HypervisorPlacement`] hashes the guest-virtual page, so that
-//!   the engine guesses host-physical from guest-virtual. Guest frames that are used no more are given back at once.
-//! - Past the paper (its Sec. 7.3 leaves it open), `nested`: the guest hashes its frames in its own memory too, and the hypervisor the last-level nodes of its own
-//!   tree by guest-physical address; so the lines of a nested walk's own last entries are guessed, through two hashes: the guest's, then the hypervisor's. The guest
-//!   hashes runs of 512 pages, so that the hypervisor's entries for neighbours stay neighbours.
+//! - OS half, Sec. 5.1, 5.2: `HashPlacement` for data frames, `HashedLeaves` for the last level of radix
+//!   tables, in `placement.rs`.
+//! - Hardware half, Sec. 5.3: the speculation `Engine` and its degree filter, in `engine.rs`. The MMU issues
+//!   its predictions in parallel with the walk.
+//! - Virtual machines, Sec. 5.5: the guest passes the page of each of its frames to the hypervisor, whose
+//!   `HypervisorPlacement` hashes the guest-virtual page, so the engine predicts system-physical from
+//!   guest-virtual addresses. Unused guest frames are released at once.
+//! - Beyond the paper (its Sec. 7.3 leaves it open), `nested`: the guest hashes its frames in its own memory
+//!   too, and the hypervisor hashes the last-level nodes of its tree by guest-physical address. So the lines
+//!   of a nested walk's last entries are predicted by two hashes: the guest's, then the hypervisor's. The
+//!   guest hashes runs of 512 pages, so that the hypervisor's entries for adjacent pages stay adjacent.
 //!
 //! Choices.
-//! - Pages of 2 MiB are hashed to blocks of 2 MiB, in tiers of their own. The engine orders the tiers of both sizes by how much of memory each gave.
-//! - The degree filter fetches a candidate that is right at least as often as `least_share` says, and as often as buses are in use: the share of its tier
-//!   among allocations against the share of DRAM's bandwidth used in the last 2000 cycles. Guesses that would wait for a line's register of the L2 are dropped.
-//! - The perfect filter fetches a candidate only if its frame is told to be the process's own for that page. It is an ideal to compare with; pages that a fork left
-//!   shared are told as the parent's.
-//! - Confined speculation asks who owns a candidate's frame before it is fetched, which costs `confine_latency`; what is not the process's own is not
-//!   fetched. Frames of tables are the kernel's and are not data candidates of anybody.
-//! - Over page tables other than radix only data is guessed.
+//! - 2 MiB pages are hashed to 2 MiB blocks, in separate tiers. The engine orders the tiers of both sizes by
+//!   the amount of memory allocated through each.
+//! - The degree filter fetches a candidate if its tier's share of allocations is at least `least_share`, and
+//!   at least the share of DRAM bandwidth used in the last 2000 cycles. Predictions that would wait for an
+//!   MSHR of the L2 are dropped.
+//! - The perfect filter fetches a candidate only if the placement hints confirm that its frame belongs to the
+//!   process and page. It is an ideal for comparison. Pages shared after a fork count as the parent's.
+//! - Confined speculation checks the owner of a candidate's frame before the fetch, which costs
+//!   `confine_latency`; only the process's own frames are fetched. Frames of page tables belong to the kernel
+//!   and never match as data.
+//! - With page tables other than radix, only data is predicted.
 
 mod engine;
 mod placement;
@@ -28,25 +36,25 @@ mod placement;
 mod tests;
 mod tiers;
 
-pub use engine::{Engine, EngineCounters};
-pub use placement::{HashPlacement, HashedLeaves, HypervisorPlacement, LeavesOf, Shared, TierCounters};
-pub use tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success, frame, frame_of_run};
+use engine::Engine;
+use placement::{HashPlacement, HashedLeaves, HypervisorPlacement, LeavesOf, Shared};
+use tiers::MOST_TIERS;
 
 use ambulator_base::Invalid;
 use ambulator_sockets::{Descriptor, Parts, Settings, Site, Socket, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What keeps candidates back.
+/// The degree filter: which candidates are not fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DegreeFilter {
-    /// Tiers that give little, and buses that are busy.
+    /// Those of rarely used tiers, and more of them while buses are busy.
     #[default]
     Adaptive,
-    /// Nothing.
+    /// None.
     None,
-    /// That a candidate is wrong.
+    /// All wrong ones.
     Perfect,
 }
 
@@ -54,37 +62,42 @@ pub enum DegreeFilter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RevelatorSpec {
-    /// Hash functions that are tried in order: 1 to 8.
+    /// Hash functions, tried in order: 1 to 8.
     #[schemars(extend("x-unit" = "count", "x-source" = "Revelator Table 1 (6)"))]
     pub tiers: u32,
-    /// Share of all frames that hashing finds taken though they are not, as if by others: pressure of a memory that is fuller than the modelled one.
+    /// Share of all frames that hashing treats as allocated although they are free: emulates higher memory
+    /// pressure.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
     pub taken: f64,
-    /// Share of pages, and of nodes, that hashing may place; the others go wherever the buddy allocator has room.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high pressure)"))]
+    /// Share of pages and nodes that hashing may place; the others go wherever the buddy allocator has room.
+    #[schemars(extend(
+        "x-unit" = "ratio",
+        "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 at low, 0.1 to 0.2 at high pressure)"
+    ))]
     pub hashable: f64,
-    /// Whether data lines are guessed.
+    /// Whether data lines are predicted.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.3"))]
     pub data: bool,
-    /// Whether table lines of the last level are guessed, and its nodes placed by hash; of radix tables only.
+    /// Whether last-level table lines are predicted, and its nodes placed by hash; only for radix tables.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.2"))]
     pub table: bool,
-    /// Whether, in a virtual machine, lines of the hypervisor's table are guessed too; of radix tables only.
+    /// Whether, in a virtual machine, lines of the hypervisor's table are predicted too; only for radix
+    /// tables.
     #[schemars(extend("x-unit" = "flag", "x-source" = "ours: Revelator Sec. 7.3 leaves it open"))]
     pub nested: bool,
-    /// What keeps candidates back.
+    /// The degree filter: which candidates are not fetched.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
-    /// The adaptive filter fetches only candidates of tiers that gave at least this share.
+    /// The adaptive filter fetches only candidates of tiers with at least this share of allocations.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice, by trial; Revelator Sec. 5.3.2 has no number"))]
     pub least_share: f64,
-    /// Cycles from the L2 TLB's miss to the issue of the candidates.
+    /// Cycles from the L2 TLB miss to the issue of the candidates.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
     pub latency: u8,
     /// Whether only frames of the process are fetched.
     #[schemars(extend("x-unit" = "flag", "x-source" = "ours: the paper does not confine"))]
     pub confine: bool,
-    /// Cycles of asking who owns a frame, where speculation is confined.
+    /// Cycles to check the owner of a frame in confined speculation.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub confine_latency: u8,
 }
@@ -118,7 +131,7 @@ impl Settings for RevelatorSpec {
         }
         for (key, share) in [("taken", self.taken), ("hashable", self.hashable), ("least_share", self.least_share)] {
             if !(0.0..=1.0).contains(&share) {
-                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {share}; a share lies between 0 and 1")));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {share}; a share is between 0 and 1")));
             }
         }
         if self.latency > 100 || self.confine_latency > 100 {
@@ -126,7 +139,7 @@ impl Settings for RevelatorSpec {
                 Invalid::new(
                     format!("{at}.latency"),
                     format!(
-                        "and `{at}.confine_latency` are {} and {}; give 100 cycles at most each",
+                        "and `{at}.confine_latency` are {} and {}; each must be at most 100 cycles",
                         self.latency, self.confine_latency
                     ),
                 )
@@ -141,11 +154,11 @@ impl Settings for RevelatorSpec {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "revelator",
-        "guesses data and table lines by the hash functions that the kernel places by",
+        "predicts data and table lines with the hash functions by which the kernel places pages",
         "Kanellopoulos et al., Revelator, 2025",
     )
     .fills(Socket::Speculation, "candidate lines of the data and of the last table entry, tier by tier")
-    .fills(Socket::Placement, "the frame that a hash of the page names, tier by tier")
+    .fills(Socket::Placement, "the frame given by a hash of the page, tier by tier")
     .formerly_called("tiered-hash")
     .formerly("design.speculation.revelator.", "revelator.")
     .settings::<RevelatorSpec>()
@@ -159,13 +172,13 @@ fn parts(spec: &RevelatorSpec, site: Site) -> Parts {
         Stage::Guest { hypervisor_takes_nodes } => (true, LeavesOf::Guest, hypervisor_takes_nodes),
         _ => (false, LeavesOf::Machine, false),
     };
-    // Of tables whose nodes it does not place no lines are guessed.
+    // Lines of tables are predicted only if their nodes are placed by hash.
     let nested = spec.nested && hypervisor_takes_nodes;
     let own = RevelatorSpec { nested, ..spec.clone() };
-    let guesses = is_in(Socket::Speculation) && site.takes_nodes;
-    let engine = RevelatorSpec { table: own.table && guesses, ..own.clone() };
+    let predicts_table = is_in(Socket::Speculation) && site.takes_nodes;
+    let engine = RevelatorSpec { table: own.table && predicts_table, ..own.clone() };
     let mut parts = Parts::default();
-    if guesses && (own.table || own.nested) {
+    if predicts_table && (own.table || own.nested) {
         parts.nodes = Some(HashedLeaves::of_processes(of, &own, Shared::clone(&tiers)));
     }
     parts.placement = Some(match guest {

@@ -1,7 +1,7 @@
-//! The operating system's half: tiered hash allocation over the buddy allocator (Revelator Sec. 5.1, 5.2).
+//! The OS half: tiered hash allocation in the buddy allocator (Revelator Sec. 5.1, 5.2).
 
 use super::RevelatorSpec;
-use super::tiers::{Kind, MOST_TIERS, Space, Told, Use, expected_success};
+use super::tiers::{FrameUse, Kind, MOST_TIERS, PlacementHints, Space, expected_success};
 use ambulator_base::{Asid, CounterSink, Counters, PageSize, Pfn, VirtAddr, falls_within, lock, mix64};
 use ambulator_memory::BuddyAllocator;
 use ambulator_os::{Footprint, PlaceContext, PlaceRequest, Placement, TableContext};
@@ -10,65 +10,72 @@ use ambulator_structures::tree::{Layout, NODE_BITS, NodePlace, NodeRequest, Plai
 use std::sync::{Arc, Mutex};
 
 ambulator_base::counters! {
-    /// Frames given by hash.
-    pub struct TierCounters {
-        /// Data frames that the first tier gave.
+    /// Frames allocated by hash.
+    pub(crate) struct TierCounters {
+        /// Data frames allocated by the first tier.
         tier_1: Events,
-        /// That the second gave.
+        /// By the second tier.
         tier_2: Events,
-        /// That the third gave.
+        /// By the third tier.
         tier_3: Events,
-        /// That the fourth gave.
+        /// By the fourth tier.
         tier_4: Events,
-        /// That the fifth gave.
+        /// By the fifth tier.
         tier_5: Events,
-        /// That the sixth gave.
+        /// By the sixth tier.
         tier_6: Events,
-        /// That later ones gave.
+        /// By later tiers.
         tier_more: Events,
-        /// Data frames that no tier could give: the buddy allocator's choice.
+        /// Data frames chosen by the buddy allocator because no tier had a free one.
         fallback: Events,
-        /// Table frames of the last level that a tier gave.
+        /// Last-level table frames allocated by a tier.
         table_hashed: Events,
-        /// Table frames of the last level that none could give.
+        /// Last-level table frames that no tier could allocate.
         table_fallback: Events,
-        /// Of a million frames, those that the analytical model has for the tiers together, at the share that was taken when the first was given.
+        /// Hashed frames per million expected by the analytical model at the first allocation.
         expected_ppm: Events,
     }
 }
 
-/// What both halves share.
-pub type Shared = Arc<Mutex<Told>>;
+/// The hints, shared by both halves.
+pub(crate) type Shared = Arc<Mutex<PlacementHints>>;
 
-/// How a kernel allocates by hash.
+/// A kernel's allocation by hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hashing {
-    /// Tiers tried; with none, the allocator chooses.
-    pub tiers: u32,
-    /// Share of frames that hashing finds taken though they are not: those whose own hash falls into it.
-    pub taken: f64,
-    /// Share of what hashing may place.
-    pub hashable: f64,
+    /// Tiers to try; with none, the allocator chooses.
+    pub(crate) tiers: u32,
+    /// Share of frames that hashing treats as allocated although they are free, chosen by a hash of the
+    /// frame.
+    pub(crate) taken: f64,
+    /// Share of pages and nodes that hashing may place.
+    pub(crate) hashable: f64,
 }
 
 impl Hashing {
-    pub fn new(spec: &RevelatorSpec) -> Hashing {
+    pub(crate) fn new(spec: &RevelatorSpec) -> Hashing {
         Hashing { tiers: spec.tiers, taken: spec.taken, hashable: spec.hashable }
     }
 
-    /// What the analytical model expects now: the share of pages that the tiers give.
-    pub fn expected(self, frames: &BuddyAllocator) -> f64 {
+    /// The share of pages that the tiers allocate, as the analytical model expects it now.
+    pub(crate) fn expected(self, frames: &BuddyAllocator) -> f64 {
         let free = frames.free_frames() as f64 / frames.total_frames() as f64;
         self.hashable * expected_success(1.0 - free * (1.0 - self.taken), self.tiers)
     }
 
-    /// A guest's, which hashes in its own memory only where entries of nested walks are guessed.
-    pub fn of_guest(spec: &RevelatorSpec) -> Hashing {
+    /// A guest's, which hashes in its own memory only if entries of nested walks are predicted.
+    pub(crate) fn of_guest(spec: &RevelatorSpec) -> Hashing {
         Hashing { tiers: if spec.nested { spec.tiers } else { 0 }, taken: 0.0, ..Hashing::new(spec) }
     }
 
     /// Tries the tiers in order.
-    pub fn allocate(self, kind: Kind, va: VirtAddr, space: &mut Space, frames: &mut BuddyAllocator) -> Option<Pfn> {
+    pub(crate) fn allocate(
+        self,
+        kind: Kind,
+        va: VirtAddr,
+        space: &mut Space,
+        frames: &mut BuddyAllocator,
+    ) -> Option<Pfn> {
         space.frames = frames.total_frames();
         let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), self.hashable);
         let tiers = if may { self.tiers as usize } else { 0 };
@@ -83,8 +90,8 @@ impl Hashing {
     }
 }
 
-/// Data frames by hash: the kernel's of a machine, or of a guest.
-pub struct HashPlacement {
+/// Places data frames by hash, for the kernel of a machine or of a guest.
+pub(crate) struct HashPlacement {
     hashing: Hashing,
     shared: Shared,
     guest: bool,
@@ -92,13 +99,14 @@ pub struct HashPlacement {
 }
 
 impl HashPlacement {
-    /// Tells `shared` what it does.
-    pub fn new(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
+    /// Placement of a machine's kernel, which records its hints in `shared`.
+    pub(crate) fn new(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
         HashPlacement { hashing: Hashing::new(spec), shared, guest: false, expected: None }
     }
 
-    /// A guest's: it tells the hypervisor which pages its frames hold, and hashes in its own memory only where entries of nested walks are guessed.
-    pub fn of_guest(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
+    /// Placement of a guest's kernel: it passes the pages of its frames to the hypervisor, and hashes in its
+    /// own memory only if entries of nested walks are predicted.
+    pub(crate) fn of_guest(spec: &RevelatorSpec, shared: Shared) -> HashPlacement {
         HashPlacement { hashing: Hashing::of_guest(spec), shared, guest: true, expected: None }
     }
 }
@@ -109,12 +117,12 @@ impl Placement for HashPlacement {
         self.expected.get_or_insert_with(|| hashing.expected(os.frames));
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
         let shared = Arc::clone(&self.shared);
-        let mut told = lock(&shared);
-        told.version += 1;
-        let space = told.space(self.guest);
+        let mut hints = lock(&shared);
+        hints.version += 1;
+        let space = hints.space(self.guest);
         let given = hashing.allocate(kind, request.page.start, space, os.frames);
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
-        let of = Use { kind, asid: request.asid, va: request.page.start };
+        let of = FrameUse { kind, asid: request.asid, va: request.page.start };
         space.set_use(given, request.page.size.frames(), Some(of));
         Some(given)
     }
@@ -130,14 +138,14 @@ impl Placement for HashPlacement {
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
-        let mut told = lock(&self.shared);
-        report_tiers(told.space(self.guest), self.expected, prefix, sink);
+        let mut hints = lock(&self.shared);
+        report_tiers(hints.space(self.guest), self.expected, prefix, sink);
     }
 }
 
 fn report_tiers(space: &Space, expected: Option<f64>, prefix: &str, sink: &mut dyn CounterSink) {
     let data = |tier: usize| space.given[Kind::Small as usize][tier] + space.given[Kind::Large as usize][tier];
-    let table = |tier: usize| space.given[Kind::Leaf as usize][tier] + space.given[Kind::HostLeaf as usize][tier];
+    let table = |tier: usize| space.given[Kind::Leaf as usize][tier] + space.given[Kind::HypervisorLeaf as usize][tier];
     TierCounters {
         tier_1: data(0),
         tier_2: data(1),
@@ -154,17 +162,18 @@ fn report_tiers(space: &Space, expected: Option<f64>, prefix: &str, sink: &mut d
     .report(&format!("{prefix}.tiers"), sink);
 }
 
-/// Frames of the hypervisor for a guest that tells it which of its pages each guest frame holds: by the hash of the guest-virtual page, so that the hardware
-/// can guess from guest-virtual to host-physical (Sec. 5.5).
-pub struct HypervisorPlacement {
+/// The hypervisor's placement for a guest that passes the page of each guest frame: by the hash of the
+/// guest-virtual page, so that the hardware can predict system-physical from guest-virtual addresses (Sec.
+/// 5.5).
+pub(crate) struct HypervisorPlacement {
     hashing: Hashing,
     shared: Shared,
     expected: Option<f64>,
 }
 
 impl HypervisorPlacement {
-    /// Reads in `shared` what the guest tells.
-    pub fn new(spec: &RevelatorSpec, shared: Shared) -> HypervisorPlacement {
+    /// Placement that reads the guest's hints in `shared`.
+    pub(crate) fn new(spec: &RevelatorSpec, shared: Shared) -> HypervisorPlacement {
         HypervisorPlacement { hashing: Hashing::new(spec), shared, expected: None }
     }
 }
@@ -172,20 +181,21 @@ impl HypervisorPlacement {
 impl Placement for HypervisorPlacement {
     fn place(&mut self, request: &PlaceRequest, os: &mut PlaceContext<'_>) -> Option<Pfn> {
         let Some(kind) = Kind::of(request.page.size) else { return os.frames.allocate(request.page.size.order()) };
-        let mut told = lock(&self.shared);
+        let mut hints = lock(&self.shared);
         let hashing = self.hashing;
         self.expected.get_or_insert_with(|| hashing.expected(os.frames));
-        let of = told.guest.use_of(Pfn(request.page.start.0 >> 12));
-        // A page of 4 KiB may back a part of a larger one of the guest's, which has an address of its own; a larger one only the same.
-        let of = of.map(|of| if of.kind.is_data() && kind == Kind::Small { Use { kind, ..of } } else { of });
+        let of = hints.guest.use_of(Pfn(request.page.start.0 >> 12));
+        // A 4 KiB page may back a part of a larger guest page, hashed by the part's own address. A larger
+        // page can only back a guest page of the same size.
+        let of = of.map(|of| if of.kind.is_data() && kind == Kind::Small { FrameUse { kind, ..of } } else { of });
         let hashed = of.filter(|of| of.kind.order() == kind.order());
         let given = hashed.and_then(|of| {
-            told.version += 1;
-            hashing.allocate(of.kind, of.va, &mut told.machine, os.frames)
+            hints.version += 1;
+            hashing.allocate(of.kind, of.va, &mut hints.machine, os.frames)
         });
         let given = given.or_else(|| os.frames.allocate(kind.order()))?;
-        told.machine.frames = os.frames.total_frames();
-        told.machine.set_use(given, request.page.size.frames(), hashed);
+        hints.machine.frames = os.frames.total_frames();
+        hints.machine.set_use(given, request.page.size.frames(), hashed);
         Some(given)
     }
 
@@ -198,19 +208,19 @@ impl Placement for HypervisorPlacement {
     }
 }
 
-/// Whose trees have leaves placed by hash.
+/// The owner of trees with leaves placed by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeavesOf {
-    /// Processes' of a machine.
+pub(crate) enum LeavesOf {
+    /// Processes of a machine.
     Machine,
-    /// Processes' of a guest.
+    /// Processes of a guest.
     Guest,
-    /// A hypervisor's of its virtual machines.
+    /// A hypervisor, for its virtual machines.
     Hypervisor,
 }
 
-/// Radix nodes of which those of the last level are placed by hash.
-pub struct HashedLeaves {
+/// Radix nodes; those of the last level are placed by hash.
+pub(crate) struct HashedLeaves {
     of: LeavesOf,
     asid: Asid,
     hashing: Hashing,
@@ -218,9 +228,9 @@ pub struct HashedLeaves {
 }
 
 impl HashedLeaves {
-    /// Makes the layouts of processes' trees. A guest's leaves are hashed in its own memory only where entries of
-    /// nested walks are guessed.
-    pub fn of_processes(of: LeavesOf, spec: &RevelatorSpec, shared: Shared) -> NewNodes {
+    /// Creates the layouts of processes' trees. A guest's leaves are hashed in its own memory only if entries
+    /// of nested walks are predicted.
+    pub(crate) fn of_processes(of: LeavesOf, spec: &RevelatorSpec, shared: Shared) -> NewNodes {
         let hashing = if of == LeavesOf::Guest { Hashing::of_guest(spec) } else { Hashing::new(spec) };
         Box::new(move |_, asid| Box::new(HashedLeaves { of, asid, hashing, shared: Arc::clone(&shared) }))
     }
@@ -229,25 +239,25 @@ impl HashedLeaves {
 impl Layout for HashedLeaves {
     fn allocate(
         &mut self,
-        wanted: NodeRequest,
+        request: NodeRequest,
         footprint: &mut Footprint,
         os: &mut TableContext<'_>,
     ) -> Option<NodePlace> {
-        if wanted.span != PageSize::SIZE_2M.shift() {
-            return Plain.allocate(wanted, footprint, os);
+        if request.span != PageSize::SIZE_2M.shift() {
+            return Plain.allocate(request, footprint, os);
         }
-        let mut told = lock(&self.shared);
-        told.version += 1;
-        let space = told.space(self.of == LeavesOf::Guest);
-        let kind = if self.of == LeavesOf::Hypervisor { Kind::HostLeaf } else { Kind::Leaf };
-        let frame = match self.hashing.allocate(kind, wanted.va, space, os.frames) {
+        let mut hints = lock(&self.shared);
+        hints.version += 1;
+        let space = hints.space(self.of == LeavesOf::Guest);
+        let kind = if self.of == LeavesOf::Hypervisor { Kind::HypervisorLeaf } else { Kind::Leaf };
+        let frame = match self.hashing.allocate(kind, request.va, space, os.frames) {
             Some(frame) => {
                 ambulator_structures::frames::adopt(frame, 1, footprint, os);
                 frame
             }
             None => ambulator_structures::frames::allocate(0, footprint, os)?,
         };
-        space.set_use(frame, 1, Some(Use { kind, asid: self.asid, va: wanted.va.align_down(PageSize::SIZE_2M) }));
+        space.set_use(frame, 1, Some(FrameUse { kind, asid: self.asid, va: request.va.align_down(PageSize::SIZE_2M) }));
         Some(NodePlace { frame, bits: NODE_BITS })
     }
 

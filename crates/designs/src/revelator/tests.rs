@@ -1,4 +1,6 @@
-use super::placement::Hashing;
+use super::engine::EngineCounters;
+use super::placement::{Hashing, TierCounters};
+use super::tiers::{FrameUse, Kind, Space, expected_success, frame};
 use super::*;
 use ambulator_base::{AccessKind, Asid, Counters, Cycle, PageSize, Pfn, PhysAddr, Random, VirtAddr};
 use ambulator_memory::{BuddyAllocator, BuddySpec};
@@ -18,7 +20,7 @@ fn allocation_takes_free_frames_in_the_order_of_the_tiers() {
     let all = frames.free_frames();
     let mut space = Space::default();
     let hashing = Hashing::new(&RevelatorSpec { tiers: 3, ..RevelatorSpec::default() });
-    let mut taken: BTreeMap<u64, VirtAddr> = BTreeMap::new();
+    let mut allocated: BTreeMap<u64, VirtAddr> = BTreeMap::new();
     for step in 0..40_000 {
         if random.chance(0.7) {
             let va = va(random.below(1 << 20));
@@ -28,14 +30,14 @@ fn allocation_takes_free_frames_in_the_order_of_the_tiers() {
             let expected = free.iter().position(|free| *free).map(|tier| frame(Kind::Small, va, tier, FRAMES));
             assert_eq!(given, expected, "step {step}");
             if let Some(given) = given {
-                assert!(taken.insert(given.0, va).is_none(), "a taken frame was given");
+                assert!(allocated.insert(given.0, va).is_none(), "an allocated frame was allocated again");
             }
-        } else if let Some((&at, _)) = taken.range(random.below(FRAMES)..).next() {
-            taken.remove(&at);
+        } else if let Some((&at, _)) = allocated.range(random.below(FRAMES)..).next() {
+            allocated.remove(&at);
             frames.free(Pfn(at), 0);
         }
     }
-    assert_eq!(all - frames.free_frames(), taken.len() as u64);
+    assert_eq!(all - frames.free_frames(), allocated.len() as u64);
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn shares_of_tiers_are_those_of_the_analytical_model() {
         let hashing = Hashing::new(&RevelatorSpec { tiers: 3, ..RevelatorSpec::default() });
         for page in 0..8000 {
             if let Some(at) = hashing.allocate(Kind::Small, va(page), &mut space, &mut frames) {
-                // As if the frame had been free for this one only.
+                // Free it again: the pressure stays constant.
                 frames.free(at, 0);
             }
         }
@@ -65,10 +67,10 @@ fn shares_of_tiers_are_those_of_the_analytical_model() {
 
 fn engine(spec: &RevelatorSpec, given: [[u64; MOST_TIERS + 1]; 4]) -> (Engine, Shared) {
     let shared = Shared::default();
-    let mut told = shared.lock().unwrap();
-    told.machine.frames = FRAMES;
-    told.machine.given = given;
-    drop(told);
+    let mut hints = shared.lock().unwrap();
+    hints.machine.frames = FRAMES;
+    hints.machine.given = given;
+    drop(hints);
     let mut engine = Engine::new(spec, false, Shared::clone(&shared));
     engine.load_registers(Asid(1), &TableRegisters::default());
     (engine, shared)
@@ -80,28 +82,28 @@ fn data(engine: &mut Engine, page: u64, now: u64, bus: Bus) -> Vec<PhysAddr> {
 }
 
 #[test]
-fn the_engine_guesses_where_the_tiers_place_and_no_more_than_is_worth_it() {
+fn the_engine_predicts_the_frames_of_the_tiers_that_are_likely_enough() {
     let small = |tiers: [u64; 3]| {
         [[tiers[0], tiers[1], tiers[2], 0, 0, 0, 0, 0, 0], [0; 9], [50, 0, 0, 0, 0, 0, 0, 0, 0], [0; 9]]
     };
     let at = |tier: usize| frame(Kind::Small, va(77), tier, FRAMES).start().offset(0x123);
-    // Nearly all came from the first tier; then more are needed; the likeliest goes first.
+    // Nearly all frames are from the first tier; then more tiers are needed; the likeliest is first.
     for (tiers, expected) in [([95, 4, 1], vec![0]), ([60, 35, 5], vec![0, 1]), ([30, 33, 37], vec![2, 1, 0])] {
         let (mut engine, _) = engine(&RevelatorSpec::default(), small(tiers));
         let expected: Vec<PhysAddr> = expected.into_iter().map(at).collect();
         assert_eq!(data(&mut engine, 77, 10_000, Bus::default()), expected, "{tiers:?}");
-        // Buses that are busy for more than a third of the time leave what is right more often than that.
+        // With buses busy for 36% of the time, only candidates that are correct more often pass.
         let busy = Bus { busy: 3_600, channels: 1 };
         let worth = tiers.iter().filter(|share| **share > 36).count();
         assert_eq!(data(&mut engine, 77, 20_000, busy), expected[..worth], "{tiers:?}");
-        // A miss at an earlier time, which comes later in the order of the program, tells nothing of the buses.
+        // A miss at an earlier time, simulated later, does not change the sample of the bandwidth.
         let later = Bus { busy: 4_000, channels: 1 };
         assert_eq!(data(&mut engine, 77, 19_500, later), expected[..worth], "{tiers:?}");
     }
     let fixed = RevelatorSpec { filter: DegreeFilter::None, tiers: 2, ..RevelatorSpec::default() };
     let (mut two, _) = engine(&fixed, small([98, 1, 1]));
     assert_eq!(data(&mut two, 77, 10_000, Bus::default()).len(), 2);
-    // The table's line is that of the entry in the node of the last level.
+    // The table line has the entry in the last-level node.
     let guess = two.speculate(va(77), AccessKind::Load, Cycle(10_000), Bus::default());
     let leaf = frame(Kind::Leaf, va(77), 0, FRAMES).start().offset((va(77).0 >> 12 & 511) * 8);
     assert_eq!((guess.table_count, guess.table[0]), (1, leaf));
@@ -115,11 +117,11 @@ fn the_engine_guesses_where_the_tiers_place_and_no_more_than_is_worth_it() {
     };
     two.learn(va(77), &guess, &found(at(1).pfn()), Some(leaf));
     two.learn(va(77), &guess, &found(Pfn(12345)), None);
-    let counters = two_counters(&two);
+    let counters = verification_counters(&two);
     assert_eq!(counters, (1, 3, 1), "right, wrong, table right");
 }
 
-fn two_counters(engine: &Engine) -> (u64, u64, u64) {
+fn verification_counters(engine: &Engine) -> (u64, u64, u64) {
     struct Seen(BTreeMap<&'static str, u64>);
     impl ambulator_base::CounterSink for Seen {
         fn counter(&mut self, _prefix: &str, def: &'static ambulator_base::CounterDef, value: u64) {
@@ -132,7 +134,7 @@ fn two_counters(engine: &Engine) -> (u64, u64, u64) {
 }
 
 #[test]
-fn the_perfect_filter_fetches_what_is_right_and_nothing_else() {
+fn the_perfect_filter_fetches_only_correct_lines() {
     let given = [[50, 30, 20, 0, 0, 0, 0, 0, 0], [0; 9], [9, 1, 0, 0, 0, 0, 0, 0, 0], [0; 9]];
     let spec = RevelatorSpec { filter: DegreeFilter::Perfect, ..RevelatorSpec::default() };
     let (mut engine, shared) = engine(&spec, given);
@@ -140,7 +142,7 @@ fn the_perfect_filter_fetches_what_is_right_and_nothing_else() {
     let at = |kind, tier| frame(kind, va(5), tier, FRAMES);
     let of = |kind: Kind, asid| {
         let of = if kind.is_data() { PageSize::SIZE_4K } else { PageSize::SIZE_2M };
-        Some(Use { kind, asid: Asid(asid), va: va(5).align_down(of) })
+        Some(FrameUse { kind, asid: Asid(asid), va: va(5).align_down(of) })
     };
     shared.lock().unwrap().machine.set_use(at(Kind::Small, 0), 1, of(Kind::Small, 2));
     shared.lock().unwrap().machine.set_use(at(Kind::Small, 2), 1, of(Kind::Small, 1));
@@ -151,7 +153,7 @@ fn the_perfect_filter_fetches_what_is_right_and_nothing_else() {
 }
 
 #[test]
-fn frames_told_to_be_taken_are_passed_over() {
+fn frames_treated_as_allocated_are_skipped() {
     let mut frames = BuddyAllocator::new(&BuddySpec::default(), FRAMES);
     let (mut space, spec) = (Space::default(), RevelatorSpec { tiers: 3, taken: 0.6, ..RevelatorSpec::default() });
     let hashing = Hashing::new(&spec);
@@ -180,13 +182,13 @@ fn hashing_places_the_share_of_pages_that_it_may() {
 }
 
 #[test]
-fn confined_speculation_fetches_the_processs_own_frames_only() {
+fn confined_speculation_fetches_only_frames_of_the_process() {
     let given = [[50, 50, 0, 0, 0, 0, 0, 0, 0], [0; 9], [0; 9], [0; 9]];
     let spec = RevelatorSpec { confine: true, ..RevelatorSpec::default() };
     let (mut engine, shared) = engine(&spec, given);
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![]);
     let own = frame(Kind::Small, va(5), 1, FRAMES);
-    let of = |asid| Some(Use { kind: Kind::Small, asid: Asid(asid), va: va(5) });
+    let of = |asid| Some(FrameUse { kind: Kind::Small, asid: Asid(asid), va: va(5) });
     shared.lock().unwrap().machine.set_use(own, 1, of(1));
     shared.lock().unwrap().machine.set_use(frame(Kind::Small, va(5), 0, FRAMES), 1, of(2));
     assert_eq!(data(&mut engine, 5, 0, Bus::default()), vec![own.start().offset(0x123)]);
@@ -195,7 +197,7 @@ fn confined_speculation_fetches_the_processs_own_frames_only() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said() {
+fn each_error_of_a_spec_is_reported() {
     assert_eq!(RevelatorSpec::default().validate("r"), vec![]);
     let wrong = RevelatorSpec { tiers: 0, taken: 2.0, least_share: -1.0, latency: 200, ..RevelatorSpec::default() };
     assert_eq!(wrong.validate("r").len(), 4, "{:?}", wrong.validate("r"));

@@ -1,13 +1,14 @@
-//! One hash function, a seed for each tier: what kernels try in order, and the hardware guesses (Revelator Sec. 5.1, 5.2, 5.3.1); and what kernels tell of it.
+//! One hash function with a seed for each tier, used by kernels to place frames and by the hardware to
+//! predict them (Revelator Sec. 5.1, 5.2, 5.3.1); and the kernels' placement hints.
 
 use ambulator_base::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, mix64, mul_high};
 
-/// Most tiers.
-pub const MOST_TIERS: usize = 8;
+/// The most tiers.
+pub(crate) const MOST_TIERS: usize = 8;
 
-/// What frames are hashed for.
+/// The kinds of hashed frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A page of 4 KiB.
     Small,
     /// A page of 2 MiB.
@@ -15,17 +16,17 @@ pub enum Kind {
     /// A node of the last level of a tree, for 512 pages.
     Leaf,
     /// Such a node of a hypervisor's tree, for 512 pages of guest-physical memory.
-    HostLeaf,
+    HypervisorLeaf,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Small, Kind::Large, Kind::Leaf, Kind::HostLeaf];
-    /// Those of data.
-    pub const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
+    /// All kinds.
+    const ALL: [Kind; 4] = [Kind::Small, Kind::Large, Kind::Leaf, Kind::HypervisorLeaf];
+    /// The kinds of data pages.
+    pub(crate) const DATA: [Kind; 2] = [Kind::Small, Kind::Large];
 
     /// The kind of a page of that size, if it is hashed.
-    pub fn of(size: PageSize) -> Option<Kind> {
+    pub(crate) fn of(size: PageSize) -> Option<Kind> {
         match size {
             PageSize::SIZE_4K => Some(Kind::Small),
             PageSize::SIZE_2M => Some(Kind::Large),
@@ -34,45 +35,47 @@ impl Kind {
     }
 
     /// Whether it is a page of data.
-    pub fn is_data(self) -> bool {
+    pub(crate) fn is_data(self) -> bool {
         Kind::DATA.contains(&self)
     }
 
     /// log2 of its frames.
-    pub fn order(self) -> u32 {
+    pub(crate) fn order(self) -> u32 {
         if self == Kind::Large { 9 } else { 0 }
     }
 
-    /// The number that is hashed: that of the page, or of the 512 pages.
+    /// The number to hash: of the page, or of the 512 pages.
     #[inline]
-    pub fn number(self, va: VirtAddr) -> u64 {
+    pub(crate) fn number(self, va: VirtAddr) -> u64 {
         va.0 >> if self == Kind::Small { 12 } else { 21 }
     }
 
-    /// Where in its first frame's memory what is wanted of `va` lies: the byte itself, or the entry of its page.
+    /// The offset for `va` from the start of the first frame: of the byte itself, or of the entry of its
+    /// page.
     #[inline]
-    pub fn within(self, va: VirtAddr) -> u64 {
+    pub(crate) fn within(self, va: VirtAddr) -> u64 {
         match self {
             Kind::Small => va.0 & 0xfff,
             Kind::Large => va.0 & 0x1f_ffff,
-            Kind::Leaf | Kind::HostLeaf => (va.0 >> 12 & 511) * 8,
+            Kind::Leaf | Kind::HypervisorLeaf => (va.0 >> 12 & 511) * 8,
         }
     }
 }
 
-/// The frame that a tier gives to what holds `va`, among `frames` frames.
+/// A tier's frame for the page or node of `va`, among `frames` frames.
 #[inline]
-pub fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
+pub(crate) fn frame(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     let hash = mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ (tier as u64) << 48);
     Pfn(mul_high(hash, frames >> kind.order()) << kind.order())
 }
 
-/// log2 of a run.
+/// log2 of the pages of a run.
 const RUN_BITS: u32 = 9;
 
-/// The same where runs of 512 pages, or nodes, stay together: a run is hashed to a block of as many frames, and each has its own place in that.
+/// As [`frame`], for contiguous runs of 512 pages or nodes: a run is hashed to a block of as many frames, and
+/// each page has its own offset in the block.
 #[inline]
-pub fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
+fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
     let blocks = frames >> RUN_BITS;
     if kind.order() > 0 || blocks == 0 {
         return frame(kind, va, tier, frames);
@@ -85,20 +88,20 @@ pub fn frame_of_run(kind: Kind, va: VirtAddr, tier: usize, frames: u64) -> Pfn {
 /// Bits of a page number.
 const NUMBER_BITS: u32 = 45;
 
-/// What a frame is used for: a page of a process, or a node of its tree. The first 4 KiB frame of a page is the page's, as are all others.
+/// The use of a 4 KiB frame: a part of a page of a process, or a node of its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Use {
-    /// Data or node, and of which size.
-    pub kind: Kind,
-    /// Whose.
-    pub asid: Asid,
-    /// The address of the frame in the process's memory; of a node, the first that it maps.
-    pub va: VirtAddr,
+pub(crate) struct FrameUse {
+    /// The kind of page or node.
+    pub(crate) kind: Kind,
+    /// Its address space.
+    pub(crate) asid: Asid,
+    /// The virtual address of the frame's contents; for a node, the first address that it maps.
+    pub(crate) va: VirtAddr,
 }
 
-impl Use {
-    /// Whether this is the use of the frame where a kind of thing that is wanted of `va` lies.
-    pub fn is(self, kind: Kind, asid: Asid, va: VirtAddr) -> bool {
+impl FrameUse {
+    /// Whether the frame is the one of this kind for `va` in this address space.
+    pub(crate) fn is(self, kind: Kind, asid: Asid, va: VirtAddr) -> bool {
         let of = if kind.is_data() { PageSize::SIZE_4K } else { PageSize::SIZE_2M };
         self.kind == kind && self.asid == asid && self.va == va.align_down(of)
     }
@@ -108,43 +111,43 @@ impl Use {
         (self.kind as u64 + 1) << 61 | u64::from(self.asid.0) << NUMBER_BITS | number
     }
 
-    fn unpack(word: u64) -> Option<Use> {
+    fn unpack(word: u64) -> Option<FrameUse> {
         let kind = Kind::ALL.get((word >> 61).checked_sub(1)? as usize)?;
         let va = VirtAddr((word & ((1 << NUMBER_BITS) - 1)) << 12);
-        Some(Use { kind: *kind, asid: Asid((word >> NUMBER_BITS) as u16), va })
+        Some(FrameUse { kind: *kind, asid: Asid((word >> NUMBER_BITS) as u16), va })
     }
 }
 
-/// What a kernel has done with its physical memory: how often each tier gave frames, and what frames are used for.
+/// A kernel's use of its physical memory: the frames allocated by each tier, and the use of each frame.
 #[derive(Debug, Default)]
-pub struct Space {
-    /// 4 KiB frames of it; 0 until the kernel knows.
-    pub frames: u64,
-    /// Runs of 512 pages stay together.
-    pub in_runs: bool,
-    /// By kind: frames given by each tier, and, last, by the allocator's own choice.
-    pub given: [[u64; MOST_TIERS + 1]; 4],
-    /// Uses of frames, 0 for none that is told here.
+pub(crate) struct Space {
+    /// Number of 4 KiB frames; 0 before the first allocation.
+    pub(crate) frames: u64,
+    /// Whether runs of 512 pages stay contiguous.
+    in_runs: bool,
+    /// By kind: frames allocated by each tier and, last, frames chosen by the allocator.
+    pub(crate) given: [[u64; MOST_TIERS + 1]; 4],
+    /// Uses of frames; 0 if unknown.
     uses: Vec<u64>,
 }
 
 impl Space {
-    /// The frame that a tier gives to what holds `va`.
+    /// A tier's frame for the page or node of `va`.
     #[inline]
-    pub fn frame(&self, kind: Kind, va: VirtAddr, tier: usize) -> Pfn {
+    pub(crate) fn frame(&self, kind: Kind, va: VirtAddr, tier: usize) -> Pfn {
         if self.in_runs { frame_of_run(kind, va, tier, self.frames) } else { frame(kind, va, tier, self.frames) }
     }
 
-    /// Where a tier puts what is wanted of `va`: the byte itself, or the entry of its page.
+    /// A tier's address for `va`: of the byte itself, or of the entry of its page.
     #[inline]
-    pub fn place(&self, kind: Kind, va: VirtAddr, tier: usize) -> PhysAddr {
+    pub(crate) fn place(&self, kind: Kind, va: VirtAddr, tier: usize) -> PhysAddr {
         self.frame(kind, va, tier).start().offset(kind.within(va))
     }
 
-    /// Frames of a page or node have a use, or none any more; each of a page's frames its own address.
-    pub fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<Use>) {
+    /// Sets or clears the use of the frames of a page or node; each frame gets its own address.
+    pub(crate) fn set_use(&mut self, frame: Pfn, frames: u64, of: Option<FrameUse>) {
         if self.uses.len() < self.frames as usize {
-            // Memory that the host zeroes when it is first touched, which `resize` would do at once.
+            // Lazily zeroed memory (simulator speed only); `resize` would zero it at once.
             let mut uses = vec![0; self.frames as usize];
             uses[..self.uses.len()].copy_from_slice(&self.uses);
             self.uses = uses;
@@ -152,66 +155,67 @@ impl Space {
         let first = frame.0 as usize;
         let Some(uses) = self.uses.get_mut(first..first + frames as usize) else { return };
         for (number, word) in uses.iter_mut().enumerate() {
-            *word = of.map_or(0, |of| Use { va: of.va.offset((number as u64) << 12), ..of }.pack());
+            *word = of.map_or(0, |of| FrameUse { va: of.va.offset((number as u64) << 12), ..of }.pack());
         }
     }
 
-    /// What a frame is used for.
+    /// The use of a frame.
     #[inline]
-    pub fn use_of(&self, frame: Pfn) -> Option<Use> {
-        Use::unpack(*self.uses.get(frame.0 as usize)?)
+    pub(crate) fn use_of(&self, frame: Pfn) -> Option<FrameUse> {
+        FrameUse::unpack(*self.uses.get(frame.0 as usize)?)
     }
 
-    /// Whether a frame holds data of this process.
+    /// Whether a frame has data of this process.
     #[inline]
-    pub fn is_own(&self, frame: Pfn, asid: Asid) -> bool {
+    pub(crate) fn is_own(&self, frame: Pfn, asid: Asid) -> bool {
         self.use_of(frame).is_some_and(|of| of.asid == asid && of.kind.is_data())
     }
 
-    /// The share of frames of a kind that a tier gave; 0 before any was given.
-    pub fn share(&self, kind: Kind, tier: usize) -> f64 {
+    /// A tier's share of the allocated frames of a kind; 0 before the first allocation.
+    pub(crate) fn share(&self, kind: Kind, tier: usize) -> f64 {
         let given = &self.given[kind as usize];
         let all: u64 = given.iter().sum();
         if all == 0 { 0.0 } else { given[tier] as f64 / all as f64 }
     }
 
-    /// How much of what was given to these kinds was of one.
-    pub fn weight(&self, kind: Kind, kinds: &[Kind]) -> f64 {
+    /// The share of one kind in the memory allocated to these kinds.
+    pub(crate) fn weight(&self, kind: Kind, kinds: &[Kind]) -> f64 {
         let given = |kind: Kind| self.given[kind as usize].iter().sum::<u64>() << kind.order();
         let all: u64 = kinds.iter().map(|kind| given(*kind)).sum();
         if all == 0 { 0.0 } else { given(kind) as f64 / all as f64 }
     }
 }
 
-/// What kernels tell each other and the hardware.
+/// The hints that kernels pass to each other and to the hardware.
 #[derive(Debug)]
-pub struct Told {
-    /// Of the machine's memory: by the kernel, or by the hypervisor of virtual machines.
-    pub machine: Space,
-    /// Of guest-physical memory: by a guest's kernel.
-    pub guest: Space,
-    /// Changes with what was given.
-    pub version: u64,
-    /// Guest frames, and how many, that the guest uses no more.
-    pub released: Vec<(Pfn, u64)>,
+pub(crate) struct PlacementHints {
+    /// Hints about the machine's memory, from its kernel or from the hypervisor.
+    pub(crate) machine: Space,
+    /// Hints about guest-physical memory, from a guest's kernel.
+    pub(crate) guest: Space,
+    /// Changes with every allocation.
+    pub(crate) version: u64,
+    /// Runs of frames that the guest has freed.
+    pub(crate) released: Vec<(Pfn, u64)>,
 }
 
-impl Default for Told {
-    /// A guest's runs stay together: the hypervisor's entries for neighbours then share lines, as those of contiguous guest memory do.
-    fn default() -> Told {
+impl Default for PlacementHints {
+    /// A guest's runs stay contiguous, so the hypervisor's entries for adjacent pages share lines, as with
+    /// contiguous guest memory.
+    fn default() -> PlacementHints {
         let guest = Space { in_runs: true, ..Space::default() };
-        Told { machine: Space::default(), guest, version: 0, released: Vec::new() }
+        PlacementHints { machine: Space::default(), guest, version: 0, released: Vec::new() }
     }
 }
 
-impl Told {
-    /// Guest-physical memory, or the machine's.
-    pub fn space(&mut self, guest: bool) -> &mut Space {
+impl PlacementHints {
+    /// The hints about guest-physical memory, or about the machine's.
+    pub(crate) fn space(&mut self, guest: bool) -> &mut Space {
         if guest { &mut self.guest } else { &mut self.machine }
     }
 
-    /// Frames have no use any more; those of a guest go back to the hypervisor.
-    pub fn freed(&mut self, guest: bool, frame: Pfn, frames: u64) {
+    /// Clears the use of frames; those of a guest are released to the hypervisor.
+    pub(crate) fn freed(&mut self, guest: bool, frame: Pfn, frames: u64) {
         self.space(guest).set_use(frame, frames, None);
         if guest {
             self.released.push((frame, frames));
@@ -219,8 +223,9 @@ impl Told {
     }
 }
 
-/// The probability that one of `tiers` tiers finds a free frame where a share `pressure` is taken (Sec. 5.1.1): `1 - p^N`.
-pub fn expected_success(pressure: f64, tiers: u32) -> f64 {
+/// The probability that one of `tiers` tiers finds a free frame if a share `pressure` is allocated (Sec.
+/// 5.1.1): `1 - p^N`.
+pub(crate) fn expected_success(pressure: f64, tiers: u32) -> f64 {
     1.0 - pressure.powi(tiers as i32)
 }
 
@@ -241,7 +246,7 @@ mod tests {
         assert!(hits.iter().all(|n| (850..1150).contains(n)), "{hits:?}");
         assert!(same < 10);
         assert_eq!(frame(Kind::Large, VirtAddr(77 << 21), 2, frames).0 % 512, 0);
-        // Runs: neighbours are neighbours, and runs spread evenly.
+        // Runs: adjacent pages have adjacent frames, and runs spread evenly.
         let (mut blocks, large) = (vec![0u32; 128], VirtAddr(77 << 21));
         for run in 0..64_000u64 {
             let at = |page: u64| frame_of_run(Kind::Small, VirtAddr((run << 9 | page) << 12), 1, frames).0;
@@ -255,17 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn uses_of_frames_are_told_as_they_were_set() {
+    fn uses_of_frames_are_those_that_were_set() {
         let mut space = Space { frames: 2048, ..Space::default() };
         let va = VirtAddr((1 << 56) + (5 << 21));
-        let large = Use { kind: Kind::Large, asid: Asid(u16::MAX), va };
+        let large = FrameUse { kind: Kind::Large, asid: Asid(u16::MAX), va };
         space.set_use(Pfn(512), 512, Some(large));
-        assert_eq!(space.use_of(Pfn(513)), Some(Use { va: va.offset(4096), ..large }));
+        assert_eq!(space.use_of(Pfn(513)), Some(FrameUse { va: va.offset(4096), ..large }));
         assert!(space.is_own(Pfn(1023), Asid(u16::MAX)) && !space.is_own(Pfn(1024), Asid(u16::MAX)));
-        let leaf = Use { kind: Kind::Leaf, asid: Asid(3), va };
+        let leaf = FrameUse { kind: Kind::Leaf, asid: Asid(3), va };
         space.set_use(Pfn(7), 1, Some(leaf));
         assert_eq!(space.use_of(Pfn(7)), Some(leaf));
-        assert!(!space.is_own(Pfn(7), Asid(3)), "a node is nobody's data");
+        assert!(!space.is_own(Pfn(7), Asid(3)), "a node is not data");
         space.set_use(Pfn(512), 512, None);
         assert_eq!((space.use_of(Pfn(512)), space.use_of(Pfn(5000))), (None, None));
     }

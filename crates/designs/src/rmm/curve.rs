@@ -1,12 +1,12 @@
-//! The sensitivity to the number of entries in one pass (RMM Fig. 7): at which depth of a least-recently-used
-//! stack each look-up finds its range.
+//! The sensitivity to the number of entries, measured in one pass (RMM Fig. 7): the depth at which each
+//! look-up finds its range in a least-recently-used stack.
 
 use ambulator_base::{Asid, Vpn};
 use ambulator_structures::ranges::Range;
 
 ambulator_base::counters! {
-    /// Look-ups that range TLBs of these sizes would have answered.
-    pub struct CurveCounters {
+    /// Look-ups that would have hit in range TLBs of these sizes.
+    pub(crate) struct CurveCounters {
         /// With 1 entry.
         hits_1: Events,
         /// With 2 entries.
@@ -29,17 +29,17 @@ ambulator_base::counters! {
 /// Entries of the stack.
 const DEEPEST: usize = 128;
 
-/// The stack: ranges by their latest use, the most recent first. A fully associative table of n entries that
-/// replaces the least recently used one holds its first n.
+/// The stack: ranges by their latest use, the most recent first. A fully associative LRU table of n entries
+/// holds the first n.
 #[derive(Default)]
-pub struct Curve {
+pub(crate) struct Curve {
     stack: Vec<(Asid, Range)>,
-    pub counters: CurveCounters,
+    pub(crate) counters: CurveCounters,
 }
 
 impl Curve {
-    /// A look-up of a page.
-    pub fn probe(&mut self, asid: Asid, page: Vpn) {
+    /// Looks up a page.
+    pub(crate) fn probe(&mut self, asid: Asid, page: Vpn) {
         let Some(depth) = self.stack.iter().position(|(own, range)| *own == asid && range.contains(page)) else {
             return;
         };
@@ -60,15 +60,15 @@ impl Curve {
         }
     }
 
-    /// A walk of the range table has found a range.
-    pub fn found(&mut self, asid: Asid, range: Range) {
+    /// Inserts a range that a walk of the range table has found.
+    pub(crate) fn found(&mut self, asid: Asid, range: Range) {
         self.stack.retain(|(own, old)| *own != asid || old.limit <= range.base || range.limit <= old.base);
         self.stack.insert(0, (asid, range));
         self.stack.truncate(DEEPEST);
     }
 
-    /// Ranges go.
-    pub fn retain(&mut self, keep: impl Fn(Asid, &Range) -> bool) {
+    /// Drops the ranges for which `keep` is false.
+    pub(crate) fn retain(&mut self, keep: impl Fn(Asid, &Range) -> bool) {
         self.stack.retain(|(asid, range)| keep(*asid, range));
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     use ambulator_base::{Counters, Pfn};
 
     #[test]
-    fn depths_are_those_of_a_stack() {
+    fn hits_follow_the_depth_in_the_stack() {
         let mut curve = Curve::default();
         let range = |n: u64| Range { base: Vpn(n * 100), limit: Vpn(n * 100 + 50), frame: Pfn(0), ..Range::default() };
         for n in 0..40 {
@@ -90,7 +90,7 @@ mod tests {
         curve.probe(Asid(1), Vpn(10));
         curve.probe(Asid(2), Vpn(10));
         curve.probe(Asid(1), Vpn(60));
-        // At depth 0, 39, 0; then two that nothing holds.
+        // At depths 0, 39, 0; then two misses.
         assert_eq!(curve.counters.values(), [2, 2, 2, 2, 2, 2, 3, 3]);
     }
 }

@@ -1,16 +1,16 @@
-//! Eager paging: where memory is asked for, its pages are placed at once, in blocks as large as there are
-//! (RMM Sec. 5.2, Fig. 5).
+//! Eager paging: the pages of a request are placed at once, in blocks as large as available (RMM Sec. 5.2,
+//! Fig. 5).
 
 use super::RmmSpec;
 use ambulator_base::{CounterSink, Counters, FRAME_BYTES, Pfn, ProcessId, VirtAddr};
 use ambulator_os::{EagerRange, LedgerCause, PlaceContext, PlaceRequest, Placement};
 
 ambulator_base::counters! {
-    /// What eager paging counts.
-    pub struct EagerCounters {
-        /// Requests that were served at once.
+    /// Counters of eager paging.
+    struct EagerCounters {
+        /// Requests placed at once.
         requests: Events,
-        /// Blocks that they got.
+        /// Blocks allocated for them.
         blocks: Events,
         /// 4 KiB pages placed at once.
         pages: Events,
@@ -18,33 +18,32 @@ ambulator_base::counters! {
         too_fragmented: Events,
         /// Requests left to demand paging because they are below the threshold.
         too_small: Events,
-        /// Requests for which there were too few frames: the rest is left to demand paging.
+        /// Requests with too few free frames, whose rest is left to demand paging.
         short: Events,
-        /// Blocks that follow the block before them.
+        /// Blocks contiguous with the previous block.
         adjoining: Events,
     }
 }
 
-/// Pages of a request at once; single pages where the buddy allocator has room.
-pub struct EagerPlacement {
+/// Places the pages of a request at once, and single pages wherever the buddy allocator has room.
+pub(crate) struct EagerPlacement {
     spec: RmmSpec,
     counters: EagerCounters,
 }
 
 impl EagerPlacement {
-    /// Eager paging. `spec` has been validated.
-    pub fn new(spec: &RmmSpec) -> EagerPlacement {
+    /// Eager paging with a validated spec.
+    pub(crate) fn new(spec: &RmmSpec) -> EagerPlacement {
         EagerPlacement { spec: spec.clone(), counters: EagerCounters::default() }
     }
 
-    /// The next block for a request that wants `pages` more: its first frame and how many of its pages are
-    /// given.
+    /// The next block for a request with `pages` pages left: its first frame and its number of pages.
     fn block(&mut self, pages: u64, next: Option<Pfn>, os: &mut PlaceContext<'_>) -> Option<(Pfn, u64)> {
         let most = os.frames.max_block_order().min(pages.ilog2());
         if self.spec.join_blocks
             && let Some(next) = next
         {
-            // The largest block that goes on where the last one ended.
+            // The largest block contiguous with the last one.
             let aligned = next.0.trailing_zeros().min(most);
             if let Some(order) = (0..=aligned).rev().find(|order| os.frames.allocate_at(next, *order)) {
                 self.counters.adjoining += 1;
@@ -52,7 +51,7 @@ impl EagerPlacement {
             }
         }
         if self.spec.cut_blocks && !pages.is_power_of_two() {
-            // A larger block than asked for, of which the rest goes back.
+            // A larger block than requested, whose rest is freed.
             let larger = pages.ilog2() + 1;
             if larger <= os.frames.max_block_order()
                 && let Some(at) = os.frames.allocate(larger)

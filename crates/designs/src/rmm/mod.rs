@@ -1,25 +1,23 @@
-//! RMM: redundant memory mappings. Ranges of pages that follow each other in both address spaces are
-//! translated as one, beside a page table that holds every page too.
+//! RMM: redundant memory mappings. Ranges of pages that are contiguous in both address spaces have a single
+//! range translation, in addition to a page table that maps every page.
 //!
 //! Source: Karakostas et al., "Redundant Memory Mappings for Fast Access to Large Memories", ISCA 2015.
 //!
-//! - A node of the range table in bytes: `node.rs` (Sec. 4.2, Fig. 4).
-//! - The range table, a B-tree of them: `range_table.rs` (Sec. 4.2).
-//! - OS half: [`ambulator_structures::ranges::RangeCompanion`] keeps ranges by any page table (Sec. 5.1), in the range table, a
-//!   B-tree (Sec. 4.2, Fig. 4).
-//! - OS half: [`EagerPlacement`] in `eager.rs` (Sec. 5.2, Fig. 5).
-//! - The sensitivity to the number of entries in one pass: `curve.rs` (Fig. 7).
-//! - Hardware half: [`RangeTlb`] in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
+//! - OS half: [`ambulator_structures::ranges`] maintains ranges alongside any page table (Sec. 5.1), in the
+//!   range table, a B-tree (Sec. 4.2, Fig. 4).
+//! - OS half: `EagerPlacement` in `eager.rs` (Sec. 5.2, Fig. 5).
+//! - The sensitivity to the number of entries, in one pass: `curve.rs` (Fig. 7).
+//! - Hardware half: `RangeTlb` in `range_tlb.rs`, with the walker of the range table (Sec. 4.1, 4.3).
 //!
 //! Choices.
-//! - A page walk first, always; the range table is walked in the background when the entry that it found has
-//!   its range bit set (Sec. 4.3). There is one such walker; while it is busy, further misses leave the range
-//!   TLB as it is.
-//! - A hit fills a 4 KiB entry into the L1 TLB (Sec. 4.1), also where the page table has a larger page.
+//! - The page walk always comes first. The range table is walked in the background if the page-table entry
+//!   has its range bit set (Sec. 4.3). There is one such walker; while it is busy, further misses do not
+//!   refill the range TLB.
+//! - A hit fills a 4 KiB entry into the L1 TLB (Sec. 4.1), even if the page table has a larger page.
 //! - "Memory fragmentation" in Fig. 5 is the unusable free space index at `fragmentation_order`.
-//! - A page that the kernel marks clean leaves its range, since no dirty bit of its own would come back (with
-//!   `eager_bits`).
-//! - Under nested paging ranges are kept and not used: they would end at guest-physical addresses.
+//! - With `eager_bits`, a page that the kernel marks clean leaves its range, since hardware would not set its
+//!   dirty bit again.
+//! - Under nested paging ranges are maintained but not used: they would yield guest-physical addresses.
 
 mod curve;
 mod eager;
@@ -27,9 +25,9 @@ mod range_tlb;
 #[cfg(test)]
 mod tests;
 
-pub use curve::CurveCounters;
-pub use eager::{EagerCounters, EagerPlacement};
-pub use range_tlb::{RangeTlb, RangeTlbCounters};
+use eager::EagerPlacement;
+use range_tlb::RangeTlb;
+
 use ambulator_base::Invalid;
 use ambulator_os::CompanionFactory;
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
@@ -40,43 +38,42 @@ use serde::{Deserialize, Serialize};
 /// Settings of redundant memory mappings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct RmmSpec {
+pub(crate) struct RmmSpec {
     /// Entries of the range TLB.
     #[schemars(extend("x-unit" = "entries", "x-source" = "RMM Sec. 4.1 and 8.1 (32)"))]
-    pub entries: u32,
-    /// Cycles of a look-up; the L2 TLB is looked up meanwhile.
+    pub(crate) entries: u32,
+    /// Cycles of a look-up, in parallel with the L2 TLB.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
-    pub latency: u64,
+    pub(crate) latency: u64,
     /// Whether a pointer to the most recently used range is tried before all ranges are searched. It saves
     /// energy, not time.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 4.1, Optimization"))]
-    pub mru_pointer: bool,
-    /// Whether the range TLB also counts what tables of 1 to 128 entries would have answered
-    /// (`lookaside.curve`), from the same look-ups.
+    pub(crate) mru_pointer: bool,
+    /// Whether the range TLB also counts the hits that tables of 1 to 128 entries would have had
+    /// (`lookaside.curve`).
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Fig. 7"))]
-    pub curve: bool,
-    /// Pages from which a run is a range, and a request is served eagerly.
+    pub(crate) curve: bool,
+    /// The fewest pages of a range, and of a request placed eagerly.
     #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
-    pub threshold: u64,
+    pub(crate) threshold: u64,
     /// Whether pages of ranges are accessed and dirty from the start.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 6, Accessed & Dirty bits"))]
-    pub eager_bits: bool,
-    /// Mapped memory from which the operating system lets the hardware use its ranges; 0 for always.
+    pub(crate) eager_bits: bool,
+    /// The hardware uses ranges once this much memory is mapped; 0 for always.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
-    pub enable_above_bytes: u64,
-    /// Greatest unusable free space index at which requests are served eagerly.
+    pub(crate) enable_above_bytes: u64,
+    /// Highest unusable free space index at which requests are placed eagerly.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "RMM Fig. 5 names a threshold and no value: our choice"))]
-    pub fragmentation_limit: f64,
-    /// Order of the blocks for which that index is taken; orders above the greatest block's mean the
-    /// greatest.
+    pub(crate) fragmentation_limit: f64,
+    /// Order of the blocks for that index; at most the order of the largest block.
     #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2 MiB"))]
-    pub fragmentation_order: u32,
-    /// Whether a block is taken that follows the one before it, where there is one.
+    pub(crate) fragmentation_order: u32,
+    /// Whether to prefer a block contiguous with the previous one.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 5.2, the first optimization, not in its prototype"))]
-    pub join_blocks: bool,
-    /// Whether a request that is no power of two is cut from a larger block, whose rest goes back.
+    pub(crate) join_blocks: bool,
+    /// Whether a request that is not a power of two is cut from a larger block, whose rest is freed.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 5.2, the second optimization, not in its prototype"))]
-    pub cut_blocks: bool,
+    pub(crate) cut_blocks: bool,
 }
 
 impl Default for RmmSpec {
@@ -131,7 +128,7 @@ pub fn descriptor() -> Descriptor {
     )
     .fills(Socket::Lookaside, "a range TLB, refilled in the background from the range table")
     .formerly_called("range-tlb")
-    .fills(Socket::Placement, "all pages of a request at once, in blocks as large as there are")
+    .fills(Socket::Placement, "all pages of a request at once, in blocks as large as available")
     .formerly_called("eager")
     .formerly("design.lookaside.rmm.va_bits", "mmu.va_bits")
     .formerly("design.lookaside.rmm.", "rmm.")
@@ -144,7 +141,7 @@ pub fn descriptor() -> Descriptor {
             va_bits: site.va_bits,
         };
         let (hardware, key_bits) = (spec.clone(), site.va_bits - 12);
-        // Eager paging alone keeps no ranges.
+        // Eager paging alone needs no ranges.
         let is_probed = site.design.holds(Socket::Lookaside, "rmm");
         let ranges = is_probed.then(|| Box::new(RangeCompanionFactory::new(&rules)) as Box<dyn CompanionFactory>);
         Parts {

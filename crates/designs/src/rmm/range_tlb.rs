@@ -1,5 +1,5 @@
-//! The hardware half: the range TLB beside the L2 TLB, and the walker of the range table behind it (RMM Sec.
-//! 4.1, 4.3).
+//! The hardware half: the range TLB, probed with the L2 TLB, and the walker of the range table (RMM Sec. 4.1,
+//! 4.3).
 
 use super::RmmSpec;
 use super::curve::Curve;
@@ -8,27 +8,27 @@ use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, Memo
 use ambulator_structures::ranges::{NodeWords, Range};
 
 ambulator_base::counters! {
-    /// What a range TLB counts.
-    pub struct RangeTlbCounters {
+    /// Counters of a range TLB.
+    struct RangeTlbCounters {
         /// Look-ups.
         probes: Events,
-        /// Look-ups that a range answered.
+        /// Look-ups that hit a range.
         hits: Events,
-        /// Hits of the pointer to the most recently used range, which spare the search of all others.
+        /// Hits of the most recently used range, which avoid the search of all others.
         mru_hits: Events,
-        /// Comparators that look-ups used, two for each range that was looked at.
+        /// Comparators used by look-ups, two for each range.
         comparisons: Events,
         /// Walks of the range table, in the background.
         walks: Events,
-        /// Nodes of the range table that walks loaded.
+        /// Nodes of the range table loaded by walks.
         nodes: Events,
         /// Cycles of these walks.
         walk_cycles: Cycles,
-        /// Page walks whose entry had its range bit set while the walker of the range table was busy: no walk.
+        /// Walks of the range table not made because its walker was busy.
         busy: Events,
-        /// Ranges that gave way to others.
+        /// Ranges evicted for others.
         evictions: Events,
-        /// Ranges that invalidations took.
+        /// Ranges removed by invalidations.
         invalidated: Events,
     }
 }
@@ -37,13 +37,13 @@ ambulator_base::counters! {
 struct Entry {
     asid: Asid,
     range: Range,
-    /// When the walk that brought it ends.
+    /// The cycle at which its walk completes.
     ready: Cycle,
     used: u64,
 }
 
 /// A fully associative range TLB and its walker.
-pub struct RangeTlb {
+pub(crate) struct RangeTlb {
     /// Bits of a page number.
     key_bits: u32,
     spec: RmmSpec,
@@ -55,15 +55,15 @@ pub struct RangeTlb {
     /// CR-RT.
     root: PhysAddr,
     enabled: bool,
-    /// When the walker is free.
+    /// The cycle from which the walker is free.
     walker_free: Cycle,
     curve: Option<Curve>,
     counters: RangeTlbCounters,
 }
 
 impl RangeTlb {
-    /// An empty range TLB. `spec` has been validated.
-    pub fn new(spec: &RmmSpec, key_bits: u32) -> RangeTlb {
+    /// An empty range TLB of a validated spec.
+    pub(crate) fn new(spec: &RmmSpec, key_bits: u32) -> RangeTlb {
         RangeTlb {
             entries: Vec::with_capacity(spec.entries as usize),
             curve: spec.curve.then(Curve::default),
@@ -98,7 +98,7 @@ impl RangeTlb {
     fn install(&mut self, range: Range, ready: Cycle) {
         self.clock += 1;
         let entry = Entry { asid: self.asid, range, ready, used: self.clock };
-        // A range that has grown takes the place of what it was.
+        // A range that has grown replaces its old entry.
         let same = |old: &Entry| old.asid == entry.asid && old.range.base < range.limit && range.base < old.range.limit;
         if let Some(old) = self.entries.iter_mut().find(|old| same(old)) {
             *old = entry;
@@ -110,7 +110,8 @@ impl RangeTlb {
         }
     }
 
-    /// The walk from CR-RT down: both lines of a node at once, then the child that the comparators choose.
+    /// Walks the range table from CR-RT: both lines of a node at once, then the child that the comparators
+    /// select.
     fn walk(&mut self, page: Vpn, now: Cycle, port: &mut dyn MemoryPort) {
         if now < self.walker_free {
             self.counters.busy += 1;
@@ -175,7 +176,7 @@ impl Lookaside for RangeTlb {
                 size: PageSize::SIZE_4K,
                 writable: entry.range.writable,
                 executable: entry.range.executable,
-                // Without eager bits the page's own dirty bit is not known: stores walk once to set it.
+                // Without eager bits the page's own dirty bit is unknown: a store walks once to set it.
                 dirty: self.spec.eager_bits,
                 ranged: false,
             });

@@ -1,9 +1,9 @@
-//! Ranges beside page tables: always the maximal runs, always what the page table says.
+//! Ranges alongside page tables: always the maximal runs, always consistent with the page table.
 
 use super::*;
 use crate::catalogue;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
-use ambulator_conformance::{Options, TestBed, TestPort};
+use ambulator_conformance::{Options, TestBed, TestPort, scatter};
 use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
 use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags, Translations};
 use ambulator_sockets::Choice;
@@ -15,21 +15,21 @@ fn page_tables() -> Vec<&'static str> {
     catalogue().filling(Socket::PageTable).map(|design| design.name).collect()
 }
 
-fn beside(page_table: &str) -> Choice {
+fn with_ranges(page_table: &str) -> Choice {
     catalogue().choice(page_table).with(Socket::Lookaside, "rmm")
 }
 
 fn new_table(page_table: &str, bed: &mut TestBed) -> Translations {
-    catalogue().build(&beside(page_table)).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
+    catalogue().build(&with_ranges(page_table)).translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap()
 }
 
-/// One page of the plain model: frame, writable, pages of its size.
-type Plain = BTreeMap<u64, (u64, bool, u64)>;
+/// The pages of the reference model: frame, writable, pages of its size.
+type Model = BTreeMap<u64, (u64, bool, u64)>;
 
-/// The maximal runs of the plain model that are long enough.
-fn runs(plain: &Plain, threshold: u64) -> Vec<(u64, u64, u64, bool)> {
+/// The maximal runs of the model that are long enough.
+fn runs(model: &Model, threshold: u64) -> Vec<(u64, u64, u64, bool)> {
     let mut runs: Vec<(u64, u64, u64, bool)> = Vec::new();
-    for (&page, &(frame, writable, pages)) in plain {
+    for (&page, &(frame, writable, pages)) in model {
         match runs.last_mut() {
             Some((base, limit, first, rights))
                 if *limit == page && *first + (page - *base) == frame && *rights == writable =>
@@ -51,7 +51,7 @@ fn page(number: u64, pages: u64) -> Page {
     Page { start: Vpn(number).start(), size: if pages == 512 { PageSize::SIZE_2M } else { PageSize::SIZE_4K } }
 }
 
-/// What the root register says is a tree of exactly these ranges.
+/// The ranges of the tree at the root register.
 fn ranges_of(table: &Translations, bed: &TestBed) -> Vec<(u64, u64, u64, bool)> {
     fn gather(at: ambulator_base::PhysAddr, bed: &TestBed, all: &mut Vec<(u64, u64, u64, bool)>) {
         let node = Node::read(at, 36, &bed.memory);
@@ -80,46 +80,48 @@ proptest! {
         let mut bed = TestBed::new(256 << 20).unwrap();
         let mut table = new_table(page_table, &mut bed);
         let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() }, 36);
-        let mut plain = Plain::new();
+        let mut model = Model::new();
         let mut now = 0;
         for (at, what, count) in steps {
             let mut gone: Vec<Page> = Vec::new();
             match what {
-                // A run of pages, contiguous in frames with what lies at the same place of another run.
+                // A run of pages whose frames may be contiguous with those of other runs.
                 0..=3 => {
                     let (shift, writable) = (u64::from(what % 2) * 1000, what < 3);
                     for number in at..at + count {
-                        let taken = plain.range(..=number).next_back().is_some_and(|(p, v)| p + v.2 > number);
-                        if !taken {
+                        let mapped =  model.range(..=number).next_back().is_some_and(|(p, v)| p + v.2 > number);
+                        if !mapped {
                             let frame = 40_000 + shift + number;
                             let mapping = Mapping { page: page(number, 1), frame: Pfn(frame), flags: flags(writable) };
                             table.map(mapping, &mut bed.os()).unwrap();
-                            plain.insert(number, (frame, writable, 1));
+                            model.insert(number, (frame, writable, 1));
                         }
                     }
                 }
-                // A large page beside the others.
+                // A large page among the others.
                 4 => {
                     let number = 512 * (1 + at % 3);
-                    if let std::collections::btree_map::Entry::Vacant(free) = plain.entry(number) {
+                    if let std::collections::btree_map::Entry::Vacant(free) = model.entry(number) {
                         let frame = 40_960 + number;
-                        table.map(Mapping { page: page(number, 512), frame: Pfn(frame), flags: flags(true) }, &mut bed.os()).unwrap();
+                        let mapping = Mapping { page: page(number, 512), frame: Pfn(frame), flags: flags(true) };
+                        table.map(mapping, &mut bed.os()).unwrap();
                         free.insert((frame, true, 512));
                     }
                 }
                 5 | 6 => {
-                    let keys: Vec<u64> = plain.range(at..at + count).map(|(p, _)| *p).collect();
+                    let keys: Vec<u64> = model.range(at..at + count).map(|(p, _)| *p).collect();
                     for number in keys {
-                        let (frame, writable, pages) = plain.remove(&number).unwrap();
+                        let (frame, writable, pages) = model.remove(&number).unwrap();
                         let entry = table.unmap(page(number, pages), &mut bed.os()).unwrap();
-                        prop_assert_eq!((entry.frame.0, entry.flags.writable, entry.flags.ranged), (frame, writable, false));
+                        let found = (entry.frame.0, entry.flags.writable, entry.flags.ranged);
+                        prop_assert_eq!(found, (frame, writable, false));
                         gone.push(page(number, pages));
                     }
                 }
                 7 => {
-                    let keys: Vec<u64> = plain.range(at..at + count).map(|(p, _)| *p).collect();
+                    let keys: Vec<u64> = model.range(at..at + count).map(|(p, _)| *p).collect();
                     for number in keys {
-                        let value = plain.get_mut(&number).unwrap();
+                        let value = model.get_mut(&number).unwrap();
                         value.1 = !value.1;
                         let (writable, pages) = (value.1, value.2);
                         let entry = table.lookup(Vpn(number).start(), &bed.memory).unwrap();
@@ -134,16 +136,16 @@ proptest! {
             for page in gone {
                 tlb.invalidate(Invalidation::Page { asid: Asid(1), page });
             }
-            prop_assert_eq!(ranges_of(&table, &bed), runs(&plain, 8));
+            prop_assert_eq!(ranges_of(&table, &bed), runs(&model, 8));
             // The hardware: a range that it returns agrees with the page table at every page, and only pages
             // of ranges have the bit.
             tlb.load_registers(Asid(1), &TableRegisters(table.companion_registers()));
             now += 1000;
-            for (&number, &(frame, writable, pages)) in plain.iter().step_by(3) {
+            for (&number, &(frame, writable, pages)) in model.iter().step_by(3) {
                 for number in [number, number + pages - 1] {
                     let va = Vpn(number).start();
                     let found = ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K);
-                    let in_range = runs(&plain, 8).iter().any(|run| run.0 <= number && number < run.1);
+                    let in_range = runs(&model, 8).iter().any(|run| run.0 <= number && number < run.1);
                     let mut port = TestPort::new(&mut bed.memory, 10);
                     let found = ambulator_mmu::Translation { ranged: in_range, ..found };
                     tlb.refill(va, &finished(found, now), &mut port);
@@ -151,13 +153,13 @@ proptest! {
                     let answer = tlb.probe(va, AccessKind::Load, Cycle(now), &mut port).found;
                     prop_assert_eq!(answer.is_some(), in_range);
                     if let Some(answer) = answer {
-                        let first = plain.range(..=number).next_back().map(|(p, _)| *p).unwrap();
+                        let first = model.range(..=number).next_back().map(|(p, _)| *p).unwrap();
                         prop_assert_eq!((answer.frame.0, answer.writable), (frame + number - first, writable));
                     }
                 }
             }
         }
-        for (number, (_, _, pages)) in plain.clone() {
+        for (number, (_, _, pages)) in model.clone() {
             table.unmap(page(number, pages), &mut bed.os()).unwrap();
         }
         prop_assert_eq!(ranges_of(&table, &bed), vec![]);
@@ -165,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn the_mru_pointer_spares_the_search() {
+fn the_mru_pointer_avoids_the_search() {
     let mut bed = TestBed::new(64 << 20).unwrap();
     let mut table = new_table("radix", &mut bed);
     for number in 0..64 {
@@ -210,7 +212,7 @@ fn eager(spec: &RmmSpec, bed: &mut TestBed, pages: u64) -> Vec<EagerRange> {
 }
 
 #[test]
-fn requests_are_served_as_figure_5_says() {
+fn requests_are_placed_as_in_figure_5() {
     let mut bed = TestBed::new(256 << 20).unwrap();
     // 1000 pages: blocks of 512, 256, 128, 64, 32 and 8.
     let sizes = |ranges: &[EagerRange]| ranges.iter().map(|range| range.pages).collect::<Vec<_>>();
@@ -222,11 +224,11 @@ fn requests_are_served_as_figure_5_says() {
         at += range.pages * 4096;
     }
     assert!(eager(&RmmSpec::default(), &mut bed, 7).is_empty(), "below the threshold");
-    // The two improvements that the prototype left out.
+    // The two optimizations that are not in the prototype.
     let cut = RmmSpec { cut_blocks: true, ..RmmSpec::default() };
     let free = bed.frames.free_frames();
     assert_eq!(sizes(&eager(&cut, &mut bed, 1000)), [1000]);
-    assert_eq!(bed.frames.free_frames(), free - 1000, "the rest went back");
+    assert_eq!(bed.frames.free_frames(), free - 1000, "the rest was freed");
     let mut bed = TestBed::new(256 << 20).unwrap();
     let join = RmmSpec { join_blocks: true, ..RmmSpec::default() };
     let ranges = eager(&join, &mut bed, 3000);
@@ -236,20 +238,21 @@ fn requests_are_served_as_figure_5_says() {
 #[test]
 fn fragmented_memory_is_left_to_demand_paging() {
     let mut bed = TestBed::new(256 << 20).unwrap();
-    bed.scatter(6);
+    scatter(&mut bed.frames, 6);
     assert!(eager(&RmmSpec::default(), &mut bed, 1000).is_empty());
     let stubborn = RmmSpec { fragmentation_limit: 1.0, ..RmmSpec::default() };
     assert_eq!(eager(&stubborn, &mut bed, 1000).iter().map(|range| range.pages).sum::<u64>(), 1000);
 }
 
 #[test]
-fn any_table_with_ranges_beside_it_is_still_a_table() {
+fn any_page_table_with_ranges_still_conforms() {
     for design in catalogue().filling(Socket::PageTable) {
         for eager_bits in [false, true] {
-            let mut choice = beside(design.name);
+            let mut choice = with_ranges(design.name);
             choice.settings.put("rmm", &RmmSpec { eager_bits, ..RmmSpec::default() });
             let options = Options { ops: 600, ..Options::of(design.claims.clone()) };
-            // Eager bits say more than the walks: only without them the suite's word on accessed and dirty bits holds.
+            // Eager bits are set without accesses, so the suite's check of accessed and dirty bits holds only
+            // without them.
             let done = ambulator_conformance::check(|| catalogue().build(&choice), &options);
             assert_eq!(done.is_ok(), !eager_bits, "{}: {done:?}", design.name);
         }
@@ -257,9 +260,9 @@ fn any_table_with_ranges_beside_it_is_still_a_table() {
 }
 
 #[test]
-fn absurd_settings_are_named() {
+fn each_error_of_a_spec_is_reported() {
     let spec = RmmSpec { entries: 0, threshold: 1, fragmentation_limit: 2.0, ..RmmSpec::default() };
-    let wrong: Vec<String> = spec.validate("rmm").iter().map(|said| said.key.clone()).collect();
+    let wrong: Vec<String> = spec.validate("rmm").iter().map(|error| error.key.clone()).collect();
     assert_eq!(wrong, ["rmm.entries", "rmm.threshold", "rmm.fragmentation_limit"]);
     assert_eq!(RmmSpec::default().validate("rmm"), vec![]);
 }

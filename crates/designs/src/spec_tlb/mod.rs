@@ -1,10 +1,12 @@
-//! SpecTLB: guesses that a page lies in the reservation of its neighbours.
+//! SpecTLB: predicts that a page is in the same reservation as adjacent pages.
 //!
-//! Source: Barr et al., "SpecTLB: A Mechanism for Speculative Address Translation", ISCA 2011; compared with in Revelator with 64 and 1024 entries.
+//! Source: Barr et al., "SpecTLB: A Mechanism for Speculative Address Translation", ISCA 2011; compared with
+//! in Revelator with 64 and 1024 entries.
 //!
-//! Under reservation-based huge pages the 4 KiB pages of a 2 MiB that is not promoted yet lie in one block, each at its own place. An entry holds which
-//! block that is, found when a walk has ended at such a place; at an L2 TLB miss of another page of the same 2 MiB its frame is the block's.
-//! The guess is checked by the walk, as Revelator's is.
+//! With reservation-based huge pages, the 4 KiB pages of a 2 MiB region that is not promoted yet are in one
+//! block, each at its own offset. An entry records this block when a walk finds a page at its offset. On an
+//! L2 TLB miss of another page of the region, the predicted frame is at that page's offset in the block. The
+//! walk verifies the prediction, as in Revelator.
 
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
@@ -16,16 +18,16 @@ use serde::{Deserialize, Serialize};
 /// Settings of the SpecTLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SpecTlbSpec {
+struct SpecTlbSpec {
     /// Entries.
     #[schemars(extend("x-unit" = "entries", "x-source" = "Revelator Sec. 6.3 (64; Large-SpecTLB 1024)"))]
-    pub entries: u32,
+    pub(crate) entries: u32,
     /// Associativity.
     #[schemars(extend("x-unit" = "ways", "x-source" = "Revelator Table 1 (4)"))]
-    pub ways: u32,
+    pub(crate) ways: u32,
     /// Cycles of a look-up.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "Revelator Table 1 (4)"))]
-    pub latency: u8,
+    pub(crate) latency: u8,
 }
 
 impl Default for SpecTlbSpec {
@@ -58,23 +60,23 @@ impl Settings for SpecTlbSpec {
 }
 
 ambulator_base::counters! {
-    /// What a SpecTLB counts.
-    pub struct SpecTlbCounters {
+    /// Counters of a SpecTLB.
+    struct SpecTlbCounters {
         /// L2 TLB misses.
         probes: Events,
-        /// Of these, those for whose 2 MiB it had a block.
+        /// Of these, misses with a block for their 2 MiB region.
         guesses: Events,
-        /// Guesses that were right.
+        /// Correct predictions.
         right: Events,
-        /// Guesses that were wrong.
+        /// Wrong predictions.
         wrong: Events,
-        /// Blocks learnt.
+        /// Blocks recorded.
         fills: Events,
     }
 }
 
 /// A core's SpecTLB.
-pub struct SpecTlb {
+struct SpecTlb {
     spec: SpecTlbSpec,
     blocks: SetArray<Pfn>,
     sets: u64,
@@ -83,8 +85,8 @@ pub struct SpecTlb {
 }
 
 impl SpecTlb {
-    /// An empty one.
-    pub fn new(spec: &SpecTlbSpec) -> SpecTlb {
+    /// An empty SpecTLB.
+    pub(crate) fn new(spec: &SpecTlbSpec) -> SpecTlb {
         let sets = u64::from(spec.entries / spec.ways);
         SpecTlb {
             blocks: SetArray::new(sets as usize, spec.ways as usize, Replacement::Lru),
@@ -156,12 +158,28 @@ impl Speculator for SpecTlb {
     }
 }
 
+/// The design.
+pub fn descriptor() -> Descriptor {
+    Descriptor::new(
+        "spec-tlb",
+        "predicts that a page is in the same reservation as adjacent pages",
+        "Barr et al., SpecTLB, ISCA 2011",
+    )
+    .fills(Socket::Speculation, "a table of recent reservations")
+    .formerly("design.speculation.spec_tlb.", "spec_tlb.")
+    .settings::<SpecTlbSpec>()
+    .build(|spec, _| {
+        let spec = spec.clone();
+        Parts { speculator: Some(Box::new(move |_| Box::new(SpecTlb::new(&spec)))), ..Parts::default() }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_in_a_block_are_guessed_and_others_are_not() {
+    fn pages_of_a_reservation_are_predicted_and_others_are_not() {
         let mut tlb = SpecTlb::new(&SpecTlbSpec::default());
         let bus = Bus::default();
         let guess = |tlb: &mut SpecTlb, va: u64| {
@@ -185,7 +203,7 @@ mod tests {
         let guessed = tlb.speculate(VirtAddr(other), AccessKind::Load, Cycle(0), bus);
         tlb.learn(VirtAddr(other), &guessed, &found(block + 0x1fe, PageSize::SIZE_4K), None);
         assert_eq!((tlb.counters.right, tlb.counters.wrong), (1, 0));
-        // A page elsewhere says that there is no reservation.
+        // A page elsewhere shows that there is no reservation.
         tlb.learn(VirtAddr(va), &guessed, &found(77, PageSize::SIZE_4K), None);
         assert_eq!((guess(&mut tlb, other), tlb.counters.wrong), (None, 1));
         assert_eq!(SpecTlbSpec { entries: 100, ..SpecTlbSpec::default() }.validate("s").len(), 1);
@@ -193,20 +211,4 @@ mod tests {
             assert!(def.meaning.ends_with('.'), "{}", def.name);
         }
     }
-}
-
-/// The design.
-pub fn descriptor() -> Descriptor {
-    Descriptor::new(
-        "spec-tlb",
-        "guesses that a page lies in the reservation of its neighbours",
-        "Barr et al., SpecTLB, ISCA 2011",
-    )
-    .fills(Socket::Speculation, "a table of reservations that were seen")
-    .formerly("design.speculation.spec_tlb.", "spec_tlb.")
-    .settings::<SpecTlbSpec>()
-    .build(|spec, _| {
-        let spec = spec.clone();
-        Parts { speculator: Some(Box::new(move |_| Box::new(SpecTlb::new(&spec)))), ..Parts::default() }
-    })
 }

@@ -1,10 +1,10 @@
-//! Which set of a RestSeg a page belongs to, and the tag that tells it from the set's other pages (Utopia
-//! Sec. 5.2, 8.4).
+//! The set of a page in a RestSeg, and the tag that distinguishes it from other pages of the set (Utopia Sec.
+//! 5.2, 8.4).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a page's number becomes its set.
+/// How a page number is mapped to a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetHash {
@@ -27,7 +27,7 @@ impl SetHash {
     /// Set and tag of a page number (of the RestSeg's page size) among `sets` sets, a power of two. Different
     /// pages of a set have different tags.
     #[inline(always)]
-    pub fn set_and_tag(self, page: u64, sets: u64) -> (u64, u64) {
+    pub(crate) fn set_and_tag(self, page: u64, sets: u64) -> (u64, u64) {
         let (low, tag) = (page & (sets - 1), page >> sets.trailing_zeros());
         match self {
             SetHash::Modulo => (low, tag),
@@ -38,8 +38,8 @@ impl SetHash {
         }
     }
 
-    /// Bits of a tag where page numbers have `page_bits` bits.
-    pub fn tag_bits(self, page_bits: u32, sets: u64) -> u32 {
+    /// Bits of a tag for page numbers of `page_bits` bits.
+    pub(crate) fn tag_bits(self, page_bits: u32, sets: u64) -> u32 {
         let most = (1u64 << page_bits) - 1;
         let (_, tag) = self.set_and_tag(most, sets);
         64 - tag.leading_zeros()
@@ -68,7 +68,7 @@ mod tests {
                 "{hash:?}: {filled:?}"
             );
         }
-        // The paper's: 8192 sets of 4 KiB pages, tags of 23 bits (Sec. 5.2; 48 - 12 - 13).
+        // The paper's example: 8192 sets of 4 KiB pages, tags of 23 bits (Sec. 5.2; 48 - 12 - 13).
         assert_eq!(SetHash::Modulo.tag_bits(36, 8192), 23);
     }
 }

@@ -1,36 +1,36 @@
-//! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative, the least recently
-//! used goes (Utopia Sec. 5.7).
+//! The RestSeg walker's caches: lines of set filters or tag arrays, fully associative with LRU replacement
+//! (Utopia Sec. 5.7).
 
 use ambulator_base::{Cycle, LINE_BYTES, PhysAddr};
 use ambulator_hardware::{Replacement, ReplacementState, matches};
 use ambulator_mmu::MemoryPort;
 
-/// A line, and when it is there.
+/// A line, and the cycle at which it arrives.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
-    pub words: [u64; 8],
-    pub ready: Cycle,
+    pub(crate) words: [u64; 8],
+    pub(crate) ready: Cycle,
 }
 
-/// Lines whose numbers are compared at once.
+/// Lines compared at once.
 const GROUP: usize = 32;
-/// The number of no line.
+/// The number of an empty way.
 const NONE: u64 = u64::MAX;
 
 /// A cache of lines.
 pub(super) struct LineCache {
-    /// The low halves of the lines' numbers, which the host compares first.
+    /// The low halves of the lines' numbers, compared first (simulator speed only).
     halves: Vec<[u32; GROUP]>,
     numbers: Vec<u64>,
     lines: Vec<Line>,
-    /// Ways that hold none.
+    /// Empty ways.
     free: Vec<usize>,
     used: ReplacementState,
 }
 
 impl LineCache {
-    /// An empty cache of that size; of none, every line is loaded.
-    pub fn new(bytes: u64) -> LineCache {
+    /// An empty cache of that size. A cache of size 0 never hits.
+    pub(crate) fn new(bytes: u64) -> LineCache {
         let ways = (bytes / LINE_BYTES) as usize;
         let mut cache = LineCache {
             halves: vec![[NONE as u32; GROUP]; ways.div_ceil(GROUP)],
@@ -63,8 +63,8 @@ impl LineCache {
         self.halves[way / GROUP][way % GROUP] = number as u32;
     }
 
-    /// Takes out a line; whether it was there.
-    pub fn drop_line(&mut self, at: u64) -> bool {
+    /// Drops a line. Returns whether it was cached.
+    pub(crate) fn drop_line(&mut self, at: u64) -> bool {
         let Some(way) = self.find(at / LINE_BYTES) else { return false };
         self.set(way, NONE);
         self.free.push(way);
@@ -72,21 +72,22 @@ impl LineCache {
     }
 
     /// Empties it.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let ways = self.numbers.len();
         (0..ways).for_each(|way| self.set(way, NONE));
         self.free = (0..ways).rev().collect();
     }
 
-    /// The line at `at` to be changed, if it is there.
-    pub fn peek_mut(&mut self, at: PhysAddr) -> Option<&mut Line> {
+    /// The line at `at`, mutable, if it is cached.
+    pub(crate) fn peek_mut(&mut self, at: PhysAddr) -> Option<&mut Line> {
         let way = self.find(at.line())?;
         Some(&mut self.lines[way])
     }
 
-    /// The line at `at`, when it is there, and whether the cache held it. It stays there if `keep`.
+    /// Looks up or loads the line at `at`. Returns it with the cycle at which it arrives, and whether it was
+    /// cached. A loaded line is cached if `keep`.
     #[inline]
-    pub fn load(
+    pub(crate) fn load(
         &mut self,
         at: PhysAddr,
         keep: bool,
@@ -119,7 +120,7 @@ mod tests {
     use ambulator_memory::PhysicalMemory;
 
     #[test]
-    fn the_least_recently_used_line_goes_and_dropped_ones_leave_room() {
+    fn the_least_recently_used_line_is_evicted_and_dropped_ones_leave_room() {
         for ways in [1u64, 2, 32, 33] {
             let mut memory = PhysicalMemory::new(1 << 20).unwrap();
             let mut cache = LineCache::new(ways * LINE_BYTES);
@@ -135,8 +136,8 @@ mod tests {
                     continue;
                 }
                 let mut port = TestPort::new(&mut memory, 10);
-                let (_, held) = cache.load(at, true, Cycle(100 * step), 2, &mut port);
-                assert_eq!((held, port.loads.len()), (place.is_some(), usize::from(place.is_none())), "step {step}");
+                let (_, hit) = cache.load(at, true, Cycle(100 * step), 2, &mut port);
+                assert_eq!((hit, port.loads.len()), (place.is_some(), usize::from(place.is_none())), "step {step}");
                 place.map(|place| order.remove(place));
                 order.insert(0, number);
                 order.truncate(ways as usize);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_nothing_loads_every_line() {
+    fn a_cache_of_size_0_loads_every_line() {
         let mut memory = PhysicalMemory::new(1 << 20).unwrap();
         let mut cache = LineCache::new(0);
         let mut port = TestPort::new(&mut memory, 10);
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_whose_numbers_have_the_same_low_half_keep_apart() {
+    fn lines_whose_numbers_have_the_same_low_half_are_distinguished() {
         let mut cache = LineCache::new(2 * LINE_BYTES);
         cache.set(0, 5);
         cache.set(1, 1 << 32 | 5);

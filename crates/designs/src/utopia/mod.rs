@@ -1,4 +1,4 @@
-//! Utopia: restrictive and flexible mapping side by side.
+//! Utopia: hybrid restrictive and flexible mapping.
 //!
 //! Source: Kanellopoulos et al., "Utopia: Fast and Efficient Address Translation via Hybrid Restrictive &
 //! Flexible Virtual-to-Physical Address Mappings", MICRO 2023.
@@ -6,26 +6,28 @@
 //! - Sec. 5.2, 8.4, sets and tags of pages by four hash functions: `hash.rs`.
 //! - Sec. 5.2, rows of tag arrays (TAR) and counters of set filters (SF) as bytes: `rows.rs`.
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
-//! - OS half: [`TagArrays`] in `table.rs`, arrays beside any page table (Sec. 5.2, 5.3); [`UtopiaPlacement`]
+//! - OS half: `TagArrays` in `table.rs`, arrays alongside any page table (Sec. 5.2, 5.3); `UtopiaPlacement`
 //!   in `placement.rs` (Sec. 5.5, 5.6). The kernel moves pages in and out (`ambulator_os`, `migrate.rs`).
-//! - Hardware half: [`RestSegWalker`] in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; what
-//!   pages that migrated in are worth: `reuse.rs` (Fig. 20).
+//! - Hardware half: `RestSegWalker` in `walker.rs` (Sec. 5.4, 5.7), with its caches, `line_cache.rs`; reuse
+//!   of migrated pages: `reuse.rs` (Fig. 20).
 //!
 //! Choices.
-//! - A set filter's counter has a bit more than the paper's log2(ways), for it counts up to a full set.
+//! - A counter of a set filter has one bit more than the paper's log2(ways), because it counts up to a full
+//!   set.
 //! - RestSegs are reserved before memory is fragmented, as at boot.
-//! - The replacement policy learns of uses by the accessed bits of the set's rows, read and cleared when a
-//!   victim is looked for. A page that processes share is not evicted.
-//! - A frame of a RestSeg that is not the place of its page's set (after `mremap`, or a huge page that was
-//!   split) is mapped by the page table.
-//! - Entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58, where the table's entries
-//!   leave these bits free: radix trees. Over other tables pages enter RestSegs at faults only.
-//! - Thresholds are the most that nine bits count, 7 walks and 15 loads: only so pages migrate as rarely as
-//!   Sec. 8.4 tells (below 0.5 for 1000 instructions); with both at 2 graphs move 10 (`ambulator reproduce
-//!   utopia/thresholds`).
-//! - The frame that an evicted page leaves is its successor's at once: Sec. 5.5 has evictions off the
-//!   critical path. Copies share main memory with the program (`ambulator_hardware`, `copies.rs`).
-//! - A counter that has reached its threshold proposes its page again at each walk until it has moved.
+//! - The replacement policy learns of uses from the accessed bits of the set's rows, which are read and
+//!   cleared when a victim is chosen. Pages shared by processes are not evicted.
+//! - A page whose frame is in a RestSeg but not in the page's set (after `mremap` or the split of a huge
+//!   page) is mapped by the page table.
+//! - Page-table entries count walks in bits 52 to 54 and loads from DRAM in bits 55 to 58. Only radix trees
+//!   leave these bits free; with other page tables, pages enter RestSegs only at faults.
+//! - The thresholds are the counters' maxima, 7 walks and 15 loads. Only then pages migrate as rarely as Sec.
+//!   8.4 reports (below 0.5 per 1000 instructions); with both at 2, graph benchmarks migrate 10 (`ambulator
+//!   reproduce utopia/thresholds`).
+//! - The frame of an evicted page is available at once: in Sec. 5.5 evictions are off the critical path.
+//!   Copies share main memory with the program (`ambulator_hardware`, `copies.rs`).
+//! - A page whose counters have reached the thresholds is hinted for migration at each walk until it has
+//!   moved.
 
 mod hash;
 mod line_cache;
@@ -39,12 +41,11 @@ mod tests;
 mod walker;
 
 pub use hash::SetHash;
-pub use placement::{UtopiaPlacement, UtopiaPlacementCounters, UtopiaUse};
-pub use reuse::{UtopiaReuse, WayUses};
-pub use rows::{Filter, Row};
-pub use segments::{Segments, Shape};
-pub use table::TagArrays;
-pub use walker::{RestSegWalker, UtopiaWalkerCounters};
+use placement::UtopiaPlacement;
+use rows::{Filter, Row};
+use segments::{Segments, Shape};
+use table::TagArrays;
+use walker::RestSegWalker;
 
 use ambulator_base::{Asid, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
@@ -55,7 +56,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
-/// A RestSeg, in a spec a text: its size, its pages' size, its associativity, such as `512MiB/4KiB/16`.
+/// A RestSeg. In specs it is a string of its size, its page size and its associativity, such as
+/// `512MiB/4KiB/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RestSegSpec {
@@ -96,12 +98,12 @@ impl TryFrom<String> for RestSegSpec {
             text.strip_suffix(suffix)?.parse::<u64>().ok()?.checked_mul(1 << shift)
         };
         let parts: Vec<&str> = text.split('/').map(str::trim).collect();
-        let read = match parts[..] {
+        let parsed = match parts[..] {
             [bytes, page, ways] => size(bytes).zip(size(page)).zip(ways.parse().ok()),
             _ => None,
         };
-        let ((bytes, page_bytes), ways) =
-            read.ok_or(format!("`{text}` is no RestSeg: write size, page size and ways, such as 512MiB/4KiB/16"))?;
+        let ((bytes, page_bytes), ways) = parsed
+            .ok_or(format!("`{text}` is not a RestSeg: write size, page size and ways, such as 512MiB/4KiB/16"))?;
         Ok(RestSegSpec { bytes, page_bytes, ways })
     }
 }
@@ -113,37 +115,43 @@ pub struct UtopiaSpec {
     /// The RestSegs, one to eight: size, page size and ways of each, such as `512MiB/4KiB/16`.
     #[schemars(with = "Vec<String>", extend("x-unit" = "size/page/ways", "x-source" = "Utopia Table 1"))]
     pub segments: Vec<RestSegSpec>,
-    /// How page numbers become sets.
+    /// How page numbers are mapped to sets.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Sec. 5.2 (modulo)"))]
     pub hash: SetHash,
-    /// Which page of a full set gives way.
+    /// Replacement policy within a set.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Table 1 (DRRIP)"))]
     pub replacement: Replacement,
-    /// Whether pages of faults go into RestSegs.
+    /// Whether page faults allocate in RestSegs.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub fault_allocation: bool,
-    /// Whether pages whose walks are frequent and costly migrate into RestSegs.
+    /// Whether pages with frequent and costly walks migrate into RestSegs.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
-    /// Walks of a page from which it migrates, if it has cost enough; 1 to 7.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's most; the paper has a register for it, and no number"))]
+    /// Walks after which a page migrates, if they were costly enough; 1 to 7.
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
+    ))]
     pub frequency_threshold: u64,
-    /// Loads from DRAM of a page's walks from which it migrates, if it is walked enough; 0 to 15.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the counter's most; the paper has a register for it, and no number"))]
+    /// Loads from DRAM by a page's walks after which it migrates, if it is walked often enough; 0 to 15.
+    #[schemars(extend(
+        "x-unit" = "count",
+        "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
+    ))]
     pub cost_threshold: u64,
-    /// Whether there is no FlexSeg: what a RestSeg cannot take goes to swap.
+    /// Whether there is no FlexSeg: pages that do not fit into a RestSeg are swapped out.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Fig. 6"))]
     pub restrictive_only: bool,
-    /// Whether pages found in a RestSeg are put into the L2 TLB, too.
-    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: a translation that is found fills both levels, as any other"))]
+    /// Whether translations found in a RestSeg also fill the L2 TLB.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: it fills both levels, as any other"))]
     pub fill_l2: bool,
-    /// The cache of set filters; 0 leaves it out.
+    /// The cache of set filters; 0 for no such cache.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub sf_cache_bytes: u64,
-    /// The cache of tag arrays; 0 leaves it out.
+    /// The cache of tag arrays; 0 for no such cache.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub tar_cache_bytes: u64,
-    /// Cycles of a look-up in either.
+    /// Cycles of a look-up in either cache.
     #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
     pub cache_latency: u64,
 }
@@ -168,8 +176,8 @@ impl Default for UtopiaSpec {
 }
 
 impl UtopiaSpec {
-    /// The RestSegs, as structures are laid out for them. The spec has been validated.
-    pub fn shapes(&self, va_bits: u32) -> Vec<Shape> {
+    /// The shapes of the RestSegs of a validated spec.
+    pub(crate) fn shapes(&self, va_bits: u32) -> Vec<Shape> {
         let shape = |segment: &RestSegSpec| {
             let page = PageSize::from_shift(segment.page_bytes.trailing_zeros());
             let sets = segment.bytes / segment.page_bytes / u64::from(segment.ways);
@@ -197,7 +205,7 @@ impl Settings for UtopiaSpec {
             let RestSegSpec { bytes, page_bytes, ways } = *segment;
             if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
                 wrong.push(wrong_in(format!(
-                    "`page_bytes` is {page_bytes}; a power of two from 4 KiB to 1 GiB is a page size"
+                    "`page_bytes` is {page_bytes}; it must be a power of two from 4 KiB to 1 GiB"
                 )));
                 continue;
             }
@@ -224,7 +232,7 @@ impl Settings for UtopiaSpec {
             if !range.contains(&value) {
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
-                    format!("is {value}; the counter goes from {} to {}", range.start(), range.end()),
+                    format!("is {value}; the counter's range is {} to {}", range.start(), range.end()),
                 ));
             }
         }
@@ -233,7 +241,7 @@ impl Settings for UtopiaSpec {
             if bytes > most || !bytes.is_multiple_of(LINE_BYTES) {
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
-                    format!("is {bytes}; it must be whole lines of 64 bytes, {most} bytes at most"),
+                    format!("is {bytes}; it must be a multiple of lines of 64 bytes, at most {most} bytes"),
                 ));
             }
         }
@@ -248,7 +256,8 @@ impl Settings for UtopiaSpec {
         }
         wrong
     }
-    /// The relation of Sec. 5.2: the tags of a set are fetched by one memory access.
+
+    /// The constraint of Sec. 5.2: one memory access fetches all tags of a set.
     fn validate_on(&self, at: &str, site: &Site) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         for (number, segment) in self.segments.iter().enumerate() {
@@ -261,35 +270,38 @@ impl Settings for UtopiaSpec {
                     let sets = bytes / (page_bytes * u64::from(*fewer));
                     sets.is_power_of_two() && row(*fewer, sets).bits() <= rows::LINE_BITS
                 });
-                wrong.push(Invalid::new(format!("{at}.segments"), format!(
-                    ", number {}: `ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways take {} bits, and a \
-                     line has {}; {} ways would fit",
-                    number + 1,
-                    row(ways, sets).tag_bits,
-                    row(ways, sets).bits(),
-                    rows::LINE_BITS,
-                    fits.map_or("fewer".to_owned(), |ways| ways.to_string())
-                )));
+                wrong.push(Invalid::new(
+                    format!("{at}.segments"),
+                    format!(
+                        ", number {}: `ways` is {ways}: tags of {} bits with 8 of metadata for {ways} ways \
+                     take {} bits, and a line has {}; {} ways would fit",
+                        number + 1,
+                        row(ways, sets).tag_bits,
+                        row(ways, sets).bits(),
+                        rows::LINE_BITS,
+                        fits.map_or("fewer".to_owned(), |ways| ways.to_string())
+                    ),
+                ));
             }
         }
         wrong
     }
 }
 
-/// Makes tag arrays and set filters beside page tables.
-pub struct TagArraysFactory {
+/// Creates the tag arrays and set filters of processes.
+struct TagArraysFactory {
     segments: Arc<Mutex<Segments>>,
 }
 
 impl TagArraysFactory {
-    /// Of these RestSegs.
-    pub fn new(segments: Arc<Mutex<Segments>>) -> TagArraysFactory {
+    /// A factory for these RestSegs.
+    fn new(segments: Arc<Mutex<Segments>>) -> TagArraysFactory {
         TagArraysFactory { segments }
     }
 }
 
 impl CompanionFactory for TagArraysFactory {
-    /// Machines reserve at boot; whoever has a kernel alone does with its first process.
+    /// Machines reserve at boot. A kernel without a machine reserves with its first process.
     fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
         lock(&self.segments).reserve(frames)
     }
@@ -311,26 +323,26 @@ impl CompanionFactory for TagArraysFactory {
 pub fn descriptor() -> Descriptor {
     Descriptor::new(
         "utopia",
-        "segments of set-associative pages, found by tags and filtered by counters; pages move in and out",
+        "segments of set-associative pages, found by tags and filtered by counters; pages migrate in and out",
         "Kanellopoulos et al., Utopia, MICRO 2023",
     )
-    .fills(Socket::Lookaside, "the RestSeg walker, whose answer a page walk waits for")
+    .fills(Socket::Lookaside, "the RestSeg walker, for whose result a page walk waits")
     .formerly_called("rest-segs")
-    .fills(Socket::Placement, "into a RestSeg where its set has room or makes some, else wherever the buddy allocator has room")
+    .fills(Socket::Placement, "into a RestSeg if the page's set has room or evicts a page, else wherever there is room")
     .formerly_called("rest-segs")
     .together()
-    .native_only("its RestSegs would hold guest-physical addresses, which nothing translates further")
+    .native_only("its RestSegs would hold guest-physical addresses, which nothing would translate further")
     .formerly("design.lookaside.utopia.va_bits", "mmu.va_bits")
     .formerly("design.lookaside.utopia.ranges", "design.second_lookaside")
     .formerly("design.lookaside.utopia.", "utopia.")
     .settings::<UtopiaSpec>()
     .build(|spec, site| {
         let segments = Arc::new(Mutex::new(Segments::new(spec, site.va_bits)));
-        let (reserved, beside, uses) = (Arc::clone(&segments), Arc::clone(&segments), lock(&segments).uses());
+        let (reserved, shared, uses) = (Arc::clone(&segments), Arc::clone(&segments), lock(&segments).uses());
         let (hardware, va_bits) = (spec.clone(), site.va_bits);
         Parts {
             boot: Some(Box::new(move |frames| lock(&reserved).reserve(frames))),
-            companion: Some(Box::new(TagArraysFactory::new(beside))),
+            companion: Some(Box::new(TagArraysFactory::new(shared))),
             lookaside: Some(Box::new(move |_| Box::new(RestSegWalker::new(&hardware, va_bits, uses.clone())))),
             placement: Some(Box::new(UtopiaPlacement::new(spec, segments))),
             ..Parts::default()

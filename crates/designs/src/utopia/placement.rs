@@ -1,4 +1,4 @@
-//! The operating system's choice: a page of a fault goes into a RestSeg (Utopia Sec. 5.5, 5.6).
+//! The OS half of placement: page faults allocate in RestSegs (Utopia Sec. 5.5, 5.6).
 
 use super::UtopiaSpec;
 use super::segments::Segments;
@@ -7,11 +7,11 @@ use ambulator_os::{PlaceContext, PlaceRequest, Placement};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 ambulator_base::counters! {
-    /// What placement in RestSegs counts.
-    pub struct UtopiaPlacementCounters {
+    /// Counters of placement in RestSegs.
+    pub(crate) struct UtopiaPlacementCounters {
         /// Pages placed in a RestSeg at their fault.
         allocated: Events,
-        /// Pages placed in the FlexSeg, for no RestSeg has such pages or took them.
+        /// Pages placed in the FlexSeg, because no RestSeg had room or pages of that size.
         flexible: Events,
         /// Pages placed in a RestSeg when they migrated there.
         migrated_in: Events,
@@ -19,25 +19,25 @@ ambulator_base::counters! {
 }
 
 ambulator_base::counters! {
-    /// How full RestSegs are.
-    pub struct UtopiaUse {
-        /// Ways that hold a page.
+    /// Occupancy of a RestSeg.
+    pub(crate) struct UtopiaUse {
+        /// Occupied ways.
         taken: Events,
         /// Ways.
         ways: Events,
     }
 }
 
-/// Pages into RestSegs first.
-pub struct UtopiaPlacement {
+/// Places pages in RestSegs first.
+pub(crate) struct UtopiaPlacement {
     spec: UtopiaSpec,
     segments: Arc<Mutex<Segments>>,
     counters: UtopiaPlacementCounters,
 }
 
 impl UtopiaPlacement {
-    /// Into these RestSegs.
-    pub fn new(spec: &UtopiaSpec, segments: Arc<Mutex<Segments>>) -> UtopiaPlacement {
+    /// Placement in these RestSegs.
+    pub(crate) fn new(spec: &UtopiaSpec, segments: Arc<Mutex<Segments>>) -> UtopiaPlacement {
         UtopiaPlacement { spec: spec.clone(), segments, counters: UtopiaPlacementCounters::default() }
     }
 

@@ -1,13 +1,12 @@
-//! How often a page that its counters brought into a RestSeg is found there before it leaves (Utopia Fig.
-//! 20). Observed, not hardware.
+//! How often a page that migrated into a RestSeg is found there before it leaves (Utopia Fig. 20). A
+//! measurement, not hardware.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 ambulator_base::counters! {
-    /// Pages that left a RestSeg after their counters had brought them there, by how many walks found them in
-    /// between.
-    pub struct UtopiaReuse {
+    /// Pages that migrated into a RestSeg and left it, by the number of walks that found them there.
+    pub(crate) struct UtopiaReuse {
         /// None.
         none: Events,
         /// 1 to 5.
@@ -19,23 +18,23 @@ ambulator_base::counters! {
     }
 }
 
-/// A way's count holds while its page is one that migrated in.
+/// Set in a way's count while the way holds a migrated page.
 const MIGRATED: u32 = 1 << 31;
 
-/// What RestSeg walkers of all cores found in each way of a RestSeg. Cores of a machine take turns, so that
-/// plain loads and stores suffice.
+/// Number of times that walkers of all cores found the page of each way of a RestSeg. Cores of a machine are
+/// simulated in turn on one thread, so plain loads and stores suffice.
 #[derive(Clone)]
-pub struct WayUses(Arc<[AtomicU32]>);
+pub(crate) struct WayUses(Arc<[AtomicU32]>);
 
 impl WayUses {
-    /// For a RestSeg of so many ways in all its sets.
-    pub fn new(ways: u64) -> WayUses {
+    /// Counts for a RestSeg with that many ways in all its sets.
+    pub(crate) fn new(ways: u64) -> WayUses {
         WayUses((0..ways).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// A walk found its page in way `number`.
+    /// Counts a walk that found its page in way `number`.
     #[inline]
-    pub fn found(&self, number: u64) {
+    pub(crate) fn found(&self, number: u64) {
         let uses = &self.0[number as usize];
         let seen = uses.load(Ordering::Relaxed);
         if seen & MIGRATED != 0 && seen != u32::MAX {
@@ -43,13 +42,13 @@ impl WayUses {
         }
     }
 
-    /// A page has migrated into way `number`.
-    pub fn entered(&self, number: u64) {
+    /// Starts the count of a page that migrated into way `number`.
+    pub(crate) fn entered(&self, number: u64) {
         self.0[number as usize].store(MIGRATED, Ordering::Relaxed);
     }
 
-    /// The page of way `number` has gone.
-    pub fn left(&self, number: u64, into: &mut UtopiaReuse) {
+    /// Ends the count of the page of way `number`, and adds it to `into`.
+    pub(crate) fn left(&self, number: u64, into: &mut UtopiaReuse) {
         let seen = self.0[number as usize].swap(0, Ordering::Relaxed);
         if seen & MIGRATED == 0 {
             return;

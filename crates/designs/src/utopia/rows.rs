@@ -1,7 +1,7 @@
-//! What the bytes say: a row of a tag array (TAR), and the counters of a set filter (SF) (Utopia Sec. 5.2).
+//! The byte layouts: a row of a tag array (TAR), and the counters of a set filter (SF) (Utopia Sec. 5.2).
 //!
 //! A row is a cache line: a byte of metadata for each way, then the ways' tags, packed. For 16 ways and tags
-//! of 23 bits that is 62 bytes. A line of a set filter has as many counters as fit, none across lines. A
+//! of 23 bits that is 62 bytes. A line of a set filter has as many counters as fit; none crosses lines. A
 //! counter counts 0 to `ways`, which takes one bit more than the paper's log2(ways) for a full set.
 
 use ambulator_base::{LINE_BYTES, PhysAddr, mul_high};
@@ -9,22 +9,22 @@ use ambulator_hardware::matches;
 use ambulator_os::PteFlags;
 
 /// Bits of a line.
-pub const LINE_BITS: u64 = LINE_BYTES * 8;
+pub(crate) const LINE_BITS: u64 = LINE_BYTES * 8;
 /// Bits of a way's metadata.
-pub const METADATA_BITS: u64 = 8;
+const METADATA_BITS: u64 = 8;
 
-/// The way holds a page.
-pub const VALID: u8 = 1;
+/// The way has a page.
+pub(crate) const VALID: u8 = 1;
 const WRITABLE: u8 = 2;
 const EXECUTABLE: u8 = 4;
 const USER: u8 = 8;
 /// Accessed.
-pub const ACCESSED: u8 = 16;
+pub(crate) const ACCESSED: u8 = 16;
 /// Dirty.
-pub const DIRTY: u8 = 32;
+pub(crate) const DIRTY: u8 = 32;
 
 /// The metadata of a page with these flags.
-pub fn metadata(flags: PteFlags) -> u8 {
+pub(crate) fn metadata(flags: PteFlags) -> u8 {
     let bit = |set: bool, bit: u8| if set { bit } else { 0 };
     VALID
         | bit(flags.writable, WRITABLE)
@@ -34,8 +34,8 @@ pub fn metadata(flags: PteFlags) -> u8 {
         | bit(flags.dirty, DIRTY)
 }
 
-/// What metadata says.
-pub fn flags(metadata: u8) -> PteFlags {
+/// The flags of a page with this metadata.
+pub(crate) fn flags(metadata: u8) -> PteFlags {
     PteFlags {
         writable: metadata & WRITABLE != 0,
         executable: metadata & EXECUTABLE != 0,
@@ -67,8 +67,8 @@ fn set_field(words: &mut [u64; 8], at: u64, bits: u32, value: u64) {
     }
 }
 
-/// Bit `i` is set when way `i` of a row of the paper's shape (16 ways, tags of 23 bits) has that tag, valid
-/// or not. It is written out, so that the compiler knows each tag's place.
+/// Bit `i` is set if way `i` of a row of the paper's shape (16 ways, tags of 23 bits) has that tag, valid or
+/// not. The macro is unrolled, so the compiler knows the position of each tag.
 #[inline(always)]
 fn same_tags(words: &[u64; 8], tag: u64) -> u64 {
     macro_rules! tags {
@@ -77,18 +77,18 @@ fn same_tags(words: &[u64; 8], tag: u64) -> u64 {
     u64::from(matches(&tags!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15), tag as u32))
 }
 
-/// How a row is laid out.
+/// The layout of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Ways of a set.
-    pub ways: u32,
+    pub(crate) ways: u32,
     /// Bits of a tag.
-    pub tag_bits: u32,
+    pub(crate) tag_bits: u32,
 }
 
 impl Row {
-    /// Bits that a row needs: they must fit a line.
-    pub fn bits(self) -> u64 {
+    /// Bits of a row, which must fit into a line.
+    pub(crate) fn bits(self) -> u64 {
         u64::from(self.ways) * (u64::from(self.tag_bits) + METADATA_BITS)
     }
 
@@ -98,13 +98,13 @@ impl Row {
 
     /// The metadata of a way.
     #[inline]
-    pub fn metadata(self, words: &[u64; 8], way: u32) -> u8 {
+    pub(crate) fn metadata(self, words: &[u64; 8], way: u32) -> u8 {
         (words[way as usize / 8] >> (way % 8 * 8)) as u8
     }
 
-    /// The way that holds a tag.
+    /// The way with a tag.
     #[inline]
-    pub fn find(self, words: &[u64; 8], tag: u64) -> Option<u32> {
+    pub(crate) fn find(self, words: &[u64; 8], tag: u64) -> Option<u32> {
         let mut same = match (self.ways, self.tag_bits) {
             (16, 23) => same_tags(words, tag),
             _ => (0..self.ways)
@@ -122,30 +122,31 @@ impl Row {
     }
 
     /// Writes a way.
-    pub fn write(self, words: &mut [u64; 8], way: u32, metadata: u8, tag: u64) {
+    pub(crate) fn write(self, words: &mut [u64; 8], way: u32, metadata: u8, tag: u64) {
         set_field(words, u64::from(way) * METADATA_BITS, 8, u64::from(metadata));
         set_field(words, self.tag_at(way), self.tag_bits, tag);
     }
 
-    /// The word of a way's metadata in a row at `at`, and where its bits begin in it.
-    pub fn metadata_word(self, at: PhysAddr, way: u32) -> (PhysAddr, u32) {
+    /// The address of the word with a way's metadata in a row at `at`, and the metadata's bit position in the
+    /// word.
+    pub(crate) fn metadata_word(self, at: PhysAddr, way: u32) -> (PhysAddr, u32) {
         (at.offset(u64::from(way / 8) * 8), way % 8 * 8)
     }
 }
 
-/// How a set filter is laid out.
+/// The layout of a set filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// Bits of a counter.
     bits: u32,
-    /// Counters of a line, and 2^64 divided by that, rounded up: a division by multiplication.
+    /// Counters of a line, and 2^64 divided by that, rounded up, for division by multiplication.
     per_line: u64,
     reciprocal: u64,
 }
 
 impl Filter {
     /// Counters from 0 to `ways`.
-    pub fn new(ways: u32) -> Filter {
+    pub(crate) fn new(ways: u32) -> Filter {
         let bits = 32 - ways.leading_zeros();
         let per_line = LINE_BITS / u64::from(bits);
         Filter { bits, per_line, reciprocal: u64::MAX / per_line + 1 }
@@ -165,24 +166,24 @@ impl Filter {
     }
 
     /// Bytes of a filter of `sets` counters.
-    pub fn bytes(self, sets: u64) -> u64 {
+    pub(crate) fn bytes(self, sets: u64) -> u64 {
         sets.div_ceil(self.per_line) * LINE_BYTES
     }
 
     /// The line of a set's counter in a filter at `at`.
     #[inline]
-    pub fn line(self, at: PhysAddr, set: u64) -> PhysAddr {
+    pub(crate) fn line(self, at: PhysAddr, set: u64) -> PhysAddr {
         at.offset(self.place(set).0 * LINE_BYTES)
     }
 
     /// The counter of a set in its line.
     #[inline]
-    pub fn count(self, words: &[u64; 8], set: u64) -> u64 {
+    pub(crate) fn count(self, words: &[u64; 8], set: u64) -> u64 {
         field(words, self.at(set), self.bits)
     }
 
-    /// Writes it.
-    pub fn set_count(self, words: &mut [u64; 8], set: u64, count: u64) {
+    /// Sets the counter of a set in its line.
+    pub(crate) fn set_count(self, words: &mut [u64; 8], set: u64, count: u64) {
         set_field(words, self.at(set), self.bits, count);
     }
 }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_tags_of_23_bits_fit_62_bytes_and_keep_apart() {
+    fn sixteen_tags_of_23_bits_fit_62_bytes_and_are_distinguished() {
         let row = Row { ways: 16, tag_bits: 23 };
         assert_eq!(row.bits(), 62 * 8);
         let mut words = [0; 8];
@@ -209,7 +210,7 @@ mod tests {
             assert_eq!(row.find(&words, tag(u64::from(way))), Some(way));
             assert_eq!(flags(row.metadata(&words, way)).writable, way % 2 == 0);
         }
-        // Any other shape is looked through the same way.
+        // Other shapes are searched the same way.
         let other = Row { ways: 12, tag_bits: 31 };
         let mut wide = [0; 8];
         (0..12).for_each(|way| other.write(&mut wide, way, VALID, tag(u64::from(way)) << 8 | 1));

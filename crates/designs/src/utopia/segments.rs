@@ -1,5 +1,5 @@
-//! RestSegs: their memory, the global tag array of each, and who is where (Utopia Sec. 5.1, 5.6). Placement
-//! and tables share them.
+//! RestSegs: their memory, their global tag arrays, and the owners of their ways (Utopia Sec. 5.1, 5.6).
+//! Placement and tables share them.
 
 use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
@@ -9,49 +9,49 @@ use ambulator_hardware::ReplacementState;
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use std::collections::BTreeMap;
 
-/// A RestSeg as it is configured.
+/// The configuration of a RestSeg.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Its pages.
-    pub page: PageSize,
+pub(crate) struct Shape {
+    /// Its page size.
+    pub(crate) page: PageSize,
     /// Sets, a power of two.
-    pub sets: u64,
+    pub(crate) sets: u64,
     /// Ways of a set.
-    pub ways: u32,
-    /// How page numbers become sets.
-    pub hash: SetHash,
-    /// Rows of its tag arrays.
-    pub row: Row,
-    /// Its set filters.
-    pub filter: Filter,
+    pub(crate) ways: u32,
+    /// How page numbers are mapped to sets.
+    pub(crate) hash: SetHash,
+    /// Layout of the rows of its tag arrays.
+    pub(crate) row: Row,
+    /// Layout of its set filters.
+    pub(crate) filter: Filter,
 }
 
 impl Shape {
     /// Set and tag of the page that holds `va`.
     #[inline]
-    pub fn set_and_tag(&self, va: VirtAddr) -> (u64, u64) {
+    pub(crate) fn set_and_tag(&self, va: VirtAddr) -> (u64, u64) {
         self.hash.set_and_tag(va.0 >> self.page.shift(), self.sets)
     }
 
     /// 4 KiB frames.
-    pub fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         self.sets * u64::from(self.ways) * self.page.frames()
     }
 
     /// The first frame of a way.
     #[inline]
-    pub fn frame(&self, base: Pfn, set: u64, way: u32) -> Pfn {
+    pub(crate) fn frame(&self, base: Pfn, set: u64, way: u32) -> Pfn {
         base.offset((set * u64::from(self.ways) + u64::from(way)) * self.page.frames())
     }
 
     /// Bytes of a process's tag array, and of its set filter.
-    pub fn array_bytes(&self) -> (u64, u64) {
+    pub(crate) fn array_bytes(&self) -> (u64, u64) {
         (self.sets * LINE_BYTES, self.filter.bytes(self.sets))
     }
 }
 
-/// A word of the global tag array: whose page a way holds. Bit 63 valid, 18 bits of process, 45 of page
-/// number.
+/// A word of the global tag array: the owner of a way. Bit 63 is the valid bit, followed by 18 bits of
+/// process and 45 of page number.
 fn owner_word(process: ProcessId, page: u64) -> u64 {
     1 << 63 | u64::from(process.0 & 0x3_ffff) << 45 | page & ((1 << 45) - 1)
 }
@@ -66,46 +66,46 @@ fn tag_frames(ways: u64) -> u64 {
 }
 
 /// A RestSeg.
-pub struct Segment {
-    /// How it is configured.
-    pub shape: Shape,
+pub(crate) struct Segment {
+    /// Its configuration.
+    pub(crate) shape: Shape,
     /// Its first frame.
-    pub base: Pfn,
+    pub(crate) base: Pfn,
     /// The global tag array: a word for each way.
     tags: PhysAddr,
     replacement: ReplacementState,
-    /// 4 KiB frames in use of each way: a large page may go in pieces.
+    /// 4 KiB frames in use of each way: a large page may be freed in parts.
     used: Vec<u32>,
-    /// Ways in use.
-    pub taken: u64,
+    /// Occupied ways.
+    pub(crate) taken: u64,
 }
 
-/// Where a process's arrays of a RestSeg are.
+/// The addresses of a process's arrays of a RestSeg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrays {
+pub(crate) struct Arrays {
     /// The tag array: a line for each set.
-    pub tar: PhysAddr,
+    pub(crate) tar: PhysAddr,
     /// The set filter.
-    pub sf: PhysAddr,
+    pub(crate) sf: PhysAddr,
 }
 
 /// All RestSegs of a machine.
-pub struct Segments {
+pub(crate) struct Segments {
     shapes: Vec<Shape>,
-    /// How often each way's page has been found, by RestSeg.
+    /// By RestSeg: how often the page of each way was found.
     uses: Vec<WayUses>,
     replacement: ambulator_hardware::Replacement,
-    /// How often pages that migrated in were found before they left.
-    pub reuse: UtopiaReuse,
-    /// Empty until they have been reserved.
-    pub list: Vec<Segment>,
+    /// Reuse of migrated pages.
+    pub(crate) reuse: UtopiaReuse,
+    /// Empty until the memory is reserved.
+    pub(crate) list: Vec<Segment>,
     /// The arrays of each process, one for each RestSeg.
-    pub arrays: BTreeMap<ProcessId, Vec<Arrays>>,
+    pub(crate) arrays: BTreeMap<ProcessId, Vec<Arrays>>,
 }
 
 impl Segments {
     /// RestSegs of a validated spec, not yet reserved.
-    pub fn new(spec: &UtopiaSpec, va_bits: u32) -> Segments {
+    pub(crate) fn new(spec: &UtopiaSpec, va_bits: u32) -> Segments {
         let shapes = spec.shapes(va_bits);
         let uses = shapes.iter().map(|shape| WayUses::new(shape.sets * u64::from(shape.ways))).collect();
         Segments {
@@ -118,14 +118,14 @@ impl Segments {
         }
     }
 
-    /// Where walkers tell which way they found a page in, for each RestSeg.
-    pub fn uses(&self) -> Vec<WayUses> {
+    /// For each RestSeg, the counts in which walkers record the ways that they find.
+    pub(crate) fn uses(&self) -> Vec<WayUses> {
         self.uses.clone()
     }
 
-    /// Takes the memory of all RestSegs and of their global tag arrays, at boot. False, and nothing taken, if
-    /// it is not there.
-    pub fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
+    /// Reserves the memory of all RestSegs and of their global tag arrays at boot. False if there is not
+    /// enough; then nothing is reserved.
+    pub(crate) fn reserve(&mut self, frames: &mut BuddyAllocator) -> bool {
         if !self.list.is_empty() {
             return true;
         }
@@ -137,7 +137,7 @@ impl Segments {
                 if let Some(base) = base {
                     frames.free_range(base, shape.frames());
                 }
-                self.give_up(frames);
+                self.release(frames);
                 return false;
             };
             self.list.push(Segment {
@@ -152,7 +152,7 @@ impl Segments {
         true
     }
 
-    fn give_up(&mut self, frames: &mut BuddyAllocator) {
+    fn release(&mut self, frames: &mut BuddyAllocator) {
         for segment in self.list.drain(..) {
             let shape = segment.shape;
             frames.free_range(segment.base, shape.frames());
@@ -160,8 +160,8 @@ impl Segments {
         }
     }
 
-    /// The RestSeg, set and way of a frame, and the frame's place within the way.
-    pub fn locate(&self, frame: Pfn) -> Option<(usize, u64, u32, u64)> {
+    /// The RestSeg, set and way of a frame, and the frame's offset in the way.
+    pub(crate) fn locate(&self, frame: Pfn) -> Option<(usize, u64, u32, u64)> {
         self.list.iter().enumerate().find_map(|(at, segment)| {
             let within = frame.0.checked_sub(segment.base.0).filter(|within| *within < segment.shape.frames())?;
             let (way, rest) = (within / segment.shape.page.frames(), within % segment.shape.page.frames());
@@ -174,8 +174,14 @@ impl Segments {
         (0..self.list.len()).filter(move |at| self.list[*at].shape.page == size)
     }
 
-    /// Takes a free way for a page; `migrates` if its counters brought it.
-    pub fn take(&mut self, process: ProcessId, page: Page, migrates: bool, memory: &mut PhysicalMemory) -> Option<Pfn> {
+    /// Allocates a free way for a page; `migrates` if the page migrates there.
+    pub(crate) fn take(
+        &mut self,
+        process: ProcessId,
+        page: Page,
+        migrates: bool,
+        memory: &mut PhysicalMemory,
+    ) -> Option<Pfn> {
         let candidates: Vec<usize> = self.of_size(page.size).collect();
         for at in candidates {
             let segment = &mut self.list[at];
@@ -197,8 +203,8 @@ impl Segments {
         None
     }
 
-    /// Frames of a RestSeg come back; false if they are of none.
-    pub fn give_back(&mut self, frame: Pfn, size: PageSize) -> bool {
+    /// Frees frames of a RestSeg. False if they are in none.
+    pub(crate) fn give_back(&mut self, frame: Pfn, size: PageSize) -> bool {
         let Some((at, set, way, _)) = self.locate(frame) else { return false };
         let segment = &mut self.list[at];
         let number = (set * u64::from(segment.shape.ways) + u64::from(way)) as usize;
@@ -210,9 +216,9 @@ impl Segments {
         true
     }
 
-    /// The pages of a full set, in the order in which the replacement policy would have them go. Accessed
-    /// bits tell it what has been used since it was asked last; they are cleared. Empty where a way is free.
-    pub fn eviction_candidates(&mut self, page: Page, memory: &mut PhysicalMemory) -> Vec<(ProcessId, Page)> {
+    /// The pages of a full set, in the order in which the replacement policy would evict them. The policy
+    /// uses the accessed bits set since the last call, and clears them. Empty if a way is free.
+    pub(crate) fn eviction_candidates(&mut self, page: Page, memory: &mut PhysicalMemory) -> Vec<(ProcessId, Page)> {
         let candidates: Vec<usize> = self.of_size(page.size).collect();
         let mut listed = Vec::new();
         for at in candidates {

@@ -1,5 +1,5 @@
-//! The OS half: a process's tag arrays and set filters. The page table beside them, any, has the FlexSeg's
-//! pages (Utopia Sec. 5.2, 5.3).
+//! The OS half: a process's tag arrays and set filters. Any page table may map the FlexSeg's pages (Utopia
+//! Sec. 5.2, 5.3).
 
 use super::rows::{flags, metadata};
 use super::segments::{Arrays, Segments, Shape};
@@ -9,17 +9,17 @@ use ambulator_os::{Companion, Footprint, Mapping, PteFlags, TableContext};
 use ambulator_structures::frames;
 use std::sync::{Arc, Mutex};
 
-/// Sets whose lines changed last, as the registers tell them.
+/// Number of recently changed sets in the registers.
 pub(super) const RECENT: usize = 4;
 
-/// A RestSeg as a process sees it.
+/// A process's view of a RestSeg.
 struct Own {
     shape: Shape,
     base: ambulator_base::Pfn,
     arrays: Arrays,
 }
 
-/// Where a page is in a RestSeg.
+/// The position of a page in a RestSeg.
 struct Place {
     segment: usize,
     set: u64,
@@ -28,11 +28,11 @@ struct Place {
 }
 
 /// A process's pages in RestSegs.
-pub struct TagArrays {
+pub(crate) struct TagArrays {
     shared: Arc<Mutex<Segments>>,
     process: ProcessId,
     own: Vec<Own>,
-    /// How often lines of tag arrays and set filters changed, and which did last.
+    /// Number of changes to lines of tag arrays and set filters, and the most recent ones.
     changes: u64,
     recent: [(u64, u64); RECENT],
     arrays: Footprint,
@@ -43,8 +43,12 @@ impl TagArrays {
     /// Arrays for `process`.
     ///
     /// # Errors
-    /// The bytes that were not there; none are kept.
-    pub fn new(shared: Arc<Mutex<Segments>>, process: ProcessId, os: &mut TableContext<'_>) -> Result<TagArrays, u64> {
+    /// The number of bytes that could not be allocated. None stay allocated.
+    pub(crate) fn new(
+        shared: Arc<Mutex<Segments>>,
+        process: ProcessId,
+        os: &mut TableContext<'_>,
+    ) -> Result<TagArrays, u64> {
         let mut arrays = Footprint::default();
         let mut own: Vec<Own> = Vec::new();
         let mut failed = None;
@@ -85,7 +89,7 @@ impl TagArrays {
         }
     }
 
-    /// Where a mapping belongs in a RestSeg: where its frame is the place of a way of its page's set.
+    /// The position of a mapping in a RestSeg, if its frame is a way of its page's set.
     fn home(&self, mapping: &Mapping) -> Option<Place> {
         self.own.iter().enumerate().find_map(|(segment, own)| {
             let within = mapping.frame.0.checked_sub(own.base.0).filter(|within| *within < own.shape.frames())?;
@@ -99,7 +103,7 @@ impl TagArrays {
         })
     }
 
-    /// The page around `va` in a RestSeg, as hardware finds it.
+    /// Finds the page of `va` in a RestSeg, as the hardware does.
     fn find(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<(Place, u8)> {
         self.own.iter().enumerate().find_map(|(segment, own)| {
             let (set, tag) = own.shape.set_and_tag(va);
@@ -113,7 +117,7 @@ impl TagArrays {
         })
     }
 
-    /// Writes a way, and adds to its set's counter.
+    /// Writes a way, and adds `add` to its set's counter.
     fn write(&mut self, place: &Place, metadata: u8, add: i64, os: &mut TableContext<'_>) {
         let own = &self.own[place.segment];
         let line = own.arrays.tar.offset(place.set * LINE_BYTES);
@@ -168,8 +172,8 @@ impl Companion for TagArrays {
         }
     }
 
-    /// How often lines changed, those that did last, and for each RestSeg its base, tag array and set filter.
-    /// Both are bases that a context switch loads (Sec. 6.2), which costs what any switch does.
+    /// The number of changes, the lines changed most recently, and for each RestSeg its base, tag array and
+    /// set filter. A context switch loads the latter two (Sec. 6.2), at no additional cost.
     fn registers(&self) -> Vec<u64> {
         let mut words = vec![self.changes];
         words.extend(self.recent.iter().flat_map(|(tar, sf)| [*tar, *sf]));

@@ -1,8 +1,10 @@
+use super::placement::{UtopiaPlacementCounters, UtopiaUse};
 use super::rows::VALID;
+use super::walker::UtopiaWalkerCounters;
 use super::*;
 use ambulator_base::{
-    AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random, VirtAddr,
-    VmEvent,
+    AccessKind, Advice, Counters, Cycle, FRAME_BYTES, Invalid, MapKind, Page, Pfn, PhysAddr, Protection, Random,
+    VirtAddr, VmEvent,
 };
 use ambulator_conformance::{TestBed, TestPort};
 use ambulator_memory::{BuddySpec, PhysicalMemory};
@@ -25,8 +27,8 @@ fn small() -> UtopiaSpec {
     UtopiaSpec { segments, ..UtopiaSpec::default() }
 }
 
-/// Radix tables with tag arrays beside them.
-fn radix_beside(segments: &Arc<Mutex<Segments>>) -> TranslationsFactory {
+/// Radix tables with tag arrays.
+fn radix_with_tags(segments: &Arc<Mutex<Segments>>) -> TranslationsFactory {
     let companions: Vec<Box<dyn CompanionFactory>> = vec![Box::new(TagArraysFactory::new(Arc::clone(segments)))];
     let radix = crate::catalogue().build(&crate::catalogue().choice("radix")).translations;
     TranslationsFactory { companions, ..radix }
@@ -42,7 +44,7 @@ impl Rig {
     fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
         assert_eq!(spec.validate("u"), vec![]);
         let segments = Arc::new(Mutex::new(Segments::new(spec, 48)));
-        let translations = radix_beside(&segments);
+        let translations = radix_with_tags(&segments);
         let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY / FRAME_BYTES);
         assert!(segments.lock().unwrap().reserve(&mut frames));
@@ -52,27 +54,27 @@ impl Rig {
         Rig { kernel, segments, random: Random::new(seed) }
     }
 
-    /// Every page is in one segment; counters, tags, the global tag array and the truth agree; no frame has
-    /// two owners that do not share it.
+    /// Every page is in one segment. Counters, tags, the global tag array and the kernel's page state agree.
+    /// No frame has two owners that do not share it.
     fn check(&self) {
-        // The kernel's own check: every page's entry is the truth's, the table has as many entries as there
-        // are pages (a page in two segments would be two), each frame has the owners that are counted.
+        // The kernel's check: every page's entry matches its page state, the table has as many entries as
+        // pages (a page in two segments would count twice), each frame's owners are counted.
         self.kernel.check().unwrap();
         let segments = self.segments.lock().unwrap();
         let mut in_use: BTreeMap<(usize, u64, u32), u64> = BTreeMap::new();
         let mut seen = std::collections::BTreeSet::new();
         for process in self.kernel.live_processes() {
             let mut homes = 0;
-            self.kernel.for_each_page(process, |page, truth| {
+            self.kernel.for_each_page(process, |page, state| {
                 for i in 0..page.size.frames() {
-                    let frame = Pfn(truth.frame().0 + i);
+                    let frame = Pfn(state.frame().0 + i);
                     if let Some((at, set, way, _)) = segments.locate(frame)
                         && seen.insert(frame)
                     {
                         *in_use.entry((at, set, way)).or_default() += 1;
                     }
                 }
-                if let Some((at, set, way, 0)) = segments.locate(truth.frame()) {
+                if let Some((at, set, way, 0)) = segments.locate(state.frame()) {
                     let shape = segments.list[at].shape;
                     let (own_set, tag) = shape.set_and_tag(page.start);
                     if shape.page == page.size && own_set == set {
@@ -137,10 +139,10 @@ impl Rig {
                 live.retain(|own| *own != process);
             }
             10..=14 => {
-                // Somewhere where something is, if that is found soon.
+                // An address with a page, if one of 30 attempts finds one.
                 let near: Vec<VirtAddr> = (0..30).map(|_| self.at()).collect();
-                let there = near.iter().copied().find(|va| self.kernel.page_state(process, *va).present());
-                let va = there.unwrap_or(near[0]);
+                let present = near.iter().copied().find(|va| self.kernel.page_state(process, *va).present());
+                let va = present.unwrap_or(near[0]);
                 match self.kernel.migration_hint(process, va) {
                     Ok(moved) => {
                         let frame = self.kernel.page_state(process, va).frame();
@@ -209,8 +211,8 @@ fn a_page_is_in_one_segment_whatever_happens() {
 }
 
 #[test]
-fn segments_that_find_no_memory_take_none() {
-    // ResizeMode for both RestSegs, or for the first alone.
+fn segments_without_enough_memory_reserve_none() {
+    // Memory for both RestSegs, or only for the first.
     for (bytes, enough) in [(32 << 20, true), (8 << 20, false)] {
         let mut frames = BuddyAllocator::new(&BuddySpec::default(), bytes / FRAME_BYTES);
         let (mut segments, free) = (Segments::new(&small(), 48), frames.free_frames());
@@ -225,19 +227,19 @@ fn registers(table: &Translations) -> TableRegisters {
     TableRegisters(table.companion_registers())
 }
 
-/// A table with one page in a RestSeg at `page`, and the walker that sees it.
+/// A table with one page in a RestSeg at `page`, and a walker with its registers.
 fn one_page(spec: &UtopiaSpec, page: u64) -> (TestBed, Translations, RestSegWalker, Mapping) {
     one_page_in(spec, page, &Arc::new(Mutex::new(Segments::new(spec, 48))))
 }
 
-/// The same, with the RestSegs at hand; the page has migrated there.
+/// As [`one_page`], in these RestSegs; the page has migrated there.
 fn one_page_in(
     spec: &UtopiaSpec,
     page: u64,
     segments: &Arc<Mutex<Segments>>,
 ) -> (TestBed, Translations, RestSegWalker, Mapping) {
     let mut bed = TestBed::new(1 << 30).unwrap();
-    let mut table = radix_beside(segments).new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
+    let mut table = radix_with_tags(segments).new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
     let page = Page { start: VirtAddr(page << 12), size: PageSize::SIZE_4K };
     let frame = segments.lock().unwrap().take(ProcessId(0), page, true, &mut bed.memory).unwrap();
     let flags = PteFlags { writable: true, user: true, ..PteFlags::default() };
@@ -261,14 +263,14 @@ fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
     let (cold, loads) = probe(&mut walker, va, 0, &mut bed);
     let found = cold.found.unwrap();
     assert_eq!((found.frame, found.dirty, cold.ready, cold.holds_walk), (mapping.frame, true, Cycle(102), true));
-    // The second RestSeg was not asked: the page is in the first.
+    // The second RestSeg was not probed: the page is in the first.
     assert_eq!(loads, 2);
     let (warm, loads) = probe(&mut walker, va, 1000, &mut bed);
     assert_eq!((warm.ready, loads), (Cycle(1002), 0));
-    // Accessed and dirty are in the row, where the kernel reads them.
+    // The accessed and dirty bits are in the row, where the kernel reads them.
     let seen = table.lookup(va, &bed.memory).unwrap().flags;
     assert!(seen.accessed && seen.dirty);
-    // An empty set of a line that the cache has: no tags are asked for.
+    // An empty set in a cached line: no tags are loaded.
     let before = walker.counters.clone();
     let (none, _) = probe(&mut walker, VirtAddr(701 << 12), 2000, &mut bed);
     assert_eq!(none.found, None);
@@ -330,7 +332,7 @@ fn a_way_that_is_not_valid_holds_no_page() {
 }
 
 #[test]
-fn what_a_migration_was_worth_is_told_when_its_page_leaves() {
+fn the_reuse_of_a_migrated_page_is_counted_when_it_leaves() {
     let spec = small();
     for (finds, expected) in [(0, [1, 0, 0, 0]), (5, [0, 1, 0, 0]), (6, [0, 0, 1, 0]), (21, [0, 0, 0, 1])] {
         let segments = Arc::new(Mutex::new(Segments::new(&spec, 48)));
@@ -342,20 +344,20 @@ fn what_a_migration_was_worth_is_told_when_its_page_leaves() {
         table.unmap(mapping.page, &mut bed.os()).unwrap();
         let mut segments = segments.lock().unwrap();
         assert!(segments.give_back(mapping.frame, mapping.page.size));
-        let told = |segments: &Segments| {
+        let counts = |segments: &Segments| {
             let reuse = &segments.reuse;
             [reuse.none, reuse.up_to_5, reuse.up_to_20, reuse.above_20]
         };
-        assert_eq!(told(&segments), expected, "{finds} finds");
-        // A page that a fault placed there is not told of.
+        assert_eq!(counts(&segments), expected, "{finds} finds");
+        // A page placed there by a fault is not counted.
         segments.take(ProcessId(0), mapping.page, false, &mut bed.memory).unwrap();
         assert!(segments.give_back(mapping.frame, mapping.page.size));
-        assert_eq!(told(&segments), expected);
+        assert_eq!(counts(&segments), expected);
     }
 }
 
 #[test]
-fn lines_that_the_kernel_changes_leave_the_caches() {
+fn lines_that_the_kernel_changes_are_dropped_from_the_caches() {
     let spec = small();
     let (mut bed, mut table, mut walker, mapping) = one_page(&spec, 700);
     let found = |walker: &mut RestSegWalker, bed: &mut TestBed, now: u64| {
@@ -366,7 +368,7 @@ fn lines_that_the_kernel_changes_leave_the_caches() {
     table.set_flags(mapping.page, PteFlags { writable: false, ..mapping.flags }, &mut bed.os());
     walker.load_registers(Asid(1), &registers(&table));
     assert!(!found(&mut walker, &mut bed, 1000).unwrap().writable);
-    // Another process runs meanwhile; the page goes; then many change at once.
+    // A context switch; the page is unmapped; then many lines change at once.
     walker.load_registers(Asid(2), &TableRegisters(vec![0; 1 + 2 * super::table::RECENT + 1]));
     table.unmap(mapping.page, &mut bed.os()).unwrap();
     walker.load_registers(Asid(1), &registers(&table));
@@ -381,7 +383,7 @@ fn lines_that_the_kernel_changes_leave_the_caches() {
 }
 
 #[test]
-fn walks_that_are_frequent_and_costly_propose_their_page() {
+fn frequent_and_costly_walks_hint_their_page_for_migration() {
     let spec = UtopiaSpec { frequency_threshold: 3, cost_threshold: 4, ..small() };
     let mut bed = TestBed::new(MEMORY).unwrap();
     let mut walker = RestSegWalker::new(&spec, 48, Vec::new());
@@ -396,13 +398,13 @@ fn walks_that_are_frequent_and_costly_propose_their_page() {
         walker.refill(va, &walk, &mut TestPort::new(&mut bed.memory, 100));
         walker.take_migration_hint()
     };
-    // Often enough, and not yet costly enough; then both.
+    // Frequent enough but not yet costly enough; then both.
     assert_eq!([walk(1), walk(1), walk(1), walk(0)], [None; 4]);
     assert_eq!(walk(1), Some(va));
     assert_eq!(bed.memory.read(at) & !(0x7f << 52), pte.0, "only counters have changed");
 }
 
-/// A machine of that address width.
+/// A machine with that address width.
 fn site(va_bits: u32) -> Site {
     Site {
         va_bits,
@@ -415,16 +417,16 @@ fn site(va_bits: u32) -> Site {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said_with_what_would_fit() {
+fn each_error_of_a_spec_is_reported_with_what_would_fit() {
     let with = |segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() };
-    let said = |segment| Invalid::lines(&with(segment).validate("u"));
-    let said_on = |segment| Invalid::lines(&with(segment).validate_on("u", &site(48)));
-    let wide = said_on(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
+    let errors = |segment| Invalid::lines(&with(segment).validate("u"));
+    let errors_on = |segment| Invalid::lines(&with(segment).validate_on("u", &site(48)));
+    let wide = errors_on(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
     assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
-    let odd = said(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });
+    let odd = errors(RestSegSpec { bytes: 300 << 20, page_bytes: 4096, ways: 16 });
     assert!(odd.contains("268435456 or 536870912 bytes would be"), "{odd}");
-    assert!(said(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`page_bytes` is 5000"));
-    assert!(said(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments`, number 1: `ways` is 0"));
+    assert!(errors(RestSegSpec { page_bytes: 5000, ..RestSegSpec::default() }).contains("`page_bytes` is 5000"));
+    assert!(errors(RestSegSpec { ways: 0, ..RestSegSpec::default() }).contains("`u.segments`, number 1: `ways` is 0"));
     // The paper's example: 2 GB, 4 ways, 57 bits of address: tags of 28 bits (Sec. 5.2).
     let paper = with(RestSegSpec { bytes: 2 << 30, page_bytes: 4096, ways: 4 });
     assert_eq!((paper.validate_on("u", &site(57)), paper.shapes(57)[0].row.tag_bits), (vec![], 28));

@@ -1,4 +1,4 @@
-//! The hardware half: the RestSeg walker beside the L2 TLB, with its two caches (Utopia Sec. 5.4, 5.7).
+//! The hardware half: the RestSeg walker, probed with the L2 TLB, and its two caches (Utopia Sec. 5.4, 5.7).
 
 use super::UtopiaSpec;
 use super::line_cache::LineCache;
@@ -10,61 +10,62 @@ use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES,
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
 ambulator_base::counters! {
-    /// What a RestSeg walker counts.
-    pub struct UtopiaWalkerCounters {
-        /// L1 TLB misses for which it walked.
+    /// Counters of a RestSeg walker.
+    pub(crate) struct UtopiaWalkerCounters {
+        /// Walks, one for each L1 TLB miss.
         walks: Events,
-        /// Of these, pages found in a RestSeg.
+        /// Of these, walks that found their page in a RestSeg.
         hits: Events,
-        /// Look-ups of set filters that their cache held.
+        /// Look-ups of set filters that hit their cache.
         sf_hits: Events,
-        /// Look-ups of set filters that went to memory.
+        /// Look-ups of set filters that missed their cache.
         sf_misses: Events,
-        /// Look-ups of tag arrays that their cache held.
+        /// Look-ups of tag arrays that hit their cache.
         tar_hits: Events,
-        /// Look-ups of tag arrays that went to memory.
+        /// Look-ups of tag arrays that missed their cache.
         tar_misses: Events,
-        /// Sets that the filter said are empty.
+        /// Sets that the filter reported as empty.
         filtered: Events,
-        /// Cycles from a walk's start to its answer.
+        /// Cycles of walks.
         walk_cycles: Cycles,
         /// Of these, cycles of walks that found their page.
         hit_cycles: Cycles,
-        /// Lines dropped from both caches, since the kernel changed them.
+        /// Lines dropped from both caches because the kernel changed them.
         flushed: Events,
-        /// Pages that the counters in their entries proposed for migration.
+        /// Pages hinted for migration by the counters in their entries.
         proposed: Events,
     }
 }
 
-/// Bits of a page-table entry that count (nine that x86-64 leaves to software): three of walks, four of their
-/// loads from DRAM. Bits 52 to 58.
+/// Counters in a page-table entry, in bits that x86-64 leaves to software: three bits count walks, four count
+/// their loads from DRAM. Bits 52 to 58.
 const FREQUENCY_AT: u32 = 52;
 const FREQUENCY_MOST: u64 = 7;
 const COST_AT: u32 = 55;
 const COST_MOST: u64 = 15;
 
 /// A core's RestSeg walker.
-pub struct RestSegWalker {
+pub(crate) struct RestSegWalker {
     spec: UtopiaSpec,
     shapes: Vec<Shape>,
     uses: Vec<WayUses>,
     asid: Asid,
-    /// Base, tag array and set filter of each RestSeg for the process that runs.
+    /// Base, tag array and set filter of each RestSeg for the running process.
     places: Vec<(Pfn, Arrays)>,
-    /// Changes that each process's lines in the caches have seen.
+    /// By process: the number of changes that its cached lines reflect.
     known: Vec<(Asid, u64)>,
     filters: LineCache,
     rows: LineCache,
-    /// A page that is to migrate.
+    /// A page hinted for migration.
     request: Option<VirtAddr>,
-    /// What it counted.
-    pub counters: UtopiaWalkerCounters,
+    /// Its counters.
+    pub(crate) counters: UtopiaWalkerCounters,
 }
 
 impl RestSegWalker {
-    /// A walker with empty caches. `uses` of each RestSeg, of [`super::Segments`], learns where it found pages.
-    pub fn new(spec: &UtopiaSpec, va_bits: u32, uses: Vec<WayUses>) -> RestSegWalker {
+    /// A walker with empty caches. It records the ways that it finds in `uses`, from
+    /// [`super::Segments::uses`].
+    pub(crate) fn new(spec: &UtopiaSpec, va_bits: u32, uses: Vec<WayUses>) -> RestSegWalker {
         RestSegWalker {
             shapes: spec.shapes(va_bits),
             uses,
@@ -79,7 +80,7 @@ impl RestSegWalker {
         }
     }
 
-    /// A walk of one RestSeg: its answer and when it is known.
+    /// Walks one RestSeg. Returns the translation, and the cycle at which the result is known.
     fn walk(
         &mut self,
         at: usize,
@@ -91,24 +92,24 @@ impl RestSegWalker {
         let (shape, (base, arrays)) = (self.shapes[at], self.places[at]);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
-        let (filter, held) = self.filters.load(shape.filter.line(arrays.sf, set), true, now, latency, port);
-        self.counters.sf_hits += u64::from(held);
-        self.counters.sf_misses += u64::from(!held);
+        let (filter, hit) = self.filters.load(shape.filter.line(arrays.sf, set), true, now, latency, port);
+        self.counters.sf_hits += u64::from(hit);
+        self.counters.sf_misses += u64::from(!hit);
         let count = shape.filter.count(&filter.words, set);
-        if held && count == 0 {
-            // Tag matching is dropped before it reaches memory.
+        if hit && count == 0 {
+            // Tag matching is cancelled before it accesses memory.
             self.counters.filtered += 1;
             return (None, filter.ready);
         }
         let line = arrays.tar.offset(set * LINE_BYTES);
-        // Both loads are under way at once; tags of a set that the filter then says is empty are not kept.
-        let (row, row_held) = self.rows.load(line, count > 0, now, latency, port);
+        // Both loads are in flight at once. Tags of a set that turns out to be empty are not cached.
+        let (row, row_hit) = self.rows.load(line, count > 0, now, latency, port);
         if count == 0 {
             self.counters.filtered += 1;
             return (None, filter.ready);
         }
-        self.counters.tar_hits += u64::from(row_held);
-        self.counters.tar_misses += u64::from(!row_held);
+        self.counters.tar_hits += u64::from(row_hit);
+        self.counters.tar_misses += u64::from(!row_hit);
         let ready = filter.ready.max(row.ready);
         let Some(way) = shape.row.find(&row.words, tag) else { return (None, ready) };
         self.uses[at].found(set * u64::from(shape.ways) + u64::from(way));
@@ -198,7 +199,7 @@ impl Lookaside for RestSegWalker {
         let cost = ((word >> COST_AT & COST_MOST) + u64::from(walk.dram_loads)).min(COST_MOST);
         let mask = FREQUENCY_MOST << FREQUENCY_AT | COST_MOST << COST_AT;
         let counted = frequency << FREQUENCY_AT | cost << COST_AT;
-        // Counters that are at their most already are not written again.
+        // Saturated counters are not written again.
         if word & mask != counted {
             port.replace(at, mask, counted, walk.ready);
         }
@@ -213,8 +214,8 @@ impl Lookaside for RestSegWalker {
     }
 
     fn invalidate(&mut self, what: Invalidation) {
-        // Lines that the kernel changed are told by the registers; these are shootdowns of whole address
-        // spaces.
+        // The registers list the lines that the kernel has changed. Only shootdowns of whole address spaces
+        // flush the caches.
         if !matches!(what, Invalidation::Page { .. }) {
             self.filters.clear();
             self.rows.clear();

@@ -1,5 +1,5 @@
-//! A page table for tests: a plain map that takes a frame for each node that a radix table would have, so
-//! that tables compete with data for memory, and that can be told to fail.
+//! A page table for tests: an ordered map that can be made to fail. It allocates a frame for each node that a
+//! radix table would have, so that tables compete with data for memory.
 
 use ambulator_base::{Asid, FRAME_BYTES, Page, PageSize, Pfn, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
@@ -7,14 +7,14 @@ use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, Tab
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a table here states for a context switch.
+/// Additional cycles of a context switch with this table.
 pub const SWITCH: u64 = 60;
 
-/// What the tables of all processes have in common, so that a test can play the hardware.
+/// State shared by the tables of all processes, through which a test acts as the hardware.
 #[derive(Default)]
 pub struct Tables {
     pages: BTreeMap<(u32, u64), Mapping>,
-    /// The `map` after this many fails once, for want of so many contiguous bytes.
+    /// After this many successful calls, `map` fails once for lack of this many contiguous bytes.
     pub fail: Option<(u32, u64)>,
 }
 
@@ -24,22 +24,22 @@ impl Tables {
         (va < mapping.page.end()).then_some(*mapping)
     }
 
-    /// What a walk does to the entry: it sets the accessed bit, and the dirty bit if it stores.
+    /// Updates an entry as a walk does: sets the accessed bit, and the dirty bit for a store.
     pub fn accessed(&mut self, process: ProcessId, va: VirtAddr, store: bool) {
         let found = self.find(process, va).expect("a walk of a mapped page");
-        let entry = self.pages.get_mut(&(process.0, found.page.start.0)).expect("it was found");
+        let entry = self.pages.get_mut(&(process.0, found.page.start.0)).expect("the entry was found");
         entry.flags.accessed = true;
         entry.flags.dirty |= store;
     }
 }
 
-/// Makes tables, and keeps what they have in common.
+/// Creates tables, and owns their shared state.
 #[derive(Clone, Default)]
 pub struct Factory(Arc<Mutex<Tables>>);
 
 impl Factory {
     pub fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.0.lock().expect("no test thread died with it")
+        self.0.lock().expect("no holder of the lock panicked")
     }
 }
 
@@ -75,7 +75,7 @@ impl MapTable {
             .map(move |size| (size.shift(), page.start.0 >> size.shift()))
     }
 
-    fn leave(&mut self, page: Page, os: &mut TableContext<'_>) {
+    fn release_nodes(&mut self, page: Page, os: &mut TableContext<'_>) {
         for key in MapTable::nodes_of(page) {
             if let Some((frame, used)) = self.nodes.get_mut(&key) {
                 *used -= 1;
@@ -123,7 +123,7 @@ impl PageTable for MapTable {
             made.push(key);
         }
         for key in MapTable::nodes_of(page) {
-            self.nodes.get_mut(&key).expect("there by now").1 += 1;
+            self.nodes.get_mut(&key).expect("the node exists").1 += 1;
         }
         tables.pages.insert((self.process.0, page.start.0), mapping);
         self.footprint.entries += 1;
@@ -138,7 +138,7 @@ impl PageTable for MapTable {
             tables.pages.get(&key).is_some_and(|m| m.page == page).then(|| tables.pages.remove(&key))??
         };
         self.footprint.entries -= 1;
-        self.leave(page, os);
+        self.release_nodes(page, os);
         Some(found)
     }
 
@@ -165,7 +165,7 @@ impl PageTable for MapTable {
     }
 
     fn destroy(&mut self, os: &mut TableContext<'_>) {
-        assert!(self.nodes.is_empty(), "a table is destroyed with pages in it");
+        assert!(self.nodes.is_empty(), "the table still has pages when it is destroyed");
         os.frames.free(self.root, 0);
         self.footprint.bytes = 0;
     }

@@ -1,6 +1,8 @@
-//! Ambulator beside a cycle-driven model of the same machine: `cycle_driven [INSTRUCTIONS [PROGRAM...]]`.
+//! Compares Ambulator with a cycle-driven model of the same machine: `cycle_driven [INSTRUCTIONS
+//! [PROGRAM...]]`.
 //!
-//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, what explains distances, and the sim host's speed.
+//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and
+//! the sim host's speed.
 
 mod model;
 
@@ -12,7 +14,7 @@ use model::{Choices, Measured, Reference};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// A program: its name in the tables, its kernel, its footprint in MiB, and a setting.
+/// A program: its name in the tables, its benchmark, its footprint in MiB, and a setting.
 struct Program {
     name: &'static str,
     kernel: &'static str,
@@ -35,11 +37,11 @@ fn programs() -> [Program; 9] {
     ]
 }
 
-/// The first is what speed-ups are relative to.
+/// Speed-ups are relative to the first.
 const DESIGNS: [&str; 3] = ["radix", "thp", "perfect-tlb"];
 /// Instructions before anything is counted.
 const WARMUP: u64 = 1_000_000;
-/// A relative distance above which the last table tells what explains it.
+/// The relative difference above which the last table shows its causes.
 const NOTABLE: f64 = 0.05;
 
 type Failure = Box<dyn std::error::Error>;
@@ -63,7 +65,7 @@ fn open(program: &Program) -> Result<Box<dyn RecordSource>, Failure> {
     Ok(ambulator_workloads::open(&request)?)
 }
 
-/// A program on one design, by both models.
+/// A program on one design, in both models.
 struct Pair {
     program: String,
     design: &'static str,
@@ -77,7 +79,7 @@ impl Pair {
     }
 }
 
-/// Every design on a program, by both models.
+/// Every design on a program, in both models.
 fn run(program: &Program, instructions: u64) -> Result<Vec<Pair>, Failure> {
     let job = |design: &&str| Ok(Job { design: (*design).into(), spec: spec(design, instructions)? });
     let comparison = Comparison {
@@ -143,7 +145,7 @@ fn print_speedups(all: &[Vec<Pair>]) {
     }
 }
 
-/// The reference with its choices made as Ambulator makes them, one by one, where the two are far apart.
+/// For large differences, the reference with Ambulator's modelling choices, one at a time.
 fn print_reasons(programs: &[&Program], all: &[Vec<Pair>], instructions: u64) -> Result<(), Failure> {
     let faithful = Choices::FAITHFUL;
     let less = [
@@ -158,8 +160,8 @@ fn print_reasons(programs: &[&Program], all: &[Vec<Pair>], instructions: u64) ->
         "design",
         "Ambulator",
         "cycle-driven",
-        "stores ask early",
-        "writes as they come",
+        "early stores",
+        "writes in order",
         "no reordering",
         "no turn-around",
         "all four",
@@ -176,12 +178,12 @@ fn print_reasons(programs: &[&Program], all: &[Vec<Pair>], instructions: u64) ->
     Ok(())
 }
 
-fn print_host(all: &[Vec<Pair>]) {
+fn print_sim_host_speed(all: &[Vec<Pair>]) {
     header(&["program", "cycle-driven, M instructions/s", "Ambulator, M instructions/s"]);
     for Pair { program, ours, theirs, .. } in all.iter().filter_map(|pairs| pairs.first()) {
-        let seconds = ours.host_seconds - ours.host_setup_seconds;
+        let seconds = ours.sim_host_seconds - ours.sim_host_setup_seconds;
         let (a, b) =
-            (theirs.all_instructions as f64 / theirs.host_seconds, ours.simulated_instructions as f64 / seconds);
+            (theirs.all_instructions as f64 / theirs.sim_host_seconds, ours.simulated_instructions as f64 / seconds);
         println!("| {program} | {:.2} | {:.1} |", a / 1e6, b / 1e6);
     }
 }
@@ -189,21 +191,20 @@ fn print_host(all: &[Vec<Pair>]) {
 fn tables() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let instructions = match arguments.first() {
-        Some(text) => text.parse().map_err(|_| format!("`{text}` is no number of instructions"))?,
+        Some(text) => text.parse().map_err(|_| format!("`{text}` is not a number of instructions"))?,
         None => 3_000_000,
     };
     let programs = programs();
-    if let Some(unknown) = arguments.iter().skip(1).find(|asked| programs.iter().all(|program| program.name != **asked))
-    {
+    if let Some(unknown) = arguments.iter().skip(1).find(|name| programs.iter().all(|program| program.name != **name)) {
         return Err(format!("no program `{unknown}`; there are {}", programs.map(|p| p.name).join(", ")).into());
     }
-    let asked = |program: &&Program| arguments.len() < 2 || arguments[1..].iter().any(|name| name == program.name);
-    let chosen: Vec<&Program> = programs.iter().filter(asked).collect();
+    let requested = |program: &&Program| arguments.len() < 2 || arguments[1..].iter().any(|name| name == program.name);
+    let chosen: Vec<&Program> = programs.iter().filter(requested).collect();
     let all = chosen.iter().map(|program| run(program, instructions)).collect::<Result<Vec<_>, _>>()?;
     print_runs(&all);
     print_speedups(&all);
     print_reasons(&chosen, &all, instructions)?;
-    print_host(&all);
+    print_sim_host_speed(&all);
     Ok(())
 }
 

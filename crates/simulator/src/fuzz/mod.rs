@@ -2,7 +2,7 @@
 
 mod program;
 
-use crate::spec::{DEFAULT_DESIGN, Preset, PresetKind, Spec, SpecRequest, load, presets};
+use crate::spec::{Preset, PresetKind, Spec, SpecRequest, default_design, load, presets};
 use crate::{Machine, SharedStream, Stop, catalogue};
 use ambulator_base::RecordSource;
 use ambulator_os::KernelCounters;
@@ -97,16 +97,16 @@ fn machine([how, which, table, cores, asids, policy, small, seed]: [u8; FUZZ_MAC
         set("virtualization.hypervisor_table", &format!("\"{}\"", tables[usize::from(table) % tables.len()]));
     }
     let designs = fuzz_designs();
-    let mut preset = designs[usize::from(which) % designs.len()];
+    let mut preset = designs[usize::from(which) % designs.len()].to_owned();
     if is(COMPOSED) {
-        preset = DEFAULT_DESIGN;
+        preset = default_design();
         let compositions = compositions(is(NESTED));
         let at = (usize::from(which) << 8 | usize::from(small)) % compositions.len();
         for (key, _, name) in compositions[at].entries() {
             set(&format!("design.{key}"), &format!("\"{name}\""));
         }
     }
-    match load(&SpecRequest { design: Some(preset.to_owned()), options, ..SpecRequest::default() }) {
+    match load(&SpecRequest { design: Some(preset.clone()), options, ..SpecRequest::default() }) {
         Ok(loaded) => Some(loaded.spec),
         Err(error) => {
             assert!(is(NESTED), "{preset}: {error}");

@@ -25,7 +25,8 @@ impl Translator<'_> {
             return self.translate_further(number, va, access, now, Translated::Physical { at, ready });
         }
         // A translation without a fault must not pass through a `Result` of several words: on the sim host, a
-        // wide load of words that were just stored one by one stalls, which costs a tenth of the run time here.
+        // wide load of words that were just stored one by one stalls, which costs a tenth of the run time
+        // here.
         let result = self.translate_by_mmu(number, va, access, now);
         if let Translated::Physical { at, ready } = result
             && self.accepts(number, va, at, access)

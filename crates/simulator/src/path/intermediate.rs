@@ -1,5 +1,5 @@
-//! The path through an intermediate address space: VMAs are translated before the caches, pages after the last
-//! level. Both are checked against the kernel.
+//! The path through an intermediate address space: VMAs are translated before the caches, pages after the
+//! last level. Both are checked against the kernel.
 
 use super::Translator;
 use crate::Stop;
@@ -10,8 +10,8 @@ use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 use ambulator_os::Kernel;
 
 impl Translator<'_> {
-    /// The intermediate address of an access. A miss in all caches is translated after the last level, so that
-    /// main memory is accessed once the frame is known.
+    /// The intermediate address of an access. A miss in all caches is translated after the last level, so
+    /// that main memory is accessed once the frame is known.
     #[cold]
     pub(super) fn translate_by_intermediate(
         &mut self,

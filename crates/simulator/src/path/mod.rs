@@ -37,8 +37,8 @@ pub(crate) struct Translator<'m> {
 }
 
 impl Translator<'_> {
-    /// Translates on the machine's path, serves faults until the page is mapped, and checks the result with the
-    /// oracle.
+    /// Translates on the machine's path, serves faults until the page is mapped, and checks the result with
+    /// the oracle.
     #[inline(always)]
     pub(crate) fn translate(
         &mut self,
@@ -75,7 +75,8 @@ impl Translator<'_> {
         }
     }
 
-    /// The operating system serves a fault of an access, the `times`th; returns when the access can be retried.
+    /// The operating system serves a fault of an access, the `times`th; returns when the access can be
+    /// retried.
     #[cold]
     fn fault(
         &mut self,

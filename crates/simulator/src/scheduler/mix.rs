@@ -1,4 +1,4 @@
-//! Mixes: which programs run on which cores, and which are multiprogrammed on one core.
+//! Mixes: which programs run on which cores, and which share a core.
 
 use crate::spec::Spec;
 use ambulator_base::RecordSource;
@@ -7,13 +7,13 @@ use ambulator_workloads::TimeShared;
 /// Opens the programs of a mix, one stream for each core of the machine (with `run.spread_threads`, one for
 /// each program).
 ///
-/// As many programs as cores run one on each; a divisor of the cores repeats. A multiple of the cores is
-/// multiprogrammed: neighbours in `names` share a core, round-robin, in time slices of `run.time_slice`
-/// instructions. `open` opens the program of a name; its second argument is the program's number in the mix,
-/// by which seeds differ.
+/// If there are as many programs as cores, each core runs one; if their number divides the number of cores,
+/// they repeat. If it is a multiple, adjacent programs in `names` share a core: round-robin multiprogramming
+/// with time slices of `run.time_slice` instructions. `open` opens the program of a name; its second argument
+/// is the program's number in the mix, from which its seed derives.
 ///
 /// # Errors
-/// A mix that does not fit the machine, and what `open` says.
+/// A mix that does not fit the machine, and the errors of `open`.
 pub fn open_mix(
     names: &[&str],
     spec: &Spec,
@@ -32,8 +32,9 @@ pub fn open_mix(
     }
     if names.is_empty() || !cores.is_multiple_of(names.len()) {
         return Err(format!(
-            "{} programs for {cores} cores: give one, as many as there are cores (or a divisor of that, and they repeat), or a \
-             multiple of the cores, and those of a core take turns (`run.time_slice`; not with --spread-threads)",
+            "{} programs for {cores} cores: give one program, as many as cores, a divisor of that number (the \
+             programs repeat), or a multiple of it (round-robin on each core, see `run.time_slice`; not with \
+             --spread-threads)",
             names.len()
         ));
     }
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_repeat_share_cores_or_are_refused() {
+    fn programs_repeat_share_cores_or_are_rejected() {
         assert_eq!(mix(&["a", "b"], 2, false).unwrap(), ["a0", "b1"]);
         assert_eq!(mix(&["a", "b"], 4, false).unwrap(), ["a0", "b1", "a2", "b3"]);
         assert_eq!(mix(&["a", "b", "c", "d"], 2, false).unwrap(), ["a0|b1", "c2|d3"]);

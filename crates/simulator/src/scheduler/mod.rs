@@ -1,4 +1,4 @@
-//! Which core runs next, which program runs on which core, and how far the run has come.
+//! Selects the core that runs next, places programs on cores, and tracks the phases of the run.
 
 mod mix;
 mod thread_placement;
@@ -13,7 +13,7 @@ use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
 use ambulator_base::VmEvent;
 
-/// Records between two looks at the kernel's daemons, the end of an epoch and the end of warm-up.
+/// Records between checks for the kernel's daemons, the end of an epoch and the end of warm-up.
 const CHECK_RECORDS: u32 = 4096;
 
 /// The phases of a run, and the programs whose threads are placed on several cores.
@@ -22,14 +22,14 @@ pub(crate) struct Scheduler {
     /// Instructions of warm-up and of the measured region, for each core.
     warmup: u64,
     instructions: u64,
-    /// Programs whose threads run on several cores; all programs are, or none is.
+    /// Programs whose threads run on several cores: all programs or none.
     placements: Vec<ThreadPlacement>,
-    /// Records until daemons and epochs are looked at again.
+    /// Records until the next check.
     until_check: u32,
 }
 
 impl Scheduler {
-    /// At the beginning of a run of so many instructions a core.
+    /// For a run of `warmup` and then `instructions` instructions on each core.
     pub fn new(warmup: u64, instructions: u64, placements: Vec<ThreadPlacement>) -> Scheduler {
         Scheduler { phase: Phase::Setup, warmup, instructions, placements, until_check: CHECK_RECORDS }
     }
@@ -46,7 +46,7 @@ impl Scheduler {
         !self.placements.is_empty()
     }
 
-    /// Instructions that each core has in the phase, where that is known.
+    /// Instructions of each core in the current phase, if known.
     pub fn budget(&self) -> Option<u64> {
         match self.phase {
             Phase::Setup => None,
@@ -55,12 +55,12 @@ impl Scheduler {
         }
     }
 
-    /// Whether a core has warmed up, in the warm-up.
+    /// Whether a core has completed the warm-up, during the warm-up.
     pub fn is_warm(&self, core: &Core) -> bool {
         self.phase == Phase::Warmup && core.counters.instructions >= self.warmup
     }
 
-    /// Counts a record; true when it is time to look at daemons and epochs again.
+    /// Counts a record; true when the next check is due.
     #[inline(always)]
     pub fn check_is_due(&mut self) -> bool {
         self.until_check -= 1;
@@ -76,7 +76,7 @@ impl Scheduler {
         self.phase = Phase::Done;
     }
 
-    /// Moves on to warm-up when all cores have set up. True if it did.
+    /// Enters the warm-up when all cores have set up; returns whether it did.
     pub fn begin_warmup(&mut self, cores: &[Core]) -> bool {
         let begins = self.phase == Phase::Setup && cores.iter().all(|core| core.phase != CorePhase::Setup);
         if begins {
@@ -85,8 +85,8 @@ impl Scheduler {
         begins
     }
 
-    /// Moves on to the measured region when all cores are warm, and gives them their budgets. True if
-    /// counting begins anew.
+    /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
+    /// restarts.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
         let ready = |core: &Core| {
             let idle = self.places_threads() && core.executed == 0;
@@ -102,7 +102,7 @@ impl Scheduler {
         self.warmup > 0
     }
 
-    /// The core that is furthest behind in time, and the time at which another takes its turn.
+    /// The core with the smallest local time, and the time at which the next core becomes due.
     pub fn next_core(&self, hw: &Hardware) -> Option<(usize, u64)> {
         let waits = |core: &Core| {
             core.phase == CorePhase::Finished
@@ -153,7 +153,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A core has finished: it reads no more of its program.
+    /// A core has finished: it stops reading its program.
     pub fn finish(&mut self, number: usize, cores: &mut [Core]) {
         let core = &mut cores[number];
         core.phase = CorePhase::Finished;

@@ -1,10 +1,10 @@
 //! The threads of one program on several cores: thread `t` runs on core `t` modulo the program's cores.
 //!
-//! A stream says with [`VmEvent::Switch`] whose the records are that follow. Here its segments are handed to
-//! the cores of their threads, which run them each at its own pace, the one behind in time first. A VM event
-//! waits until all that comes before it in the stream has run, and holds back what comes after: address
-//! spaces change in the stream's order. (Threads that wait for each other otherwise are not held back: their
-//! order within a segment without VM events is what the cores make of it.) Dependences count within a
+//! In a stream, [`VmEvent::Switch`] names the thread of the records that follow. The segments of the stream
+//! are distributed to the cores of their threads. Each core runs at its own pace; the core with the smallest
+//! local time runs first. A VM event waits until everything before it in the stream has run, and delays
+//! everything after it: address spaces change in the stream's order. (No other synchronisation between
+//! threads is modelled: between two VM events, the cores determine the order.) Dependences count within a
 //! thread's segment: they do not reach across a switch.
 
 use crate::Stop;
@@ -19,15 +19,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Records that may wait for the cores of a program together: as far as the fastest thread is ahead of the
-/// slowest.
-const MOST_WAITING: usize = 8 * Batch::TARGET_RECORDS;
+/// Maximum number of records that wait for the cores of a program: how far the fastest thread may be ahead of
+/// the slowest.
+const MAX_WAITING: usize = 8 * Batch::TARGET_RECORDS;
 
-/// Records of one thread, one after the other in the stream.
+/// Consecutive records of one thread in the stream.
 struct Segment {
     batch: Arc<Batch>,
     records: Range<usize>,
-    /// The process that the stream says.
+    /// The process, by the stream's number.
     process: ProcessId,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ThreadPlacement {
     event_at: usize,
     process: ProcessId,
     thread: u32,
-    /// By core of the program.
+    /// Waiting segments, by core of the program.
     queues: Vec<VecDeque<Segment>>,
     /// Records in all queues.
     waiting: usize,
@@ -71,7 +71,7 @@ impl ThreadPlacement {
         self.cores.contains(&number)
     }
 
-    /// A core is finished: what waits for it will not run. The stream is left with the last of them.
+    /// A core has finished: its waiting segments will not run. The last core to finish leaves the stream.
     pub fn leave(&mut self, number: usize, cores: &mut [Core]) {
         let queue = &mut self.queues[number - self.cores.start];
         self.waiting -= queue.iter().map(|segment| segment.records.len()).sum::<usize>();
@@ -82,7 +82,7 @@ impl ThreadPlacement {
         }
     }
 
-    /// The core of the thread whose records come next.
+    /// The core of the thread whose records come next in the stream.
     fn core(&self) -> usize {
         self.cores.start + self.thread as usize % self.cores.len()
     }
@@ -114,7 +114,7 @@ impl Scheduler {
     fn supply_step(&mut self, hw: &mut Hardware, os: &mut OperatingSystem, program: usize) -> Result<bool, Stop> {
         let cores = self.placements[program].cores.clone();
         if self.phase == Phase::Setup && hw.cores[cores.start].phase != CorePhase::Setup {
-            return Ok(false); // its region begins when all programs have set up
+            return Ok(false); // the region begins when all programs have set up
         }
         if self.phase == Phase::Measure && only_idle_left(&hw.cores[cores.clone()]) {
             for number in cores.filter(|number| hw.cores[*number].phase != CorePhase::Finished).collect::<Vec<_>>() {
@@ -133,7 +133,7 @@ impl Scheduler {
             }
         }
         let placement = &mut self.placements[program];
-        if !starved || placement.waiting >= MOST_WAITING {
+        if !starved || placement.waiting >= MAX_WAITING {
             return Ok(false);
         }
         if placement.at >= placement.batch.records.len() && placement.event_at >= placement.batch.events.len() {
@@ -158,7 +158,7 @@ impl Scheduler {
                     placement.queues[number - cores.start].push_back(segment);
                 }
                 for core in cores.filter(|core| hw.cores[*core].phase == CorePhase::Setup).collect::<Vec<_>>() {
-                    // A stream that has records before any region has no set-up: all of it counts.
+                    // A stream with records before any region has no set-up: all of it is measured.
                     hw.cores[core].phase = CorePhase::Region;
                 }
                 Ok(true)
@@ -210,7 +210,7 @@ impl Scheduler {
         Ok(false)
     }
 
-    /// An event of a program with placed threads. False if it must wait for what comes before it.
+    /// An event of a program with placed threads. False if it must wait for earlier records.
     fn event_of(
         &mut self,
         hw: &mut Hardware,

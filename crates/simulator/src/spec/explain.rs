@@ -1,4 +1,4 @@
-//! What a setting, a group of settings or a counter means.
+//! What a setting, a group of settings, a design or a counter means.
 
 use super::layer::Layers;
 use super::preset::{PresetKind, presets};
@@ -7,6 +7,8 @@ use super::program::program_tree;
 use super::quantity::{Suffixes, show_size};
 use super::schema::{Choice, Kind, Setting};
 use super::settings::tree;
+use crate::catalogue::catalogue;
+use ambulator_sockets::{Descriptor, Socket};
 use serde_json::Value;
 use std::fmt;
 
@@ -17,11 +19,11 @@ pub struct CounterInfo {
     pub name: String,
     /// Unit of its value.
     pub unit: String,
-    /// One line: what is counted.
+    /// One line: what it counts.
     pub meaning: String,
 }
 
-/// The value that a preset gives to a setting.
+/// The value of a setting in a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetValue {
     /// Machine or design.
@@ -32,9 +34,56 @@ pub struct PresetValue {
     pub value: String,
 }
 
+/// What a design's descriptor says, with its settings and the presets that use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesignInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub about: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// The sockets it fills, each with one line about what it puts there.
+    pub fills: Vec<(Socket, &'static str)>,
+    /// Whether it must be in all of these sockets, or in none.
+    pub together: bool,
+    /// Why it cannot run in a virtual machine, if it cannot.
+    pub native_only: Option<&'static str>,
+    /// Its settings.
+    pub settings: Vec<&'static Setting>,
+    /// The design presets that name it.
+    pub presets: Vec<&'static str>,
+}
+
+impl DesignInfo {
+    fn of(design: &Descriptor) -> DesignInfo {
+        let mut using = Vec::new();
+        for fill in &design.fills {
+            let named = preset_values(&format!("design.{}", fill.socket)).into_iter();
+            using.extend(named.filter(|preset| preset.value.trim_matches('"') == design.name));
+        }
+        let mut presets: Vec<_> =
+            using.iter().filter(|preset| preset.kind == PresetKind::Design).map(|preset| preset.preset).collect();
+        presets.sort_unstable();
+        presets.dedup();
+        DesignInfo {
+            name: design.name,
+            about: design.about,
+            paper: design.paper,
+            fills: design.fills.iter().map(|fill| (fill.socket, fill.about)).collect(),
+            together: design.together,
+            native_only: design.native_only,
+            settings: tree().find(&design.group()).map(Setting::leaves).unwrap_or_default(),
+            presets,
+        }
+    }
+}
+
 /// What [`explain`] found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Explanation {
+    /// A design.
+    Design(DesignInfo),
     /// One setting.
     Setting {
         /// The setting.
@@ -51,7 +100,7 @@ pub enum Explanation {
     },
     /// A counter of results.
     Counter(CounterInfo),
-    /// A prefix of counters: those below it.
+    /// A prefix of counter names: the counters below it.
     Counters {
         /// The prefix.
         prefix: String,
@@ -60,14 +109,18 @@ pub enum Explanation {
     },
 }
 
-/// Explains a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's name or a prefix of
-/// counters. An empty key explains all settings.
+/// Explains a design's name, a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's
+/// name or a prefix of counters. An empty key explains all settings. A name that is both a design's and a group's is
+/// the design's: its explanation lists the group.
 ///
 /// # Errors
-/// When there is no such key or counter: the nearest.
+/// No such name: the error suggests the nearest.
 pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecError> {
     let root = tree();
     let key = key.trim().trim_end_matches(['.', '*']);
+    if let Some(design) = catalogue().find(key) {
+        return Ok(Explanation::Design(DesignInfo::of(design)));
+    }
     let found = if key.is_empty() { Some(root) } else { root.find(key) };
     if let Some(setting) = found {
         return Ok(match setting.kind {
@@ -92,7 +145,7 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     if !below.is_empty() {
         return Ok(Explanation::Counters { prefix: key.into(), counters: below });
     }
-    let problem = Problem::new(format!("there is no setting or counter `{key}`"));
+    let problem = Problem::new(format!("there is no setting, design or counter `{key}`"));
     Err(match nearest(key, root, counters) {
         Some(nearest) => problem.help(format!("the nearest is `{nearest}`")),
         None => problem.help("`ambulator explain` without a name lists all settings"),
@@ -100,29 +153,30 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     .into())
 }
 
-/// The nearest name: by the first part that is wrong among settings, by the whole name among counters.
+/// The nearest name: by the first part that is wrong among settings, by the whole name among counters and designs.
 fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String> {
-    let counter = counters
-        .iter()
-        .map(|counter| (strsim::damerau_levenshtein(key, &counter.name), &counter.name))
+    let counters = counters.iter().map(|counter| counter.name.as_str());
+    let whole_name = counters
+        .chain(catalogue().designs().iter().map(|design| design.name))
+        .map(|name| (strsim::damerau_levenshtein(key, name), name))
         .filter(|(distance, name)| *distance <= (name.len() / 4).max(1))
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name.clone());
+        .map(|(_, name)| name.to_owned());
     let mut at = root;
     for part in key.split('.') {
         match at.child(part) {
             Some(child) => at = child,
             None => {
-                return counter
+                return whole_name
                     .or_else(|| at.nearest(part, root).map(|setting| setting.key.clone()))
                     .or_else(|| nearest_program_setting(key));
             }
         }
     }
-    counter
+    whole_name
 }
 
-/// The program's setting that is nearest, where the key begins with a program's name or one like it.
+/// The nearest setting of a program, if the key begins with a program's name or a similar one.
 fn nearest_program_setting(key: &str) -> Option<String> {
     let mut at = program_tree();
     for part in key.split('.') {
@@ -134,7 +188,7 @@ fn nearest_program_setting(key: &str) -> Option<String> {
     None
 }
 
-/// What workloads say about a program's setting.
+/// The values of a program's setting in workloads.
 fn workload_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
@@ -149,7 +203,7 @@ fn workload_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// What presets say about a setting, each in its own text (not in its base's).
+/// The values of a setting in presets, each in its own text (not in its base's).
 pub fn preset_values(key: &str) -> Vec<PresetValue> {
     let mut values = Vec::new();
     for preset in presets().iter().filter(|preset| preset.kind != PresetKind::Workload) {
@@ -163,7 +217,7 @@ pub fn preset_values(key: &str) -> Vec<PresetValue> {
     values
 }
 
-/// A value as it is written in a spec; sizes with their suffix.
+/// A value as written in a spec; sizes with their suffix.
 pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
     match value {
         Value::Null => "unset".into(),
@@ -204,9 +258,46 @@ fn choices(f: &mut fmt::Formatter<'_>, choices: &[Choice]) -> fmt::Result {
     Ok(())
 }
 
+fn list_settings(f: &mut fmt::Formatter<'_>, settings: &[&Setting]) -> fmt::Result {
+    let width = settings.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
+    for setting in settings {
+        let value = show_value(setting, &setting.default);
+        let unit = match setting.unit.as_str() {
+            "choice" | "flag" | "text" | "" => String::new(),
+            unit => format!(" {unit}"),
+        };
+        writeln!(f, "  {:<width$}  {value}{unit}: {}", setting.key, setting.meaning)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for DesignInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} (design)", self.name)?;
+        line(f, "about", self.about)?;
+        line(f, "paper", self.paper)?;
+        for (at, (socket, about)) in self.fills.iter().enumerate() {
+            let name = if at == 0 { "fills" } else { "" };
+            line(f, name, &format!("design.{socket} = \"{}\": {about}", self.name))?;
+        }
+        if self.together {
+            line(f, "together", "it must be in all of these sockets, or in none")?;
+        }
+        if let Some(why) = self.native_only {
+            line(f, "native", &format!("it cannot run in a virtual machine: {why}"))?;
+        }
+        line(f, "presets", &self.presets.join(", "))?;
+        if !self.settings.is_empty() {
+            writeln!(f, "settings")?;
+        }
+        list_settings(f, &self.settings)
+    }
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Explanation::Design(design) => write!(f, "{design}"),
             Explanation::Setting { setting, presets } => {
                 writeln!(f, "{}", setting.key)?;
                 line(f, "meaning", &setting.meaning)?;
@@ -231,17 +322,7 @@ impl fmt::Display for Explanation {
                     writeln!(f, "{}", group.key)?;
                     line(f, "meaning", &group.meaning)?;
                 }
-                let width = settings.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
-                for setting in settings {
-                    let value = show_value(setting, &setting.default);
-                    let unit = if ["choice", "flag", "text", ""].contains(&setting.unit.as_str()) {
-                        String::new()
-                    } else {
-                        format!(" {}", setting.unit)
-                    };
-                    writeln!(f, "  {:<width$}  {value}{unit}: {}", setting.key, setting.meaning)?;
-                }
-                Ok(())
+                list_settings(f, settings)
             }
             Explanation::Counter(counter) => {
                 writeln!(f, "{} (counter)", counter.name)?;

@@ -1,5 +1,5 @@
-//! Layers of settings: texts are checked key by key against the settings' tree, later ones override earlier ones, and
-//! the sum becomes a spec.
+//! Layers of settings: each text is checked key by key against the tree of settings, later texts override
+//! earlier ones, and the result becomes a spec.
 
 use super::moved::{new_choice, new_key};
 use super::problem::{OPTION, Place, Problem, Source, SpecError};
@@ -15,19 +15,19 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Where each setting that some layer wrote was written last.
+/// The place where each setting was last written by a layer.
 pub type Origins = BTreeMap<String, Place>;
 
-/// What a spec file says about itself, beside its settings.
+/// What a spec file says about itself, other than its settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Header {
-    /// One line: what it is.
+    /// A description in one line.
     pub(crate) about: String,
     /// The paper and the table or section that it follows.
     pub(crate) paper: String,
-    /// Presets (or files) that it builds on.
+    /// Presets (or files) on which it is based.
     pub(crate) base: Vec<(String, Place)>,
-    /// Of a workload: the kernel that it runs.
+    /// For a workload: the program that it runs.
     pub(crate) program: Option<(String, Place)>,
 }
 
@@ -36,11 +36,11 @@ const HEADER_KEYS: [&str; 4] = ["about", "paper", "base", "program"];
 /// The layers so far.
 pub(crate) struct Layers<'s> {
     schema: &'s Setting,
-    /// By key: the value, where it was written, and by which layer, counted from 1.
+    /// By key: the value, the place where it was written, and the number of its layer, from 1.
     values: BTreeMap<String, (Value, Place, usize)>,
     layers: usize,
     problems: Vec<Problem>,
-    /// The command line's name of options.
+    /// The name of options on the command line.
     option: &'static str,
 }
 
@@ -50,17 +50,17 @@ impl<'s> Layers<'s> {
         Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new(), option: OPTION }
     }
 
-    /// The same, where options have another name on the command line.
+    /// The same, for options with another name on the command line.
     pub(crate) fn with_option(self, option: &'static str) -> Layers<'s> {
         Layers { option, ..self }
     }
 
-    /// Adds a problem that was found outside.
+    /// Adds a problem that was found elsewhere.
     pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// The header of a TOML text, without its settings; mistakes are left to [`Layers::add_toml`].
+    /// The header of a TOML text, without its settings; [`Layers::add_toml`] reports its errors.
     pub(crate) fn header(schema: &'s Setting, source: &Arc<Source>) -> Header {
         Layers::new(schema).add_toml(source)
     }
@@ -70,12 +70,13 @@ impl<'s> Layers<'s> {
         self.values.into_iter().map(|(key, (value, ..))| (key, value))
     }
 
-    /// How many layers there are.
+    /// Number of layers.
     pub(crate) fn height(&self) -> usize {
         self.layers
     }
 
-    /// Texts that layers above the first `layers` have written to keys that begin with `prefix`: key, value and place.
+    /// The texts that layers above the first `layers` have written to keys that begin with `prefix`: key,
+    /// value and place.
     pub(crate) fn written_above<'a>(
         &'a self,
         layers: usize,
@@ -85,7 +86,7 @@ impl<'s> Layers<'s> {
         above.filter_map(|(key, (value, place, _))| Some((key.clone(), value.as_str()?.to_owned(), place.clone())))
     }
 
-    /// Puts a TOML text on top.
+    /// Adds a TOML text as the top layer.
     pub(crate) fn add_toml(&mut self, source: &Arc<Source>) -> Header {
         self.layers += 1;
         let mut header = Header::default();
@@ -108,7 +109,7 @@ impl<'s> Layers<'s> {
         header
     }
 
-    /// Puts a `key=value` option on top.
+    /// Adds a `key=value` option as the top layer.
     pub(crate) fn add_option(&mut self, option: &str) {
         self.layers += 1;
         let name = self.option;
@@ -141,7 +142,7 @@ impl<'s> Layers<'s> {
         let quoted = text_value.starts_with(['"', '\'']);
         let bare = || DeValue::String(Cow::Borrowed(text_value));
         let value = match DeValue::parse(text_value) {
-            // A name or a text may look like a number or a flag, and is none.
+            // A name or a text may look like a number or a flag.
             Ok(_) if matches!(setting.kind, Kind::Choice(_) | Kind::Text) && !quoted => bare(),
             Ok(value) => value.into_inner(),
             Err(_) if !quoted && !matches!(setting.kind, Kind::Group(_) | Kind::List(_)) => bare(),
@@ -155,12 +156,12 @@ impl<'s> Layers<'s> {
             }
         };
         reader.offset = value_span.start;
-        // Spans inside the value count from its start, those of the option from its own.
+        // Spans inside the value count from its start, those of the option from the option's start.
         let end = value_span.len();
         reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
     }
 
-    /// What the layers have written, by key: for settings that become no spec here.
+    /// The values that the layers have written, by key: for settings that do not become a spec.
     pub(crate) fn settings(self) -> Result<Vec<(String, Value)>, SpecError> {
         if !self.problems.is_empty() {
             return Err(SpecError { problems: self.problems });
@@ -168,7 +169,7 @@ impl<'s> Layers<'s> {
         Ok(self.written().collect())
     }
 
-    /// The spec of the layers: the defaults, overridden; then what `validate` says about it.
+    /// The spec of the layers: the overridden defaults, checked by `validate`.
     pub(crate) fn finish<T: DeserializeOwned>(
         mut self,
         validate: impl FnOnce(&T) -> Vec<Invalid>,
@@ -183,7 +184,7 @@ impl<'s> Layers<'s> {
             }
         }
         let spec: T = serde_json::from_value(json)
-            .map_err(|error| Problem::new(format!("the settings do not make a spec together: {error}")))?;
+            .map_err(|error| Problem::new(format!("the settings together are not a valid spec: {error}")))?;
         for wrong in validate(&spec) {
             let mut problem = Problem::new(wrong.to_string());
             if let Some((key, place)) = self.written_last(&wrong) {
@@ -196,8 +197,8 @@ impl<'s> Layers<'s> {
         if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
     }
 
-    /// Of the settings that a problem concerns (a group stands for all that are in it), the one that the highest layer
-    /// wrote; of several in that layer, the one at fault, else the first of those related to it.
+    /// Of the settings that a problem concerns (a group means all its settings), the one written by the
+    /// highest layer; of several in that layer, the one at fault, or else the first related one.
     fn written_last(&self, wrong: &Invalid) -> Option<(String, Place)> {
         let mut last: Option<(usize, &String, &Place)> = None;
         for concerned in wrong.keys() {
@@ -213,14 +214,14 @@ impl<'s> Layers<'s> {
     }
 }
 
-/// A table's entries in the order of the text.
+/// The entries of a table in the order of the text.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// The span without the white space at its ends.
+/// The span without white space at its ends.
 fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
     let part = &text[span.clone()];
     let start = span.start + (part.len() - part.trim_start().len());
@@ -231,7 +232,7 @@ fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
 struct Reader<'l, 's> {
     layers: &'l mut Layers<'s>,
     source: Arc<Source>,
-    /// What is added to spans.
+    /// Added to spans.
     offset: usize,
 }
 
@@ -252,9 +253,9 @@ impl<'s> Reader<'_, 's> {
         };
         for of in bases {
             let Some(text) = of.get_ref().as_str() else {
-                let wanted =
+                let expected =
                     if key == "base" { "the name of a preset, the path of a file, or a list of them" } else { "text" };
-                self.push(Problem::new(format!("`{key}` takes {wanted}, not {}", found(of.get_ref()))), of.span());
+                self.push(Problem::new(format!("`{key}` takes {expected}, not {}", found(of.get_ref()))), of.span());
                 continue;
             };
             match key {
@@ -301,15 +302,15 @@ impl<'s> Reader<'_, 's> {
         moved
     }
 
-    /// A key from before.
+    /// Reports a former key.
     fn moved(&mut self, whole: &str, span: Range<usize>) {
         let Some(now) = new_key(whole) else { return };
         let title = format!("the setting `{whole}` is called `{now}` now");
-        let help = format!("write `{now}`; `ambulator explain {now}` tells what it takes");
+        let help = format!("write `{now}`; `ambulator explain {now}` shows its values");
         self.push(Problem::new(title).label("the key of an earlier version").help(help), span);
     }
 
-    /// There is no setting `name` below `parent`; the whole key as it was written is `whole`.
+    /// Reports that there is no setting `name` below `parent`; `whole` is the key as written.
     fn unknown(&mut self, parent: &Setting, name: &str, whole: &str, span: Range<usize>) {
         if new_key(whole).is_some() {
             return self.moved(whole, span);
@@ -318,7 +319,7 @@ impl<'s> Reader<'_, 's> {
         let help = match parent.nearest(name, self.layers.schema) {
             Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
             None if parent.children().is_empty() => {
-                format!("`{}` takes a value, {}, and has nothing below it", parent.key, parent.kind.name())
+                format!("`{}` takes a value, {}, and has no settings below it", parent.key, parent.kind.name())
             }
             None => {
                 let names: Vec<&str> = parent.children().iter().map(Setting::name).collect();
@@ -340,7 +341,7 @@ impl<'s> Reader<'_, 's> {
             let names: Vec<&str> = children.iter().map(Setting::name).collect();
             let problem = Problem::new(format!("`{}` is a group of settings, not {}", setting.key, found(value)))
                 .label("a group is expected")
-                .help(format!("set one of those below it: {}", names.join(", ")));
+                .help(format!("set one of the settings below it: {}", names.join(", ")));
             return self.push(problem, span);
         }
         match convert(&setting.kind, &setting.unit, value) {

@@ -1,34 +1,40 @@
-//! From presets, files and options to a [`Spec`].
+//! Makes a [`Spec`] from presets, files and options.
 
 use super::layer::{Layers, Origins};
 use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
+use crate::catalogue::catalogue;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The machine when none is named.
+/// The default machine.
 pub const DEFAULT_MACHINE: &str = "lvm-table1";
-/// The design when none is named.
-pub const DEFAULT_DESIGN: &str = "radix";
 
-/// What a spec is made of, from the lowest layer to the highest: built-in defaults, `machine`, `design`, `files`, `options`.
+/// The default design: the preset named as the catalogue's default page table.
+pub fn default_design() -> String {
+    catalogue().default_spec().page_table
+}
+
+/// The layers of a spec, from the lowest to the highest: built-in defaults, `machine`, `design`, `files`,
+/// `options`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecRequest {
-    /// A machine preset's name or a TOML file's path, or several joined with `+`, later ones over earlier ones. Without it, the machine that a file of `files` names as its `base`,
-    /// or else [`DEFAULT_MACHINE`].
+    /// The name of a machine preset or the path of a TOML file, or several joined with `+`, of which later
+    /// ones override earlier ones. The default is the machine that a file of `files` names as its `base`, or
+    /// else [`DEFAULT_MACHINE`].
     pub machine: Option<String>,
-    /// A design preset's name or a TOML file's path, or several joined with `+` (`thp+l2tlb-128k`). Without it, the design that a file of `files` names as its `base`, or
-    /// else [`DEFAULT_DESIGN`].
+    /// The name of a design preset or the path of a TOML file, or several joined with `+` (`thp+l2tlb-128k`).
+    /// The default is the design that a file of `files` names as its `base`, or else [`default_design`].
     pub design: Option<String>,
-    /// Spec files (`--spec`), later ones over earlier ones.
+    /// Spec files (`--spec`); later ones override earlier ones.
     pub files: Vec<PathBuf>,
-    /// `key=value` texts (`--set`), later ones over earlier ones.
+    /// `key=value` texts (`--set`); later ones override earlier ones.
     pub options: Vec<String>,
 }
 
-/// A spec, and where it came from.
+/// A spec and its origins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedSpec {
     /// The spec, validated.
@@ -37,19 +43,19 @@ pub struct LoadedSpec {
     pub machine: String,
     /// The design's name: the preset's, or the file's stem.
     pub design: String,
-    /// Where each setting that is no built-in default was written.
+    /// The place of each setting that is not a built-in default.
     pub origins: Origins,
 }
 
 /// Loads the spec of a request and validates it.
 ///
 /// # Errors
-/// Everything that is wrong, each with its file, line and caret: unknown presets and keys with the nearest right name,
-/// wrong types, values outside their range, settings that do not go together.
+/// All errors, each with its file, line and caret: unknown presets and keys with the nearest valid name,
+/// wrong types, values out of range, settings that exclude each other.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
     let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
     let mut files = Vec::new();
-    // What the files call their base decides the presets below them, so they are read before they are layered.
+    // The bases of the files determine the presets below them, so the files are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
     for path in &request.files {
         match read(path) {
@@ -66,13 +72,13 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
             Err(problem) => loader.layers.problem(problem),
         }
     }
-    let chosen = |asked: &Option<String>, bases: Vec<String>, default: &str| match asked {
+    let chosen = |requested: &Option<String>, bases: Vec<String>, default: &str| match requested {
         Some(name) => name.clone(),
         None if bases.is_empty() => default.into(),
         None => bases.join("+"),
     };
     let machine = loader.presets(PresetKind::Machine, &chosen(&request.machine, machines, DEFAULT_MACHINE));
-    let design = loader.presets(PresetKind::Design, &chosen(&request.design, designs, DEFAULT_DESIGN));
+    let design = loader.presets(PresetKind::Design, &chosen(&request.design, designs, &default_design()));
     for (path, source) in &files {
         loader.file(path, source, true);
     }
@@ -83,7 +89,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
     Ok(LoadedSpec { spec, machine, design, origins })
 }
 
-/// Reads a spec from one TOML text alone, over the built-in defaults; `name` is what errors call it.
+/// Reads a spec from one TOML text and the built-in defaults; `name` is the text's name in errors.
 ///
 /// # Errors
 /// As [`load`].
@@ -94,7 +100,7 @@ pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
     loader.layers.finish(Spec::validate).map(|(spec, _)| spec)
 }
 
-/// The file's text.
+/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
     let name = path.display().to_string();
     match std::fs::read(path) {
@@ -106,19 +112,19 @@ pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
     }
 }
 
-/// Whether `name` is meant as a path.
+/// Whether `name` is a path.
 pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
 }
 
 struct Loader {
     layers: Layers<'static>,
-    /// Names of the sources that are being layered, the base of each after it.
+    /// Names of the sources that are being layered, each followed by its base.
     chain: Vec<String>,
 }
 
 impl Loader {
-    /// Layers what `names` joins with `+`, one over the other, and returns the name to show for it.
+    /// Adds the presets that `names` joins with `+` as layers, and returns the name to show.
     fn presets(&mut self, kind: PresetKind, names: &str) -> String {
         if is_path(names) && Path::new(names).exists() {
             return self.preset(kind, names);
@@ -133,20 +139,20 @@ impl Loader {
         shown.join("+")
     }
 
-    /// Remembers what the preset `name`, whose layers are those above `layer`, puts into sockets, and says where one
-    /// that it is joined with has put another design there.
+    /// Records in `filled` the sockets that the preset `name` fills, whose layers are those above `layer`,
+    /// and reports each that an earlier preset fills with another design.
     fn sockets_filled_twice(&mut self, name: &str, layer: usize, filled: &mut BTreeMap<String, (String, String)>) {
         let written: Vec<(String, String, Place)> = self.layers.written_above(layer, "design.").collect();
         for (key, value, place) in written {
             match filled.get(&key) {
                 Some((other, before)) if *before != value => {
                     let title = format!(
-                        "`{other}` and `{name}` do not go together: `{key}` would be \"{before}\" and \"{value}\", and \
+                        "`{other}` and `{name}` exclude each other: `{key}` would be \"{before}\" and \"{value}\", and \
                          a machine has one"
                     );
                     let problem = Problem::new(title)
                         .label(format!("`{name}` fills the socket"))
-                        .help("leave one of them out, or compare them with `--designs`, which takes several by commas");
+                        .help("remove one of them, or compare them with `--designs`, which takes several, separated by commas");
                     self.layers.problem(Problem { place: Some(place), ..problem });
                 }
                 _ => {
@@ -156,7 +162,7 @@ impl Loader {
         }
     }
 
-    /// Layers a preset or file of a kind, and returns the name to show for it.
+    /// Adds a preset or file of a kind as a layer, and returns the name to show.
     fn preset(&mut self, kind: PresetKind, name: &str) -> String {
         if let Some(found) = preset(kind, name) {
             self.layer(&found.source, None, false);
@@ -180,7 +186,8 @@ impl Loader {
         name.into()
     }
 
-    /// Layers a file: its bases, then itself. Bases that are presets are left out where they were layered before.
+    /// Adds a file as a layer: its bases, then itself. With `presets_done`, bases that are presets are
+    /// skipped.
     fn file(&mut self, path: &Path, source: &Arc<Source>, presets_done: bool) {
         self.layer(source, path.parent(), presets_done);
     }
@@ -196,7 +203,9 @@ impl Loader {
                     let path = folder.unwrap_or(Path::new("")).join(&name);
                     read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
                 }
-                None => Err(unknown_preset(&format!("there is no preset `{name}` to be the base"), &name, |_| true)),
+                None => {
+                    Err(unknown_preset(&format!("there is no preset `{name}` to use as the base"), &name, |_| true))
+                }
             };
             match base {
                 Ok((base, _)) if self.chain.contains(&base.name) || self.chain.len() > 16 => {
@@ -217,21 +226,21 @@ impl Loader {
     }
 }
 
-pub(super) fn unknown_preset(title: &str, name: &str, wanted: impl Fn(&Preset) -> bool) -> Problem {
-    let known: Vec<&str> = presets().iter().filter(|preset| wanted(preset)).map(|preset| preset.name).collect();
+pub(super) fn unknown_preset(title: &str, name: &str, eligible: impl Fn(&Preset) -> bool) -> Problem {
+    let known: Vec<&str> = presets().iter().filter(|preset| eligible(preset)).map(|preset| preset.name).collect();
     let nearest = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .filter(|(distance, known)| *distance <= (known.len() / 3).max(1))
         .min_by_key(|(distance, _)| *distance);
     Problem::new(title).help(match nearest {
-        Some((_, nearest)) => format!("did you mean `{nearest}`? A path of a TOML file works too"),
-        None => format!("there are: {}; a path of a TOML file works too", known.join(", ")),
+        Some((_, nearest)) => format!("did you mean `{nearest}`? The path of a TOML file is also accepted"),
+        None => format!("there are: {}; the path of a TOML file is also accepted", known.join(", ")),
     })
 }
 
-/// Feeds `text` to everything here that reads what people write: as a spec file, as an option, as a size and a count.
-/// Whatever it is, this returns; fuzzers and property tests call it.
+/// Feeds `text` to every reader of user input: as a spec file, as an option, as a size and as a count. It
+/// returns for any text; fuzzers and property tests call it.
 pub fn fuzz_spec(text: &str) {
     if let Err(error) = parse("fuzz.toml", text) {
         assert!(!error.to_string().is_empty());

@@ -1,23 +1,25 @@
-//! Specs: how TOML becomes a machine, a design and a run.
+//! Specs: TOML that describes a machine, a design and a run.
 //!
-//! The types of [`Spec`] and of its parts say everything once: a field's doc comment is its meaning, `x-unit` and
-//! `x-source` its unit and origin, `Default` its built-in value. From them [`Setting::tree`] makes a tree of all keys, and
-//! everything else reads that tree: [`load`] checks each key of presets, files and `--set` options against it, [`explain`] and
-//! [`reference_markdown`] print it, [`show_spec`] annotates a spec with it.
+//! The types of [`Spec`] and of its parts define every setting once: a field's doc comment is its meaning,
+//! `x-unit` and `x-source` its unit and origin, `Default` its built-in value. [`Setting::tree`] makes a tree
+//! of all keys from them, and everything else reads that tree: [`load`] checks each key of presets, files and
+//! `--set` options against it, [`explain`] and [`reference_markdown`] print it, [`show_spec`] annotates a
+//! spec with it.
 //!
-//! Layers, each over those before it: built-in defaults, a machine preset, a design preset, spec files, `--set` options.
+//! Layers, each of which overrides those before it: built-in defaults, a machine preset, a design preset,
+//! spec files, `--set` options.
 //!
 //! - `quantity`: sizes and counts with suffixes.
 //! - `schema`: the tree of settings.
-//! - `problem`: what is wrong, and where, with a caret.
-//! - `value`: one TOML value against what its setting takes.
-//! - `layer`: one text checked against the tree; the sum of layers.
+//! - `problem`: an error in a spec and its place, with a caret.
+//! - `value`: checks one TOML value against its setting.
+//! - `layer`: checks one text against the tree; combines layers.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
-//! - `moved`: keys from before.
+//! - `moved`: former keys.
 //! - `program`: programs, workloads and their settings.
-//! - `load`: presets, files and options in their order.
-//! - `explain`, `show`: what people read.
+//! - `load`: combines presets, files and options.
+//! - `explain`, `show`: output for readers.
 
 mod explain;
 mod layer;
@@ -35,9 +37,9 @@ mod show;
 mod tests;
 mod value;
 
-pub use explain::{CounterInfo, Explanation, PresetValue, explain, preset_values};
+pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;
-pub use load::{DEFAULT_DESIGN, DEFAULT_MACHINE, LoadedSpec, SpecRequest, fuzz_spec, load, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, fuzz_spec, load, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{program_request, program_tree};

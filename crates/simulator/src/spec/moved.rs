@@ -1,9 +1,9 @@
-//! Keys and names that settings had before: what a spec from before is told.
+//! Former keys and names of settings, for the errors of old specs.
 
 use crate::catalogue::catalogue;
 use ambulator_sockets::Socket;
 
-/// Keys of no design's own that have another name now.
+/// Renamed keys that belong to no design.
 const MOVED: [(&str, &str); 7] = [
     ("design.page_table.kind", "design.page_table"),
     ("design.lookaside.kind", "design.lookaside"),
@@ -14,12 +14,12 @@ const MOVED: [(&str, &str); 7] = [
     ("virtualization.host_table.kind", "virtualization.hypervisor_table"),
 ];
 
-/// The key that a setting has now, if it had the key `old` before.
+/// The current key of a setting whose former key is `old`.
 pub(super) fn new_key(old: &str) -> Option<String> {
     if let Some((_, new)) = MOVED.iter().find(|(own, _)| *own == old) {
         return Some((*new).into());
     }
-    // The hypervisor's table has its design's settings, as the guest's.
+    // The hypervisor's table uses its design's settings, as the guest's does.
     let old = match old.strip_prefix("virtualization.host_table.") {
         Some(rest) => format!("design.page_table.{rest}"),
         None => old.into(),
@@ -35,7 +35,7 @@ pub(super) fn new_key(old: &str) -> Option<String> {
     catalogue().designs().iter().flat_map(|design| &design.formerly).find_map(moved)
 }
 
-/// The name of the design that the value `old` of this key meant before.
+/// The name of the design that the value `old` of this key formerly meant.
 pub(super) fn new_choice(key: &str, old: &str) -> Option<&'static str> {
     let socket = Socket::ALL.into_iter().find(|socket| key == format!("design.{socket}"))?;
     let called = |fill: &ambulator_sockets::Fill| fill.socket == socket && fill.formerly == Some(old);

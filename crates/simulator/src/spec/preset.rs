@@ -28,7 +28,7 @@ impl PresetKind {
     }
 }
 
-/// A preset file as it is in the binary.
+/// A preset file in the binary.
 struct Embedded {
     kind: PresetKind,
     name: &'static str,
@@ -43,15 +43,15 @@ const EMBEDDED: &[Embedded] = &include!(concat!(env!("OUT_DIR"), "/presets.rs"))
 pub struct Preset {
     /// What it describes.
     pub kind: PresetKind,
-    /// The name that commands take.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line: what it is.
+    /// A description in one line.
     pub about: String,
     /// The paper and the table or section that it follows; empty if none.
     pub paper: String,
-    /// The presets that it builds on.
+    /// The presets on which it is based.
     pub base: Vec<String>,
-    /// The kernel that a workload runs; empty for others.
+    /// The program that a workload runs; empty for other presets.
     pub program: String,
     pub(crate) source: Arc<Source>,
 }
@@ -66,10 +66,10 @@ impl Preset {
 static PRESETS: OnceLock<Vec<Preset>> = OnceLock::new();
 static OWN: Mutex<Vec<Embedded>> = Mutex::new(Vec::new());
 
-/// Registers a preset for this process: its TOML text, as the presets that come with Ambulator are written.
+/// Registers a preset for this process: its TOML text, in the form of the presets that come with Ambulator.
 ///
 /// # Errors
-/// A name that another preset has, or presets in use already.
+/// A name that another preset has, or presets already in use.
 pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str) -> Result<(), RegistrationError> {
     if PRESETS.get().is_some() {
         return Err(RegistrationError::TooLate("presets"));
@@ -82,7 +82,7 @@ pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str)
     Ok(())
 }
 
-/// All presets: machines, then designs, then workloads, each by name; then those of a user's own.
+/// All presets: machines, designs and workloads, each sorted by name; then the registered ones.
 pub fn presets() -> &'static [Preset] {
     PRESETS.get_or_init(|| {
         let read = |of: &Embedded| {

@@ -1,4 +1,4 @@
-//! What is wrong with a spec, where, and what would be right.
+//! Errors in a spec: what is wrong, where, and what is valid.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A text that settings were read from.
+/// A text with settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
     /// The file's path, a preset's path in the repository, or `--set`.
@@ -15,17 +15,17 @@ pub struct Source {
     pub text: String,
 }
 
-/// A stretch of a source.
+/// A span of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where.
+    /// The source.
     pub source: Arc<Source>,
     /// Bytes of the text.
     pub span: Range<usize>,
 }
 
 impl Place {
-    /// A place whose span lies within the text and on character boundaries, whatever the span was.
+    /// A place whose span is clamped to the text and to character boundaries.
     pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> Place {
         let text = &source.text;
         let floor = |mut at: usize| {
@@ -55,24 +55,24 @@ impl fmt::Display for Place {
     }
 }
 
-/// The name of the source that is a `--set` option's text; those of other options begin with `--` too.
+/// The name of the source of a `--set` option's text; the names of other options begin with `--` too.
 pub(crate) const OPTION: &str = "--set";
 
-/// One thing that is wrong with a spec.
+/// One error in a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     /// The sentence: what is wrong.
     pub title: String,
     /// A few words at the caret.
     pub label: String,
-    /// What would be right.
+    /// What is valid.
     pub help: Option<String>,
-    /// Where it stands, if a layer wrote it.
+    /// Its place, if a layer wrote it.
     pub place: Option<Place>,
 }
 
 impl Problem {
-    /// A problem without place.
+    /// A problem without a place.
     pub(crate) fn new(title: impl Into<String>) -> Problem {
         Problem { title: title.into(), label: String::new(), help: None, place: None }
     }
@@ -109,7 +109,7 @@ impl Problem {
     }
 }
 
-/// Everything that is wrong with a spec, at once.
+/// All errors in a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpecError {
     /// The problems, at least one, in the order of the layers.
@@ -117,7 +117,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// For a terminal: each problem with its file, line and caret; in colour or plain.
+    /// Each problem with its file, line and caret, for a terminal; in colour or plain.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled().decor_style(DecorStyle::Unicode) } else { Renderer::plain() };
         let problems: Vec<String> = self.problems.iter().map(|problem| problem.render(&renderer)).collect();

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The group of settings that reading a trace has.
+/// The group of settings for reading traces.
 const TRACE: &str = "trace";
 
-/// The settings of all programs: a group for each program by its name, and one for traces.
+/// The settings of all programs: one group per program, under its name, and one for traces.
 pub fn program_tree() -> &'static Setting {
     static TREE: OnceLock<Setting> = OnceLock::new();
     TREE.get_or_init(|| {
@@ -37,12 +37,13 @@ pub fn program_tree() -> &'static Setting {
     })
 }
 
-/// The request for a program: `name` is a program, a workload (a preset, or a TOML file with a `program` key), or a trace
-/// file's path; `options` are `key=value` texts over its settings.
+/// The request for a program. `name` is a program, a workload (a preset, or a TOML file with a `program`
+/// key), or the path of a trace file; `options` are `key=value` texts that override its settings.
 ///
 /// # Errors
-/// An unknown key with the nearest right one, a wrong value, a workload of an unknown program: each with its place. A name
-/// that is neither a program nor a workload is taken for a trace's path, and refused when it is opened.
+/// An unknown key with the nearest valid one, an invalid value, a workload of an unknown program: each with
+/// its place. A name that is neither a program nor a workload is taken as the path of a trace, which is
+/// checked when it is opened.
 pub fn program_request(
     name: &str,
     options: &[String],
@@ -57,7 +58,7 @@ pub fn program_request(
     };
     let mut below: Vec<Arc<Source>> = Vec::new();
     if let Some(source) = workload {
-        // A file goes by its name, a preset by its own, which may have a dot.
+        // The label of a file is its stem; that of a preset is its name, which may contain a dot.
         let stem = Path::new(name).file_stem().filter(|_| preset(PresetKind::Workload, name).is_none());
         request.label = Some(stem.map_or(name.into(), |stem| stem.to_string_lossy().into_owned()));
         request.name = bases(&source, &mut below)?;
@@ -80,7 +81,7 @@ pub fn program_request(
     Ok(request)
 }
 
-/// Puts a value where the parts of its key say.
+/// Inserts a value at the path given by the parts of its key.
 fn put<'k>(map: &mut Map<String, Value>, mut parts: impl Iterator<Item = &'k str>, value: Value) {
     let Some(part) = parts.next() else { return };
     let mut rest = parts.peekable();
@@ -91,11 +92,11 @@ fn put<'k>(map: &mut Map<String, Value>, mut parts: impl Iterator<Item = &'k str
     }
 }
 
-/// Collects a workload's text and those of its bases, itself first, and returns the program that they are for.
+/// Collects the texts of a workload and its bases, its own first, and returns the program that they run.
 fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, SpecError> {
-    /// More bases than this are a circle.
-    const DEEPEST: usize = 16;
-    if texts.len() > DEEPEST {
+    /// A longer chain of bases is a cycle.
+    const MAX_DEPTH: usize = 16;
+    if texts.len() > MAX_DEPTH {
         return Err(Problem::new(format!("the workload `{}` is based on itself", source.name)).into());
     }
     texts.push(source.clone());
@@ -105,7 +106,7 @@ fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, S
         let Some(found) = preset(PresetKind::Workload, &name) else {
             let known: Vec<&str> =
                 presets().iter().filter(|p| p.kind == PresetKind::Workload).map(|p| p.name).collect();
-            let problem = Problem::new(format!("there is no workload preset `{name}` to be the base"))
+            let problem = Problem::new(format!("there is no workload preset `{name}` to use as the base"))
                 .help(format!("there are: {}", known.join(", ")));
             return Err(Problem { place: Some(place), ..problem }.into());
         };
@@ -113,8 +114,8 @@ fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, S
         program.get_or_insert((of_base, place));
     }
     let Some((program, place)) = program else {
-        return Err(Problem::new(format!("the workload `{}` does not say its `program`", source.name))
-            .help("write `program = \"gups\"`, or another of `ambulator list programs`")
+        return Err(Problem::new(format!("the workload `{}` does not set its `program`", source.name))
+            .help("write `program = \"gups\"`, or another program of `ambulator list programs`")
             .at(source, 0..0)
             .into());
     };

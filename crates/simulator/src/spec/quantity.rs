@@ -1,20 +1,20 @@
-//! Sizes and counts as people write them: `2MiB`, `20M`, `1_000`.
+//! Sizes and counts with suffixes: `2MiB`, `20M`, `1_000`.
 
-/// How a suffix is read, by the unit of the setting.
+/// The suffixes that a setting accepts, by its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suffixes {
     /// Bytes: powers of 1024.
     Size,
     /// Occurrences, instructions, cycles: `K`, `M`, `G` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024.
     Count,
-    /// Entries and ways: as counts, but a plain `K` could be meant either way, so it is refused.
+    /// Entries and ways: as counts, but a plain `K` is ambiguous, so it is rejected.
     Entries,
-    /// Seeds, rates, everything else: digits alone.
+    /// Seeds, rates, everything else: digits only.
     Plain,
 }
 
 impl Suffixes {
-    /// The suffixes that settings of `unit` take.
+    /// The suffixes that settings of `unit` accept.
     pub(crate) fn of_unit(unit: &str) -> Suffixes {
         match unit {
             "bytes" => Suffixes::Size,
@@ -34,14 +34,15 @@ impl Suffixes {
             Suffixes::Entries => parse(text, entries_factor),
             Suffixes::Plain => parse(text, |suffix| match suffix {
                 "" => Ok(1),
-                _ => Err(format!("`{suffix}` is not understood here: this setting takes a number without suffix")),
+                _ => Err(format!("`{suffix}` is not accepted here: this setting takes a number without a suffix")),
             }),
         }
     }
 }
 
-/// Bytes from text: a number, `_` between digits allowed, and one of `B`, `KiB`, `MiB`, `GiB`, `TiB` (or `K`, `M`, `G`, `T`, which
-/// mean the same powers of 1024, as on Linux's command line). `KB`, `MB`, `GB`, `TB` are refused, because they mean two things.
+/// Bytes from text: a number, with `_` allowed between digits, and one of `B`, `KiB`, `MiB`, `GiB`, `TiB` (or
+/// `K`, `M`, `G`, `T`, which mean the same powers of 1024, as on Linux's command line). `KB`, `MB`, `GB`,
+/// `TB` are rejected, because they are ambiguous.
 ///
 /// ```
 /// use ambulator_simulator::spec::parse_size;
@@ -51,13 +52,13 @@ impl Suffixes {
 /// ```
 ///
 /// # Errors
-/// A sentence that says what is wrong and what would be right.
+/// A sentence that says what is wrong and what is valid.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, size_factor)
 }
 
-/// A count from text: a number, `_` between digits allowed, and `K`, `M`, `G` (or `B`) or `T` for powers of 1000, `Ki`, `Mi`, `Gi`, `Ti`
-/// for powers of 1024.
+/// A count from text: a number, with `_` allowed between digits, and `K`, `M`, `G` (or `B`) or `T` for powers
+/// of 1000, `Ki`, `Mi`, `Gi`, `Ti` for powers of 1024.
 ///
 /// ```
 /// use ambulator_simulator::spec::parse_count;
@@ -66,12 +67,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// ```
 ///
 /// # Errors
-/// A sentence that says what is wrong and what would be right.
+/// A sentence that says what is wrong and what is valid.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     parse(text, count_factor)
 }
 
-/// Splits the number from its suffix, which `factor` reads.
+/// Parses a number and its suffix, whose factor `factor` returns.
 fn parse(text: &str, factor: impl Fn(&str) -> Result<u64, String>) -> Result<u64, String> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.')).unwrap_or(text.len());
@@ -113,7 +114,7 @@ fn size_factor(suffix: &str) -> Result<u64, String> {
             "`{suffix}` could mean a power of 1000 or of 1024; write `{}iB` for 1024",
             suffix[..1].to_uppercase()
         )),
-        _ => Err(format!("`{suffix}` is not a suffix of sizes; these are: B, KiB, MiB, GiB, TiB")),
+        _ => Err(format!("`{suffix}` is not a suffix of sizes; the suffixes are B, KiB, MiB, GiB, TiB")),
     }
 }
 
@@ -129,7 +130,7 @@ fn count_factor(suffix: &str) -> Result<u64, String> {
         "Gi" => Ok(1 << 30),
         "Ti" => Ok(1 << 40),
         _ => Err(format!(
-            "`{suffix}` is not a suffix of counts; these are: K, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (powers of 1024)"
+            "`{suffix}` is not a suffix of counts; the suffixes are K, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (powers of 1024)"
         )),
     }
 }
@@ -137,15 +138,15 @@ fn count_factor(suffix: &str) -> Result<u64, String> {
 fn entries_factor(suffix: &str) -> Result<u64, String> {
     match suffix {
         "K" | "k" | "M" | "G" => Err(format!(
-            "`{suffix}` could mean a power of 1000 or of 1024; entries take `{}i`, a power of 1024, or all digits",
+            "`{suffix}` could mean a power of 1000 or of 1024; entries take `{}i`, a power of 1024, or digits only",
             suffix.to_uppercase()
         )),
         "" | "Ki" | "Mi" | "Gi" => count_factor(suffix),
-        _ => Err(format!("`{suffix}` is not a suffix of entries; these are: Ki, Mi, Gi (powers of 1024)")),
+        _ => Err(format!("`{suffix}` is not a suffix of entries; the suffixes are Ki, Mi, Gi (powers of 1024)")),
     }
 }
 
-/// Bytes as `2MiB`, exactly, in the greatest unit that divides them.
+/// Bytes as `2MiB`, exactly, in the largest unit that divides them.
 pub(crate) fn show_size(bytes: u64) -> String {
     for (shift, suffix) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_powers_of_1000_unless_they_say_i() {
+    fn counts_are_powers_of_1000_without_an_i() {
         for (text, count) in [("20M", 20_000_000), ("1.5G", 1_500_000_000), ("64Ki", 65536), ("1_000", 1000)] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back() {
+    fn shown_sizes_read_back() {
         for bytes in [0, 1, 1023, 1024, 1536, 2 << 20, 128 << 30, u64::MAX, 1 << 63] {
             assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
         }

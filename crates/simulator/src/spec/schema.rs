@@ -1,5 +1,5 @@
-//! The settings of a spec type as a tree, made from its JSON schema: the one description that checking, explaining,
-//! showing and the reference all read.
+//! The settings of a spec type as a tree, made from its JSON schema: the single description for checking,
+//! explaining, showing and the reference.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,22 +8,22 @@ use serde_json::{Map, Value};
 /// One allowed value of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// As written in a spec.
+    /// Its name in a spec.
     pub name: String,
     /// What it means; may be empty.
     pub meaning: String,
 }
 
-/// What values a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Not a value: settings below it.
+    /// No value: the settings below it.
     Group(Vec<Setting>),
-    /// A whole number within the range, both ends included.
+    /// An integer in the range, both ends included.
     Integer {
-        /// Least value.
+        /// Minimum.
         least: i128,
-        /// Greatest value.
+        /// Maximum.
         greatest: i128,
     },
     /// A number.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One word or two for the reader: "integer", "one of ...".
+    /// The kind in words: "integer", "one of ...".
     pub fn name(&self) -> String {
         match self {
             Kind::Group(_) => "group".into(),
@@ -63,15 +63,15 @@ pub struct Setting {
     pub key: String,
     /// Its meaning, from the doc comment, on one line.
     pub meaning: String,
-    /// Unit: bytes, cycles, entries, choice, flag, ...; empty where none is stated.
+    /// Unit: bytes, cycles, entries, choice, flag, ...; empty if none is stated.
     pub unit: String,
-    /// Where the default comes from: a paper's table, or why it was chosen.
+    /// The origin of the default: a paper's table, or the reason for the choice.
     pub source: Option<String>,
     /// The built-in default.
     pub default: Value,
     /// Whether the setting can be left unset.
     pub optional: bool,
-    /// What it takes.
+    /// The values that it takes.
     pub kind: Kind,
 }
 
@@ -102,7 +102,7 @@ impl Setting {
         }
     }
 
-    /// The setting with this dotted key relative to here.
+    /// The setting with this dotted key relative to this one.
     pub fn find(&self, key: &str) -> Option<&Setting> {
         key.split('.').try_fold(self, |at, name| at.child(name))
     }
@@ -131,8 +131,8 @@ impl Setting {
         }
     }
 
-    /// The key nearest in spelling to `name`, which was looked for below `self`: a sibling, or else the same or a near name
-    /// elsewhere in `root`.
+    /// The setting nearest in spelling to `name`, which was not found below `self`: a child, or else the same
+    /// or a similar name elsewhere in `root`.
     pub(crate) fn nearest<'a>(&'a self, name: &str, root: &'a Setting) -> Option<&'a Setting> {
         let near = |candidate: &Setting| {
             let distance = strsim::damerau_levenshtein(name, candidate.name());
@@ -155,10 +155,10 @@ impl Setting {
     }
 }
 
-/// Follows `$ref`, also through the wrappers that schemars puts around it.
+/// Follows `$ref`, also through the wrappers of schemars.
 fn resolve<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
     let mut at = schema;
-    // A chain of references is as long as there are definitions, unless it is a circle.
+    // A chain of references is at most as long as the number of definitions, unless it is a cycle.
     for _ in 0..=definitions.len() {
         let Some(name) = at.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/")) else {
             break;
@@ -180,7 +180,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is left of an optional schema when null is taken away.
+/// An optional schema without null.
 fn without_null<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> (&'a Value, bool) {
     if let Some(any) = schema.get("anyOf").and_then(Value::as_array) {
         let is_null = |of: &&Value| text(of, "type") == Some("null");
@@ -230,7 +230,7 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
             let child = |name: &String| {
                 if key.is_empty() { name.clone() } else { format!("{key}.{name}") }
             };
-            // The order of the fields is that of the default, which serde writes in the order of the struct.
+            // The fields are in the order of the default, which serde writes in the order of the struct.
             let mut names: Vec<&String> = properties.keys().collect();
             if let Some(fields) = default.as_object() {
                 names.sort_by_key(|name| fields.keys().position(|field| field == *name).unwrap_or(usize::MAX));
@@ -268,7 +268,8 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
     }
 }
 
-/// The names of a unit-variant enum: `enum`, or `oneOf` with a `const` (documented variants) or an `enum` in each.
+/// The names of a unit-variant enum: `enum`, or `oneOf` with a `const` (documented variants) or an `enum` in
+/// each.
 fn choices(schema: &Value) -> Option<Vec<Choice>> {
     let plain = |schema: &Value, meaning: String| -> Option<Vec<Choice>> {
         let names: Vec<&Value> = match (schema.get("const"), schema.get("enum").and_then(Value::as_array)) {

@@ -1,4 +1,4 @@
-//! What a spec holds: the machine, its operating system, the design, the run.
+//! The contents of a spec: the machine, its operating system, the design, the run.
 
 use super::schema::{Choice as SettingChoice, Kind, Setting};
 use crate::catalogue::catalogue;
@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Everything that a run is made of, beside its program. The defaults are LVM's Table 1 machine with a radix table.
+/// Everything that defines a run, except its program. The defaults are the machine of LVM Table 1 with a
+/// radix table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Spec {
@@ -33,21 +34,21 @@ pub struct Spec {
     pub dram: DramSpec,
     /// TLBs and page walkers of each core.
     pub mmu: MmuSpec,
-    /// Main memory's size and state as the operating system sees it.
+    /// Main memory's size and state, as the operating system sees them.
     pub memory: MemorySpec,
     /// The operating system: page sizes, promotion, swap.
     pub kernel: KernelSpec,
-    /// What the operating system's work costs.
+    /// The cost of the operating system's work.
     pub costs: CostTable,
-    /// What things take, for an estimate of energy.
+    /// Energies of events, for an estimate of energy.
     pub energy: EnergySpec,
-    /// The translation design: what is in each socket.
+    /// The translation design: the contents of each socket.
     pub design: DesignSpec,
     /// Virtual machines.
     pub virtualization: VirtualizationSpec,
     /// The run.
     pub run: RunSpec,
-    /// Each design's own settings: a group for each, at the top of the spec.
+    /// Each design's own settings: one group per design, at the top of the spec.
     #[serde(flatten)]
     #[schemars(skip)]
     pub settings: DesignSettings,
@@ -78,7 +79,7 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// The caches and DRAM, as the hierarchy takes them.
+    /// The spec of the caches and DRAM.
     pub fn hierarchy(&self) -> HierarchySpec {
         HierarchySpec {
             l1i: self.l1i.clone(),
@@ -89,14 +90,14 @@ impl Spec {
         }
     }
 
-    /// What is wrong with it; nothing when a machine can be built from it.
+    /// All problems of the spec; none if a machine can be built from it.
     pub fn validate(&self) -> Vec<Invalid> {
         let mut wrong = self.machine.validate("machine");
         wrong.extend(self.core.validate("core"));
         let cores = self.machine.cores as usize;
         let hierarchy = self.hierarchy();
         let mut caches = hierarchy.validate();
-        // Sets and tags can be reasoned about only when the parts are sound.
+        // Sets and tags can be checked only if the parts are valid.
         if caches.is_empty() && wrong.is_empty() {
             let of_machine = format!(" (`machine.cores` is {cores}, `memory.bytes` is {})", self.memory.bytes);
             caches = hierarchy.validate_machine(cores, self.memory.bytes);
@@ -122,7 +123,7 @@ impl Spec {
         wrong
     }
 
-    /// The design with everything that its build reads.
+    /// The design with everything that is needed to build it.
     pub fn choice(&self) -> Choice {
         let nested = self.virtualization.mode == VirtualizationMode::Nested;
         Choice {
@@ -164,14 +165,14 @@ impl Spec {
         Some(self.design.front_side.as_str()) != Socket::FrontSide.empty()
     }
 
-    /// What is wrong with an intermediate address space on this machine.
+    /// The problems of an intermediate address space on this machine.
     fn validate_front_side(&self) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let name = &self.design.front_side;
         let most = ambulator_mmu::INTERMEDIATE.start.0;
         if self.memory.bytes > most {
             let message = format!(
-                "is {}; with `design.front_side` \"{name}\" it must be {} at most, for intermediate addresses begin there",
+                "is {}; with `design.front_side` \"{name}\" it must be at most {}, because intermediate addresses begin there",
                 super::quantity::show_size(self.memory.bytes),
                 super::quantity::show_size(most)
             );
@@ -179,13 +180,14 @@ impl Spec {
         }
         if self.virtualization.mode == VirtualizationMode::IdealShadow {
             let message = format!(
-                ": an intermediate address space is modelled for programs that run on the machine itself; set it to \"none\", or \
+                ": an intermediate address space is modelled only without virtualization; set it to \"none\", or \
                  `design.front_side`, \"{name}\", to \"none\""
             );
             wrong.push(Invalid::new("virtualization.mode", message).and("design.front_side"));
         }
         if self.mmu.perfect {
-            let message = format!("leaves no translation for `design.front_side`, \"{name}\"; choose one");
+            let message =
+                format!("leaves nothing to translate for `design.front_side`, \"{name}\"; choose one of them");
             wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
@@ -193,19 +195,19 @@ impl Spec {
         wrong
     }
 
-    /// What is wrong with running programs of `footprint` bytes altogether on this machine.
+    /// The problems of running programs of `footprint` bytes in total on this machine.
     pub fn validate_footprint(&self, footprint: u64) -> Vec<Invalid> {
         let usable = (self.memory.bytes as f64
             * self.memory.fragmentation.free_share
             * (1.0 - self.memory.pressure.pressure)) as u64;
-        // Eight bytes for each page of 4 KiB, at the least.
+        // At least eight bytes for each 4 KiB page.
         let tables = if self.kernel.page_size_policy == PageSizePolicy::Never { footprint / 512 } else { 0 };
         if footprint + tables <= usable.saturating_add(self.kernel.swap_bytes) {
             return Vec::new();
         }
         let size = super::quantity::show_size;
         let message = format!(
-            "is {}: a footprint of {} does not fit, for about {} are free for programs and their page tables, and \
+            "is {}: a footprint of {} does not fit, because about {} are free for programs and their page tables, and \
              `kernel.swap_bytes` is {}; give a smaller footprint, more memory or more swap",
             size(self.memory.bytes),
             size(footprint),
@@ -234,11 +236,11 @@ impl Default for MachineSpec {
     }
 }
 
-/// Most cores of a machine.
-const MOST_CORES: u32 = 16;
+/// Maximum number of cores of a machine.
+const MAX_CORES: u32 = 16;
 
 impl MachineSpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !(100..=10_000).contains(&self.clock_mhz) {
@@ -247,10 +249,10 @@ impl MachineSpec {
                 format!("is {}; it must be 100 to 10000 MHz", self.clock_mhz),
             ));
         }
-        if !(1..=MOST_CORES).contains(&self.cores) {
+        if !(1..=MAX_CORES).contains(&self.cores) {
             wrong.push(Invalid::new(
                 format!("{at}.cores"),
-                format!("is {}; a machine has 1 to {MOST_CORES} cores", self.cores),
+                format!("is {}; a machine has 1 to {MAX_CORES} cores", self.cores),
             ));
         }
         wrong
@@ -268,7 +270,7 @@ pub struct MemorySpec {
     pub buddy: BuddySpec,
     /// How fragmented memory is before programs start.
     pub fragmentation: FragmentSpec,
-    /// How much of memory others hold before programs start.
+    /// How much memory is in use before programs start.
     pub pressure: PressureSpec,
 }
 
@@ -283,23 +285,24 @@ impl Default for MemorySpec {
     }
 }
 
-/// Least and greatest physical memory, in bytes: below it no program runs, above it the simulated bytes find no address space.
+/// Minimum and maximum of physical memory, in bytes: with less no program runs, and more exceeds the sim
+/// host's address space.
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
 
 impl MemorySpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         if !MEMORY_RANGE.contains(&self.bytes) {
             wrong.push(Invalid::new(
                 format!("{at}.bytes"),
-                format!("is {}; memory can be 16 MiB to 16 TiB", super::quantity::show_size(self.bytes)),
+                format!("is {}; it must be 16 MiB to 16 TiB", super::quantity::show_size(self.bytes)),
             ));
         } else if !self.bytes.is_multiple_of(2 << 20) {
             wrong.push(Invalid::new(
                 format!("{at}.bytes"),
                 format!(
-                    "is {}, which is no multiple of 2 MiB; {} or {} MiB would be",
+                    "is {}, which is not a multiple of 2 MiB; {} or {} MiB would be",
                     self.bytes,
                     self.bytes >> 21 << 1,
                     (self.bytes >> 21 << 1) + 2
@@ -317,23 +320,24 @@ impl MemorySpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VirtualizationMode {
-    /// On the machine itself.
+    /// No: on the machine itself.
     #[default]
     None,
-    /// Nested paging: each guest-physical address of a walk, and of the data, is translated by the host's table.
+    /// Nested paging: the hypervisor's table translates each guest-physical address of a walk and of the
+    /// data.
     Nested,
-    /// Shadow paging whose upkeep is free: one table from guest-virtual to host-physical addresses.
+    /// Shadow paging without cost of updates: one table from guest-virtual to host-physical addresses.
     IdealShadow,
 }
 
-/// The size of the pages that the hypervisor backs guest memory with.
+/// The size of the pages with which the hypervisor backs guest memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HypervisorPageSize {
     /// 4 KiB.
     #[default]
     #[serde(rename = "4KiB")]
     Base,
-    /// 2 MiB where an aligned block is free, else 4 KiB.
+    /// 2 MiB if an aligned block is free, else 4 KiB.
     #[serde(rename = "2MiB")]
     Huge,
 }
@@ -345,14 +349,14 @@ pub struct VirtualizationSpec {
     /// Whether programs run in a virtual machine, and how its memory is translated.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3"))]
     pub mode: VirtualizationMode,
-    /// The size of the pages that the hypervisor backs guest memory with, with `mode = "nested"`.
+    /// The size of the pages with which the hypervisor backs guest memory (`mode = "nested"`).
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3"))]
     pub hypervisor_page: HypervisorPageSize,
-    /// The hypervisor's page table, with `mode = "nested"`; the guest's is `design.page_table`. Its settings are the same
-    /// design's.
+    /// The hypervisor's page table (`mode = "nested"`); the guest's is `design.page_table`. Both use the
+    /// settings of their designs.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 7.3 (radix)"))]
     pub hypervisor_table: String,
-    /// The hardware of the second stage, with `mode = "nested"`.
+    /// The hardware of the second stage (`mode = "nested"`).
     pub nested: NestedSpec,
 }
 
@@ -368,7 +372,7 @@ impl Default for VirtualizationSpec {
 }
 
 impl VirtualizationSpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
         let tlb = ambulator_mmu::TlbSpec::new(self.nested.tlb_entries, self.nested.tlb_ways);
@@ -381,10 +385,10 @@ impl VirtualizationSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunMode {
-    /// Cycles, and everything that has a latency.
+    /// Simulates cycles and all latencies.
     #[default]
     Timing,
-    /// No time: every count that does not need it.
+    /// Simulates no time: only counts that do not depend on it.
     Functional,
 }
 
@@ -392,38 +396,42 @@ pub enum RunMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSpec {
-    /// The seed of everything that is random: the program's data, fragmentation, hash functions, replacement.
+    /// The seed of all random choices: the program's data, fragmentation, hash functions, replacement.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
-    /// Instructions that are measured, on each core, after warm-up; a program that ends earlier ends the run.
+    /// Measured instructions on each core, after warm-up; a program that ends earlier ends the run.
     #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
     pub instructions: u64,
-    /// Instructions that each core runs, from the program's region of interest on, before anything is counted.
+    /// Instructions that each core runs in the program's region of interest before counting begins.
     #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
-    /// Whether pages that a program touches before its region of interest are there when that begins. Without, the region finds memory as it was booted and
-    /// takes the faults itself.
+    /// Whether pages that a program touches before its region of interest are mapped when the region begins.
+    /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
     pub populate: bool,
-    /// Whether programs ask for huge pages (`MADV_HUGEPAGE`) wherever they map 2 MiB and more, as glibc does with its tunable
-    /// `glibc.malloc.hugetlb=1`. It is what `kernel.page_size_policy = "madvise"` waits for; captured programs bring advice of their own.
+    /// Whether programs request huge pages (`MADV_HUGEPAGE`) wherever they map 2 MiB or more, as glibc does
+    /// with its tunable `glibc.malloc.hugetlb=1`. `kernel.page_size_policy = "madvise"` needs these requests;
+    /// captured programs contain their own.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: programs as they come do not ask"))]
     pub advise_huge: bool,
     /// Whether time is simulated.
     #[schemars(extend("x-unit" = "choice"))]
     pub mode: RunMode,
-    /// Whether every translation is compared with what the kernel knows.
+    /// Whether every translation is compared with the kernel's page state.
     #[schemars(extend("x-unit" = "flag"))]
     pub oracle: bool,
-    /// When the run ends, count how regular and how contiguous the address spaces are, and how often their pages would collide in a hash
-    /// table: the measures that begin with `census_`. Takes a second or two for each 10 GiB mapped.
+    /// Whether to measure, at the end of the run, how regular and how contiguous the address spaces are, and
+    /// how often their pages would collide in a hash table: the measures that begin with `census_`. It takes
+    /// a second or two for each 10 GiB mapped.
     #[schemars(extend("x-unit" = "flag", "x-source" = "LVM Sec. 3.1, 7.3; RMM Table 2"))]
     pub census: bool,
-    /// Instructions after which a core goes on with its next program, where it has several: a context switch.
+    /// Time slice of round-robin multiprogramming: the instructions after which a core with several programs
+    /// switches context to its next program.
     #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: about a millisecond, between Linux's least and usual slices"))]
     pub time_slice: u64,
-    /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores` (of a mix, each
-    /// program has an equal share of the cores). Otherwise each core runs a program of its own, whose threads take turns.
+    /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores`
+    /// (in a mix, each program has an equal share of the cores). Otherwise each core runs its own program,
+    /// with its threads in the order of the program's stream.
     #[schemars(extend("x-unit" = "flag"))]
     pub spread_threads: bool,
 }
@@ -446,18 +454,18 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
-    /// What is wrong with it, one sentence a problem; `at` is its key.
+    /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         if self.instructions == 0 {
             return vec![Invalid::new(
                 format!("{at}.instructions"),
-                "is 0: a run must simulate something; give at least 1",
+                "is 0: a run must simulate something; it must be at least 1",
             )];
         }
         if self.time_slice < 1000 {
             return vec![Invalid::new(
                 format!("{at}.time_slice"),
-                format!("is {}; a program's turn has 1000 instructions at the least", self.time_slice),
+                format!("is {}; a time slice has at least 1000 instructions", self.time_slice),
             )];
         }
         Vec::new()
@@ -490,7 +498,7 @@ pub fn tree() -> &'static Setting {
     })
 }
 
-/// The designs that a setting chooses among, if it chooses among designs.
+/// The designs among which a setting chooses, if it chooses a design.
 fn choices(key: &str) -> Option<Vec<SettingChoice>> {
     let socket = match key {
         "virtualization.hypervisor_table" => Socket::PageTable,

@@ -8,7 +8,7 @@ use crate::catalogue::catalogue;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The spec as TOML in which each setting says its unit and meaning. Read as a spec file, it gives the same spec.
+/// The spec as TOML with the unit and meaning of each setting. Read as a spec file, it gives the same spec.
 pub fn show_spec(spec: &Spec) -> String {
     show(tree(), &serde_json::to_value(spec).unwrap_or_default())
 }
@@ -38,7 +38,7 @@ fn show_group(text: &mut String, group: &Setting, value: &Value) {
         };
         comment(text, &format!("{}{unit}", child.meaning));
         let child_value = below(child);
-        // What is unset has no value in TOML.
+        // An unset setting has no value in TOML.
         let off = if child_value.is_null() { "# " } else { "" };
         let _ = writeln!(text, "{off}{} = {}", child.name(), show_value(child, &child_value));
     }
@@ -63,16 +63,16 @@ fn comment(text: &mut String, sentence: &str) {
     }
 }
 
-/// Every design as Markdown: what it is, its paper, the sockets that it fills, where its settings are.
+/// Every design as Markdown: its description, its paper, the sockets that it fills, its settings.
 pub fn designs_markdown() -> String {
-    let mut text = String::from("# Designs\n\nEvery design, made from the descriptors that build it.\n");
+    let mut text = String::from("# Designs\n\nEvery design, generated from its descriptor.\n");
     for design in catalogue().designs() {
         let _ = writeln!(text, "\n## {}\n\n{}. Source: {}.\n", design.name, design.about, design.paper);
         for fill in &design.fills {
             let _ = writeln!(text, "- `design.{} = \"{}\"`: {}.", fill.socket, design.name, fill.about);
         }
         if design.together {
-            let _ = writeln!(text, "- It is in all of these sockets or in none.");
+            let _ = writeln!(text, "- It fills all of these sockets or none.");
         }
         if let Some(why) = design.native_only {
             let _ = writeln!(text, "- It cannot run in a virtual machine: {why}.");
@@ -84,21 +84,21 @@ pub fn designs_markdown() -> String {
     text
 }
 
-/// Every setting as Markdown: a section for each group, a table row for each setting.
+/// Every setting as Markdown: one section per group, one table row per setting.
 pub fn reference_markdown() -> String {
     let mut text = String::from(
-        "# Settings\n\nEvery setting of a spec, made from the types that read it. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; counts, instructions \
-         and cycles take `K`, `M`, `G` (powers of 1000) and `Ki`, `Mi`, `Gi` (powers of 1024); entries take the latter only.\n",
+        "# Settings\n\nEvery setting of a spec, generated from its types. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; counts, instructions \
+         and cycles take `K`, `M`, `G` (powers of 1000) and `Ki`, `Mi`, `Gi` (powers of 1024); entries take only the latter.\n",
     );
     groups_markdown(&mut text, tree());
     text
 }
 
-/// Every program's settings as Markdown, in the same way.
+/// Every program's settings as Markdown, in the same form.
 pub fn program_reference_markdown() -> String {
     let mut text = String::from(
-        "# Program settings\n\nWhat `--program-set` takes for each program, what workload files set, and what `--program-set` takes \
-         for traces. Names are given here after the program's; on the command line they go without it: `--program-set layout=csr`.\n",
+        "# Program settings\n\nThe settings of each program and of traces, for `--program-set` and workload files. Keys begin here with \
+         the program's name; on the command line they omit it: `--program-set layout=csr`.\n",
     );
     groups_markdown(&mut text, program_tree());
     text
@@ -134,7 +134,7 @@ fn groups_markdown(text: &mut String, tree: &Setting) {
     });
 }
 
-/// Text that does not end a table cell.
+/// Text with the delimiters of table cells escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! One TOML value against what its setting takes.
+//! Checks one TOML value against its setting.
 
 use super::quantity::Suffixes;
 use super::schema::{Choice, Kind};
@@ -7,11 +7,11 @@ use toml::de::DeValue;
 
 /// Why a value does not fit its setting.
 pub(crate) struct Mistake {
-    /// What follows the key in the sentence.
+    /// The part of the sentence after the key.
     pub(crate) what: String,
     /// A few words at the caret.
     pub(crate) label: String,
-    /// What would be right.
+    /// A valid alternative.
     pub(crate) help: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl Mistake {
     }
 }
 
-/// What a value is, for the reader.
+/// A value in words.
 pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text \"{text}\""),
@@ -34,7 +34,7 @@ pub(crate) fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The value as JSON, if it is one of `kind`; `unit` says which suffixes it may have.
+/// The value as JSON, if it is of `kind`; `unit` determines its suffixes.
 pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Value, Mistake> {
     let wrong_type = || {
         let with_unit = if unit.is_empty() || matches!(kind, Kind::Choice(_) | Kind::Flag | Kind::Text) {
@@ -61,10 +61,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             Ok(number) => in_range(i128::from(number), text, *least, *greatest),
             Err(sentence) => Err(Mistake {
                 help: Some(sentence),
-                ..Mistake::new(
-                    format!("takes an integer ({unit}), and \"{text}\" is none"),
-                    "not a number that is understood",
-                )
+                ..Mistake::new(format!("takes an integer ({unit}), but \"{text}\" is not one"), "not a valid number")
             }),
         },
         (Kind::Float, DeValue::Float(number)) => {
@@ -87,7 +84,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
             Err(Mistake {
                 help,
-                ..Mistake::new(format!("is \"{text}\", and it must be {}", kind.name()), "not one of the choices")
+                ..Mistake::new(format!("is \"{text}\"; it must be {}", kind.name()), "not one of the choices")
             })
         }
         (Kind::List(of), DeValue::Array(items)) => items
@@ -100,7 +97,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
 }
 
 fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
-    let out = || Mistake::new(format!("is {shown}, and it must be from {least} to {greatest}"), "out of range");
+    let out = || Mistake::new(format!("is {shown}; it must be from {least} to {greatest}"), "out of range");
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }

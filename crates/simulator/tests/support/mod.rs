@@ -1,4 +1,4 @@
-//! Programs written out by hand, and machines small enough to reason about.
+//! Scripted programs, and machines small enough to reason about.
 #![allow(dead_code)]
 
 use ambulator_base::{
@@ -69,7 +69,7 @@ impl Scripted {
         self.access(RecordKind::Store, va, 0, 0)
     }
 
-    /// `gap` instructions, so that what came before is over.
+    /// `gap` instructions, so that everything before has ended.
     pub fn pause(&mut self) -> &mut Self {
         self.access(RecordKind::Load, DATA, 100_000, 0)
     }

@@ -311,7 +311,7 @@ impl RangeTable {
         self.footprint.entries = 0;
     }
 
-    /// What is wrong with the tree, if anything: order, fill, depth.
+    /// Checks the order, fill and depth of the tree.
     #[cfg(test)]
     pub fn check(&self, memory: &PhysicalMemory) -> Result<(), String> {
         let all = self.all(memory);

@@ -48,8 +48,8 @@ impl<L: Layout> PageTable for Tree<L> {
         Tree::destroy(self, os);
     }
 
-    fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
-        Tree::prefetch_host(self, va, memory);
+    fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+        Tree::prefetch_sim_host(self, va, memory);
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -3,7 +3,7 @@
 use super::{FLAT, FLAT_BITS, Layout, NodePlace, NodeRequest, leaf_size};
 use crate::pte::Pte;
 use ambulator_base::{Page, PageSize, Pfn, PhysAddr, VirtAddr};
-use ambulator_memory::{HostPlace, PhysicalMemory};
+use ambulator_memory::{FrameSlot, PhysicalMemory};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PteFlags, TableContext};
 
 /// A node's number among a tree's nodes.
@@ -67,7 +67,7 @@ pub struct Tree<L> {
     /// By node: its first frame. A separate array, because look-ups need nothing else of the last node.
     frames: Vec<Pfn>,
     /// By node: where the simulator keeps the first frame.
-    places: Vec<HostPlace>,
+    places: Vec<FrameSlot>,
     spare: Vec<NodeId>,
     /// The last-level node of the latest change: lowest address (all ones: none), log2 of its span, number.
     recent: (u64, u32, NodeId),
@@ -108,7 +108,7 @@ impl<L: Layout> Tree<L> {
 
     /// Records a new node, whose frames are zeroed.
     fn adopt(&mut self, place: NodePlace, span: u32, parent: NodeId, memory: &mut PhysicalMemory) -> NodeId {
-        let home = memory.settle(place.frame.start());
+        let home = memory.assign_slot(place.frame.start());
         let shift = span - place.bits;
         let children = if shift > 12 { 1 << place.bits } else { 0 };
         let node = Node {
@@ -219,12 +219,12 @@ impl<L: Layout> Tree<L> {
 
     /// Prefetches the last entry of a walk for `va` (simulator speed only).
     #[inline(always)]
-    pub fn prefetch_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
+    pub fn prefetch_sim_host(&self, va: VirtAddr, memory: &PhysicalMemory) {
         if !self.within(va) {
             return;
         }
         match self.last_level(va) {
-            Ok(node) => memory.prefetch_placed(self.last_entry(node, va), self.places[node as usize]),
+            Ok(node) => memory.prefetch_slot(self.last_entry(node, va), self.places[node as usize]),
             Err(above) => memory.prefetch(self.entry(above, va)),
         }
     }
@@ -296,7 +296,7 @@ impl<L: Layout> Tree<L> {
         Ok(id)
     }
 
-    /// Frees `id` if it is empty, and then its parents if they are. `va` lies in it.
+    /// Frees `id` if it is empty, and then its parents if they are. `va` is in it.
     fn prune(&mut self, mut id: NodeId, va: VirtAddr, os: &mut TableContext<'_>) {
         while id != ROOT && self.nodes[id as usize].used == 0 {
             let parent = self.nodes[id as usize].parent;

@@ -1,9 +1,10 @@
-//! A*: ways through a map, from cell to cell.
+//! A*: shortest paths through a map, from cell to cell.
 //!
-//! Stands for SPEC 2006's astar (RMM Table 4: 350 MB), its way-finding over a map of terrains. Layout: the map, 2 bytes of terrain
-//! a cell, filled in set-up; a record of 16 bytes a cell (number of the search that reached it, way cost, where from, state);
-//! the open list, a binary heap of 16-byte entries that grows as it needs. Searches go between random cells, one after
-//! the other; a record of an older search counts as new.
+//! Stands for SPEC 2006's astar (RMM Table 4: 350 MB), its path search over a map of terrains. Layout: the
+//! map, 2 bytes of terrain a cell, filled in set-up; a record of 16 bytes a cell (number of the search that
+//! reached it, path cost, predecessor, state); the open list, a binary heap of 16-byte entries that grows as
+//! it needs. Searches connect random cells, one after another; a record of an older search counts as
+//! unvisited.
 //!
 //! ```text
 //! pop       as in a binary heap: two loads and a branch or two a level
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AstarSpec {
-    /// Bytes of map and records; decides on the map's edge.
+    /// Bytes of map and records; sets the map's edge.
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of map and searches.
@@ -30,7 +31,7 @@ pub struct AstarSpec {
     /// Share of cells that cannot be entered.
     #[schemars(extend("x-unit" = "ratio"))]
     pub blocked: f64,
-    /// Terrains, with costs from 1 to so many.
+    /// Terrains, with costs from 1 to this number.
     #[schemars(extend("x-unit" = "count"))]
     pub terrains: u32,
     /// Searches, after which the program ends.
@@ -52,7 +53,7 @@ impl AstarSpec {
         ((self.footprint / (CELL_BYTES + RECORD_BYTES)) as f64).sqrt() as u64
     }
 
-    /// What it costs to enter a cell; `None` if it is blocked.
+    /// The cost of entering a cell; `None` if it is blocked.
     fn terrain(&self, cell: u64) -> Option<u32> {
         let draw = mix64(cell ^ self.seed.rotate_left(31));
         let blocked = (draw >> 32) as f64 / (1u64 << 32) as f64;
@@ -118,7 +119,7 @@ mod pc {
     pub const NEXT: u64 = TEXT + 0x300;
 }
 
-/// An entry of the open list: estimate of the whole way, cost so far, cell.
+/// An entry of the open list: estimate of the whole path, cost so far, cell.
 type Entry = (u64, u64, u64);
 
 /// The open list in its growing array.
@@ -132,7 +133,7 @@ const ENTRY_BYTES: u64 = 16;
 impl Open {
     fn push(&mut self, on: &mut Execution, entry: Entry) {
         if self.entries.len() as u64 == self.array.len {
-            // `std::vector` doubles: what is there is copied.
+            // `std::vector` doubles and copies its elements.
             let larger = on.array(ENTRY_BYTES, 2 * self.array.len);
             for i in 0..self.array.len {
                 on.load(pc::PUT + 8, self.array.at(i), 16, Value::NONE);
@@ -209,7 +210,7 @@ impl Program for Astar {
 }
 
 impl Astar {
-    /// Runs all searches; `found` hears start, goal, and the way's cost if there is one.
+    /// Runs all searches; `found` receives start, goal, and the path's cost if there is one.
     fn search_all(&self, on: &mut Execution, mut found: impl FnMut(u64, u64, Option<u64>)) {
         let spec = &self.0;
         let edge = spec.edge();
@@ -218,7 +219,7 @@ impl Astar {
         let records = on.filled_array(RECORD_BYTES, cells);
         let array = on.filled_array(ENTRY_BYTES, 1024);
         let mut open = Open { entries: Vec::new(), array };
-        // Of each cell: the search that reached it last, and the cost of the way there.
+        // For each cell: the search that reached it last, and the cost of the path to it.
         let mut reached = vec![(0u32, 0u32); cells as usize];
         on.begin_region();
         let mut random = Random::for_purpose(spec.seed, "astar searches");
@@ -288,7 +289,7 @@ mod tests {
     use petgraph::graph::{DiGraph, NodeIndex};
 
     #[test]
-    fn ways_cost_what_an_independent_library_finds() {
+    fn path_costs_match_an_independent_library() {
         let spec = AstarSpec { footprint: 60 << 10, searches: 40, ..AstarSpec::default() };
         let edge = spec.edge();
         let mut edges = Vec::new();

@@ -1,23 +1,26 @@
-//! BFS: breadth-first search over a Kronecker graph, from random roots one after the other.
+//! BFS: breadth-first searches of a Kronecker graph, from one random root after another.
 //!
-//! Stands for graph traversal: neighbours are read in order, what is known of each is anywhere. The search is Graph500's
-//! kernel 2 (top-down, a queue) from roots with at least one edge; when one ends, the next begins, without end.
+//! Stands for graph traversal: neighbours are read in order, but their state is scattered. The search is
+//! Graph500's kernel 2 (top-down, with a queue) from roots with at least one edge; searches repeat without
+//! end.
 //!
 //! Layouts ([`GraphLayout`]):
-//! - `csr`: offsets, neighbours, then `parent` (4 bytes a vertex) and the queue (4 bytes a vertex), each array with a
-//!   mapping of its own. Set-up touches the edge list, degrees and offsets in ascending order and the neighbours as the
-//!   edges scatter them; the edge list is freed.
-//! - `property`: as in GraphBIG's BFS; see [`crate::graph::PropertyGraph`]. Colour and level are in the vertex object; the
-//!   queue takes 8 bytes a vertex.
+//! - `csr`: offsets, neighbours, then `parent` (4 bytes a vertex) and the queue (4 bytes a vertex), each
+//!   array with its own mapping. Set-up touches the edge list, degrees and offsets in ascending order and the
+//!   neighbours as the edges scatter them; the edge list is freed.
+//! - `property`: as in GraphBIG's BFS; see [`crate::graph::PropertyGraph`]. Colour and level are in the
+//!   vertex object; the queue takes 8 bytes a vertex.
 //!
-//! The region of interest begins with the second search (the first has touched parents and queue), when all parents, or colours, have been set back;
-//! each later search first sets them back. The compiled inner loops; the branch is a record, for its outcome depends on data:
+//! The region of interest begins with the second search (the first has touched parents and queue), after all
+//! parents, or colours, have been reset; each later search first resets them. The compiled inner loops; the
+//! branch is a record, because its outcome depends on data:
 //!
 //! ```text
 //! csr       movslq (%rax),%rcx; mov; lea; cmpl $0,(%rcx); jns next       v = neighbour; visited?
 //!           mov %r10d,(%rcx); mov %edx,(queue); add                      parent[v] = u; append
 //!     next: add; cmp; jne
-//! property  mov (%rax),%r8; mov (index),%rdi; cmpq $0,8(%rdi); jne next  v = edge's target; its object; its colour
+//! property  mov (%rax),%r8; mov (index),%rdi; cmpq $0,8(%rdi); jne next
+//!             (v = edge's target; its object; its colour)
 //!           movq $1,8(%rdi); mov %r11,16(%rdi); mov %r8,(queue); add
 //!     next: add; cmp; jne
 //! ```
@@ -26,7 +29,7 @@ use super::edges::{EdgeWalk, StoredEdge};
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_host};
+use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -36,7 +39,7 @@ graph_settings! {
 
 impl BfsSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 8, host_bytes: 9 })
+        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 8, sim_host_bytes: 9 })
     }
 }
 
@@ -74,25 +77,25 @@ impl BenchmarkSpec for BfsSpec {
     }
 }
 
-/// What a layout makes of the steps of the search: each appends the step's records.
+/// The steps of the search in one layout; each appends the step's records.
 trait Steps: Send {
-    /// Elements set back by one store at the start of a search.
+    /// Elements that one store resets at the start of a search.
     const RESET: u64;
     /// The most records of one step.
     const MOST: usize;
 
-    /// Sets the parents or colours of vertices from `u` on back.
+    /// Resets the parents or colours of vertices from `u` on.
     fn reset(&self, u: u64, out: &mut Out<'_>);
-    /// The root joins the queue.
+    /// Enqueues the root.
     fn root(&self, u: u32, out: &mut Out<'_>);
-    /// Takes the queue's element `head`, vertex `u`, and finds its edges. Returns how many records ago, from the next record
-    /// on, the loads were made that name `u`'s object and its first edge.
+    /// Dequeues element `head`, vertex `u`, and finds its edges. Returns the distances in records from the
+    /// next one back to the loads of `u`'s object and of its first edge.
     fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32);
-    /// Looks at an edge of `u`; `found` is the queue's element that a vertex not seen before becomes.
+    /// Visits an edge of `u`; `found` is the queue element of a target not seen before.
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>);
-    /// A hint to the host: an edge to `v` will be looked at soon.
-    fn prefetch_host(&self, _v: u32) {}
-    /// Done with `u`.
+    /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
+    fn prefetch_sim_host(&self, _v: u32) {}
+    /// Finishes `u`.
     fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
 
@@ -244,8 +247,8 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.graph.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
@@ -262,14 +265,14 @@ fn branch(pc: u64, target: u64, taken: bool) -> Record {
     Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
 }
 
-/// What the search does next.
+/// The search's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Setting parents or colours back, from this vertex on.
+    /// Resetting parents or colours, from this vertex on.
     Reset(u64),
-    /// Taking the vertex at the head of the queue, or ending.
+    /// Dequeuing the vertex at the head of the queue, or ending.
     Take,
-    /// Within the edges of the vertex at the head: the next stored edge.
+    /// Visiting the edges of the vertex at the head, from this stored edge on.
     Edges(u64),
 }
 
@@ -281,7 +284,7 @@ struct Bfs<S> {
     root: u32,
     phase: Phase,
     gap: u32,
-    /// One bit a vertex: small enough to stay in the host's cache, which parents would not.
+    /// One bit a vertex: small enough to stay in the sim host's cache, unlike the parents.
     visited: Vec<u64>,
     parent: Vec<u32>,
     queue: Vec<u32>,
@@ -306,7 +309,7 @@ impl<S: Steps + 'static> Bfs<S> {
             walk: EdgeWalk::default(),
         };
         bfs.next_root();
-        // What the first search of the region finds set back was set back before it.
+        // Set-up has reset the parents and colours for the first search of the region.
         bfs.phase = Phase::Reset(bfs.graph.vertices());
         bfs
     }
@@ -330,7 +333,7 @@ impl<S: Steps + 'static> Bfs<S> {
         self.phase = Phase::Reset(0);
     }
 
-    /// Looks at the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
+    /// Visits the edges of the queue's head from stored edge `edge` on, as far as the batch has room.
     fn edges(&mut self, edge: u64, out: &mut Out<'_>) {
         let u = self.queue[self.head];
         let Bfs { graph, steps, walk, visited, parent, queue, .. } = self;
@@ -339,7 +342,7 @@ impl<S: Steps + 'static> Bfs<S> {
             edge,
             S::MOST,
             out,
-            |soon| steps.prefetch_host(soon),
+            |soon| steps.prefetch_sim_host(soon),
             |edge, out| {
                 let (word, bit) = (&mut visited[edge.to as usize / 64], 1 << (edge.to % 64));
                 let found = (*word & bit == 0).then_some(queue.len() as u64);
@@ -359,23 +362,23 @@ impl<S: Steps + 'static> Bfs<S> {
         }
     }
 
-    /// Hints to the host about the vertices after the queue's head.
+    /// Prefetches the vertices after the queue's head into the sim host's caches.
     #[inline(always)]
     fn prefetch_queue(&self) {
         let after = |distance| self.queue.get(self.head + distance).map(|&u| u as usize);
         if let Some(u) = after(12) {
-            prefetch_host(&self.graph.offsets[u]);
+            prefetch_sim_host(&self.graph.offsets[u]);
         }
         if let Some(u) = after(6) {
             let first = self.graph.offsets[u] as usize;
             if let Some(neighbour) = self.graph.neighbours.get(first) {
-                prefetch_host(neighbour);
+                prefetch_sim_host(neighbour);
             }
         }
         if let Some(u) = after(2) {
             let first = self.graph.offsets[u] as usize;
             for &v in self.graph.neighbours[first..].iter().take(Graph::EDGES_AHEAD) {
-                self.steps.prefetch_host(v);
+                self.steps.prefetch_sim_host(v);
             }
         }
     }

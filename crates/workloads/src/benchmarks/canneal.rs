@@ -1,16 +1,17 @@
 //! canneal: simulated annealing of a netlist's placement.
 //!
-//! Stands for PARSEC's canneal (Bienia et al., PACT 2008; RMM Table 4: 780 MB). Layout, as the C++ program's heap has it: the
-//! vector of elements (88 bytes each: name, fan-in and fan-out vectors, pointer to the location), each element's two vectors of
-//! pointers on the heap as its connections are read, the locations (8 bytes) and the grid of pointers to them. First touch in
-//! the order in which the netlist is read.
+//! Stands for PARSEC's canneal (Bienia et al., PACT 2008; RMM Table 4: 780 MB). Layout, as on the C++
+//! program's heap: the vector of elements (88 bytes each: name, fan-in and fan-out vectors, pointer to the
+//! location), each element's two vectors of pointers on the heap as its connections are read, the locations
+//! (8 bytes) and the grid of pointers to them. First touch in the order in which the netlist is read.
 //!
-//! A step picks two elements at random, adds up what routing would cost with their locations swapped (a pointer, its
-//! location's pointer and the location for each connection), and swaps them if that is better, or by a chance that falls with the
-//! temperature. The netlist, the locations and the costs are real.
+//! A step picks two elements at random, computes the routing cost with their locations swapped (a pointer,
+//! its location's pointer and the location for each connection), and swaps them if that is better, or with a
+//! probability that falls with the temperature. The netlist, the locations and the costs are real.
 //!
 //! ```text
-//! connection  mov (fan,i),element; mov location(element),pointer; mov (pointer),x; mov 4(pointer),y; 8 x arithmetic, twice
+//! connection  mov (fan,i),element; mov location(element),pointer; mov (pointer),x; mov 4(pointer),y;
+//!             8 x arithmetic, twice
 //! swap        mov; mov; mov; mov
 //! ```
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CannealSpec {
-    /// Bytes of the netlist; decides on the elements.
+    /// Bytes of the netlist; sets the number of elements.
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of netlist and moves.
@@ -47,7 +48,7 @@ pub struct CannealSpec {
     /// Threads, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
-    /// Whose heap the objects come from.
+    /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
     pub heap: HeapModel,
 }
@@ -69,7 +70,7 @@ impl Default for CannealSpec {
 
 const ELEMENT_BYTES: u64 = 88;
 const LOCATION_BYTES: u64 = 8;
-/// Bytes of a heap chunk beyond what was asked for, and of its alignment, on average.
+/// Average bytes of a heap chunk's header and alignment.
 const CHUNK_BYTES: u64 = 12;
 
 impl CannealSpec {
@@ -167,7 +168,7 @@ impl Netlist {
             *slot += 1;
         }
         let width = (n as f64).sqrt().ceil() as u64;
-        // The grid's locations are made first, then elements as they are read, each with its vectors.
+        // The grid's locations are created first, then elements as they are read, each with its vectors.
         let locations_at = on.filled_array(LOCATION_BYTES, width * width);
         on.filled_array(8, width * width);
         let elements_at = on.array(ELEMENT_BYTES, n);
@@ -203,7 +204,7 @@ impl Netlist {
         (ax.abs_diff(bx) + ay.abs_diff(by)) as i64
     }
 
-    /// What routing an element costs with its location and another, the difference.
+    /// The change of an element's routing cost from its location to another.
     fn change(&self, on: &mut Execution, element: u32, object: Value, from: u32, to: u32) -> (i64, Value) {
         let mut change = 0;
         let mut last = Value::NONE;
@@ -245,11 +246,11 @@ impl Program for Canneal {
     }
 }
 
-/// Moves of a thread before another takes its turn.
-const TURN: u64 = 32;
+/// Moves that a thread makes before the next one runs.
+const QUANTUM: u64 = 32;
 
 impl Canneal {
-    /// All moves; `moved` hears by how much each accepted one changed the cost.
+    /// All moves; `moved` receives each accepted one's change of the cost.
     fn anneal(&self, on: &mut Execution, netlist: &mut Netlist, mut moved: impl FnMut(i64)) {
         let spec = &self.0;
         let mut random = Random::for_purpose(spec.seed, "canneal moves");
@@ -257,7 +258,7 @@ impl Canneal {
         let mut temperature = spec.temperature;
         for _ in 0..spec.temperatures {
             for step in 0..spec.moves {
-                on.thread((step / TURN % u64::from(spec.threads)) as u32);
+                on.thread((step / QUANTUM % u64::from(spec.threads)) as u32);
                 let (a, b) = (random.below(n) as u32, random.below(n) as u32);
                 on.work(30);
                 if a == b {
@@ -269,7 +270,7 @@ impl Canneal {
                 let (from_a, from_b) = (netlist.places[a as usize], netlist.places[b as usize]);
                 let (first, _) = netlist.change(on, a, one, from_a, from_b);
                 let (second, on_what) = netlist.change(on, b, two, from_b, from_a);
-                // Between the two themselves nothing changes when both move.
+                // A connection between the two does not change when both move.
                 let between = netlist.connections(a, true).iter().filter(|other| **other == b).count()
                     + netlist.connections(b, true).iter().filter(|other| **other == a).count();
                 let change = first + second + 2 * between as i64 * netlist.distance(from_a, from_b);

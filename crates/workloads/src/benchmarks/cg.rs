@@ -1,9 +1,10 @@
 //! NPB CG: the conjugate gradient method on a random sparse matrix.
 //!
-//! Stands for NAS Parallel Benchmarks CG (RMM Table 4: 54 GB). Layout: `a` (8 bytes a non-zero), `colidx` (4 bytes), `rowstr` (8
-//! bytes a row), and the vectors `x`, `z`, `p`, `q`, `r` (8 bytes a row), all static arrays in the Fortran program and single
-//! mappings here, filled in ascending order. A row has its diagonal and random columns; the matrix is symmetric in its values'
-//! law, diagonally dominant and so positive definite; its values come from a hash of row and column and need no host memory.
+//! Stands for NAS Parallel Benchmarks CG (RMM Table 4: 54 GB). Layout: `a` (8 bytes a non-zero), `colidx` (4
+//! bytes), `rowstr` (8 bytes a row), and the vectors `x`, `z`, `p`, `q`, `r` (8 bytes a row), all static
+//! arrays in the Fortran program and separate mappings here, filled in ascending order. A row has its
+//! diagonal and random columns; the matrix is symmetric and diagonally dominant, and so positive definite;
+//! its values come from a hash of row and column and are not stored.
 //!
 //! ```text
 //! product  movslq (colidx,k); movsd (a,k); mulsd (p,col); addsd; add; cmp; jl
@@ -39,7 +40,7 @@ pub struct CgSpec {
     /// Threads that share the rows out, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
-    /// Host memory that the vectors may take; larger ones are refused.
+    /// Memory of the simulator that the vectors may take; larger ones are rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -50,8 +51,8 @@ impl Default for CgSpec {
     }
 }
 
-/// Host bytes of a row: five vectors.
-const HOST_BYTES_A_ROW: u64 = 5 * 8;
+/// Bytes of the simulator's memory for a row: five vectors.
+const SIM_HOST_BYTES_A_ROW: u64 = 5 * 8;
 
 impl CgSpec {
     fn rows(&self) -> u64 {
@@ -81,17 +82,18 @@ impl BenchmarkSpec for CgSpec {
             problems.push(
                 Invalid::new(
                     format!("{at}.footprint"),
-                    format!("holds {} rows; ask for more, or for fewer `{at}.pairs`", self.rows()),
+                    format!("holds {} rows; set a larger one, or fewer `{at}.pairs`", self.rows()),
                 )
                 .and(format!("{at}.pairs")),
             );
         }
-        if self.rows() * HOST_BYTES_A_ROW > self.host_memory {
+        if self.rows() * SIM_HOST_BYTES_A_ROW > self.host_memory {
             let message = format!(
-                "is {} MiB, and vectors of {} rows take {} MiB of host memory: raise it, or ask for more `{at}.pairs`",
+                "is {} MiB, and vectors of {} rows take {} MiB of the simulator's memory: raise it, or set more \
+                 `{at}.pairs`",
                 self.host_memory >> 20,
                 self.rows(),
-                (self.rows() * HOST_BYTES_A_ROW) >> 20
+                (self.rows() * SIM_HOST_BYTES_A_ROW) >> 20
             );
             problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
@@ -106,8 +108,9 @@ impl BenchmarkSpec for CgSpec {
     }
 }
 
-/// A symmetric matrix: in its `j`-th pair, row `i` has a non-zero at `i` plus the `j`-th distance and, mirrored, one at
-/// `i` minus it, both modulo the rows under a random renaming, with values that depend on the unordered pair.
+/// A symmetric matrix: in its `j`-th pair, row `i` has a non-zero at `i` plus the `j`-th distance and,
+/// mirrored, one at `i` minus it, both modulo the rows under a random permutation, with values that depend on
+/// the unordered pair.
 #[derive(Clone, Copy)]
 struct Matrix {
     rows: u64,
@@ -176,20 +179,20 @@ impl Program for Cg {
     }
 }
 
-/// Rows of a thread before another takes its turn, and elements of vectors.
-const TURN_ROWS: u64 = 16;
-const TURN_ELEMENTS: u64 = 512;
+/// Rows, and elements of vectors, that a thread processes before the next one runs.
+const QUANTUM_ROWS: u64 = 16;
+const QUANTUM_ELEMENTS: u64 = 512;
 
 impl Cg {
-    /// Goes through turns of the threads over `0..n`.
-    fn share(&self, on: &mut Execution, n: u64, turn: u64, mut body: impl FnMut(&mut Execution, u64)) {
+    /// Runs the threads round-robin over `0..n`, `quantum` iterations at a time.
+    fn share(&self, on: &mut Execution, n: u64, quantum: u64, mut body: impl FnMut(&mut Execution, u64)) {
         let threads = u64::from(self.0.threads);
         let each = n.div_ceil(threads);
-        for begin in (0..each).step_by(turn as usize) {
+        for begin in (0..each).step_by(quantum as usize) {
             for t in 0..threads {
                 on.thread(t as u32);
                 let (from, end) = (t * each + begin, ((t + 1) * each).min(n));
-                (from..(from + turn).min(end)).for_each(|i| body(on, i));
+                (from..(from + quantum).min(end)).for_each(|i| body(on, i));
             }
         }
         on.thread(0);
@@ -200,7 +203,7 @@ impl Cg {
         let matrix = Matrix::new(&self.0);
         let distances: Vec<u64> = (0..matrix.pairs).map(|j| matrix.distance(j)).collect();
         let each = 2 * matrix.pairs + 1;
-        self.share(on, matrix.rows, TURN_ROWS, |on, i| {
+        self.share(on, matrix.rows, QUANTUM_ROWS, |on, i| {
             on.load(pc::ROW, places.rowstr.at(i + 1), 8, Value::NONE);
             on.work(4);
             let mut sum = 0.0;
@@ -220,7 +223,7 @@ impl Cg {
 
     fn dot(&self, on: &mut Execution, places: &Places, a: usize, b: usize, x: &[f64], y: &[f64]) -> f64 {
         let mut sum = 0.0;
-        self.share(on, x.len() as u64, TURN_ELEMENTS, |on, i| {
+        self.share(on, x.len() as u64, QUANTUM_ELEMENTS, |on, i| {
             on.load(pc::DOT, places.vectors[a].at(i), 8, Value::NONE);
             if a != b {
                 on.load(pc::DOT + 8, places.vectors[b].at(i), 8, Value::NONE);
@@ -242,7 +245,7 @@ impl Cg {
         to: usize,
         vectors: &mut [Vec<f64>; 5],
     ) {
-        self.share(on, places.vectors[0].len, TURN_ELEMENTS, |on, i| {
+        self.share(on, places.vectors[0].len, QUANTUM_ELEMENTS, |on, i| {
             on.load(pc::SCALE, places.vectors[first].at(i), 8, Value::NONE);
             on.load(pc::SCALE + 8, places.vectors[second].at(i), 8, Value::NONE);
             on.work(3);
@@ -253,7 +256,7 @@ impl Cg {
         });
     }
 
-    /// All steps; `residual` hears the squared norm of what is left after each iteration.
+    /// All steps; `residual` receives the squared norm of the residual after each iteration.
     fn solve(&self, on: &mut Execution, mut residual: impl FnMut(f64)) -> [Vec<f64>; 5] {
         let matrix = Matrix::new(&self.0);
         let (rows, nonzeroes) = (matrix.rows, matrix.rows * (2 * matrix.pairs + 1));
@@ -270,7 +273,7 @@ impl Cg {
             vectors[Z].fill(0.0);
             vectors[R] = vectors[X].clone();
             vectors[P] = vectors[X].clone();
-            self.share(on, rows, TURN_ELEMENTS, |on, i| {
+            self.share(on, rows, QUANTUM_ELEMENTS, |on, i| {
                 on.load(pc::SCALE + 16, places.vectors[X].at(i), 8, Value::NONE);
                 for (n, v) in [Q, Z, R, P].into_iter().enumerate() {
                     on.store(pc::SCALED + 8 + 8 * n as u64, places.vectors[v].at(i), 8, Value::NONE);
@@ -325,7 +328,7 @@ mod tests {
             let mut residuals = Vec::new();
             let (vectors, _) = trace_of(AddressSpace::new(), |on| Cg(spec.clone()).solve(on, |r| residuals.push(r)));
             assert!(residuals.last().unwrap() < &(1e-18 * residuals[0]), "{residuals:?}");
-            // A z is the vector of ones that it was to be.
+            // A z is the vector of ones, as required.
             for row in &dense {
                 let sum: f64 = row.iter().map(|(j, v)| v * vectors[Z][*j]).sum();
                 assert!((sum - 1.0).abs() < 1e-6, "{sum}");

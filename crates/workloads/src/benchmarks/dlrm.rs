@@ -1,12 +1,13 @@
 //! DLRM's sparse-length sum: rows of embedding tables, picked by indices, are summed.
 //!
-//! Stands for the embedding part of DLRM (Naumov et al., 2019; Utopia Table 2, Revelator Table 2: 10.3 GB), the operator
-//! `SparseLengthsSum` of Caffe2 and FBGEMM: for each sample and table, `pooling` indices are read, and their rows added up in
-//! vector registers. Layout: the tables, one mapping each, filled in ascending order; the indices of a batch (8 bytes each) and
-//! its results. The tables' contents do not bear on any address, so no host memory is needed at any footprint.
+//! Stands for the embedding part of DLRM (Naumov et al., 2019; Utopia Table 2, Revelator Table 2: 10.3 GB),
+//! the operator `SparseLengthsSum` of Caffe2 and FBGEMM: for each sample and table, `pooling` indices are
+//! read, and their rows added up in vector registers. Layout: the tables, one mapping each, filled in
+//! ascending order; the indices of a batch (8 bytes each) and its results. No address depends on the tables'
+//! contents, so the simulator stores none at any footprint.
 //!
-//! Indices are uniform or follow Zipf's law (rejection-inversion sampling, Hörmann and Derflinger 1996), and popular rows are
-//! anywhere in the table. A batch is read again and again, with other indices each time.
+//! Indices are uniform or follow Zipf's law (rejection-inversion sampling, Hörmann and Derflinger 1996), and
+//! popular rows are scattered over the table. The batch's memory is reused, with new indices each time.
 //!
 //! ```text
 //! index  mov (indices),row; cmp; jae; imul; prefetcht0
@@ -39,7 +40,7 @@ pub struct DlrmSpec {
     /// Numbers of 4 bytes in a row, a multiple of 8 up to 1024.
     #[schemars(extend("x-unit" = "count", "x-source" = "DLRM: 64"))]
     pub dimension: u32,
-    /// Rows that are summed for a sample and a table.
+    /// Rows summed for a sample and a table.
     #[schemars(extend("x-unit" = "count", "x-source" = "DLRM (RMC2): 80 to 120"))]
     pub pooling: u32,
     /// Samples of a batch.
@@ -51,7 +52,7 @@ pub struct DlrmSpec {
     /// Batches, after which the program ends.
     #[schemars(extend("x-unit" = "count"))]
     pub batches: u64,
-    /// Threads that share the samples out, 1 to 64.
+    /// Threads that divide the samples, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
 }
@@ -112,7 +113,7 @@ impl BenchmarkSpec for DlrmSpec {
             problems.push(
                 Invalid::new(
                     format!("{at}.footprint"),
-                    format!("holds no row for each table; ask for more, or for fewer `{at}.tables`"),
+                    format!("holds no row for each table; set a larger one, or fewer `{at}.tables`"),
                 )
                 .and(format!("{at}.tables")),
             );
@@ -148,7 +149,7 @@ impl Program for Dlrm {
 }
 
 impl Dlrm {
-    /// Runs all batches; `picked` hears sample, table and row.
+    /// Runs all batches; `picked` receives sample, table and row.
     fn sum(&self, on: &mut Execution, mut picked: impl FnMut(u32, u32, u64)) {
         let spec = &self.0;
         let (rows, row_bytes) = (spec.rows(), u64::from(spec.dimension) * 4);

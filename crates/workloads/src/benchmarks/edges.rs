@@ -1,19 +1,20 @@
-//! The walk along a vertex's stored edges that BFS and PageRank share: how far the batch has room, and which loads the
-//! records of an edge depend on.
+//! The walk along a vertex's stored edges, common to BFS and PageRank: how many fit the batch, and the loads
+//! on which the records of an edge depend.
 
 use super::{Out, distance};
 use crate::graph::Graph;
 
-/// A stored edge that is looked at.
+/// The stored edge being visited.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredEdge {
     /// Its number among all stored edges.
     pub index: u64,
     /// Its number among the edges of its vertex.
     pub k: u64,
-    /// Where it leads.
+    /// Its target.
     pub to: u32,
-    /// How many records before the edge's first one the load was made that names the vertex's first edge.
+    /// Distance in records from the edge's first one back to the load of the pointer to the vertex's first
+    /// edge.
     pub edges_from: u16,
 }
 
@@ -25,14 +26,15 @@ pub(crate) struct EdgeWalk {
 }
 
 impl EdgeWalk {
-    /// A walk that begins: how many records ago, from the next record on, the vertex's object and its first edge were named.
+    /// Starts a walk, given the distances in records from the next one back to the loads of the vertex's
+    /// object and of its first edge.
     pub(crate) fn new((object_from, edges_from): (u32, u32)) -> EdgeWalk {
         EdgeWalk { object_from, edges_from }
     }
 
-    /// Visits the edges of `u` from stored edge `from` on, as far as the batch has room for `most` records of each. `soon`
-    /// is given vertices that will be visited soon, as a hint to the host. Returns where it stopped, and whether that is
-    /// the last edge's end.
+    /// Visits the edges of `u` from stored edge `from` on, as far as the batch has room for `most` records of
+    /// each. `prefetch` receives upcoming vertices, as a hint to the sim host. Returns where it stopped, and
+    /// whether that is the last edge's end.
     #[inline(always)]
     pub(crate) fn go(
         &mut self,
@@ -40,7 +42,7 @@ impl EdgeWalk {
         from: u64,
         most: usize,
         out: &mut Out<'_>,
-        soon: impl Fn(u32),
+        prefetch: impl Fn(u32),
         mut visit: impl FnMut(StoredEdge, &mut Out<'_>),
     ) -> (u64, bool) {
         let (first, end) = (u64::from(graph.offsets[u as usize]), u64::from(graph.offsets[u as usize + 1]));
@@ -49,7 +51,7 @@ impl EdgeWalk {
         for index in from..stop {
             let k = index - first;
             let to = graph.neighbours[index as usize];
-            graph.look_ahead(u, k, &soon);
+            graph.look_ahead(u, k, &prefetch);
             let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
             visit(StoredEdge { index, k, to, edges_from }, out);
         }
@@ -59,7 +61,7 @@ impl EdgeWalk {
         (stop, stop == end)
     }
 
-    /// How many records before the next one the vertex's object was named.
+    /// Distance in records from the next one back to the load of the vertex's object.
     #[inline(always)]
     pub(crate) fn object_from(&self) -> u16 {
         distance(self.object_from)

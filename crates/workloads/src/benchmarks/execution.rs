@@ -1,13 +1,15 @@
-//! Programs written as plain code: the algorithm runs on a host thread of its own and hands its stream over in batches.
+//! Programs written as plain code: the algorithm runs on its own thread of the simulator and passes its
+//! stream in batches.
 //!
-//! A [`Program`] computes on real data in host memory and says, through an [`Execution`], what the compiled program does to
-//! its memory meanwhile: loads, stores and branches with the loads that they depend on, instructions in between, calls of
-//! the heap. Before [`Execution::begin_region`] no records leave: set-up leaves as first touches in the program's order, so
-//! the same code can build a structure in set-up and change it in the region. Batches wait in a short queue: the thread
-//! runs ahead of the simulation a little and never further.
+//! A [`Program`] computes on real data and reports, through an [`Execution`], what the compiled program does
+//! to its memory: loads, stores and branches with the loads that they depend on, instructions in between, and
+//! heap calls. Before [`Execution::begin_region`] no records are emitted, only first touches in the program's
+//! order, so the same code can build a structure in set-up and change it in the region. Batches wait in a
+//! short queue, so the thread runs only a little ahead of the simulation.
 //!
-//! [`Execution::thread`] says which of the program's threads runs: the algorithm runs all of them on one host thread, and the
-//! stream says which thread each record is of. Dependences do not reach across such a turn.
+//! [`Execution::thread`] selects the program's running thread: the algorithm executes all of them on one
+//! thread of the simulator, and the stream names the thread of each record. Dependences do not cross such a
+//! switch.
 
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
@@ -33,22 +35,22 @@ impl Value {
     pub const NONE: Value = Value(0);
 }
 
-/// Batches that may wait for the simulation.
+/// Batches that may be queued for the simulation.
 const AHEAD: usize = 3;
 /// Events of one batch.
 const EVENTS: usize = 1 << 14;
 
-/// Ends the program's thread when nobody listens any more.
-struct NobodyListens;
+/// Ends the program's thread when the stream has no reader any more.
+struct NoReader;
 
-/// A program that runs: where its stream goes.
+/// A running program and its output stream.
 pub struct Execution {
-    /// The program's address space. Events that are pushed to it leave with the next record or heap call.
+    /// The program's address space. Events pushed to it are emitted with the next record or heap call.
     pub space: AddressSpace,
     heap: Heap,
     batch: Batch,
     sender: SyncSender<Batch>,
-    /// Records handed over with earlier batches.
+    /// Records in earlier batches.
     before: u64,
     /// The number of the first record since the last change of thread.
     turn: u64,
@@ -77,7 +79,7 @@ impl Execution {
         on
     }
 
-    /// Takes objects from this heap instead of the C library's; before the first is taken.
+    /// Allocates from this heap instead of the C library's; call it before the first allocation.
     pub fn use_heap(&mut self, model: HeapModel) {
         self.heap = Heap::new(model, &self.space);
     }
@@ -112,7 +114,7 @@ impl Execution {
         self.gap = 0;
         self.batch.records.push(record);
         if self.batch.records.len() >= Batch::TARGET_RECORDS {
-            self.hand_over();
+            self.flush();
         }
         Value(number)
     }
@@ -138,7 +140,7 @@ impl Execution {
     /// An instruction that reads and writes memory (`add %rax,(%rdi)`): one instruction, two records.
     #[inline(always)]
     pub fn update(&mut self, pc: u64, va: VirtAddr, size: u8, address: Value) {
-        // The load's own instruction is taken from the gap before it, where there is one.
+        // The load's own instruction is taken from the preceding gap, if there is one.
         self.gap = self.gap.saturating_sub(1);
         let loaded = self.load(pc, va, size, address);
         self.push(pc, va, size, RecordKind::Store, [address, loaded]);
@@ -159,8 +161,7 @@ impl Execution {
         self.gap = self.gap.saturating_add(instructions);
     }
 
-    /// From here on records are of this thread. What it did before its last turn counts as done: dependences do not reach
-    /// back to it.
+    /// Switches to this thread for the following records. Dependences do not reach back across the switch.
     pub fn thread(&mut self, thread: u32) {
         if thread == self.thread {
             return;
@@ -172,7 +173,7 @@ impl Execution {
         }
     }
 
-    /// A VM event, now.
+    /// Emits a VM event now.
     pub fn event(&mut self, event: VmEvent) {
         if !self.in_region
             && let Some(run) = self.touched.event(&event)
@@ -181,11 +182,11 @@ impl Execution {
         }
         self.batch.push_event(event);
         if self.batch.events.len() >= EVENTS {
-            self.hand_over();
+            self.flush();
         }
     }
 
-    /// Hands over the events that were pushed to the address space.
+    /// Emits the events that were pushed to the address space.
     pub fn take_events(&mut self) {
         if self.space.has_events() {
             for event in self.space.take_events() {
@@ -202,7 +203,7 @@ impl Execution {
         VirtAddr(at)
     }
 
-    /// `free` of what [`Execution::allocate`] gave for that many bytes.
+    /// `free` of a block of that many bytes from [`Execution::allocate`].
     #[inline]
     pub fn free(&mut self, at: VirtAddr, bytes: u64) {
         self.heap.free(at.0, bytes, &mut self.space);
@@ -231,7 +232,7 @@ impl Execution {
         if let Some(run) = self.touched.touch(va, bytes, kind == RecordKind::Store) {
             self.batch.push_event(run);
             if self.batch.events.len() >= EVENTS {
-                self.hand_over();
+                self.flush();
             }
         }
     }
@@ -246,7 +247,7 @@ impl Execution {
         }
     }
 
-    /// The region of interest begins: from here on records leave.
+    /// Begins the region of interest: from here on records are emitted.
     pub fn begin_region(&mut self) {
         if self.in_region {
             return;
@@ -261,13 +262,13 @@ impl Execution {
         self.batch.push_event(VmEvent::RegionBegin);
     }
 
-    fn hand_over(&mut self) {
+    fn flush(&mut self) {
         self.before += self.batch.records.len() as u64;
         let fresh = Batch { records: Vec::with_capacity(Batch::TARGET_RECORDS), events: Vec::new() };
         let full = std::mem::replace(&mut self.batch, fresh);
         if !full.is_empty() && self.sender.send(full).is_err() {
-            // Not a panic: no message, and the thread's stack is unwound as for one.
-            resume_unwind(Box::new(NobodyListens));
+            // Unwinds the thread's stack as a panic does, but without a message.
+            resume_unwind(Box::new(NoReader));
         }
     }
 
@@ -275,39 +276,39 @@ impl Execution {
         self.begin_region();
         self.take_events();
         self.batch.push_event(VmEvent::RegionEnd);
-        self.hand_over();
+        self.flush();
     }
 }
 
-/// A [`Program`] as a source: its thread starts with the first batch that is asked for.
+/// A [`Program`] as a source; its thread starts when the first batch is requested.
 pub(crate) struct ProgramSource {
     identity: ProgramIdentity,
     waiting: Option<(AddressSpace, Box<dyn Program>)>,
     receiver: Option<Receiver<Batch>>,
-    /// The last batch has come.
+    /// The last batch has been received.
     ended: bool,
 }
 
 impl ProgramSource {
-    /// A program that begins in an address space that has what is loaded before `main`.
+    /// A program that starts in an address space as loaded before `main`.
     pub fn boxed(identity: ProgramIdentity, space: AddressSpace, program: impl Program) -> Box<dyn RecordSource> {
         Box::new(ProgramSource { identity, waiting: Some((space, Box::new(program))), receiver: None, ended: false })
     }
 }
 
-/// Stack of a program's thread on the host. Recursive searches keep their own stacks; this is plenty.
-const HOST_STACK: usize = 16 << 20;
+/// Stack of a program's thread in the simulator. Recursive searches keep their own stacks; this is plenty.
+const THREAD_STACK: usize = 16 << 20;
 
 fn start(space: AddressSpace, program: Box<dyn Program>) -> std::io::Result<Receiver<Batch>> {
     let (sender, receiver) = sync_channel(AHEAD);
-    std::thread::Builder::new().name("program".into()).stack_size(HOST_STACK).spawn(move || {
+    std::thread::Builder::new().name("program".into()).stack_size(THREAD_STACK).spawn(move || {
         let run = || {
             let mut on = Execution::new(space, sender);
             program.run(&mut on);
             on.end();
         };
         match catch_unwind(AssertUnwindSafe(run)) {
-            Err(cause) if !cause.is::<NobodyListens>() => resume_unwind(cause),
+            Err(cause) if !cause.is::<NoReader>() => resume_unwind(cause),
             _ => {}
         }
     })?;
@@ -327,7 +328,7 @@ impl RecordSource for ProgramSource {
         if let Some((space, program)) = self.waiting.take() {
             let started = start(space, program);
             self.receiver = Some(started.map_err(|error| {
-                SourceError::new(format!("{}: the host gives no thread to run it on: {error}", self.identity.name))
+                SourceError::new(format!("{}: cannot start a thread to run it on: {error}", self.identity.name))
             })?);
         }
         match self.receiver.as_ref().map(Receiver::recv) {
@@ -336,7 +337,7 @@ impl RecordSource for ProgramSource {
                 self.ended = matches!(batch.events.last(), Some((_, VmEvent::RegionEnd)));
                 Ok(true)
             }
-            _ => Err(SourceError::new(format!("{} stopped in the middle: a defect in its code", self.identity.name))),
+            _ => Err(SourceError::new(format!("{} stopped before its end: a defect in its code", self.identity.name))),
         }
     }
 }
@@ -387,12 +388,12 @@ mod tests {
         while source.fill(&mut batch).unwrap() {
             batches.push(batch.clone());
         }
-        assert!(!source.fill(&mut batch).unwrap(), "and stays ended");
+        assert!(!source.fill(&mut batch).unwrap(), "it stays ended");
         batches
     }
 
     #[test]
-    fn set_up_leaves_touches_and_the_region_records() {
+    fn set_up_emits_touches_and_the_region_emits_records() {
         let batches = all(1000);
         let events: Vec<&VmEvent> = batches.iter().flat_map(|b| b.events.iter().map(|(_, e)| e)).collect();
         let begin = events.iter().position(|e| **e == VmEvent::RegionBegin).unwrap();
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn dependences_stop_where_threads_change_and_batches_do_not_matter() {
+    fn dependences_stop_at_thread_switches_and_batches_do_not_matter() {
         let batches = all(40_000);
         assert!(batches.len() > 5);
         let mut switches = 0;
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_nobody_listens_to_ends() {
+    fn a_program_without_a_reader_ends() {
         let mut source =
             ProgramSource::boxed(ProgramIdentity::default(), AddressSpace::new(), Example { rounds: u64::MAX });
         let mut batch = Batch::default();

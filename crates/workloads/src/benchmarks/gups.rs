@@ -1,15 +1,15 @@
 //! GUPS: HPC Challenge RandomAccess, the sequential version.
 //!
-//! Stands for the worst case of translation: every update reads and writes one word of a table at a random place, and
-//! nothing is ever near anything else. Hash joins and key-value stores come close to it.
+//! Stands for the worst case of translation: every update reads and writes one word of a table at a random
+//! place, without any locality. Hash joins and key-value stores come close to it.
 //!
-//! Layout: one table from `malloc` (a mapping of its own), filled in ascending order (`Table[i] = i`), which is its order
-//! of first touch; the generators' states `ran[128]` on the stack. The table's contents do not bear on any address, so no
-//! host memory is needed at any footprint.
+//! Layout: one table from `malloc` (its own mapping), filled in ascending order (`Table[i] = i`), which is
+//! its order of first touch; the generators' states `ran[128]` on the stack. No address depends on the
+//! table's contents, so the simulator stores none at any footprint.
 //!
-//! HPCC 1.5, `RandomAccess/core_single_cpu.c`: 128 generators start at even distances in the sequence of
-//! `x -> 2x xor (7 if the top bit was set)` and take turns, `Table[ran & (size - 1)] ^= ran`, four updates for each word
-//! of the table. The compiled loop, 13 instructions an update:
+//! HPCC 1.5, `RandomAccess/core_single_cpu.c`: 128 generators start at even distances in the sequence of `x
+//! -> 2x xor (7 if the top bit was set)` and run round-robin, `Table[ran & (size - 1)] ^= ran`, four updates
+//! for each word of the table. The compiled loop, 13 instructions an update:
 //!
 //! ```text
 //! mov (%rdx),%rcx; lea; mov; xor $7; test; mov; cmovs; add $8; and     ran[j], its successor, the index
@@ -17,8 +17,8 @@
 //! xor %rax,(%rdi,%rcx,8); cmp; jne                                       the update
 //! ```
 //!
-//! With `streams = 1` the state stays in a register, as in the many copies of this benchmark with one generator: 11
-//! instructions, and no dependence on any load.
+//! With `streams = 1` the state stays in a register, as in the many copies of this benchmark with one
+//! generator: 11 instructions, and no dependence on any load.
 
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
@@ -37,7 +37,7 @@ const PC_RAN_STORE: u64 = TEXT + 0x24f;
 const PC_UPDATE: u64 = TEXT + 0x253;
 const PC_UPDATE_ONE_STREAM: u64 = TEXT + 0x29c;
 
-/// How a random number becomes a place in the table.
+/// How a random number maps to an index of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GupsIndex {
@@ -58,10 +58,10 @@ pub struct GupsSpec {
     /// Where in the generator's period the streams start; 0 and 1 are HPCC's own start.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
-    /// How a random number becomes a place in the table.
+    /// How a random number maps to an index of the table.
     #[schemars(extend("x-unit" = "choice", "x-source" = "HPCC 1.5 RandomAccess"))]
     pub index: GupsIndex,
-    /// Generators that take turns, their states in memory; 1 keeps the one state in a register.
+    /// Generators, used round-robin, with states in memory; 1 keeps its state in a register.
     #[schemars(extend("x-unit" = "count", "x-source" = "HPCC 1.5 RandomAccess"))]
     pub streams: u32,
     /// Updates for each word of the table, after which the program ends.
@@ -131,7 +131,8 @@ fn successor(ran: u64) -> u64 {
     (ran << 1) ^ (((ran as i64) >> 63) as u64 & POLY)
 }
 
-/// The `n`-th number of the sequence that starts with 1 (`HPCC_starts`): squarings in GF(2)\[x\] modulo the polynomial.
+/// The `n`-th number of the sequence that starts with 1 (`HPCC_starts`): squarings in GF(2)\[x\] modulo the
+/// polynomial.
 fn starts(n: u64) -> u64 {
     let n = n % PERIOD;
     if n == 0 {
@@ -160,7 +161,7 @@ struct Gups {
     states: Array,
     index: GupsIndex,
     ran: Vec<u64>,
-    /// The generator whose turn it is.
+    /// The current generator.
     turn: usize,
     /// Updates until the program ends.
     left: u64,
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(array.len, words, "3 MiB is rounded down to 2 MiB");
         assert_eq!(records.len() as u64, 4 * 4 * words);
 
-        // The reference program on a real table, update by update beside the records.
+        // The reference program on a real table, compared with the records update by update.
         let mut table: Vec<u64> = (0..words).collect();
         let mut ran: Vec<u64> = (0..128).map(|j| starts(4 * words / 128 * j)).collect();
         let mut update = records.chunks_exact(4);
@@ -296,8 +297,8 @@ mod tests {
             }
         }
         assert_ne!(table, (0..words).collect::<Vec<_>>());
-        // HPCC's verification: the same updates again by one generator from the start give the table back, because the
-        // 128 streams together are the sequence from its first number on.
+        // HPCC's verification: the same updates again by one generator from the start give the table back,
+        // because the 128 streams together are the sequence from its first number on.
         let mut r = 1;
         for _ in 0..4 * words {
             r = successor(r);

@@ -1,17 +1,20 @@
 //! k-mer counting: every k-mer of long reads is looked up in a hash table and its count raised.
 //!
-//! Stands for GenomicsBench's `kmer-cnt` (Flye's k-mer index; Revelator and Utopia: 33 GB): canonical k-mers of long reads, counted in
-//! a cuckoo hash table (libcuckoo): buckets of four slots of 16 bytes (k-mer and count) behind 8 bytes of partial keys and
-//! marks; a k-mer is in one of two buckets; a full pair of buckets moves an entry to its other bucket. Layout: the table, one
-//! mapping, zeroed by its constructor; a buffer for the read.
+//! Stands for GenomicsBench's `kmer-cnt` (Flye's k-mer index; Revelator and Utopia: 33 GB): canonical k-mers
+//! of long reads, counted in a cuckoo hash table (libcuckoo): buckets of four slots of 16 bytes (k-mer and
+//! count) after 8 bytes of partial keys and marks; a k-mer is in one of two buckets; a full pair of buckets
+//! moves an entry to its other bucket. Layout: the table, one mapping, zeroed by its constructor; a buffer
+//! for the read.
 //!
-//! Reads are real: substrings of a random genome from either strand, with substitutions. The host keeps the buckets that
-//! hold anything; a run fills few of a large table's.
+//! Reads are real: substrings of a random genome from either strand, with substitutions. The simulator stores
+//! only occupied buckets; a run fills few of a large table's.
 //!
 //! ```text
-//! base    movzbl (read); shl; or; and; shr; or; cmp; cmova                     the k-mer and its reverse complement
+//! base    movzbl (read); shl; or; and; shr; or; cmp; cmova
+//!           (the k-mer and its reverse complement)
 //! hash    12 instructions; mov (locks)
-//! bucket  movq partials; movd; pcmpeqb; pmovmskb; test; je                     one load, then the slots that may match
+//! bucket  movq partials; movd; pcmpeqb; pmovmskb; test; je
+//!           (one load, then the slots that may match)
 //! slot    cmp (slot),k-mer; jne; addq $1,8(slot)
 //! ```
 
@@ -48,7 +51,7 @@ pub struct KmerSpec {
     /// Reads, after which the program ends.
     #[schemars(extend("x-unit" = "count"))]
     pub reads: u64,
-    /// Threads that take reads in turn, 1 to 64.
+    /// Threads that take reads round-robin, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
 }
@@ -170,7 +173,7 @@ impl Table {
         self.bucket(bucket).offset(8 + slot as u64 * SLOT_BYTES)
     }
 
-    /// Raises the count of a k-mer; false if the table is full.
+    /// Increments the count of a k-mer; false if the table is full.
     fn count(&mut self, on: &mut Execution, kmer: u64, computed: Value) -> bool {
         let places = self.places(kmer);
         for place in places {
@@ -200,7 +203,8 @@ impl Table {
         self.insert(on, kmer, places)
     }
 
-    /// Puts a new k-mer into the first free slot of its buckets, moving others to theirs where there is none.
+    /// Puts a new k-mer into the first free slot of its buckets; without one, moves others to their
+    /// alternatives.
     fn insert(&mut self, on: &mut Execution, kmer: u64, places: [u64; 2]) -> bool {
         /// More moves than this mean that the table is full.
         const MOST_MOVES: usize = 500;
@@ -218,7 +222,7 @@ impl Table {
                     return true;
                 }
             }
-            // An entry of the last bucket makes room and goes to its other one.
+            // An entry of the last bucket moves to its alternative bucket.
             let place = candidates[candidates.len() - 1];
             let slot = moves % SLOTS;
             let Some(bucket) = self.held.get_mut(&place) else { return false };
@@ -243,7 +247,7 @@ impl Program for Kmer {
 }
 
 impl Kmer {
-    /// Counts the k-mers of all reads and returns the table; `seen` hears each canonical k-mer.
+    /// Counts the k-mers of all reads and returns the table; `seen` receives each canonical k-mer.
     fn count(&self, on: &mut Execution, mut seen: impl FnMut(u64)) -> Table {
         let spec = &self.0;
         let buckets = spec.footprint / BUCKET_BYTES;
@@ -253,7 +257,7 @@ impl Kmer {
         let reads: Vec<_> = (0..spec.threads).map(|_| on.filled_array(1, length)).collect();
         on.begin_region();
         let seed = spec.seed;
-        // The genome's bases, and those of its other strand, from a hash: it needs no memory.
+        // The bases of both strands come from a hash: the genome is not stored.
         let base = |at: u64| mix64(at ^ seed.rotate_left(40)) & 3;
         let mut random = Random::for_purpose(seed, "kmer reads");
         let (mask, top) = ((1u64 << (2 * spec.k)) - 1, 2 * (spec.k - 1));

@@ -1,17 +1,20 @@
 //! Minimum-cost flow by the network simplex method.
 //!
-//! Stands for SPEC 2006's mcf (RMM Table 4: 1.7 GB), which schedules vehicles so. Layout: an array of nodes (104 bytes each, as
-//! mcf's `node_t`: potential, orientation, child, parent, siblings, the arc to the parent, flow, depth, ...) and an array of arcs (64
-//! bytes, `arc_t`: cost, tail, head, state, flow, ...), one mapping each, filled in ascending order. Nodes are points of a line of
-//! times, sources and sinks of one unit of flow in turn; arcs go from each to random later and earlier ones with costs that grow
-//! with the distance, and one dear arc from or to the root keeps the network feasible.
+//! Stands for SPEC 2006's mcf (RMM Table 4: 1.7 GB), a vehicle scheduler. Layout: an array of nodes (104
+//! bytes each, as mcf's `node_t`: potential, orientation, child, parent, siblings, the arc to the parent,
+//! flow, depth, ...) and an array of arcs (64 bytes, `arc_t`: cost, tail, head, state, flow, ...), one
+//! mapping each, filled in ascending order. Nodes are points of a line of times, alternately sources and
+//! sinks of one unit of flow; arcs go from each to random later and earlier ones with costs that grow with
+//! the distance, and one expensive arc from or to the root keeps the network feasible.
 //!
-//! The method is real: pricing goes over the arcs a block at a time and takes the arc that violates most (`primal_bea_mpp`); the
-//! cycle that it closes in the spanning tree is walked to find the arc that leaves; flows change along it; the part of the tree
-//! that was cut is hung up elsewhere and its potentials change (`update_tree`, `refresh_potential`).
+//! The method is real: pricing goes over the arcs a block at a time and takes the arc that violates most
+//! (`primal_bea_mpp`); the cycle that it closes in the spanning tree is walked to find the leaving arc; flows
+//! change along the cycle; the subtree that was cut off is attached elsewhere and its potentials change
+//! (`update_tree`, `refresh_potential`).
 //!
 //! ```text
-//! price    mov ident(arc); test; jle; mov cost(arc); mov tail(arc); sub potential(tail); mov head(arc); add potential(head); cmp; jge
+//! price    mov ident(arc); test; jle; mov cost(arc); mov tail(arc); sub potential(tail); mov head(arc);
+//!          add potential(head); cmp; jge
 //! cycle    mov depth(node); cmp; mov flow; cmp; mov parent(node)
 //! subtree  mov child(node); mov potential(node); add; mov; mov sibling(node)
 //! ```
@@ -36,10 +39,10 @@ pub struct McfSpec {
     /// Arcs for each node.
     #[schemars(extend("x-unit" = "count", "x-source" = "mcf's reference input: about 30 in its largest phase"))]
     pub arcs: u32,
-    /// Arcs that pricing looks at for each pivot.
+    /// Arcs that pricing examines for each pivot.
     #[schemars(extend("x-unit" = "count", "x-source" = "mcf: K = 300 groups"))]
     pub block: u32,
-    /// Host memory that the network may take; a larger one is refused.
+    /// Memory of the simulator that the network may take; a larger one is rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -52,13 +55,13 @@ impl Default for McfSpec {
 
 const NODE_BYTES: u64 = 104;
 const ARC_BYTES: u64 = 64;
-/// Host bytes of a node and of an arc.
+/// Bytes of the simulator's memory for a node and for an arc.
 const HOST_NODE: u64 = 40;
 const HOST_ARC: u64 = 17;
 
 impl McfSpec {
     fn nodes(&self) -> u64 {
-        // An even number: sources and sinks in turn. Each node has its dear arc too.
+        // An even number: sources and sinks alternate. Each node has an expensive arc too.
         self.footprint / (NODE_BYTES + ARC_BYTES * (u64::from(self.arcs) + 1)) / 2 * 2
     }
 }
@@ -83,7 +86,8 @@ impl BenchmarkSpec for McfSpec {
         let bytes = self.nodes() * (HOST_NODE + HOST_ARC * (u64::from(self.arcs) + 1));
         if bytes > self.host_memory || self.nodes() * (u64::from(self.arcs) + 1) > u64::from(u32::MAX) {
             let message = format!(
-                "is {} MiB, and the network takes {} MiB of host memory: raise it (up to 2^32 arcs), or ask for a \
+                "is {} MiB, and the network takes {} MiB of the simulator's memory: raise it (up to 2^32 arcs), \
+                 or set a \
                  smaller footprint",
                 self.host_memory >> 20,
                 bytes >> 20
@@ -154,7 +158,7 @@ struct Network {
     arcs_at: Array,
 }
 
-/// What a dear arc costs: more than any way that avoids it.
+/// The cost of an expensive arc: more than any path that avoids it.
 const DEAR: i64 = 1 << 40;
 
 impl Network {
@@ -250,8 +254,9 @@ impl Network {
     /// Brings an arc into the tree. Returns by how much the cost falls.
     fn pivot(&mut self, on: &mut Execution, entering: usize) -> i64 {
         let (tail, head) = self.ends[entering];
-        // Flow goes tail -> head on the new arc and so around: from the head up to the join, and down to the tail. On the way
-        // up from the head, arcs that point up gain and those that point down lose; from the tail it is the other way round.
+        // Flow goes tail -> head on the new arc and so around: from the head up to the join, and down to the
+        // tail. On the path up from the head, arcs that point up gain and those that point down lose; on the
+        // tail's side it is the reverse.
         let (mut a, mut b) = (tail, head);
         let mut loses: Option<(i64, u32, bool)> = None;
         let mut cycle: Vec<(u32, bool)> = Vec::new();
@@ -287,7 +292,8 @@ impl Network {
             on.work(3);
         }
         let gain = -self.reduced(entering) * delta;
-        // The leaving arc's subtree is hung up at the entering arc: the path from its end there up to the cut is turned over.
+        // The leaving arc's subtree is attached at the entering arc: the path from there up to the cut is
+        // reversed.
         let (mut node, mut onto) = if cut_at_tail { (tail, head) } else { (head, tail) };
         let change = if cut_at_tail { self.reduced(entering) } else { -self.reduced(entering) };
         let moved = node;
@@ -375,7 +381,7 @@ mod tests {
             residual.push((v, u, 0, -cost));
         };
         arcs.iter().for_each(|&(u, v, cost)| add(u as usize, v as usize, i64::MAX / 4, cost));
-        // Behind the nodes is the root, which the dear arcs lead to and from.
+        // After the nodes comes the root, which the expensive arcs lead to and from.
         let (source, sink) = (n + 1, n + 2);
         for u in 0..n {
             if u % 2 == 0 { add(source, u, 1, 0) } else { add(u, sink, 1, 0) }
@@ -422,7 +428,8 @@ mod tests {
                 (network.total(), pivots, arcs, network)
             });
             assert_eq!(cost, plain_minimum(n, &arcs), "seed {seed}, {n} nodes, {pivots} pivots");
-            // The tree is one: every node reaches the root, flows are not negative, basic arcs have no reduced cost.
+            // It is a tree: every node reaches the root, flows are not negative, basic arcs have no reduced
+            // cost.
             for u in 0..n {
                 assert!(network.flow[u] >= 0);
                 assert_eq!(network.reduced(network.arc[u] as usize), 0);

@@ -1,17 +1,19 @@
 //! Memcached: gets and sets of a Zipf-distributed client against a slab-allocated store.
 //!
-//! Stands for memcached 1.6 (Fitzpatrick 2004; RMM Table 4: 75 GB; LVM Sec. 6.2). Layout: the primary hash table, an array
-//! of pointers, a power of two that is doubled in set-up until it has at least two thirds as many buckets as items; slab pages of
-//! 1 MiB, each a mapping's part given to a size class (factor 1.25) as items of the class come; items of 48 bytes of header, an
-//! 8-byte CAS, a key and a value, in their class's chunks; 16 KiB read and write buffers for each worker. Items are stored in
-//! set-up in random order of keys until the footprint is full.
+//! Stands for memcached 1.6 (Fitzpatrick 2004; RMM Table 4: 75 GB; LVM Sec. 6.2). Layout: the primary hash
+//! table, an array of pointers, a power of two that is doubled in set-up until it has at least two thirds as
+//! many buckets as items; slab pages of 1 MiB, each a mapping's part given to a size class (factor 1.25) as
+//! items of the class come; items of 48 bytes of header, an 8-byte CAS, a key and a value, in their class's
+//! chunks; 16 KiB read and write buffers for each worker. Items are stored in set-up in random order of keys
+//! until the footprint is full.
 //!
-//! What an operation does: the request is parsed from the worker's buffer, the key hashed; the bucket's pointer; the chain, item
-//! by item, comparing key lengths and then keys. A get takes a reference (the header is written), may move the item in its LRU
-//! list once a minute and so hardly ever here, and points the reply at the value, which the kernel reads. A set takes the
-//! tail of its class's list out, writes a new item there and swaps it with the old one in the chain.
+//! What an operation does: the request is parsed from the worker's buffer, the key hashed; the bucket's
+//! pointer; the chain, item by item, comparing key lengths and then keys. A get takes a reference (the header
+//! is written), may move the item in its LRU list at most once a minute and so hardly ever here, and points
+//! the reply at the value, which the kernel reads. A set evicts the tail of its class's list, writes a new
+//! item there and replaces the old one in the chain.
 //!
-//! Which items share a bucket is real; the host keeps the chains, 8 bytes an item. Values' contents do not matter.
+//! The chains are real; the simulator stores them in 8 bytes an item. Values' contents do not matter.
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::zipf::Zipf;
@@ -38,10 +40,10 @@ pub struct MemcachedSpec {
     /// Least bytes of a value.
     #[schemars(extend("x-unit" = "bytes"))]
     pub value_least: u32,
-    /// Most bytes of a value; sizes between are drawn so that each power of two is as likely.
+    /// Most bytes of a value; sizes are drawn so that each power of two is equally likely.
     #[schemars(extend("x-unit" = "bytes"))]
     pub value_most: u32,
-    /// Share of gets; the rest are sets of keys that are there.
+    /// Share of gets; the rest are sets of existing keys.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Atikoglu et al.: 30 gets to a set"))]
     pub gets: f64,
     /// Exponent of Zipf's law for keys; 0 is uniform.
@@ -53,7 +55,7 @@ pub struct MemcachedSpec {
     /// Worker threads, 1 to 64.
     #[schemars(extend("x-unit" = "count", "x-source" = "memcached -t (4)"))]
     pub threads: u32,
-    /// Host memory that the chains may take; a larger store is refused.
+    /// Memory of the simulator that the chains may take; a larger store is rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -81,8 +83,8 @@ const HEADER_BYTES: u64 = 56;
 /// Smallest chunk and the factor from one class to the next (`-n 48 -f 1.25`).
 const FIRST_CHUNK: u64 = 96;
 const FACTOR: f64 = 1.25;
-/// Host bytes of an item.
-const HOST_BYTES: u64 = 24;
+/// Bytes of the simulator's memory for an item.
+const SIM_HOST_BYTES: u64 = 24;
 
 /// Chunk sizes of the classes.
 fn classes() -> Vec<u64> {
@@ -140,7 +142,7 @@ impl BenchmarkSpec for MemcachedSpec {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),
                 format!(
-                    "is {} bytes; values of so many sizes want {pages} MiB at least, two slab pages for \
+                    "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for \
                      each class",
                     self.footprint
                 ),
@@ -148,11 +150,12 @@ impl BenchmarkSpec for MemcachedSpec {
         }
         if problems.is_empty() {
             let items = self.footprint / (HEADER_BYTES + u64::from(self.key_bytes) + u64::from(self.value_least));
-            if items * HOST_BYTES > self.host_memory {
+            if items * SIM_HOST_BYTES > self.host_memory {
                 let message = format!(
-                    "is {} MiB, and up to {items} items take {} MiB of host memory: raise it, or ask for larger values",
+                    "is {} MiB, and up to {items} items take {} MiB of the simulator's memory: raise it, or set \
+                     larger values",
                     self.host_memory >> 20,
-                    (items * HOST_BYTES) >> 20
+                    (items * SIM_HOST_BYTES) >> 20
                 );
                 problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
             }
@@ -172,7 +175,7 @@ impl BenchmarkSpec for MemcachedSpec {
     }
 }
 
-/// What is stored, and where.
+/// The stored items and their places.
 struct Store {
     /// By key: the offset of its chunk from the first slab page.
     places: Vec<u64>,
@@ -267,8 +270,8 @@ struct Memcached {
     store: Store,
 }
 
-/// Requests of a worker before another takes its turn.
-const TURN: u64 = 32;
+/// Requests that a worker serves before the next one runs.
+const QUANTUM: u64 = 32;
 /// Bytes of a worker's buffers.
 const BUFFER_BYTES: u64 = 16 << 10;
 
@@ -279,12 +282,13 @@ impl Program for Memcached {
 }
 
 impl Memcached {
-    /// Serves all requests; `served` hears the key and whether it was a get.
+    /// Serves all requests; `served` receives the key and whether it was a get.
     fn serve(&self, on: &mut Execution, mut served: impl FnMut(u64, bool)) {
         let (spec, store) = (&self.spec, &self.store);
         let table = on.array(8, store.buckets);
         let slabs = on.array(1, store.slabs * SLAB_BYTES);
-        // Items are stored one after the other: bucket, then chunk; pages of slabs are first written as their chunks are.
+        // Items are stored one after the other: bucket, then chunk; pages of slabs are first written as their
+        // chunks are.
         on.event(table.touch(true));
         for &place in &store.places {
             on.fill(
@@ -292,7 +296,7 @@ impl Memcached {
                 HEADER_BYTES + u64::from(spec.key_bytes) + u64::from(spec.value_least),
             );
         }
-        on.event(slabs.touch(true)); // what is left: the ends of pages
+        on.event(slabs.touch(true)); // the rest: the ends of pages
         let buffers: Vec<Array> = (0..spec.threads).map(|_| on.filled_array(1, 2 * BUFFER_BYTES)).collect();
         on.begin_region();
         let mut random = Random::for_purpose(spec.seed, "memcached requests");
@@ -302,7 +306,7 @@ impl Memcached {
         let item = |key: u64| VirtAddr(slabs.base + store.places[key as usize]);
         let key_words = u64::from(spec.key_bytes).div_ceil(8);
         for request in 0..spec.requests {
-            let thread = request / TURN % u64::from(spec.threads);
+            let thread = request / QUANTUM % u64::from(spec.threads);
             on.thread(thread as u32);
             let buffer = &buffers[thread as usize];
             let key = match &zipf {
@@ -322,7 +326,8 @@ impl Memcached {
             let bucket = store.bucket(key);
             let mut pointer = on.load(pc::BUCKET, table.at(bucket), 8, parsed);
             for held in store.chain(bucket) {
-                // nkey is at byte 41 of the header; the hash chain's pointer at 16; the key after header and CAS.
+                // nkey is at byte 41 of the header; the hash chain's pointer at 16; the key after header and
+                // CAS.
                 let length = on.load(pc::LENGTH, item(held).offset(41), 1, pointer);
                 on.branch(pc::SAME_LENGTH, pc::NEXT, false, length);
                 on.work(2);
@@ -394,18 +399,19 @@ mod tests {
         assert!(chunks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "chunks do not overlap");
         assert!(chunks.iter().all(|(at, size)| at / SLAB_BYTES == (at + size - 1) / SLAB_BYTES));
 
-        // A plain model of the client: what was asked for is found, popular keys are popular, and each request reads its bucket.
-        let mut asked: HashMap<u64, u32> = HashMap::new();
+        // A plain model of the client: requested keys are found, popular keys are popular, and each request
+        // reads its bucket.
+        let mut requests: HashMap<u64, u32> = HashMap::new();
         let mut gets = 0;
         let (_, batches) = trace_of(AddressSpace::new(), |on| {
             Memcached { spec: spec.clone(), store }.serve(on, |key, get| {
-                *asked.entry(key).or_default() += 1;
+                *requests.entry(key).or_default() += 1;
                 gets += u32::from(get);
             });
         });
         let reads = batches.iter().flat_map(|b| &b.records).filter(|r| r.pc.0 == pc::BUCKET).count();
         assert_eq!(reads, 20_000);
         assert!((19_200..19_600).contains(&gets), "{gets}");
-        assert!(*asked.values().max().unwrap() > 1000, "the most popular key");
+        assert!(*requests.values().max().unwrap() > 1000, "the most popular key");
     }
 }

@@ -1,10 +1,10 @@
 //! Benchmarks: the real algorithm on real data, laid out in a modelled address space.
 //!
-//! Each benchmark states which program it stands for, its layout, its order of first touch, and the compiled inner loop
-//! (gcc 12 -O2, x86-64) that its gaps, access sizes and dependences were read from. An instruction that both reads and
-//! writes memory travels as two records; the gap before one of them is shortened so that the count of instructions stays
-//! the compiled one. Where a loop's own branch is predictable it is counted in a gap; branches that depend on data are
-//! records.
+//! Each benchmark states which program it stands for, its layout, its order of first touch, and the compiled
+//! inner loop (gcc 12 -O2, x86-64) from which its gaps, access sizes and dependences were read. An
+//! instruction that both reads and writes memory is two records; one of their gaps is shorter, so that the
+//! instruction count stays that of the compiled code. A loop's predictable branch counts towards a gap;
+//! branches that depend on data are records.
 
 mod astar;
 mod bfs;
@@ -54,7 +54,7 @@ use crate::program::{BenchmarkSpec, ProgramDescriptor, ProgramInfo};
 use ambulator_base::{Batch, Invalid, Record, RecordKind, VirtAddr};
 use graphbig::{Bc, Cc, Dc, Dfs, Gc, GraphBigSpec, Sssp, Tc};
 
-/// Every built-in program, in the order of their names: one line adds one.
+/// Every built-in program, sorted by name, one line each.
 pub(crate) static BUILT_IN: &[ProgramDescriptor] = &[
     ProgramDescriptor::of::<AstarSpec>(),
     ProgramDescriptor::of::<GraphBigSpec<Bc>>(),
@@ -83,7 +83,8 @@ pub(crate) static BUILT_IN: &[ProgramDescriptor] = &[
     ProgramDescriptor::of::<XsbenchSpec>(),
 ];
 
-/// Least and greatest footprint that a benchmark takes, bytes: smaller is all overhead, larger has no address space left.
+/// Smallest and largest footprint of a benchmark in bytes: less is all overhead, more exceeds the address
+/// space.
 pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
 
 pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<Invalid>) {
@@ -110,14 +111,15 @@ pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Rec
     Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Store }
 }
 
-/// Records on their way out, and the instructions since the last one.
+/// Output records, and the instructions since the last one.
 pub(crate) struct Out<'a> {
     pub records: &'a mut Vec<Record>,
     pub gap: u32,
 }
 
 impl Out<'_> {
-    /// Fills a batch by steps of a few records each, from a gap on that earlier records left; returns the gap left now.
+    /// Fills a batch by steps of a few records each. Takes the gap left by earlier records and returns the
+    /// new one.
     #[inline(always)]
     pub fn fill(records: &mut Vec<Record>, gap: u32, mut step: impl FnMut(&mut Out<'_>)) -> u32 {
         let mut out = Out { records, gap };
@@ -133,7 +135,7 @@ impl Out<'_> {
         (Batch::TARGET_RECORDS.saturating_sub(self.records.len()) / most + 1) as u64
     }
 
-    /// Adds a record; `gap_after` instructions follow it, whatever comes next.
+    /// Adds a record; `gap_after` instructions follow it.
     #[inline(always)]
     pub fn push(&mut self, mut record: Record, gap_after: u32) {
         record.gap += self.gap;
@@ -142,7 +144,7 @@ impl Out<'_> {
     }
 }
 
-/// A distance in records as a dependence: none when it is too far to be waited for.
+/// A distance in records as a dependence; none if it is too long to matter.
 #[inline(always)]
 pub(crate) fn distance(records: u32) -> u16 {
     u16::try_from(records).unwrap_or(0)

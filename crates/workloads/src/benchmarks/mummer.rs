@@ -1,13 +1,15 @@
 //! Suffix matching: maximal matches of a query in a reference, by a suffix array.
 //!
-//! Stands for MUMmer (Marçais et al. 2018: version 4 has a suffix array where version 3 had a suffix tree; RMM Table 4, ME-HPT
-//! Table I, LVM Sec. 6.2) and other aligners that seed by suffix. Layout: the reference, a byte a base; the suffix array, 8
-//! bytes a base; the query, a byte a base. Set-up reads the reference and fills the array.
+//! Stands for MUMmer (Marçais et al. 2018: version 4 has a suffix array where version 3 had a suffix tree;
+//! RMM Table 4, ME-HPT Table I, LVM Sec. 6.2) and other aligners that seed by suffix. Layout: the reference,
+//! a byte a base; the suffix array, 8 bytes a base; the query, a byte a base. Set-up reads the reference and
+//! fills the array.
 //!
-//! From each position of the query the longest prefix that occurs in the reference is sought: a binary search in the suffix
-//! array, each step of which reads an entry and compares the query with the reference there, from the part that both ends of the
-//! interval share (the simple accelerant of Manber and Myers). Genome, query and array are real. The query is the reference
-//! with substitutions, in pieces and shuffled, so that matches are as long as in kin.
+//! From each position of the query it finds the longest prefix that occurs in the reference. A binary search
+//! in the suffix array reads an entry at each step and compares the query with the reference there, after the
+//! prefix that both ends of the interval share (the simple accelerant of Manber and Myers). Genome, query and
+//! array are real. The query is the reference with substitutions, in shuffled pieces, so that matches are as
+//! long as among related genomes.
 //!
 //! ```text
 //! step     lea; shr; mov (sa,middle),place; cmp; cmova
@@ -31,13 +33,13 @@ pub struct MummerSpec {
     /// Seed of genome and query.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
-    /// Least length of a match that is reported.
+    /// Shortest match that is reported.
     #[schemars(extend("x-unit" = "count", "x-source" = "mummer -l (20)"))]
     pub least_match: u32,
     /// Share of the query's bases that differ from the reference.
     #[schemars(extend("x-unit" = "ratio"))]
     pub divergence: f64,
-    /// Host memory that genome and array may take; larger ones are refused.
+    /// Memory of the simulator that genome and array may take; larger ones are rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -48,10 +50,11 @@ impl Default for MummerSpec {
     }
 }
 
-/// Bytes in the address space for each base of the reference: itself, its place in the array, a base of the query.
+/// Bytes in the address space for each base of the reference: itself, its place in the array, a base of the
+/// query.
 const BYTES_A_BASE: u64 = 10;
-/// Host bytes for each base while the array is sorted: letters twice, key and place.
-const HOST_BYTES_A_BASE: u64 = 18;
+/// Bytes of the simulator's memory for each base while the array is sorted: letters twice, key and place.
+const SIM_HOST_BYTES_A_BASE: u64 = 18;
 
 impl MummerSpec {
     fn bases(&self) -> u64 {
@@ -80,13 +83,13 @@ impl BenchmarkSpec for MummerSpec {
             problems
                 .push(Invalid::new(format!("{at}.divergence"), format!("is {}; it must be 0 to 1", self.divergence)));
         }
-        if self.bases() > u64::from(u32::MAX) || self.bases() * HOST_BYTES_A_BASE > self.host_memory {
+        if self.bases() > u64::from(u32::MAX) || self.bases() * SIM_HOST_BYTES_A_BASE > self.host_memory {
             let message = format!(
-                "is {} MiB, and a reference of {} bases takes {} MiB of host memory: raise it (up to 2^32 bases), or \
-                 ask for a smaller footprint",
+                "is {} MiB, and a reference of {} bases takes {} MiB of the simulator's memory: raise it (up to \
+                 2^32 bases), or set a smaller footprint",
                 self.host_memory >> 20,
                 self.bases(),
-                (self.bases() * HOST_BYTES_A_BASE) >> 20
+                (self.bases() * SIM_HOST_BYTES_A_BASE) >> 20
             );
             problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
@@ -100,8 +103,8 @@ impl BenchmarkSpec for MummerSpec {
     }
 }
 
-/// The suffix array of letters 0 to 3. Suffixes are sorted by their first 32 letters packed into a word, and where these
-/// are equal letter by letter, which random genomes hardly ever need.
+/// The suffix array of letters 0 to 3. Suffixes are sorted by their first 32 letters packed into a word, and
+/// where these are equal letter by letter, which random genomes hardly ever need.
 fn suffix_array(letters: &[u8]) -> Vec<u32> {
     let mut keys = Vec::with_capacity(letters.len());
     let mut key = 0u64;
@@ -109,7 +112,7 @@ fn suffix_array(letters: &[u8]) -> Vec<u32> {
         key = key >> 2 | u64::from(letters[i]) << 62;
         keys.push((key, i as u32));
     }
-    // A suffix that ends within the word comes before those that go on with the least letter.
+    // A suffix that ends within the word precedes those that continue with the least letter.
     keys.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| letters[a.1 as usize..].cmp(&letters[b.1 as usize..])));
     keys.into_iter().map(|(_, place)| place).collect()
 }
@@ -150,7 +153,7 @@ mod pc {
     pub const OUT: u64 = TEXT + 0x268;
 }
 
-/// Text and arrays, and where they are.
+/// Text and arrays, with their addresses.
 struct Index {
     reference: Vec<u8>,
     query: Vec<u8>,
@@ -169,7 +172,8 @@ impl Program for Mummer {
 }
 
 impl Mummer {
-    /// Seeks all matches; `found` hears place in the query, place in the reference, and length.
+    /// Finds all matches; `found` receives the place in the query, the place in the reference, and the
+    /// length.
     fn matches(&self, on: &mut Execution, mut found: impl FnMut(usize, usize, usize)) {
         let spec = &self.0;
         let bases = spec.bases();
@@ -189,7 +193,7 @@ impl Mummer {
             if length >= spec.least_match as usize {
                 found(at, place, length);
                 on.work(20);
-                at += length; // what follows in the query is of another match
+                at += length; // the following letters belong to another match
             } else {
                 at += 1;
             }

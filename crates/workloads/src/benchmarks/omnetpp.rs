@@ -1,16 +1,17 @@
 //! Discrete-event simulation of a switched network.
 //!
-//! Stands for SPEC 2006's omnetpp (RMM Table 4: 165 MB), a large Ethernet simulation: hosts send frames through switches; frames
-//! are objects that are made and deleted, and every step is an event. Layout: module objects (hosts and switches, 256 bytes) with
-//! a vector of gates (48 bytes each) on the heap; messages of 192 bytes, made and freed; the future event set, a binary heap
-//! of pointers to messages that grows as it needs; hash chains of the switches' address tables (32 bytes an entry).
+//! Stands for SPEC 2006's omnetpp (RMM Table 4: 165 MB), a large Ethernet simulation: hosts send frames
+//! through switches; frames are objects that are created and deleted, and every step is an event. Layout:
+//! module objects (hosts and switches, 256 bytes) with a vector of gates (48 bytes each) on the heap;
+//! messages of 192 bytes, allocated and freed; the future event set, a growing binary heap of pointers to
+//! messages; hash chains of the switches' address tables (32 bytes an entry).
 //!
-//! What happens at each event is real: a host that is due makes a frame for another host and sends it to its switch; a switch
-//! looks the frame's host up and passes it on, to that host or to the next switch on the way (switches form a tree); the
-//! host takes it, deletes it, and is due again after a random time.
+//! The events are real. A host whose timer fires creates a frame for another host and sends it to its switch.
+//! A switch looks up the frame's host and forwards the frame to that host or to the next switch on the path
+//! (switches form a tree). The host receives the frame, deletes it, and sets its timer to a random time.
 //!
 //! ```text
-//! event    pop: mov (heap),message; mov time(message) for each comparison: pointers, so two dependent loads a step
+//! event    pop: mov (heap),message; mov time(message) for each comparison: two dependent loads a step
 //! deliver  mov module(message); mov vtable; mov gates(module); ...; malloc or free of a message
 //! ```
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OmnetppSpec {
-    /// Bytes of modules, address tables and pending messages; decides on the hosts.
+    /// Bytes of modules, address tables and pending messages; sets the number of hosts.
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the traffic.
@@ -38,7 +39,7 @@ pub struct OmnetppSpec {
     /// Events, after which the program ends.
     #[schemars(extend("x-unit" = "count"))]
     pub events: u64,
-    /// Whose heap the objects come from.
+    /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
     pub heap: HeapModel,
 }
@@ -53,14 +54,15 @@ const MODULE_BYTES: u64 = 256;
 const GATE_BYTES: u64 = 48;
 const MESSAGE_BYTES: u64 = 192;
 const ADDRESS_BYTES: u64 = 32;
-/// What the heap keeps in front of a chunk and loses to alignment.
+/// Average bytes of a heap chunk's header and alignment.
 const CHUNK_BYTES: u64 = 16;
 /// Cycles of simulated time for a hop, and between a host's frames on average.
 const HOP: u64 = 100;
 const PAUSE: u64 = 20_000;
 
 impl OmnetppSpec {
-    /// Bytes for each host: itself with a gate, its pending message, its entry in its switch, its share of the switch.
+    /// Bytes for each host: itself with a gate, its pending message, its entry in its switch, its share of
+    /// the switch.
     fn hosts(&self) -> u64 {
         let own = MODULE_BYTES + GATE_BYTES + MESSAGE_BYTES + ADDRESS_BYTES + 4 * CHUNK_BYTES + 16;
         let ports = u64::from(self.ports.max(1));
@@ -72,7 +74,7 @@ impl OmnetppSpec {
 impl BenchmarkSpec for OmnetppSpec {
     const INFO: ProgramInfo = ProgramInfo {
         name: "omnetpp",
-        about: "discrete-event simulation of a switched network: a heap of events, messages made and deleted",
+        about: "discrete-event simulation of a switched network: a heap of events, messages created and deleted",
         stands_for: "SPEC omnetpp; event-driven simulators: pointers to small objects",
         default_footprint: 165 << 20,
     };
@@ -122,14 +124,14 @@ mod pc {
     pub const SEND: u64 = TEXT + 0x3e0;
 }
 
-/// A message: when it is due, its number, where it goes next and where in the end.
+/// A message: its due time, its number, its next module and its destination.
 #[derive(Clone, Copy)]
 struct Message {
     time: u64,
     number: u64,
-    /// The module that it is delivered to: hosts first, then switches.
+    /// The module it is delivered to: hosts first, then switches.
     module: u32,
-    /// The host that it is for; itself for a host's own timer.
+    /// The destination host; for a host's timer, the host itself.
     destination: u32,
     object: VirtAddr,
 }
@@ -233,7 +235,7 @@ impl Network {
         host / self.ports
     }
 
-    /// The next switch on the way from one to another.
+    /// The next switch on the path from one to another.
     fn next(&self, from: u32, to: u32) -> u32 {
         // Up from the goal until just below `from`; if it is not above the goal, up.
         let mut at = to;
@@ -256,7 +258,7 @@ impl Program for Omnetpp {
     }
 }
 
-/// What the simulation tells as it goes on.
+/// A step that the simulation reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Sent { time: u64, from: u32, to: u32 },
@@ -264,7 +266,7 @@ enum Step {
 }
 
 impl Omnetpp {
-    fn simulate(&self, on: &mut Execution, mut tell: impl FnMut(Step)) {
+    fn simulate(&self, on: &mut Execution, mut report: impl FnMut(Step)) {
         let spec = &self.0;
         on.use_heap(spec.heap);
         let network = Network { hosts: spec.hosts() as u32, ports: spec.ports };
@@ -276,7 +278,7 @@ impl Omnetpp {
             on.fill(gates_at, GATE_BYTES * gates);
             [module, gates_at]
         };
-        // A switch is made, then its hosts, as a network description has them; then the address tables.
+        // A switch is created, then its hosts, as in a network description; then the address tables.
         let mut modules = vec![[VirtAddr(0); 2]; (network.hosts + switches) as usize];
         for switch in 0..switches {
             modules[(network.hosts + switch) as usize] = module(on, u64::from(2 * spec.ports + 1));
@@ -329,7 +331,7 @@ impl Omnetpp {
                     on.load(pc::GATE, gates.offset(8), 8, found);
                     number += 1;
                     hops.insert(number, 0);
-                    tell(Step::Sent { time: message.time, from: at, to });
+                    report(Step::Sent { time: message.time, from: at, to });
                     let switch = network.hosts + network.switch_of(at);
                     let sent = Message { time: message.time + HOP, number, module: switch, destination: to, object };
                     on.store(pc::SEND, object.offset(64), 16, Value::NONE);
@@ -339,7 +341,7 @@ impl Omnetpp {
                     future.push(on, message);
                 } else {
                     let hops = hops.remove(&message.number).unwrap_or(0);
-                    tell(Step::Arrived { time: message.time, at, hops });
+                    report(Step::Arrived { time: message.time, at, hops });
                     on.work(40);
                     on.free(message.object, MESSAGE_BYTES);
                 }
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_and_frames_arrive_after_as_many_hops_as_the_tree_has() {
+    fn events_are_ordered_and_frames_take_the_hops_of_the_tree() {
         let spec = OmnetppSpec { footprint: 1 << 20, ports: 4, events: 60_000, ..OmnetppSpec::default() };
         let network = Network { hosts: spec.hosts() as u32, ports: 4 };
         let mut steps = Vec::new();
@@ -403,8 +405,9 @@ mod tests {
         let time = |step: &Step| match *step {
             Step::Sent { time, .. } | Step::Arrived { time, .. } => time,
         };
-        assert!(steps.windows(2).all(|pair| time(&pair[0]) <= time(&pair[1])), "time goes on");
-        // A plain computation of when each frame arrives: one hop to the switch, one to each further one, one to the host.
+        assert!(steps.windows(2).all(|pair| time(&pair[0]) <= time(&pair[1])), "time never goes backwards");
+        // A plain computation of when each frame arrives: one hop to the switch, one to each further one, one
+        // to the host.
         let distance = |a: u32, b: u32| {
             let path = |mut s: u32| {
                 let mut all = vec![s];
@@ -428,7 +431,7 @@ mod tests {
         let mut arrived = 0;
         for step in &steps {
             if let Step::Arrived { time, at, hops } = *step {
-                let left = expected.get_mut(&(time, at, hops)).unwrap_or_else(|| panic!("{step:?} was not to be"));
+                let left = expected.get_mut(&(time, at, hops)).unwrap_or_else(|| panic!("{step:?} was not expected"));
                 assert!(*left > 0);
                 *left -= 1;
                 arrived += 1;
@@ -436,6 +439,6 @@ mod tests {
         }
         assert!(arrived > 4000, "{arrived}");
         let last = time(steps.last().unwrap());
-        assert!(expected.iter().all(|((time, ..), left)| *left == 0 || *time >= last), "all that was due has come");
+        assert!(expected.iter().all(|((time, ..), left)| *left == 0 || *time >= last), "all due frames have arrived");
     }
 }

@@ -1,16 +1,17 @@
 //! PageRank: power iterations over a Kronecker graph, pulling from neighbours.
 //!
-//! Stands for sparse matrix times vector, the most common way to read memory at random: each vertex reads its neighbours
-//! in order and one number of each, wherever that is. Nothing branches on data.
+//! Stands for sparse matrix times vector, the most common source of random reads: each vertex reads its
+//! neighbours in order and one scattered number of each. Nothing branches on data.
 //!
 //! GAP's `pr.cc` (pull, Jacobi): in each iteration first every vertex's contribution `score / degree`, then
-//! `score = (1 - d) / n + d * sum of the neighbours' contributions`, until the scores move by less than `tolerance` in all or
-//! for `max_iterations`; then it starts over from equal scores, without end. As there, the score of vertices without edges is
-//! not handed round. The region of interest begins with the first pulls. Ranks are computed for real (in single precision, as GAP does; the objects' fields are 8 bytes).
+//! `score = (1 - d) / n + d * sum of the neighbours' contributions`, until the scores change by less than
+//! `tolerance` in all or for `max_iterations`; then it starts over from equal scores, without end. As in GAP,
+//! the scores of vertices without edges are not redistributed. The region of interest begins with the first
+//! pulls. Ranks are computed for real, in single precision as in GAP; the objects' fields are 8 bytes.
 //!
-//! Layouts ([`GraphLayout`]): `csr` has `score` and `contribution` as arrays of 4-byte floats, `property` has both in the
-//! vertex object (GraphBIG's way). Set-up builds the graph as in [`super::BfsSpec`], then writes the first scores in ascending order.
-//! The compiled inner loops:
+//! Layouts ([`GraphLayout`]): `csr` has `score` and `contribution` as arrays of 4-byte floats, `property` has
+//! both in the vertex object (as in GraphBIG). Set-up builds the graph as in [`super::BfsSpec`], then writes
+//! the initial scores in ascending order. The compiled inner loops:
 //!
 //! ```text
 //! csr        movslq (%rax),%rdx; add; addss (contribution,%rdx,4),%xmm1; cmp; jne
@@ -21,7 +22,7 @@ use super::edges::{EdgeWalk, StoredEdge};
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_host};
+use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -41,7 +42,7 @@ graph_settings! {
 
 impl PageRankSpec {
     fn choice(&self) -> GraphChoice<'_> {
-        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 0, host_bytes: 8 })
+        self.choice_for(GraphNeeds { csr_arrays: 8, property_arrays: 0, sim_host_bytes: 8 })
     }
 }
 
@@ -85,7 +86,7 @@ impl BenchmarkSpec for PageRankSpec {
                 let steps = Arrays { offsets, neighbours, score, contribution };
                 (Box::new(PageRank::new(self, graph, steps)), footprint + 8 * vertices)
             }
-            // The scores are in objects that the building of the graph has touched.
+            // The scores are in objects that were touched when the graph was built.
             Placed::Property(property) => {
                 (Box::new(PageRank::new(self, graph, Objects { graph: property })), footprint)
             }
@@ -95,23 +96,23 @@ impl BenchmarkSpec for PageRankSpec {
     }
 }
 
-/// What a layout makes of the steps of an iteration: each appends the step's records.
+/// The steps of an iteration in one layout; each appends the step's records.
 trait Steps: Send {
     /// The most records of one step.
     const MOST: usize;
 
-    /// Vertex `u`'s first score, when the iterations start over.
+    /// Resets vertex `u`'s score when the iterations start over.
     fn reset(&self, u: u32, out: &mut Out<'_>);
     /// `contribution[u] = score[u] / degree`.
     fn contribute(&self, u: u32, out: &mut Out<'_>);
-    /// Finds `u`'s edges. Returns how many records ago, from the next on, the loads were made that name its object and its
-    /// first edge, or `None` if the program passes the vertex over.
+    /// Finds `u`'s edges. Returns the distances in records from the next one back to the loads of its object
+    /// and of its first edge, or `None` if the program skips the vertex.
     fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)>;
     /// Adds the contribution of the vertex to which an edge of `u` leads.
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>);
-    /// A hint to the host: an edge to `v` will be pulled along soon.
-    fn prefetch_host(&self, _v: u32) {}
-    /// The new score, and how much it moved.
+    /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
+    fn prefetch_sim_host(&self, _v: u32) {}
+    /// Stores the new score and accumulates its change.
     fn end(&self, u: u32, object_from: u16, out: &mut Out<'_>);
 }
 
@@ -228,8 +229,8 @@ impl Steps for Objects {
     const MOST: usize = 3;
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.graph.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
@@ -283,7 +284,7 @@ impl Steps for Objects {
     }
 }
 
-/// What the iteration does next.
+/// The iteration's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Writing first scores, from this vertex on.
@@ -309,7 +310,7 @@ struct PageRank<S> {
     gap: u32,
     /// Sum of contributions of the current vertex so far.
     sum: f32,
-    /// How far all scores have moved in this iteration.
+    /// Sum of the scores' changes in this iteration.
     moved: f64,
     iterations: u32,
     walk: EdgeWalk,
@@ -318,7 +319,7 @@ struct PageRank<S> {
 impl<S: Steps> PageRank<S> {
     fn new(spec: &PageRankSpec, graph: Arc<Graph>, steps: S) -> PageRank<S> {
         let vertices = graph.vertices() as usize;
-        // The region begins with the first pulls: scores are equal, and contributions made of them.
+        // The region begins with the first pulls: all scores are equal, and contributions follow from them.
         let equal = 1.0 / vertices as f32;
         let contribution = (0..vertices as u32).map(|u| equal / graph.degree(u) as f32).collect();
         PageRank {
@@ -342,7 +343,8 @@ impl<S: Steps> PageRank<S> {
         self.score.len() as u32
     }
 
-    /// The end of the segment of vertices from `u` on whose records, up to `most` each, the batch has room for.
+    /// The end of the segment of vertices from `u` on whose records, up to `most` each, the batch has room
+    /// for.
     fn segment_end(&self, u: u32, most: usize, out: &Out<'_>) -> u32 {
         self.vertices().min(u.saturating_add(out.room(most) as u32))
     }
@@ -358,8 +360,8 @@ impl<S: Steps> PageRank<S> {
             S::MOST,
             out,
             |soon| {
-                steps.prefetch_host(soon);
-                prefetch_host(&contribution[soon as usize]);
+                steps.prefetch_sim_host(soon);
+                prefetch_sim_host(&contribution[soon as usize]);
             },
             |edge, out| {
                 sum += contribution[edge.to as usize];
@@ -456,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Runs until the iterations have converged once; the records.
+    /// Runs until the iterations have converged once and returns the records.
     fn converge<S: Steps>(benchmark: &mut PageRank<S>) -> Vec<Record> {
         let mut all = Vec::new();
         let mut batch = Vec::new();

@@ -1,12 +1,12 @@
 //! Pointer chase: `p = *p` along one random cycle through all nodes.
 //!
-//! Stands for linked lists, trees and hash chains: each address is what the previous load returned, so nothing overlaps
-//! and every cycle of a TLB miss is seen by the program. With more than one chain, that many independent chases take
-//! turns (what an out-of-order core can make of independent look-ups).
+//! Stands for linked lists, trees and hash chains: each address is the result of the previous load, so
+//! nothing overlaps and the program is exposed to every cycle of a TLB miss. Several chains are independent
+//! chases, interleaved round-robin; an out-of-order core can overlap them.
 //!
-//! Layout: one array of nodes from `malloc` (a mapping of its own), the pointer first in each node. The set-up links
-//! them in ascending order and then shuffles (Sattolo), so that the order of first touch is ascending. The cycle is
-//! computed by a bijection, so no host memory is needed at any footprint.
+//! Layout: one array of nodes from `malloc` (its own mapping), the pointer first in each node. The set-up
+//! links them in ascending order and then shuffles (Sattolo), so that the order of first touch is ascending.
+//! A bijection computes the cycle, so the simulator stores nothing at any footprint.
 //!
 //! The compiled loop, 3 instructions a step: `mov (%rax),%rax; sub $1,%rdx; jae`.
 
@@ -36,7 +36,7 @@ pub struct PointerChaseSpec {
     /// Bytes of a node, a multiple of 8; 64 gives each node its own cache line, 4096 its own page.
     #[schemars(extend("x-unit" = "bytes"))]
     pub node_bytes: u64,
-    /// Independent chases, one step of each in turn, 1 to 12 (what fits in registers).
+    /// Independent chases, one step of each round-robin, 1 to 12 (as many as fit in registers).
     #[schemars(extend("x-unit" = "count"))]
     pub chains: u32,
 }
@@ -149,7 +149,7 @@ mod tests {
     fn each_chain_depends_on_itself_alone() {
         let spec = PointerChaseSpec { footprint: 1 << 20, chains: 4, ..PointerChaseSpec::default() };
         let (_, records) = addresses(&spec, 1 << 16);
-        // Chain 1 starts a quarter of the cycle behind chain 0: what chain 0 reaches then.
+        // Chain 1 starts a quarter of the cycle ahead: chain 0 gets there after a quarter of the steps.
         let (chain0, chain1): (Vec<_>, Vec<_>) =
             (records.iter().step_by(4).collect(), records[1..].iter().step_by(4).collect());
         let quarter = (1 << 20) / 64 / 4;

@@ -6,14 +6,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The region of interest of a program.
 pub(crate) trait Benchmark: Send {
-    /// Appends the next records, about [`Batch::TARGET_RECORDS`]; none when the program has ended.
+    /// Appends the next records, about [`Batch::TARGET_RECORDS`]; none if the program has ended.
     fn run(&mut self, records: &mut Vec<Record>);
 }
 
-/// Set-up events handed over at a time.
+/// Set-up events emitted at a time.
 const SETUP_EVENTS: usize = 1 << 14;
 
-/// What comes before the region of interest, one event after the other.
+/// The events before the region of interest.
 pub(crate) type Setup = Box<dyn Iterator<Item = VmEvent> + Send>;
 
 impl Benchmark for Box<dyn Benchmark> {
@@ -63,7 +63,7 @@ impl<K: Benchmark> RecordSource for BenchmarkSource<K> {
     }
 }
 
-/// Who a benchmark with these settings is. `facts` are what follows from them: sizes as they came out.
+/// The identity of a benchmark with these settings. `facts` are derived sizes.
 pub(crate) fn identity(name: &str, spec: &impl Serialize, facts: &str, footprint: u64) -> ProgramIdentity {
     let settings = serde_json::to_value(spec).unwrap_or_default();
     let mut detail: Vec<String> =

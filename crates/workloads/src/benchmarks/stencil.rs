@@ -1,15 +1,18 @@
 //! Stencils over three-dimensional grids of doubles, many of them at once.
 //!
-//! Stands for the grid codes of RMM Table 4: SPEC 2006's cactusADM (690 MB: a Bergman-Wahlquist evolution over some 70 grid
-//! functions) and GemsFDTD (860 MB: three components of each of two fields, updated in turns from each other's neighbours).
-//! Layout: one mapping for each grid function, filled in ascending order; row-major, the last index fastest.
+//! Stands for the grid codes of RMM Table 4: SPEC 2006's cactusADM (690 MB: a Bergman-Wahlquist evolution
+//! over some 70 grid functions) and GemsFDTD (860 MB: three components of each of two fields, updated
+//! alternately from each other's neighbours). Layout: one mapping for each grid function, filled in ascending
+//! order; row-major, the last index fastest.
 //!
-//! `pattern = "leapfrog"`: functions in pairs; all of the first half are updated from the neighbours of the second, and then the
-//! other way round (a curl: two neighbours each). `pattern = "jacobi"`: every function's next time level from the seven-point
-//! neighbourhood of its last one; levels take turns, so functions come in pairs as well. The values are real.
+//! `pattern = "leapfrog"`: functions in pairs; all of the first half are updated from the neighbours of the
+//! second, and then vice versa (a curl: two neighbours each). `pattern = "jacobi"`: every function's next
+//! time level from the seven-point neighbourhood of its last one; levels alternate, so functions come in
+//! pairs as well. The values are real.
 //!
 //! ```text
-//! leapfrog  movsd (h,i,j,k); subsd (h,i,j-1,k); mulsd; movsd (h,i,j,k); subsd (h,i-1,j,k); mulsd; addsd (e); movsd (e); add; cmp; jne
+//! leapfrog  movsd (h,i,j,k); subsd (h,i,j-1,k); mulsd; movsd (h,i,j,k); subsd (h,i-1,j,k); mulsd;
+//!           addsd (e); movsd (e); add; cmp; jne
 //! jacobi    movsd; addsd x 5; mulsd; movsd; add; cmp; jne
 //! ```
 
@@ -20,11 +23,11 @@ use ambulator_base::{Invalid, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is computed from what.
+/// The pattern of dependences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StencilPattern {
-    /// Two fields from each other's neighbours, in turns (finite-difference time domain).
+    /// Two fields, alternately from each other's neighbours (finite-difference time domain).
     #[default]
     Leapfrog,
     /// Each function's next level from the seven points around (relaxation).
@@ -41,7 +44,7 @@ pub struct StencilSpec {
     /// Seed of the first values.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
-    /// What is computed from what.
+    /// The pattern of dependences.
     #[schemars(extend("x-unit" = "choice"))]
     pub pattern: StencilPattern,
     /// Grid functions, an even number from 2 to 256.
@@ -50,7 +53,7 @@ pub struct StencilSpec {
     /// Time steps, after which the program ends.
     #[schemars(extend("x-unit" = "count"))]
     pub steps: u32,
-    /// Host memory that the values may take; larger grids are refused.
+    /// Memory of the simulator that the values may take; larger grids are rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -93,7 +96,7 @@ impl BenchmarkSpec for StencilSpec {
         } else if self.edge() < 4 {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),
-                format!("holds grids of {} cells an edge; ask for more", self.edge()),
+                format!("holds grids of {} cells an edge; set a larger one", self.edge()),
             ));
         }
         if self.steps == 0 {
@@ -101,7 +104,8 @@ impl BenchmarkSpec for StencilSpec {
         }
         if self.footprint > self.host_memory {
             let message = format!(
-                "is {} MiB, and the grids' values take {} MiB of host memory: raise it, or ask for a smaller footprint",
+                "is {} MiB, and the grids' values take {} MiB of the simulator's memory: raise it, or set a \
+                 smaller footprint",
                 self.host_memory >> 20,
                 self.footprint >> 20
             );
@@ -118,7 +122,7 @@ impl BenchmarkSpec for StencilSpec {
     }
 }
 
-/// Code addresses of the compiled loops; each function has its own.
+/// Code addresses of the compiled loops, separate for each function.
 mod pc {
     use super::TEXT;
     pub const LOAD: u64 = TEXT + 0x200;

@@ -1,14 +1,16 @@
 //! STREAM: copy, scale, add and triad over three arrays.
 //!
-//! Stands for bandwidth-bound dense loops: a new page every few hundred accesses, in order, on up to three streams.
+//! Stands for bandwidth-bound dense loops: a new page every few hundred accesses, in order, on up to three
+//! streams.
 //!
-//! Layout: the arrays `a`, `b`, `c` of doubles are static, as in STREAM 5.10, so they lie one after the other in the
-//! program's bss. The set-up loop `a[j] = 1; b[j] = 2; c[j] = 0` touches pages of the three arrays in turn. Nothing
-//! depends on data, so no host memory is needed at any footprint. The four loops repeat without end.
+//! Layout: the arrays `a`, `b`, `c` of doubles are static, as in STREAM 5.10, so they are consecutive in the
+//! program's bss. The set-up loop `a[j] = 1; b[j] = 2; c[j] = 0` touches pages of the three arrays
+//! round-robin. Nothing depends on data, so the simulator stores none at any footprint. The four loops repeat
+//! without end.
 //!
-//! The compiled loops work on 16-byte vectors (two elements; the array size is a constant, so gcc 12 -O2 vectorises). For
-//! instance triad, 8 instructions: `movupd (c); movupd (b); mulpd; addpd; movups (a); add; cmp; jne`. Copy is taken as the
-//! same kind of loop, 5 instructions; gcc would call `memcpy`.
+//! The compiled loops work on 16-byte vectors (two elements; the array size is a constant, so gcc 12 -O2
+//! vectorises). For instance triad, 8 instructions: `movupd (c); movupd (b); mulpd; addpd; movups (a); add;
+//! cmp; jne`. Copy is modelled as the same kind of loop, 5 instructions; gcc would call `memcpy`.
 
 use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, check_footprint, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
@@ -23,7 +25,7 @@ const VECTOR: u64 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamOperation {
-    /// All four in turn, as the benchmark does.
+    /// All four in sequence, as in the benchmark.
     #[default]
     All,
     /// `c[j] = a[j]`.
@@ -87,7 +89,7 @@ impl BenchmarkSpec for StreamSpec {
     }
 }
 
-/// The order in which a loop that writes element `j` of each array in turn first touches their pages.
+/// The order of first touch of a loop that writes element `j` of each array round-robin.
 struct TouchInTurn {
     arrays: [Array; 3],
     /// For each array, the element that first touches its next page.

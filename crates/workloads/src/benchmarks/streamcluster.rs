@@ -1,11 +1,11 @@
 //! streamcluster: k-median clustering of a stream of points, a block at a time.
 //!
-//! Stands for PARSEC's streamcluster (RMM Table 4: 120 MB). Layout: the block's coordinates (4 bytes each, `dimensions` a point),
-//! one array of 32-byte point records (weight, pointer to the coordinates, assignment, cost), the table of centres and the
-//! threads' sums. Each block's points are read into the same memory.
+//! Stands for PARSEC's streamcluster (RMM Table 4: 120 MB). Layout: the block's coordinates (4 bytes each,
+//! `dimensions` a point), one array of 32-byte point records (weight, pointer to the coordinates, assignment,
+//! cost), the table of centres and the threads' sums. Each block's points are read into the same memory.
 //!
-//! What takes the time is `pgain`: for a candidate centre, the distance of every point to it, whether the point would gain
-//! by moving there, and what closing each centre would then save. Points and costs are real.
+//! Most time goes to `pgain`: for a candidate centre, the distance of every point to it, whether the point
+//! would gain by moving there, and how much closing each centre would then save. Points and costs are real.
 //!
 //! ```text
 //! point     mov; mov; movss (a),%xmm; subss (b),%xmm; mulss; addss; add; cmp; jne      two loads a dimension
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamclusterSpec {
-    /// Bytes of a block's points and records; decides on how many points a block has.
+    /// Bytes of a block's points and records; sets the number of points in a block.
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of points and candidates.
@@ -38,7 +38,7 @@ pub struct StreamclusterSpec {
     /// Blocks, after which the program ends.
     #[schemars(extend("x-unit" = "count", "x-source" = "streamcluster, native input: 1 million points"))]
     pub blocks: u32,
-    /// Threads that share the points out, 1 to 64.
+    /// Threads that divide the points, 1 to 64.
     #[schemars(extend("x-unit" = "count"))]
     pub threads: u32,
 }
@@ -84,7 +84,7 @@ impl BenchmarkSpec for StreamclusterSpec {
         if self.points() < 16 {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),
-                format!("holds {} points of a block; ask for more", self.points()),
+                format!("holds {} points of a block; set a larger one", self.points()),
             ));
         }
         problems
@@ -118,10 +118,10 @@ mod pc {
 struct Block {
     dimensions: usize,
     coordinates: Vec<f32>,
-    /// The centre of each point, and what it costs.
+    /// The centre of each point, and its cost.
     assigned: Vec<u32>,
     costs: Vec<f64>,
-    /// What opening one more centre costs.
+    /// The cost of opening one more centre.
     facility: f64,
 }
 
@@ -152,11 +152,11 @@ struct Places {
     sums: Array,
 }
 
-/// Points of a thread before another takes its turn.
-const TURN: u64 = 16;
+/// Points that a thread processes before the next one runs.
+const QUANTUM: u64 = 16;
 
 impl Streamcluster {
-    /// Clusters all blocks; `tried` hears the block after each candidate and what it gained.
+    /// Clusters all blocks; `tried` receives the block after each candidate, and the gain.
     fn cluster(&self, on: &mut Execution, mut tried: impl FnMut(&Block, f64)) {
         let spec = &self.0;
         let n = spec.points();
@@ -169,7 +169,7 @@ impl Streamcluster {
         on.begin_region();
         let mut random = Random::for_purpose(spec.seed, "streamcluster points");
         for _ in 0..spec.blocks {
-            // The next block is read over the last, points around some centres.
+            // The next block overwrites the last; its points lie around some centres.
             let around: Vec<f32> = (0..16 * dimensions).map(|_| random.unit() as f32).collect();
             let mut coordinates = Vec::with_capacity(n as usize * dimensions);
             for i in 0..n {
@@ -203,11 +203,11 @@ impl Streamcluster {
     fn parallel(&self, on: &mut Execution, n: u64, mut body: impl FnMut(&mut Execution, u64)) {
         let threads = u64::from(self.0.threads);
         let each = n.div_ceil(threads);
-        for begin in (0..each).step_by(TURN as usize) {
+        for begin in (0..each).step_by(QUANTUM as usize) {
             for t in 0..threads {
                 on.thread(t as u32);
                 let end = ((t + 1) * each).min(n);
-                (t * each + begin..(t * each + begin + TURN).min(end)).for_each(|i| body(on, i));
+                (t * each + begin..(t * each + begin + QUANTUM).min(end)).for_each(|i| body(on, i));
             }
         }
         on.thread(0);
@@ -227,13 +227,15 @@ impl Streamcluster {
         on.work(6);
     }
 
-    /// `pgain`: opens a centre at `candidate` if that lowers the whole cost, and closes those that it makes needless.
+    /// `pgain`: opens a centre at `candidate` if that lowers the total cost, and closes those that become
+    /// redundant.
     fn try_centre(&self, on: &mut Execution, places: &Places, block: &mut Block, candidate: usize) -> f64 {
         let n = block.assigned.len();
         if block.assigned[candidate] as usize == candidate {
             return 0.0;
         }
-        // What each centre would save by closing: its facility, less what its remaining points would pay more.
+        // The saving from closing each centre: its facility cost, less the extra cost of its remaining
+        // points.
         let mut lower = vec![0.0; n];
         let mut saved = -block.facility;
         let mut moves = vec![false; n];

@@ -1,14 +1,16 @@
 //! SysBench's memory test: threads that read or write blocks of memory, in order or at random.
 //!
-//! Stands for SysBench `memory` (ME-HPT Sec. VI with 64 GB; LVM Sec. 6.2). `sysbench memory --memory-block-size=B
-//! --memory-scope=S --memory-oper=O --memory-access-mode=M run`, version 1.0.20, `src/tests/memory/sb_memory.c`: each thread has
-//! a block of its own (scope `local`) or all share one (`global`), from `memalign` to whole pages and filled with zeroes
-//! before the run. An event goes over as many 8-byte words as the block has: in ascending order, or each at
-//! `rand_uniform() * words`, where the generator is xoroshiro128+ with a state for each thread.
+//! Stands for SysBench `memory` (ME-HPT Sec. VI with 64 GB; LVM Sec. 6.2). `sysbench memory
+//! --memory-block-size=B --memory-scope=S --memory-oper=O --memory-access-mode=M run`, version 1.0.20,
+//! `src/tests/memory/sb_memory.c`: each thread has its own block (scope `local`) or all share one (`global`),
+//! from `memalign` to whole pages and filled with zeroes before the run. An event accesses as many 8-byte
+//! words as the block has: in ascending order, or each at `rand_uniform() * words`, where the generator is
+//! xoroshiro128+ with a state for each thread.
 //!
-//! The compiled loops: in order `mov (%rdx),%rax` (or `mov %rcx,(%rdx)`)`; add; cmp; jne`; at random 17 instructions of the
-//! generator (its state is thread-local: two loads and two stores), a conversion to the index, and the access. Addresses do not
-//! depend on memory's contents, so no host memory is needed at any footprint.
+//! The compiled loops: in order `mov (%rdx),%rax` (or `mov %rcx,(%rdx)`)`; add; cmp; jne`; at random 17
+//! instructions of the generator (its state is thread-local: two loads and two stores), a conversion to the
+//! index, and the access. Addresses do not depend on memory's contents, so the simulator stores none at any
+//! footprint.
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
@@ -17,7 +19,7 @@ use ambulator_base::{FRAME_BYTES, Invalid, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is done to the block.
+/// The operation on the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOperation {
@@ -28,7 +30,7 @@ pub enum MemoryOperation {
     Write,
 }
 
-/// In which order words are accessed.
+/// The order of the accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryAccessMode {
@@ -39,7 +41,7 @@ pub enum MemoryAccessMode {
     Random,
 }
 
-/// Whose the blocks are.
+/// Which threads share a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryScope {
@@ -60,19 +62,19 @@ pub struct SysbenchMemorySpec {
     /// Seed of the threads' generators.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
-    /// What is done to the block.
+    /// The operation on the block.
     #[schemars(extend("x-unit" = "choice", "x-source" = "sysbench --memory-oper"))]
     pub operation: MemoryOperation,
-    /// In which order words are accessed.
+    /// The order of the accesses.
     #[schemars(extend("x-unit" = "choice", "x-source" = "sysbench --memory-access-mode"))]
     pub mode: MemoryAccessMode,
-    /// Whose the blocks are.
+    /// Which threads share a block.
     #[schemars(extend("x-unit" = "choice", "x-source" = "sysbench --memory-scope"))]
     pub scope: MemoryScope,
     /// Threads, 1 to 64.
     #[schemars(extend("x-unit" = "count", "x-source" = "sysbench --threads"))]
     pub threads: u32,
-    /// Times that each thread goes over its block.
+    /// Passes of each thread over its block.
     #[schemars(extend("x-unit" = "count"))]
     pub events: u64,
 }
@@ -139,8 +141,8 @@ mod pc {
     pub const RANDOM: u64 = TEXT + 0x8a8;
 }
 
-/// Accesses of a thread before another takes its turn.
-const TURN: u64 = 2048;
+/// Accesses that a thread makes before the next one runs.
+const QUANTUM: u64 = 2048;
 
 struct SysbenchMemory {
     spec: SysbenchMemorySpec,
@@ -166,7 +168,7 @@ impl Program for SysbenchMemory {
         let mut done = 0;
         let all = self.words.saturating_mul(self.spec.events);
         while done < all {
-            let turn = TURN.min(all - done);
+            let turn = QUANTUM.min(all - done);
             for thread in 0..self.spec.threads {
                 on.thread(thread);
                 let block = &blocks[thread as usize % blocks.len()];
@@ -209,7 +211,8 @@ impl SysbenchMemory {
         turn: u64,
     ) {
         for _ in 0..turn {
-            // xoroshiro128+: two loads, xor, rotations and shifts, two stores; then the product with the block's words.
+            // xoroshiro128+: two loads, xor, rotations and shifts, two stores; then the product with the
+            // block's words.
             on.load(pc::STATE_0, state, 8, Value::NONE);
             on.load(pc::STATE_1, state.offset(8), 8, Value::NONE);
             on.work(7);
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_goes_over_its_own_block_in_order() {
+    fn each_thread_accesses_its_own_block_in_order() {
         let spec = SysbenchMemorySpec {
             footprint: 2 << 20,
             threads: 2,
@@ -251,7 +254,7 @@ mod tests {
         let (records, switches) = records(&spec);
         let words = (1u64 << 20) / 8;
         assert_eq!(records.len() as u64, 2 * 2 * words);
-        assert_eq!(switches, 2 * 2 * words / TURN - 1);
+        assert_eq!(switches, 2 * 2 * words / QUANTUM - 1);
         let first = records[0].va.0;
         let of_first: Vec<u64> = records.iter().map(|r| r.va.0.wrapping_sub(first)).filter(|d| *d < 1 << 20).collect();
         let expected: Vec<u64> = (0..2 * words).map(|i| i % words * 8).collect();

@@ -1,18 +1,22 @@
 //! XSBench: macroscopic cross sections looked up in a unionised energy grid.
 //!
-//! Stands for XSBench 20 (Tramm et al., PHYSOR 2014; Revelator Table 2, Utopia Table 2), history-free ("event") mode: look-ups
-//! with a random energy in a random material. Layout: the unionised energies (8 bytes a point), the index grid (for each of
-//! those points, 4 bytes a nuclide: where that nuclide's own grid is), the nuclides' grids (48 bytes a point: energy and five
-//! cross sections), nuclides and concentrations of the 12 materials. All are filled in ascending order in set-up.
+//! Stands for XSBench 20 (Tramm et al., PHYSOR 2014; Revelator Table 2, Utopia Table 2), history-free
+//! ("event") mode: look-ups with a random energy in a random material. Layout: the unionised energies (8
+//! bytes a point), the index grid (for each of those points, 4 bytes a nuclide: where that nuclide's own grid
+//! is), the nuclides' grids (48 bytes a point: energy and five cross sections), nuclides and concentrations
+//! of the 12 materials. All are filled in ascending order in set-up.
 //!
-//! The numbers of nuclides in each material and the probabilities of materials are XSBench's (`Materials.c`); which nuclides
-//! a material other than fuel has is drawn from the seed. Energies are real and sorted: a binary search goes where the data
-//! send it, and the index grid says how many of a nuclide's points are at or below. The host keeps the energies and which
-//! nuclide each came from, and the index grid's row at every 128th point; rows between are counted from there.
+//! The numbers of nuclides in each material and the probabilities of materials are XSBench's (`Materials.c`);
+//! which nuclides a material other than fuel has is drawn from the seed. Energies are real and sorted: the
+//! binary search follows the data, and the index grid gives the number of a nuclide's points at or below. The
+//! simulator stores the energies, the nuclide of each, and the index grid's row at every 128th point; it
+//! counts the rows between from there.
 //!
 //! ```text
-//! search   sar; add; cmp; movsd (grid,middle); comisd; cmova; cmovbe; sub; cmp; jg      a load and a branch a step
-//! nuclide  movslq (mats); movsd (concs); movslq (index); imul; cmp; lea; 12 x movsd, 18 x arithmetic; five updates in registers
+//! search   sar; add; cmp; movsd (grid,middle); comisd; cmova; cmovbe; sub; cmp; jg
+//!            (a load and a branch a step)
+//! nuclide  movslq (mats); movsd (concs); movslq (index); imul; cmp; lea; 12 x movsd, 18 x arithmetic;
+//!          five updates in registers
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
@@ -57,7 +61,8 @@ const PROBABILITIES: [f64; MATERIALS] =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct XsbenchSpec {
-    /// Bytes of the three grids; decides on the points of a nuclide's grid (XSBench has 11303, which is 5.6 GiB with `large`).
+    /// Bytes of the three grids; sets the points of a nuclide's grid (XSBench has 11303: 5.6 GiB with
+    /// `large`).
     #[schemars(extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of energies, materials and look-ups.
@@ -69,10 +74,10 @@ pub struct XsbenchSpec {
     /// Look-ups, after which the program ends.
     #[schemars(extend("x-unit" = "count", "x-source" = "XSBench -l"))]
     pub lookups: u64,
-    /// Threads that share the look-ups out, 1 to 64.
+    /// Threads that divide the look-ups, 1 to 64.
     #[schemars(extend("x-unit" = "count", "x-source" = "XSBench -t"))]
     pub threads: u32,
-    /// Host memory that the grids may take; larger ones are refused.
+    /// Memory of the simulator that the grids may take; larger ones are rejected.
     #[schemars(extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
@@ -91,14 +96,14 @@ impl XsbenchSpec {
         self.footprint / (nuclides * (8 + 4 * nuclides + POINT_BYTES))
     }
 
-    fn host_bytes(&self) -> u64 {
+    fn sim_host_bytes(&self) -> u64 {
         let nuclides = self.size.nuclides();
         self.points() * nuclides * (16 + 8 + 2 + 4 * nuclides / ROW_STEP)
     }
 }
 
 const POINT_BYTES: u64 = 48;
-/// Points of the unionised grid from one row that the host keeps to the next.
+/// Points of the unionised grid from one stored row to the next.
 const ROW_STEP: u64 = 128;
 
 impl BenchmarkSpec for XsbenchSpec {
@@ -120,7 +125,7 @@ impl BenchmarkSpec for XsbenchSpec {
                 Invalid::new(
                     format!("{at}.footprint"),
                     format!(
-                        "of {} bytes holds {} points for each of {} nuclides; ask for more, or for `{at}.size` \
+                        "of {} bytes holds {} points for each of {} nuclides; set a larger one, or `{at}.size` \
                          = \"small\"",
                         self.footprint,
                         self.points(),
@@ -129,11 +134,12 @@ impl BenchmarkSpec for XsbenchSpec {
                 )
                 .and(format!("{at}.size")),
             );
-        } else if self.host_bytes() > self.host_memory {
+        } else if self.sim_host_bytes() > self.host_memory {
             let message = format!(
-                "is {} MiB, and the grids' contents take {} MiB of host memory: raise it, or ask for a smaller footprint",
+                "is {} MiB, and the grids' contents take {} MiB of the simulator's memory: raise it, or set a \
+                 smaller footprint",
                 self.host_memory >> 20,
-                self.host_bytes() >> 20
+                self.sim_host_bytes() >> 20
             );
             problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
         }
@@ -190,7 +196,8 @@ impl Grids {
         }
     }
 
-    /// What the index grid holds for a nuclide with so many points at or below: the last of them, or the first.
+    /// The index grid's entry for a nuclide with that many points at or below: the last of them, or the
+    /// first.
     fn index(&self, count: u32) -> u64 {
         u64::from(count.saturating_sub(1)).min(self.points - 2)
     }
@@ -211,8 +218,8 @@ mod pc {
     pub const RESULT: u64 = TEXT + 0x680;
 }
 
-/// Look-ups of a thread before another takes its turn.
-const TURN: u64 = 4;
+/// Look-ups that a thread makes before the next one runs.
+const QUANTUM: u64 = 4;
 
 impl Program for Xsbench {
     fn run(self: Box<Self>, on: &mut Execution) {
@@ -221,7 +228,7 @@ impl Program for Xsbench {
 }
 
 impl Xsbench {
-    /// Runs all look-ups; `found` hears energy, material and the point found in each look-up.
+    /// Runs all look-ups; `found` receives energy, material and the point found in each look-up.
     fn simulate(&self, on: &mut Execution, mut found: impl FnMut(f64, usize, usize)) {
         let spec = &self.0;
         let (nuclides, points) = (spec.size.nuclides(), spec.points());
@@ -246,7 +253,7 @@ impl Xsbench {
         let mut random = Random::for_purpose(spec.seed, "xsbench look-ups");
         let mut row = vec![0; nuclides as usize];
         for lookup in 0..spec.lookups {
-            let thread = (lookup / TURN % u64::from(spec.threads)) as u32;
+            let thread = (lookup / QUANTUM % u64::from(spec.threads)) as u32;
             on.thread(thread);
             let (energy, draw) = (random.unit(), random.unit());
             let mut sum = 0.0;
@@ -258,7 +265,7 @@ impl Xsbench {
                 })
                 .unwrap_or(0);
             on.work(30);
-            // The binary search; each step's place hangs on the comparison before it.
+            // The binary search; each step's address depends on the previous comparison.
             let (mut low, mut length) = (0, union - 1);
             let mut before = Value::NONE;
             while length > 1 {

@@ -1,9 +1,10 @@
-//! Zipf's law: the `k`-th most popular of `n` things is drawn with a probability that falls with `k` to some power.
+//! Zipf's law: the `k`-th most popular of `n` items has a probability proportional to a negative power of
+//! `k`.
 
 use ambulator_base::Random;
 
-/// A sampler by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-/// distributions", ACM TOMACS 1996): constant time and no tables.
+/// A sampler by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
+/// monotone discrete distributions", ACM TOMACS 1996): constant time and no tables.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     n: f64,
@@ -15,7 +16,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Of `n` things, with that exponent above 0.
+    /// A sampler of `n` items, with an exponent above 0.
     pub fn new(n: u64, exponent: f64) -> Zipf {
         let mut zipf = Zipf { n: n.max(1) as f64, exponent, least: 0.0, greatest: 0.0, squeeze: 0.0 };
         zipf.least = zipf.integral(1.5) - 1.0;
@@ -36,7 +37,7 @@ impl Zipf {
         if t.abs() < 1e-8 { (x * (1.0 - t / 2.0)).exp() } else { (t.ln_1p() / t * x).exp() }
     }
 
-    /// A number from 0 on, 0 the most likely.
+    /// A number from 0 to `n - 1`; 0 is the most likely.
     pub fn sample(&self, random: &mut Random) -> u64 {
         loop {
             let u = self.greatest + random.unit() * (self.least - self.greatest);

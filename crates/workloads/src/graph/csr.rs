@@ -1,23 +1,24 @@
-//! A graph in compressed sparse rows, in host memory: 4 bytes a neighbour, 4 a vertex.
+//! A graph in compressed sparse rows in the simulator's memory: 4 bytes a neighbour, 4 a vertex.
 
 use super::kronecker::{GraphSpec, for_each_edge};
 use ambulator_base::FRAME_BYTES;
 use std::sync::{Arc, Mutex, Weak};
 
-/// A graph: vertex `u`'s neighbours are `neighbours[offsets[u]..offsets[u + 1]]`, in the order in which the edges came.
+/// A graph: vertex `u`'s neighbours are `neighbours[offsets[u]..offsets[u + 1]]`, in the order in which the
+/// edges came.
 #[derive(Debug, PartialEq)]
 pub struct Graph {
     /// First neighbour of each vertex, and the end of the last one's.
     pub offsets: Vec<u32>,
     /// Ends of the stored edges: each undirected edge is here twice.
     pub neighbours: Vec<u32>,
-    /// Pages of a neighbour array of 4-byte ids that begins [`crate::layout::MMAP_HEADER`] bytes into a page, in the
-    /// order in which the counting sort first writes to them.
+    /// Pages of a neighbour array of 4-byte ids that begins [`crate::layout::MMAP_HEADER`] bytes into a page,
+    /// in the order in which the counting sort first writes to them.
     pub first_touches: Vec<u32>,
 }
 
-/// Host bytes that a graph takes.
-pub fn host_bytes(vertices: u64, edge_factor: u32) -> u64 {
+/// Bytes of the simulator's memory that a graph takes.
+pub fn sim_host_bytes(vertices: u64, edge_factor: u32) -> u64 {
     vertices * 4 + vertices * u64::from(edge_factor) * 2 * 4
 }
 
@@ -30,18 +31,19 @@ struct Half {
     to: u32,
 }
 
-/// Told of placed edges: place in the input, vertex, and how many edges the vertex had before.
+/// A placed edge: its place in the input, its vertex, and how many edges the vertex had before.
 pub(crate) type Placed = (u32, u32, u32);
 
-/// Host bytes of all buckets together while a graph is generated.
+/// Bytes of all buckets together while a graph is generated.
 const BUCKET_BYTES: usize = 64 << 20;
-/// Vertices whose neighbours are placed together: their part of the arrays stays in the host's cache.
+/// Vertices whose neighbours are placed together: their part of the arrays stays in the sim host's cache.
 const BUCKET_VERTICES: u64 = 1 << 13;
-/// More buckets than this would not find their own ends in the host's cache.
+/// The ends of more buckets than this would not fit the sim host's cache.
 const MAX_BUCKETS: u64 = 1 << 10;
 
-/// Sorts halves of edges by vertex range, keeping their order within each, and hands full buckets on. Without it each
-/// placement is a cache miss and a TLB miss of the host, some ten times the time.
+/// Sorts halves of edges by vertex range, keeping their order within each, and passes on full buckets.
+/// Without it each placement is a cache miss and a TLB miss of the sim host and takes about ten times as
+/// long.
 struct Buckets {
     shift: u32,
     capacity: usize,
@@ -83,7 +85,7 @@ impl Buckets {
     }
 }
 
-/// Hands every half of every edge to `place`, in the order of the input for each vertex.
+/// Passes every half of every edge to `place`, for each vertex in the order of the input.
 fn for_each_half(spec: &GraphSpec, vertices: u64, seed: u64, mut place: impl FnMut(&[Half])) {
     let mut buckets = Buckets::new(vertices);
     let mut sequence = 0u32;
@@ -96,10 +98,11 @@ fn for_each_half(spec: &GraphSpec, vertices: u64, seed: u64, mut place: impl FnM
 }
 
 impl Graph {
-    /// Edges ahead at which the host gets a hint which vertices come: its own cache misses are that many steps long.
+    /// Edges by which prefetches for the sim host run ahead: its own cache misses take that many steps.
     pub const EDGES_AHEAD: usize = 8;
 
-    /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is stored.
+    /// Generates the graph: a counting sort over two runs of the same generator, so that no edge list is
+    /// stored.
     ///
     /// `vertices * edge_factor * 2` must be below 2^32 (specs are checked for it).
     pub fn generate(spec: &GraphSpec, vertices: u64, seed: u64) -> Graph {
@@ -116,7 +119,8 @@ impl Graph {
         }
         let mut neighbours = vec![0u32; sum as usize];
         let mut touched = PageOrder::new(neighbours.len());
-        // Each offset moves to the next one's start while its neighbours are placed; shifting by one restores them.
+        // Each offset moves to the next one's start while its neighbours are placed; shifting by one restores
+        // them.
         for_each_half(spec, vertices, seed, |halves| {
             for half in halves {
                 let place = &mut offsets[half.from as usize];
@@ -130,14 +134,14 @@ impl Graph {
         Graph { offsets, neighbours, first_touches: touched.order() }
     }
 
-    /// The edges that `wanted` picks by how many their vertex had before, in the order of the input.
-    pub(crate) fn placed_when(spec: &GraphSpec, vertices: u64, seed: u64, wanted: impl Fn(u32) -> bool) -> Vec<Placed> {
+    /// The edges that `select` accepts by how many their vertex had before, in the order of the input.
+    pub(crate) fn placed_when(spec: &GraphSpec, vertices: u64, seed: u64, select: impl Fn(u32) -> bool) -> Vec<Placed> {
         let mut degrees = vec![0u32; vertices as usize];
         let mut placed = Vec::new();
         for_each_half(spec, vertices, seed, |halves| {
             for half in halves {
                 let degree = &mut degrees[half.from as usize];
-                if wanted(*degree) {
+                if select(*degree) {
                     placed.push((half.sequence, half.from, *degree));
                 }
                 *degree += 1;
@@ -147,7 +151,7 @@ impl Graph {
         placed
     }
 
-    /// The graph of these settings: the one that is there already, if anybody holds it.
+    /// The graph with these settings, shared with all its current users.
     pub fn shared(spec: &GraphSpec, vertices: u64, seed: u64) -> Arc<Graph> {
         type Known = (GraphSpec, u64, u64, Weak<Graph>);
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
@@ -171,7 +175,7 @@ impl Graph {
         Graph { offsets: self.offsets.clone(), neighbours, first_touches: self.first_touches.clone() }
     }
 
-    /// The graph's size in words, for a program's identity.
+    /// The graph's size as text, for a program's identity.
     pub(crate) fn facts(&self) -> String {
         format!("graph = {} vertices and {} stored edges", self.vertices(), self.edges())
     }
@@ -198,16 +202,17 @@ impl Graph {
         &self.neighbours[self.offsets[u as usize] as usize..self.offsets[u as usize + 1] as usize]
     }
 
-    /// Hands the neighbour that is stored some edges after edge `k` of `u` to `soon`, for hints to the host.
+    /// Passes the neighbour that is stored some edges after edge `k` of `u` to `prefetch`, for hints to the
+    /// sim host.
     #[inline(always)]
-    pub fn look_ahead(&self, u: u32, k: u64, soon: impl FnOnce(u32)) {
+    pub fn look_ahead(&self, u: u32, k: u64, prefetch: impl FnOnce(u32)) {
         if let Some(&v) = self.neighbours.get(self.offsets[u as usize] as usize + k as usize + Self::EDGES_AHEAD) {
-            soon(v);
+            prefetch(v);
         }
     }
 }
 
-/// Remembers in which order pages of the neighbour array are first written.
+/// Records the order in which pages of the neighbour array are first written.
 struct PageOrder(Vec<(u32, u32)>);
 
 impl PageOrder {
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_in_use_is_shared_and_others_are_their_own() {
+    fn a_graph_in_use_is_shared_and_others_are_separate() {
         let spec = GraphSpec::default();
         let graph = Graph::shared(&spec, 1 << 10, 77);
         assert!(Arc::ptr_eq(&graph, &Graph::shared(&spec, 1 << 10, 77)));

@@ -1,14 +1,17 @@
 //! Graphs from files: edge lists, Matrix Market, and the serialised graphs of the GAP benchmark suite.
 //!
-//! - Edge lists: a line an edge, two whole numbers and perhaps a weight, which is left alone; lines that begin with `#` or `%` are
-//!   comments (SNAP's and KONECT's files).
-//! - Matrix Market (`.mtx`): `%%MatrixMarket matrix coordinate` with any field and symmetry; entries are edges from row to column.
-//! - GAP (`.sg`, `.wsg`; its `writer.h`): a byte that says whether the graph is directed, 8-byte numbers of stored edges and
-//!   vertices, an 8-byte offset for each vertex and one more, then the neighbours of 4 bytes, in a `.wsg` each with a weight
-//!   of 4 bytes; a directed graph then has its incoming edges, which say the same again.
+//! - Edge lists: one edge a line, two whole numbers and an optional weight, which is ignored; lines that
+//!   begin with `#` or `%` are comments (SNAP's and KONECT's files).
+//! - Matrix Market (`.mtx`): `%%MatrixMarket matrix coordinate` with any field and symmetry; entries are
+//!   edges from row to column.
+//! - GAP (`.sg`, `.wsg`; its `writer.h`): a byte that says whether the graph is directed, 8-byte numbers of
+//!   stored edges and vertices, an 8-byte offset for each vertex and one more, then the neighbours of 4
+//!   bytes, in a `.wsg` each with a weight of 4 bytes; a directed graph then repeats its edges as incoming
+//!   edges.
 //!
-//! All are little-endian, and the first two may be compressed with gzip (`.gz`). Edges count as undirected, as those of generated
-//! graphs do: each is stored at both of its ends, and an undirected GAP graph gives each of its edges once.
+//! All are little-endian, and the first two may be compressed with gzip (`.gz`). Edges count as undirected,
+//! like those of generated graphs: each is stored at both ends, and an undirected GAP graph lists each of its
+//! edges once.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -24,10 +27,11 @@ pub struct Edges {
     pub edges: Vec<(u32, u32)>,
 }
 
-/// The edges of a file, read once for all who ask.
+/// Loads the edges of a file; repeated calls share them.
 ///
 /// # Errors
-/// A file that cannot be read, or is none of the formats: the file, the line or byte, what is wrong.
+/// The file cannot be read, or has none of the formats; the error names the file, the line or byte, and the
+/// fault.
 pub fn load(path: &str) -> Result<Arc<Edges>, String> {
     static KNOWN: Mutex<Vec<(String, Arc<Edges>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,9 +71,8 @@ const MOST: u64 = 1 << 31;
 
 fn number(word: Option<&str>, line: usize, what: &str) -> Result<u64, String> {
     let word = word.ok_or_else(|| format!("line {line} has no {what}; an edge is two numbers"))?;
-    let number: u64 = word
-        .parse()
-        .map_err(|_| format!("line {line}: the {what} is `{word}`, which is not a whole number from 0 on"))?;
+    let number: u64 =
+        word.parse().map_err(|_| format!("line {line}: the {what} is `{word}`, which is not a whole number"))?;
     if number >= MOST {
         return Err(format!("line {line}: the {what} is {number}; vertices are numbered below 2^31"));
     }
@@ -87,7 +90,7 @@ fn each_line(reader: impl BufRead, mut take: impl FnMut(usize, &str) -> Result<(
 /// Reads an edge list.
 ///
 /// # Errors
-/// The line, what is wrong with it, what would be right.
+/// The line, what is wrong with it, and what would be right.
 pub fn edge_list(reader: impl BufRead) -> Result<Edges, String> {
     let mut all = Edges::default();
     each_line(reader, |at, line| {
@@ -99,7 +102,7 @@ pub fn edge_list(reader: impl BufRead) -> Result<Edges, String> {
         if let Some(weight) = words.next()
             && weight.parse::<f64>().is_err()
         {
-            return Err(format!("line {at}: after the vertices stands `{weight}`, which is not a weight"));
+            return Err(format!("line {at}: after the vertices comes `{weight}`, which is not a weight"));
         }
         all.vertices = all.vertices.max(u + 1).max(v + 1);
         all.edges.push((u as u32, v as u32));
@@ -135,18 +138,18 @@ pub fn matrix_market(reader: impl BufRead) -> Result<Edges, String> {
             let (rows, columns) =
                 (number(words.next(), at, "count of rows")?, number(words.next(), at, "count of columns")?);
             let count = words.next().and_then(|word| word.parse::<u64>().ok());
-            let count = count.ok_or_else(|| format!("line {at} is to have rows, columns and entries"))?;
+            let count = count.ok_or_else(|| format!("line {at} must have rows, columns and entries"))?;
             all.vertices = rows.max(columns);
             entries = Some(count);
             return Ok(());
         };
         if *left == 0 {
-            return Err(format!("line {at} is an entry too many"));
+            return Err(format!("line {at} is an excess entry"));
         }
         *left -= 1;
         let (row, column) = (number(words.next(), at, "row")?, number(words.next(), at, "column")?);
         if row == 0 || column == 0 || row > all.vertices || column > all.vertices {
-            return Err(format!("line {at}: row {row}, column {column}; both are to be 1 to {}", all.vertices));
+            return Err(format!("line {at}: row {row}, column {column}; both must be 1 to {}", all.vertices));
         }
         all.edges.push((row as u32 - 1, column as u32 - 1));
         Ok(())
@@ -161,7 +164,7 @@ pub fn matrix_market(reader: impl BufRead) -> Result<Edges, String> {
 /// Reads one of GAP's serialised graphs.
 ///
 /// # Errors
-/// The byte at which the file ends early or says what cannot be.
+/// The byte at which the file ends early or is invalid.
 pub fn gap(mut reader: impl Read, weighted: bool) -> Result<Edges, String> {
     let mut at = 0u64;
     let mut take = |bytes: &mut [u8], what: &str| {
@@ -182,7 +185,9 @@ pub fn gap(mut reader: impl Read, weighted: bool) -> Result<Edges, String> {
     let stored = count("the number of edges")?;
     let vertices = count("the number of vertices")?;
     if vertices == 0 || vertices > MOST || stored > u64::from(u32::MAX) {
-        return Err(format!("{vertices} vertices and {stored} edges: there can be 1 to 2^31 and up to 2^32"));
+        return Err(format!(
+            "{vertices} vertices and {stored} edges: the limits are 2^31 and 2^32, and at least one vertex"
+        ));
     }
     let mut offsets = Vec::new();
     for _ in 0..=vertices {
@@ -193,7 +198,7 @@ pub fn gap(mut reader: impl Read, weighted: bool) -> Result<Edges, String> {
         offsets.push(offset);
     }
     if offsets.last() != Some(&stored) || offsets[0] != 0 {
-        return Err(format!("the offsets are to go from 0 to {stored}"));
+        return Err(format!("the offsets must go from 0 to {stored}"));
     }
     let mut all = Edges { vertices, edges: Vec::new() };
     let mut entry = vec![0; if weighted { 8 } else { 4 }];
@@ -213,7 +218,7 @@ pub fn gap(mut reader: impl Read, weighted: bool) -> Result<Edges, String> {
     Ok(all)
 }
 
-/// Feeds bytes to all three readers: whatever they are, this returns; fuzzers and property tests call it.
+/// Feeds any bytes to all three readers and returns; fuzzers and property tests call it.
 pub fn fuzz_graph(bytes: &[u8]) {
     for read in [edge_list(bytes), matrix_market(bytes), gap(bytes, false), gap(bytes, true)] {
         match read {
@@ -264,17 +269,17 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
-        let told = |text: &str| edge_list(text.as_bytes()).unwrap_err();
-        assert!(told("0 1\n2\n").contains("line 2 has no second vertex"));
-        assert!(told("a b\n").contains("line 1: the first vertex is `a`"));
-        assert!(told("0 99999999999\n").contains("below 2^31"));
-        assert!(told("0 1 heavy\n").contains("`heavy`, which is not a weight"));
-        let told = |text: &str| matrix_market(text.as_bytes()).unwrap_err();
-        assert!(told("1 2\n").contains("%%MatrixMarket"));
-        assert!(told("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 0.5\n").contains("1 entries early"));
+    fn mistakes_are_reported_with_their_line() {
+        let error = |text: &str| edge_list(text.as_bytes()).unwrap_err();
+        assert!(error("0 1\n2\n").contains("line 2 has no second vertex"));
+        assert!(error("a b\n").contains("line 1: the first vertex is `a`"));
+        assert!(error("0 99999999999\n").contains("below 2^31"));
+        assert!(error("0 1 heavy\n").contains("`heavy`, which is not a weight"));
+        let error = |text: &str| matrix_market(text.as_bytes()).unwrap_err();
+        assert!(error("1 2\n").contains("%%MatrixMarket"));
+        assert!(error("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 0.5\n").contains("1 entries early"));
         assert!(
-            told("%%MatrixMarket matrix coordinate real general\n3 3 1\n4 1 0.5\n").contains("both are to be 1 to 3")
+            error("%%MatrixMarket matrix coordinate real general\n3 3 1\n4 1 0.5\n").contains("both must be 1 to 3")
         );
         assert!(gap(&[2u8; 40][..], false).unwrap_err().contains("byte 0 is 2"));
     }

@@ -1,8 +1,9 @@
 //! Kronecker (R-MAT) graphs with Graph500's parameters, as a sequence of edges.
 //!
-//! Graph500 benchmark specification, "Generating the edge list": each edge picks a quadrant of the adjacency matrix with
-//! probabilities A, B, C, D at each of `scale` levels, then vertex labels are permuted. Here several levels are drawn at
-//! once from an alias table of their joint distribution, which gives the same edges some ten times as fast.
+//! Graph500 benchmark specification, "Generating the edge list": each edge picks a quadrant of the adjacency
+//! matrix with probabilities A, B, C, D at each of `scale` levels, then vertex labels are permuted. Here
+//! several levels are drawn at once from an alias table of their joint distribution, which gives the same
+//! edges some ten times as fast.
 
 use crate::permutation::Permutation;
 use ambulator_base::{Invalid, Random};
@@ -16,7 +17,7 @@ pub enum GraphKind {
     /// Kronecker (R-MAT) with Graph500's parameters: a few hubs with very many edges, no communities.
     #[default]
     Kronecker,
-    /// Like a social network, after LDBC's generator: degrees with a cut tail, edges that stay near.
+    /// Like a social network, after LDBC's generator: degrees with a bounded tail, mostly local edges.
     Social,
 }
 
@@ -24,21 +25,22 @@ pub enum GraphKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GraphSpec {
-    /// A file to read it from: an edge list, Matrix Market (`.mtx`) or one of GAP's graphs (`.sg`, `.wsg`), text also with gzip. Empty
-    /// to generate one; everything else here is for generated graphs.
+    /// File to read: an edge list, Matrix Market (`.mtx`) or a GAP graph (`.sg`, `.wsg`), text also with
+    /// gzip. Empty generates a graph; the other settings here are for generated graphs.
     #[schemars(extend("x-unit" = "name"))]
     pub input: String,
     /// Which generator.
     #[schemars(extend("x-unit" = "choice"))]
     pub kind: GraphKind,
-    /// Vertices; 0 takes as many as the footprint holds. Between powers of two, the labels of the next larger graph are
-    /// folded evenly onto this many.
+    /// Vertices; 0 takes as many as the footprint holds. Between powers of two, the labels of the next larger
+    /// graph are folded evenly onto this many.
     #[schemars(extend("x-unit" = "count"))]
     pub vertices: u64,
     /// Undirected edges for each vertex; each is stored in both directions.
     #[schemars(extend("x-unit" = "count", "x-source" = "Graph500 specification"))]
     pub edge_factor: u32,
-    /// Probability that an edge is in the first quadrant of the adjacency matrix (both ends in the lower half).
+    /// Probability that an edge is in the first quadrant of the adjacency matrix (both ends in the lower
+    /// half).
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Graph500 specification"))]
     pub a: f64,
     /// Probability of the second quadrant.
@@ -67,7 +69,7 @@ impl Default for GraphSpec {
 pub const MAX_VERTICES: u64 = 1 << 31;
 
 impl GraphSpec {
-    /// What makes no sense, each sentence naming its key under `at`.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         if !self.input.is_empty()
@@ -107,8 +109,8 @@ const LEVELS: u32 = 5;
 /// An alias table (Walker 1977, Vose 1991) over the 4^levels quadrant paths.
 struct AliasTable {
     levels: u32,
-    /// For each column: the threshold of a 32-bit draw, the outcome below it, the outcome from it on. An outcome is
-    /// `row << 8 | column` of the path, `levels` bits each.
+    /// For each column: the threshold of a 32-bit draw, the outcome below it, the outcome from it on. An
+    /// outcome is `row << 8 | column` of the path, `levels` bits each.
     columns: Vec<(u32, u16, u16)>,
 }
 
@@ -149,7 +151,7 @@ impl AliasTable {
     }
 }
 
-/// The edges of a graph with `vertices` vertices, in the order in which the generator writes them: the same each time.
+/// Passes the edges of a graph with `vertices` vertices to `edge`, always in the same order.
 pub fn for_each_edge(spec: &GraphSpec, vertices: u64, seed: u64, mut edge: impl FnMut(u32, u32)) {
     if !spec.input.is_empty() {
         // Settings are checked before anything is built: the file has been read.

@@ -1,4 +1,4 @@
-//! Generated graphs: Kronecker edges, compressed sparse rows in host memory, and the property-graph layout.
+//! Graphs: generated or read from files, as compressed sparse rows and in the property-graph layout.
 
 mod csr;
 pub mod input;
@@ -9,7 +9,7 @@ mod settings;
 mod social;
 mod view;
 
-pub use csr::{Graph, host_bytes};
+pub use csr::{Graph, sim_host_bytes};
 pub use kronecker::{GraphKind, GraphSpec, MAX_VERTICES, for_each_edge};
 pub use program::{EdgeList, GraphLayout};
 pub(crate) use program::{GraphChoice, Placed};

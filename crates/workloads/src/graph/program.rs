@@ -1,6 +1,7 @@
-//! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds it.
+//! What every graph program shares: its choice of layout, how large a graph fits, and the set-up that builds
+//! it.
 
-use super::csr::{Graph, host_bytes};
+use super::csr::{Graph, sim_host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphLayout {
-    /// Vertex objects on the heap with a growing vector of edges each (GraphBIG's way).
+    /// Vertex objects on the heap, each with a growing vector of edges (as in GraphBIG).
     #[default]
     Property,
-    /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (GAP's way).
+    /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (as in
+    /// GAP).
     Csr,
 }
 
@@ -25,14 +27,14 @@ pub enum GraphLayout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EdgeList {
-    /// In an array, freed before the region of interest begins: memory is needed for it and the graph at once.
+    /// In an array, freed before the region of interest begins: it needs memory together with the graph.
     #[default]
     Memory,
-    /// Read twice from a file: no memory but the graph's.
+    /// Read twice from a file: only the graph needs memory.
     File,
 }
 
-/// The settings of a graph program that decide on the graph.
+/// The settings of a graph program that determine the graph.
 pub(crate) struct GraphChoice<'a> {
     pub footprint: u64,
     pub seed: u64,
@@ -40,13 +42,13 @@ pub(crate) struct GraphChoice<'a> {
     pub graph: &'a GraphSpec,
     pub property: &'a PropertySpec,
     pub edge_list: EdgeList,
-    /// Host bytes that graph and program may take.
+    /// Bytes of the simulator's memory that graph and program may take.
     pub host_memory: u64,
-    /// What it takes besides the graph.
+    /// The program's memory in addition to the graph.
     pub needs: GraphNeeds,
 }
 
-/// The graph in host memory and where it lies in the address space.
+/// The graph's place in the address space.
 pub(crate) enum Placed {
     Csr { offsets: Array, neighbours: Array },
     Property(PropertyGraph),
@@ -58,7 +60,7 @@ const ID_BYTES: u64 = 4;
 const LISTED_EDGE_BYTES: u64 = 8;
 
 impl GraphChoice<'_> {
-    /// What makes no sense, each sentence naming its key under `at`.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         crate::benchmarks::check_footprint(at, self.footprint, &mut problems);
@@ -71,13 +73,13 @@ impl GraphChoice<'_> {
         let edge_factor = self.edge_factor();
         // Stored edges are counted in 32 bits.
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
-        let fits = most.min(self.host_memory / self.host_bytes(1));
+        let fits = most.min(self.host_memory / self.sim_host_bytes(1));
         if vertices < 16 {
             problems.push(
                 Invalid::new(
                     format!("{at}.footprint"),
                     format!(
-                        "of {} bytes holds a graph of {vertices} vertices; ask for more, or for a smaller \
+                        "of {} bytes holds a graph of {vertices} vertices; set a larger one, or a smaller \
                          `{at}.graph.edge_factor`",
                         self.footprint
                     ),
@@ -86,7 +88,7 @@ impl GraphChoice<'_> {
             );
         } else if vertices > most {
             let message = format!(
-                "is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges; ask for at most \
+                "is {edge_factor}: a graph of {vertices} vertices has more than 2^32 stored edges; set at most \
                  {most} vertices, a footprint of {}{}",
                 size(self.footprint_of(most)),
                 self.other_layout()
@@ -94,10 +96,10 @@ impl GraphChoice<'_> {
             problems.push(Invalid::new(format!("{at}.graph.edge_factor"), message).and(format!("{at}.footprint")));
         } else if vertices > fits {
             let message = format!(
-                "is {}, and a graph of {vertices} vertices takes {} of host memory: raise it, or ask for at most \
-                 {fits} vertices, a footprint of {}{}",
+                "is {}, and a graph of {vertices} vertices takes {} of the simulator's memory: raise it, or set \
+                 at most {fits} vertices, a footprint of {}{}",
                 size(self.host_memory),
-                size(self.host_bytes(vertices)),
+                size(self.sim_host_bytes(vertices)),
                 size(self.footprint_of(fits)),
                 self.other_layout()
             );
@@ -106,7 +108,7 @@ impl GraphChoice<'_> {
         problems
     }
 
-    /// A way out of too large a graph, where there is one.
+    /// An alternative to too large a graph, if there is one.
     fn other_layout(&self) -> &'static str {
         match self.layout {
             GraphLayout::Csr => " (the layout `property` has some ten times the footprint for the same graph)",
@@ -114,7 +116,8 @@ impl GraphChoice<'_> {
         }
     }
 
-    /// Undirected edges for each vertex, rounded up; some more for kinds of which it is only the mean.
+    /// Undirected edges for each vertex, rounded up, with a margin for generators that only meet it on
+    /// average.
     fn edge_factor(&self) -> u32 {
         if let Ok(edges) = super::input::load(&self.graph.input) {
             return (edges.edges.len() as u64).div_ceil(edges.vertices.max(1)) as u32;
@@ -125,15 +128,15 @@ impl GraphChoice<'_> {
         }
     }
 
-    fn host_bytes(&self, vertices: u64) -> u64 {
+    fn sim_host_bytes(&self, vertices: u64) -> u64 {
         let places = match self.layout {
             GraphLayout::Csr => 0,
-            GraphLayout::Property => PropertyGraph::HOST_BYTES_PER_VERTEX,
+            GraphLayout::Property => PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
         };
-        host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.host_bytes)
+        sim_host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.sim_host_bytes)
     }
 
-    /// Vertices of the graph: as asked for, or as many as the footprint holds.
+    /// Vertices of the graph: as set, or as many as the footprint holds.
     pub fn vertices(&self) -> u64 {
         if !self.graph.input.is_empty() {
             return super::input::load(&self.graph.input).map_or(0, |edges| edges.vertices);
@@ -148,10 +151,11 @@ impl GraphChoice<'_> {
         (vertices as f64 * self.bytes_per_vertex()) as u64
     }
 
-    /// Bytes in the address space for each vertex. What the heap takes depends on the degrees, which differ a little from
-    /// graph to graph, so it is measured on small graphs, and what a large one takes stays below this by up to a tenth.
+    /// Bytes in the address space for each vertex. The heap's share depends on the degrees, which vary a
+    /// little between graphs, so it is measured on small ones; a large graph stays below it by up to a tenth.
     fn bytes_per_vertex(&self) -> f64 {
-        /// Vertices of the graphs measured, and the room for larger graphs' longer vectors (up to 3% measured to 2^22).
+        /// Vertices of the measured graphs, and the margin for larger graphs' longer vectors (up to 3%
+        /// measured to 2^22).
         const SAMPLES: [u64; 4] = [1 << 12, 1 << 13, 12_000, 1 << 14];
         const ROOM: f64 = 1.04;
         match self.layout {
@@ -183,8 +187,8 @@ impl GraphChoice<'_> {
         (graph, placed)
     }
 
-    /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix sums; then the
-    /// neighbours in the order in which the edges scatter them.
+    /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix
+    /// sums; then the neighbours in the order in which the edges scatter them.
     fn build_csr(&self, graph: &Graph, space: &mut AddressSpace) -> Placed {
         let (vertices, edges) = (graph.vertices(), graph.edges());
         let list = (self.edge_list == EdgeList::Memory).then(|| space.filled_array(LISTED_EDGE_BYTES, edges / 2));
@@ -215,7 +219,7 @@ impl Placed {
     }
 }
 
-/// `bytes` as a person writes it.
+/// Formats bytes with a unit.
 fn size(bytes: u64) -> String {
     match bytes {
         b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64),

@@ -1,9 +1,10 @@
-//! A property graph: vertex objects on the heap, each with its properties inside and a growing vector of edges.
+//! A property graph: vertex objects on the heap, each with its properties inside and a growing vector of
+//! edges.
 //!
-//! After GraphBIG (Nai et al., SC 2015): the graph is built by reading edges one at a time; a vertex object is made when
-//! an edge first names it, and each edge is appended to the vectors of both of its ends, which double when they are full.
-//! So objects of all vertices and all sizes of edge vectors lie mixed on the heap, in the order of the input. An array of
-//! pointers finds a vertex by its number.
+//! After GraphBIG (Nai et al., SC 2015): the graph is built by reading edges one at a time; a vertex object
+//! is made when an edge first names it, and each edge is appended to the vectors of both of its ends, which
+//! double when they are full. So objects of all vertices and all sizes of edge vectors lie mixed on the heap,
+//! in the order of the input. An array of pointers finds a vertex by its number.
 
 use super::csr::Graph;
 use super::kronecker::GraphSpec;
@@ -23,7 +24,7 @@ pub mod vertex_field {
     pub const EDGES_BEGIN: u64 = 24;
     /// End of the edges.
     pub const EDGES_END: u64 = 32;
-    /// PageRank: what the vertex hands to each neighbour.
+    /// PageRank: the vertex's contribution to each neighbour.
     pub const CONTRIBUTION: u64 = 48;
     /// PageRank: the score.
     pub const SCORE: u64 = 56;
@@ -35,13 +36,15 @@ pub mod vertex_field {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PropertySpec {
-    /// Bytes of a vertex object, 64 to 65536 and a multiple of 8: more is further properties that the program leaves alone.
+    /// Bytes of a vertex object, 64 to 65536 and a multiple of 8: more hold properties that the program does
+    /// not use.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "GraphBIG, SC 2015"))]
     pub vertex_bytes: u64,
-    /// Bytes of an edge in its vector, 8 to 4096 and a multiple of 8: the target first, then the edge's properties.
+    /// Bytes of an edge in its vector, 8 to 4096 and a multiple of 8: the target first, then the edge's
+    /// properties.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "GraphBIG, SC 2015"))]
     pub edge_bytes: u64,
-    /// Whose heap the objects come from.
+    /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
     pub heap: HeapModel,
 }
@@ -53,7 +56,7 @@ impl Default for PropertySpec {
 }
 
 impl PropertySpec {
-    /// What makes no sense, each sentence naming its key under `at`.
+    /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
         if !(vertex_field::BYTES..=1 << 16).contains(&self.vertex_bytes) || !self.vertex_bytes.is_multiple_of(8) {
@@ -72,7 +75,7 @@ impl PropertySpec {
     }
 }
 
-/// Where one vertex's parts lie.
+/// The addresses of one vertex's parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Address of the vertex object; 0 while no edge has named it.
@@ -81,12 +84,12 @@ pub struct Place {
     pub edges: u64,
 }
 
-/// The property graph's places in the address space. Edge `k` of vertex `u` is `graph.neighbours_of(u)[k]`.
+/// The property graph's layout in the address space. Edge `k` of vertex `u` is `graph.neighbours_of(u)[k]`.
 #[derive(Debug)]
 pub struct PropertyGraph {
     /// The pointers to the vertex objects.
     pub index: Array,
-    /// Where each vertex's parts lie.
+    /// The addresses of each vertex's parts.
     pub places: Vec<Place>,
     /// Bytes of an edge in its vector.
     pub edge_bytes: u64,
@@ -95,7 +98,8 @@ pub struct PropertyGraph {
 }
 
 impl PropertyGraph {
-    /// Builds the graph in `space`: the events of its growth and first touches go there in the order of the input.
+    /// Builds the graph in `space`: the events of its growth and first touches go there in the order of the
+    /// input.
     pub fn build(
         spec: &PropertySpec,
         graph_spec: &GraphSpec,
@@ -126,8 +130,9 @@ impl PropertyGraph {
         PropertyGraph { index, places, edge_bytes: spec.edge_bytes, footprint }
     }
 
-    /// Host bytes for each vertex: its places, and the growth steps of its edges while they are built.
-    pub const HOST_BYTES_PER_VERTEX: u64 = size_of::<Place>() as u64 + 6 * 12;
+    /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the
+    /// build.
+    pub const SIM_HOST_BYTES_PER_VERTEX: u64 = size_of::<Place>() as u64 + 6 * 12;
 
     /// Address of edge `k` of vertex `u`.
     #[inline(always)]
@@ -147,8 +152,8 @@ fn capacity(degree: u32) -> u64 {
     u64::from(degree.next_power_of_two())
 }
 
-/// Size from which the heap maps blocks on their own at first (glibc `DEFAULT_MMAP_THRESHOLD`): what is smaller is never
-/// looked at edge by edge here.
+/// Initial size from which the heap maps blocks individually (glibc `DEFAULT_MMAP_THRESHOLD`): smaller
+/// vectors are never touched edge by edge here.
 const MMAP_THRESHOLD: u64 = 128 << 10;
 /// Edges by which the first touches of a mapped vector advance.
 const TOUCH_EDGES: u32 = 128;
@@ -164,12 +169,12 @@ fn append(place: &mut Place, degree: u32, spec: &PropertySpec, heap: &mut Heap, 
         heap.free(place.edges, used, space);
         place.edges = grown;
         if heap.is_untouched(grown) {
-            // The copy of what was there.
+            // The copy of the old elements.
             space.push(VmEvent::Touch { start: VirtAddr(grown), len: used, write: true });
         }
     }
     if heap.is_untouched(place.edges) {
-        // A vector with a mapping of its own is first touched as it fills.
+        // A vector with its own mapping is first touched as it fills.
         let len = u64::from(TOUCH_EDGES.min(degree.max(1))) * spec.edge_bytes;
         space.push(VmEvent::Touch { start: VirtAddr(place.edges + used), len, write: true });
     }

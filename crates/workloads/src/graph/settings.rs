@@ -1,16 +1,16 @@
-//! The settings that every graph program has.
+//! Settings common to all graph programs.
 
-/// Bytes for each vertex that a program needs besides the graph.
+/// Bytes for each vertex that a program needs in addition to the graph.
 #[derive(Clone, Copy)]
 pub(crate) struct GraphNeeds {
     /// Of its own arrays in the address space, by layout.
     pub csr_arrays: u64,
     pub property_arrays: u64,
-    /// Of host memory, while it runs.
-    pub host_bytes: u64,
+    /// Of the simulator's memory, while it runs.
+    pub sim_host_bytes: u64,
 }
 
-/// Settings of a graph program: those of the graph, and what it has of its own, with defaults.
+/// Settings of a graph program: those of the graph and its own, with defaults.
 macro_rules! graph_settings {
     (
         $(#[$meta:meta])*
@@ -22,8 +22,8 @@ macro_rules! graph_settings {
         #[serde(deny_unknown_fields, default)]
         $(#[$meta])*
         pub struct $Name $(<$A: $Bound>)? {
-            /// Bytes of graph and arrays in the address space when the algorithm begins; decides on the number of vertices unless
-            /// `graph.vertices` does. The graph comes out up to a tenth below it.
+            /// Bytes of graph and arrays in the address space when the algorithm begins; sets the number of
+            /// vertices unless `graph.vertices` does. The graph ends up at most a tenth smaller.
             #[schemars(extend("x-unit" = "bytes"))]
             pub footprint: u64,
             /// Which graph of its kind, and which roots.
@@ -39,7 +39,7 @@ macro_rules! graph_settings {
             /// Where the edges are while layout `csr` is built.
             #[schemars(extend("x-unit" = "choice"))]
             pub edge_list: $crate::graph::EdgeList,
-            /// Host memory that the graph may take; a larger one is refused.
+            /// Memory of the simulator that the graph may take; a larger graph is rejected.
             #[schemars(extend("x-unit" = "bytes"))]
             pub host_memory: u64,
             $($(#[$own])* $vis $field: $Type,)*

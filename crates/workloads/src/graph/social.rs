@@ -1,16 +1,18 @@
-//! Graphs like a social network's, with communities: degrees that vary less than a Kronecker graph's, and edges that stay near.
+//! Graphs like a social network's, with communities: degrees vary less than a Kronecker graph's, and most
+//! edges are local.
 //!
-//! After the LDBC Social Network Benchmark's generator (Erling et al., SIGMOD 2015, Sec. 2.3), of which this takes: each person
-//! has a target degree from a distribution with a heavy tail that is cut off; persons stand in an order by where they studied,
-//! then in one by their interests, then in a random one, and 45%, 45% and 10% of a person's edges are made in each of them, with a
-//! probability that falls geometrically with the distance in that order. The generator's degrees are those of Facebook (Ugander et
-//! al., 2011); here they are a bounded Pareto distribution with their mean, from an eighth of it to fifty times it.
+//! After the LDBC Social Network Benchmark's generator (Erling et al., SIGMOD 2015, Sec. 2.3), simplified.
+//! Each person has a target degree from a bounded heavy-tailed distribution. Persons are ordered by place of
+//! study, by interests, and at random; 45%, 45% and 10% of a person's edges are drawn in these orders, with a
+//! probability that falls geometrically with the distance. The generator's degrees are those of Facebook
+//! (Ugander et al., 2011); here they follow a bounded Pareto distribution with the same mean, from an eighth
+//! of it to fifty times it.
 
 use super::kronecker::GraphSpec;
 use crate::permutation::Permutation;
 use ambulator_base::Random;
 
-/// Shares of edges in the two orders of likeness; the rest are anywhere.
+/// Shares of edges in the two orders by similarity; the rest are random.
 const SHARES: [f64; 2] = [0.45, 0.45];
 /// Mean distance of the two ends of an edge in an order.
 const NEAR: f64 = 64.0;
@@ -32,7 +34,7 @@ fn mean() -> f64 {
     ratio * SHAPE / (SHAPE - 1.0) * (LEAST.powf(1.0 - SHAPE) - MOST.powf(1.0 - SHAPE))
 }
 
-/// The edges, in the order in which persons are generated: the same each time.
+/// Passes the edges to `edge` in the order in which persons are generated, which is always the same.
 pub fn for_each_edge(spec: &GraphSpec, vertices: u64, seed: u64, mut edge: impl FnMut(u32, u32)) {
     let labels = Permutation::new(vertices, seed, "vertex labels");
     // A place in the second order for each in the first, and back by the same permutation of places.
@@ -48,7 +50,7 @@ pub fn for_each_edge(spec: &GraphSpec, vertices: u64, seed: u64, mut edge: impl 
             let other = if draw < SHARES[0] {
                 (place + step) % vertices
             } else if draw < SHARES[0] + SHARES[1] {
-                // Near by interests: persons whose places have neighbouring images.
+                // Similar interests: persons whose images are adjacent.
                 interests.of((interests.of(place) + step) % vertices)
             } else {
                 random.below(vertices)
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn degrees_have_their_mean_and_a_tail_and_edges_stay_near() {
+    fn degrees_have_their_mean_and_a_tail_and_most_edges_are_local() {
         let spec = GraphSpec { edge_factor: 16, ..GraphSpec::default() };
         let n = 1 << 14;
         let labels = Permutation::new(n, 5, "vertex labels");

@@ -1,21 +1,21 @@
-//! What a step of a graph algorithm does to memory, by layout: algorithms are written once over this.
+//! The memory accesses of a graph algorithm's steps, by layout: algorithms are written once over this.
 //!
-//! In the property layout (GraphBIG's) a vertex is named by its number, found through the index of pointers, and carries its
-//! properties and the ends of its edge vector in its object; an edge's target is a number again. In compressed sparse rows a
-//! number is all there is: offsets, neighbours and one array for each property are indexed with it. Sites are addresses of
-//! code: a step with two loads uses the site and the one four bytes on.
+//! In the property layout (GraphBIG's) a vertex is named by its number, found through the index of pointers,
+//! and carries its properties and the ends of its edge vector in its object; an edge's target is a number
+//! again. In compressed sparse rows the number indexes offsets, neighbours and one array for each property.
+//! Sites are code addresses: a step with two loads uses the site and the one four bytes later.
 
 use super::{PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
-/// A vertex that the program has at hand.
+/// The current vertex of a step.
 #[derive(Clone, Copy)]
 pub struct At {
     /// Its number.
     pub u: u32,
-    /// What its properties' addresses are computed from.
+    /// The load from which its properties' addresses are computed.
     object: Value,
 }
 
@@ -23,7 +23,7 @@ pub struct At {
 pub trait View: Send {
     /// Finds vertex `u`, whose number is `from`.
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At;
-    /// Where its edges begin and end; two sites.
+    /// Loads the begin and end of its edges; two sites.
     fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value;
     /// The target of its edge `k`.
     fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value;
@@ -35,11 +35,11 @@ pub trait View: Send {
     fn set(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Adds to a property in one instruction.
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
-    /// A hint to the host: vertex `v` will be asked for soon.
-    fn prefetch_host(&self, _v: u32) {}
+    /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
+    fn prefetch_sim_host(&self, _v: u32) {}
 }
 
-/// Properties of a vertex that an algorithm may have at most.
+/// The most vertex properties that an algorithm may use.
 pub(crate) const FIELDS: usize = 5;
 
 /// Where they are in a vertex object.
@@ -114,7 +114,7 @@ impl View for Objects {
     #[inline(always)]
     fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value {
         if self.0.places[at.u as usize].object == 0 {
-            return Value::NONE; // a vertex that no edge names has no object: its pointer was compared with zero
+            return Value::NONE; // an isolated vertex has no object: its pointer was compared with zero
         }
         let begin = on.load(site, self.0.field(at.u, vertex_field::EDGES_BEGIN), 8, at.object);
         on.load(site + 4, self.0.field(at.u, vertex_field::EDGES_END), 8, at.object);
@@ -147,8 +147,8 @@ impl View for Objects {
     }
 
     #[inline(always)]
-    fn prefetch_host(&self, v: u32) {
-        prefetch_host(&self.0.places[v as usize]);
+    fn prefetch_sim_host(&self, v: u32) {
+        prefetch_sim_host(&self.0.places[v as usize]);
     }
 
     #[inline(always)]

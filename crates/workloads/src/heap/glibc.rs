@@ -1,10 +1,11 @@
-//! The C library's heap, as far as it decides where objects lie.
+//! The C library's heap, as far as it determines object addresses.
 //!
-//! After glibc 2.36 `malloc`: chunks carry an 8-byte header and are multiples of 16 bytes, at least 32; a freed chunk
-//! serves the next request of its size (last in, first out, as the thread cache and the bins do for equal sizes); else the
-//! chunk is cut off the top, which `brk` moves up in steps of at least 128 KiB. Requests from the mmap threshold on get a
-//! mapping of their own; freeing one raises the threshold to its size, up to 32 MiB, as the dynamic threshold does. Free
-//! neighbours are not merged: growing vectors ask for the same few sizes again and again.
+//! After glibc 2.36 `malloc`: chunks carry an 8-byte header and are multiples of 16 bytes, at least 32; a
+//! freed chunk satisfies the next request of its size (last in, first out, as the thread cache and the bins
+//! do for equal sizes); else the chunk is cut off the top, which `brk` moves up in steps of at least 128 KiB.
+//! Requests from the mmap threshold on get their own mapping; freeing one raises the threshold to its
+//! size, up to 32 MiB, as the dynamic threshold does. Adjacent free chunks are not merged: growing vectors
+//! request the same few sizes repeatedly.
 
 use crate::layout::{AddressSpace, MMAP_HEADER};
 use ambulator_base::{FRAME_BYTES, VirtAddr, VmEvent};
@@ -20,7 +21,7 @@ const MAX_THRESHOLD: u64 = 32 << 20;
 pub struct Glibc {
     /// First free byte: where the top chunk begins.
     top: u64,
-    /// End of what `brk` has given.
+    /// End of the heap set by `brk`.
     end: u64,
     threshold: u64,
     /// Freed chunks by size: small ones by index, large ones by hash.
@@ -37,7 +38,7 @@ fn chunk_bytes(bytes: u64) -> u64 {
 }
 
 impl Glibc {
-    /// An empty heap at the end of what the address space has.
+    /// An empty heap at the current end of the address space's heap.
     pub fn new(space: &AddressSpace) -> Glibc {
         let top = space.heap_end().0;
         Glibc {
@@ -49,7 +50,7 @@ impl Glibc {
         }
     }
 
-    /// Bytes between the heap's start and its end, and nothing of what is mapped apart from it.
+    /// Bytes from the heap's start to its end, without separately mapped blocks.
     pub fn bytes(&self, start: VirtAddr) -> u64 {
         self.end - start.0
     }
@@ -71,7 +72,7 @@ impl Glibc {
         if self.top + chunk + MIN_CHUNK > self.end {
             let more = (self.top + chunk + MIN_CHUNK + TOP_PAD - self.end).next_multiple_of(FRAME_BYTES);
             let old = space.grow_heap(more);
-            // Chunk headers and what is stored after them follow the top upwards.
+            // Chunk headers and data are written upwards from the top.
             space.push(VmEvent::Touch { start: old, len: more, write: true });
             self.end += more;
         }
@@ -80,7 +81,7 @@ impl Glibc {
         address
     }
 
-    /// Whether what was allocated at `address` has a mapping of its own.
+    /// Whether the block at `address` has its own mapping.
     pub fn is_mapped(&self, address: u64) -> bool {
         address >= self.end
     }

@@ -1,5 +1,5 @@
-//! The heap that programs get their objects from, as far as it decides where these lie: `malloc` and `free` of the C library or
-//! of TCMalloc. Its growth and what it writes itself go to the address space as events, when they happen.
+//! The programs' heap, as far as it determines object addresses: `malloc` and `free` of the C library or of
+//! TCMalloc. Its growth and its own writes go to the address space as events, when they happen.
 
 mod glibc;
 mod tcmalloc;
@@ -9,14 +9,15 @@ use ambulator_base::VirtAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whose heap it is.
+/// Which heap to model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeapModel {
-    /// The C library's: chunks after each other on the break, large blocks mapped one by one.
+    /// The C library's: consecutive chunks on the break, large blocks mapped individually.
     #[default]
     Glibc,
-    /// TCMalloc (gperftools): spans of pages, each with objects of one size class, from a page heap that grows by a mebibyte.
+    /// TCMalloc (gperftools): spans of pages, each with objects of one size class, from a page heap that
+    /// grows by a mebibyte.
     Tcmalloc,
 }
 
@@ -29,7 +30,7 @@ enum Model {
 }
 
 impl Heap {
-    /// An empty heap at the end of what the address space has.
+    /// An empty heap at the current end of the address space's heap.
     pub fn new(model: HeapModel, space: &AddressSpace) -> Heap {
         Heap(match model {
             HeapModel::Glibc => Model::Glibc(glibc::Glibc::new(space)),
@@ -55,8 +56,8 @@ impl Heap {
         }
     }
 
-    /// Whether what was allocated at `address` has pages of its own, which the heap has not written to: they are first touched
-    /// by the program.
+    /// Whether the block at `address` has its own pages, which the heap has not written: the program touches
+    /// them first.
     #[inline]
     pub fn is_untouched(&self, address: u64) -> bool {
         match &self.0 {
@@ -65,12 +66,12 @@ impl Heap {
         }
     }
 
-    /// Whether what was allocated at `address` has a mapping apart from the heap.
+    /// Whether the block at `address` has a mapping separate from the heap.
     pub fn is_apart(&self, address: u64) -> bool {
         matches!(&self.0, Model::Glibc(heap) if heap.is_mapped(address))
     }
 
-    /// Bytes that the heap has taken on the break since `start`, and of blocks apart from it nothing.
+    /// Bytes that the heap has taken from the break since `start`, without separately mapped blocks.
     pub fn bytes(&self, start: VirtAddr) -> u64 {
         match &self.0 {
             Model::Glibc(heap) => heap.bytes(start),
@@ -123,7 +124,7 @@ mod tests {
                         }
                         VmEvent::Touch { start, len, .. } => {
                             let (_, end) = mapped.range(..=start.0).next_back().unwrap();
-                            prop_assert!(start.0 + len <= *end, "touches what is not mapped");
+                            prop_assert!(start.0 + len <= *end, "touches an unmapped range");
                         }
                         other => prop_assert!(false, "{:?}", other),
                     }

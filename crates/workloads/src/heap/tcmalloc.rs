@@ -1,14 +1,15 @@
 //! TCMalloc's heap, after gperftools 2.10 as Debian ships it.
 //!
-//! Size classes are computed as its `SizeMap::Init` does: sizes ascend by an alignment that is an eighth of their power of two,
-//! spans are long enough for a batch of objects with at most an eighth wasted, and classes with as many objects in as many
-//! pages are one. A class that has no free object gets a span from the page heap and threads a list through its objects,
-//! which touches them. Freed objects serve the class again, last in, first out. Requests above 256 KiB get spans of their own.
-//! The page heap takes the shortest span that fits, the lowest of equals, cuts it, joins free neighbours, and grows on the
-//! break by a mebibyte at least. Span descriptors come from 128 KiB mappings, 2730 in each.
+//! Size classes are computed as its `SizeMap::Init` does: sizes ascend by an alignment that is an eighth of
+//! their power of two, spans are long enough for a batch of objects with at most an eighth wasted, and
+//! classes with as many objects in as many pages are merged. A class without a free object gets a span from
+//! the page heap and threads a list through its objects, which touches them. Freed objects are reused by
+//! their class, last in, first out. Requests above 256 KiB get their own spans. The page heap takes the
+//! shortest span that fits, the lowest of equals, splits it, merges adjacent free spans, and grows the break
+//! by at least 1 MiB. Span descriptors come from 128 KiB mappings, 2730 in each.
 //!
-//! Simplified: one thread's cache and the central lists are one list; spans of small objects stay with their class; nothing is
-//! returned to the system (`TCMALLOC_RELEASE_RATE` gives back slowly).
+//! Simplified: a thread's cache and the central lists are one list; spans of small objects stay with their
+//! class; nothing is returned to the system (`TCMALLOC_RELEASE_RATE` returns memory slowly).
 
 use crate::layout::AddressSpace;
 use ambulator_base::{VirtAddr, VmEvent};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE_SHIFT: u32 = 13;
 const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
-/// Largest size with a class of its own.
+/// Largest size that has a class.
 const MAX_SMALL: u64 = 256 << 10;
 /// Least growth of the page heap.
 const GROWTH: u64 = 1 << 20;
@@ -121,7 +122,7 @@ impl Tcmalloc {
         self.grown
     }
 
-    /// Whether the address is that of a block with a span of its own.
+    /// Whether the address is that of a block with its own span.
     pub fn is_large(&self, address: u64) -> bool {
         self.large.contains_key(&address)
     }
@@ -153,11 +154,11 @@ impl Tcmalloc {
         at
     }
 
-    /// `free` of what was allocated for `bytes` bytes.
+    /// `free` of a block of `bytes` bytes.
     #[inline]
     pub fn free(&mut self, address: u64, bytes: u64, _space: &mut AddressSpace) {
         match self.large.remove(&address) {
-            Some(length) => self.give_back(address, length),
+            Some(length) => self.free_span(address, length),
             None => {
                 let class = self.class(bytes);
                 self.free[class].push(address);
@@ -165,7 +166,7 @@ impl Tcmalloc {
         }
     }
 
-    /// A span of that length: the shortest that fits, the lowest of equals.
+    /// Takes a span of that length: the shortest that fits, the lowest of equals.
     fn span(&mut self, length: u64, space: &mut AddressSpace) -> u64 {
         if self.described.is_multiple_of(SPANS_A_MAPPING) {
             let metadata = space.map(METADATA_BYTES);
@@ -188,12 +189,12 @@ impl Tcmalloc {
             let align = end.next_multiple_of(PAGE_BYTES) - end;
             let at = space.grow_heap(growth + align).0 + align;
             self.grown += growth + align;
-            self.give_back(at, growth);
+            self.free_span(at, growth);
         }
     }
 
-    /// A span is free again; free neighbours become one with it.
-    fn give_back(&mut self, mut at: u64, mut length: u64) {
+    /// Returns a span and merges it with adjacent free ones.
+    fn free_span(&mut self, mut at: u64, mut length: u64) {
         if let Some((&before, &bytes)) = self.spans.range(..at).next_back()
             && before + bytes == at
         {
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_those_that_the_rule_gives() {
+    fn classes_follow_the_rule() {
         let classes = classes();
         let sizes: Vec<u64> = classes.iter().map(|class| class.size).collect();
         assert_eq!(sizes[..10], [8, 16, 32, 48, 64, 80, 96, 112, 128, 144]);
@@ -234,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_class_lie_together_and_large_blocks_join_again() {
+    fn objects_of_a_class_lie_together_and_large_blocks_merge_again() {
         let mut space = AddressSpace::new();
         let mut heap = Tcmalloc::new(&space);
         let a: Vec<u64> = (0..10).map(|_| heap.allocate(40, &mut space)).collect();
         assert!(a.windows(2).all(|pair| pair[1] == pair[0] + 48));
         let other = heap.allocate(1000, &mut space);
-        assert!(other.abs_diff(a[0]) >= PAGE_BYTES, "another class has a span of its own");
+        assert!(other.abs_diff(a[0]) >= PAGE_BYTES, "another class has its own span");
         heap.free(a[3], 40, &mut space);
         assert_eq!(heap.allocate(33, &mut space), a[3]);
         let (x, y) = (heap.allocate(300 << 10, &mut space), heap.allocate(300 << 10, &mut space));
@@ -248,6 +249,6 @@ mod tests {
         heap.free(x, 300 << 10, &mut space);
         heap.free(y, 300 << 10, &mut space);
         let both = heap.allocate(600 << 10, &mut space);
-        assert_eq!((both, heap.bytes()), (x.min(y), grown), "two freed neighbours serve a larger request");
+        assert_eq!((both, heap.bytes()), (x.min(y), grown), "two adjacent freed spans satisfy a larger request");
     }
 }

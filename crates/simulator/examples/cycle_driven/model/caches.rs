@@ -1,7 +1,7 @@
 //! L1D, L2 and LLC: tags that change in the order of time, MSHRs with merging, dirty write-backs.
 //!
-//! A level's latency is the round trip from the requester to it and back, so a request reaches level `n + 1` when the
-//! round trip of level `n` is over, and a hit there answers when its own is.
+//! A level's latency is the round trip from the requester to it and back, so a request reaches level `n + 1`
+//! when the round trip of level `n` is over, and a hit there responds when its own is.
 
 use super::events::{Event, Events, Request, Waiter};
 use ambulator_hardware::{CacheSpec, HierarchySpec, SetArray};
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 /// Levels that are caches.
 const LEVELS: usize = 3;
 
-/// A miss that is outstanding: who waits for it, and since when.
+/// An outstanding miss: the requests that wait for it, and since when.
 type Mshr = Vec<(Request, u64)>;
 
 struct Level {
@@ -20,9 +20,9 @@ struct Level {
     limit: usize,
     /// Misses that wait for an MSHR, first come, first served.
     stalled: VecDeque<Request>,
-    /// Cycles from the requester until a request is here.
+    /// Cycles from the requester until a request arrives here.
     reach: u64,
-    /// Cycles from here to the answer of a hit.
+    /// Cycles from here to the response of a hit.
     answer: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Empty caches; `controller` is what the way to main memory adds, in cycles.
+    /// Empty caches; `controller` is the latency, in cycles, that the path to main memory adds.
     pub fn new(spec: &HierarchySpec, controller: u64) -> Caches {
         let levels = [
             Level::new(&spec.l1d, 0, 1),
@@ -64,8 +64,8 @@ impl Caches {
         Caches { levels, to_memory: spec.llc.latency - spec.l2.latency + controller, controller }
     }
 
-    /// A requester beside the core asks for a line at level `entry`.
-    pub fn ask(&mut self, entry: usize, request: Request, events: &mut Events) {
+    /// A requester next to the core requests a line at level `entry`.
+    pub fn request(&mut self, entry: usize, request: Request, events: &mut Events) {
         match self.levels[entry].reach {
             0 => self.arrive(entry, request, events),
             reach => events.after(reach, Event::Arrive(entry, request)),
@@ -80,7 +80,7 @@ impl Caches {
         let set = level.set(request.line);
         if let Some(dirty) = level.lines.lookup(set, request.line) {
             *dirty |= request.write;
-            answer(request, level.answer, events);
+            respond(request, level.answer, events);
         } else if let Some(mshr) = level.mshrs.get_mut(&request.line) {
             mshr.push((request, events.now));
         } else if level.mshrs.len() == level.limit {
@@ -97,13 +97,13 @@ impl Caches {
         }
     }
 
-    /// A line has come from below: who waits for it gets it, and the MSHR is free.
+    /// A line arrives from below: the waiting requests get it, and the MSHR is free.
     pub fn fill(&mut self, number: usize, line: u64, events: &mut Events) {
         let level = &mut self.levels[number];
-        let waiting = level.mshrs.remove(&line).expect("a line that was asked for");
+        let waiting = level.mshrs.remove(&line).expect("a line that was requested");
         for &(request, since) in &waiting {
-            // Who came just before the line pays a hit.
-            answer(request, (since + level.answer).saturating_sub(events.now), events);
+            // A request that came just before the line pays for a hit.
+            respond(request, (since + level.answer).saturating_sub(events.now), events);
         }
         self.place(number, line, waiting.iter().any(|(request, _)| request.write), events);
         while self.levels[number].mshrs.len() < self.levels[number].limit {
@@ -112,7 +112,7 @@ impl Caches {
         }
     }
 
-    /// Puts a line in; a dirty one that gives way goes to the level below, at once.
+    /// Inserts a line; an evicted dirty line is written to the level below at once.
     fn place(&mut self, number: usize, line: u64, dirty: bool, events: &mut Events) {
         let Some(level) = self.levels.get_mut(number) else {
             events.after(self.controller, Event::Memory(line, true));
@@ -127,10 +127,10 @@ impl Caches {
     }
 }
 
-fn answer(request: Request, delay: u64, events: &mut Events) {
+fn respond(request: Request, delay: u64, events: &mut Events) {
     match request.waiter {
         Waiter::Cache(above) => events.after(delay, Event::Fill(above, request.line)),
-        Waiter::Nobody => {}
+        Waiter::None => {}
         waiter => events.after(delay, Event::Ready(waiter)),
     }
 }

@@ -1,13 +1,14 @@
-//! A memory controller a channel: a queue, one command a DRAM clock, banks as state machines.
+//! One memory controller per channel: a queue, one command per DRAM clock, banks as state machines.
 //!
-//! First ready, first come, first served: a column command that can go now goes before older requests that cannot. Reads go
-//! before writes, until so many writes wait that a batch of them is drained; the bus turns around between the two.
+//! First ready, first come, first served: a column command that is ready issues before older requests that
+//! are not. Reads have priority over writes until enough writes wait to drain a batch; the bus turns around
+//! between the two.
 
 use super::Choices;
 use super::events::{Event, Events};
 use ambulator_hardware::{AddressMapping, DramModel, DramSpec, PagePolicy};
 
-/// Writes that make a channel begin to drain, and that it stops at.
+/// Numbers of waiting writes at which a channel begins and stops to drain.
 const DRAIN: (usize, usize) = (32, 8);
 /// DRAM clocks from the end of write data to a read command (JESD79-4, tWTR_L at 3200 MT/s).
 const WRITE_TO_READ: u64 = 12;
@@ -42,7 +43,7 @@ struct Channel {
     /// Of each rank: its last four activations, and its next refresh.
     activations: Vec<[u64; 4]>,
     refresh: Vec<u64>,
-    /// What waits, the oldest first.
+    /// The waiting requests, the oldest first.
     queue: Vec<Queued>,
     draining: bool,
     bus: u64,
@@ -141,7 +142,7 @@ impl Dram {
         let (channel, bank, row) = self.place(line);
         let channel = &mut self.channels[channel];
         if !write && channel.queue.iter().any(|queued| queued.line == line) {
-            // Its newest data wait to be written.
+            // The line's newest data wait to be written.
             events.after(1, Event::Fill(2, line));
             return;
         }
@@ -223,7 +224,7 @@ impl Dram {
             }
             return;
         }
-        // Else a row is opened, or closed for the oldest request that wants another one in its bank.
+        // Otherwise a row is opened, or closed for the oldest request that needs another row of its bank.
         for position in 0..queue.len() {
             let queued = queue[position];
             let is_oldest = !queue[..position].iter().any(|older| has_turn(older) && older.bank == queued.bank);

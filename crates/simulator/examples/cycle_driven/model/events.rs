@@ -1,9 +1,9 @@
-//! What happens in which cycle.
+//! The events of each cycle.
 
 use ambulator_base::PhysAddr;
 use std::collections::VecDeque;
 
-/// Who waits for a line.
+/// The receiver of a line.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiter {
     /// A load or a store of the core, by its number.
@@ -12,18 +12,18 @@ pub enum Waiter {
     Walker(usize),
     /// The cache above, by its level.
     Cache(usize),
-    /// Nobody: a page-table bit that is set.
-    Nobody,
+    /// None: a page-table bit is set.
+    None,
 }
 
-/// A line that is wanted.
+/// A request for a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The line's number.
     pub line: u64,
     /// Whether the cache that it enters at is to mark the line dirty.
     pub write: bool,
-    /// Who is told.
+    /// The receiver.
     pub waiter: Waiter,
 }
 
@@ -36,24 +36,24 @@ pub enum Event {
     Fill(usize, u64),
     /// A read or a write of a line reaches the memory controller.
     Memory(u64, bool),
-    /// A line reaches who asked for it.
+    /// A line reaches its receiver.
     Ready(Waiter),
     /// A branch is resolved.
     Resolved(u64),
-    /// The L1 TLB's answer for an access.
+    /// The L1 TLB's result for an access.
     Translated(u64, PhysAddr),
-    /// The L2 TLB's answer for a page, by its 4 KiB page number.
+    /// The L2 TLB's result for a page, by its 4 KiB page number.
     SecondTlb(u64),
-    /// The page-walk caches' answer for a walker.
+    /// The page-walk caches' result for a walker.
     WalkCaches(usize),
 }
 
-/// Cycles ahead that an event can lie.
+/// Maximum delay of an event, in cycles.
 const AHEAD: u64 = 1 << 14;
 
-/// The events of the cycles to come, those of one cycle in the order in which they were scheduled.
+/// The events of future cycles; the events of one cycle are in the order in which they were scheduled.
 pub struct Events {
-    /// The cycle that it is.
+    /// The current cycle.
     pub now: u64,
     cycles: Vec<VecDeque<Event>>,
 }

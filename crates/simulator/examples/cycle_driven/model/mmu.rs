@@ -16,7 +16,7 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// log2 of the bytes of pages, smallest first.
 const SIZES: [u32; 3] = [12, 21, 30];
 
-/// A translation: where the page lies, its size, and whether a store may go through without a walk.
+/// A translation: the page's address, its size, and whether a store needs no walk.
 #[derive(Clone, Copy)]
 struct Entry {
     frame: u64,
@@ -62,13 +62,13 @@ struct Asking {
     store: bool,
 }
 
-/// A page that is missing in the L1 TLB.
+/// A page that missed the L1 TLB.
 struct Miss {
     asking: Vec<Asking>,
     since: u64,
 }
 
-/// A walker at work.
+/// A busy walker.
 #[derive(Clone, Copy)]
 struct Walk {
     page: u64,
@@ -78,7 +78,7 @@ struct Walk {
     shift: u32,
 }
 
-/// What the MMU counts.
+/// Counters of the MMU.
 #[derive(Clone, Copy, Default)]
 pub struct MmuCounts {
     /// Walks that ended, and their cycles from their start on a walker.
@@ -86,11 +86,11 @@ pub struct MmuCounts {
     pub walk_cycles: u64,
 }
 
-/// What an access is told.
+/// The translation of an access.
 pub struct Answer {
     /// Its number.
     pub id: u64,
-    /// Where its data are.
+    /// The address of its data.
     pub at: PhysAddr,
 }
 
@@ -107,14 +107,14 @@ pub struct Mmu {
     pwc_latency: u64,
     root: u64,
     root_shift: u32,
-    /// The cache that walks' loads enter at.
+    /// The cache at which walks' loads enter.
     pub entry: usize,
     pub counts: MmuCounts,
 }
 
 impl Mmu {
-    /// Empty TLBs. `registers` are those of the radix table: its root with log2 of its entries, and the address bits that it
-    /// translates.
+    /// Empty TLBs. `registers` are those of the radix table: its root with log2 of its entries, and the
+    /// address bits that it translates.
     pub fn new(spec: &MmuSpec, pwc: &PwcSpec, registers: &[u64]) -> Mmu {
         let tlb = |spec: &TlbSpec| Tlb::new(spec.entries, spec.ways);
         let l2 = &spec.l2_tlb;
@@ -146,12 +146,12 @@ impl Mmu {
         }
     }
 
-    /// An access asks for its translation. `Some` if the L1 TLB has it and costs nothing; else an event or [`Mmu::woken`]'s
-    /// answers will tell.
+    /// Requests the translation of an access. `Some` if the L1 TLB has it and costs nothing; otherwise it
+    /// arrives later, by an event or in `woken`.
     pub fn translate(&mut self, id: u64, va: VirtAddr, store: bool, events: &mut Events) -> Option<PhysAddr> {
         let found = SIZES.iter().zip(&mut self.first).find_map(|(shift, tlb)| tlb.lookup(va, *shift, store));
         if let Some(entry) = found {
-            // One cycle of the look-up runs beside the indexing of the L1 cache.
+            // One cycle of the look-up overlaps the indexing of the L1 cache.
             if self.spec.l1_latency <= 1 {
                 return Some(entry.physical(va));
             }
@@ -174,7 +174,7 @@ impl Mmu {
         [(0, 12), (large, 21), (2, 30)].into_iter().find_map(|(tlb, shift)| self.second[tlb].lookup(va, shift, store))
     }
 
-    /// The L2 TLB has looked a page up: who waits is answered, or a walk is wanted.
+    /// The L2 TLB has looked a page up: wakes the waiting accesses, or queues a walk.
     pub fn second_tlb(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) {
         let store = self.pending[&page].asking.iter().any(|asking| asking.store);
         if let Some(entry) = self.in_second(page, store) {
@@ -188,7 +188,7 @@ impl Mmu {
         }
     }
 
-    /// Free walkers take what waits.
+    /// Starts waiting walks on free walkers.
     fn start(&mut self, events: &mut Events, woken: &mut Vec<Answer>) {
         while let Some(free) = self.walkers.iter().position(Option::is_none) {
             let Some(page) = self.waiting.pop_front() else { return };
@@ -197,7 +197,7 @@ impl Mmu {
             if waited > 0
                 && let Some(entry) = self.in_second(page, store)
             {
-                // Another walk has brought the large page meanwhile.
+                // Another walk has filled the large page meanwhile.
                 self.wake(page, entry, woken);
                 continue;
             }
@@ -206,7 +206,7 @@ impl Mmu {
         }
     }
 
-    /// The page-walk caches have answered: returns the walk's first load.
+    /// The page-walk caches have responded: returns the walk's first load.
     pub fn walk_caches(&mut self, walker: usize) -> Request {
         let mut walk = self.walkers[walker].expect("a walker at work");
         for (level, array) in self.pwc.iter_mut().enumerate() {
@@ -229,10 +229,11 @@ impl Mmu {
         Request { line: Mmu::entry_at(walk).line(), write: false, waiter: Waiter::Walker(walker) }
     }
 
-    /// A walk's load is there: returns what it sends next, a load of the next level or a write of the leaf's bits.
+    /// A walk's load has arrived: returns its next request, a load of the next level or a write of the leaf's
+    /// bits.
     ///
     /// # Panics
-    /// When the page is not mapped: programs touch their pages before they are measured.
+    /// If the page is not mapped: programs touch their pages before they are measured.
     pub fn walk_step(
         &mut self,
         walker: usize,
@@ -268,11 +269,11 @@ impl Mmu {
         self.start(events, woken);
         (missing != 0).then(|| {
             memory.set_bits(at, missing);
-            Request { line: at.line(), write: true, waiter: Waiter::Nobody }
+            Request { line: at.line(), write: true, waiter: Waiter::None }
         })
     }
 
-    /// A page's translation is known: the L1 TLB keeps it, and all who wait are told.
+    /// A page's translation is known: fills the L1 TLB and wakes the waiting accesses.
     fn wake(&mut self, page: u64, entry: Entry, woken: &mut Vec<Answer>) {
         let array = SIZES.iter().position(|size| *size == entry.shift).unwrap_or(0);
         self.first[array].fill(VirtAddr(page << 12), entry);

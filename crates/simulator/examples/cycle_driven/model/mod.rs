@@ -1,8 +1,10 @@
-//! A cycle-driven model of one core, its MMU, caches and main memory: every part is stepped in every cycle, in the order of
-//! time. It is a yardstick for the transaction-level timing of the simulator, so it is plain rather than fast. It is built
-//! from the same specs, reads the same streams, and has the same kernel lay out the same page tables in the same frames.
+//! A cycle-driven model of one core, its MMU, caches and main memory: every part is stepped in every cycle,
+//! in the order of time. It is the reference for the transaction-level timing of the simulator, so it is
+//! plain rather than fast. It is built from the same specs and reads the same streams, and the same kernel
+//! lays out the same page tables in the same frames.
 //!
-//! Left out: instruction fetch, prefetchers, lookasides, speculation, page faults in the measured region, several cores.
+//! It omits instruction fetch, prefetchers, lookasides, speculation, page faults in the measured region, and
+//! multiple cores.
 
 mod caches;
 mod dram;
@@ -22,30 +24,30 @@ use mmu::{Answer, Mmu};
 use std::time::Instant;
 use window::Window;
 
-/// Where the reference can be more faithful than the transaction-level model, or as simple as it.
+/// Choices by which the reference is more faithful than the transaction-level model, or as simple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Requests whose row is open go before older ones of their bank.
+    /// Requests whose row is open precede older ones of their bank.
     pub first_ready: bool,
-    /// Reads go before writes, which wait and go in batches.
+    /// Reads precede writes, which wait and drain in batches.
     pub reads_first: bool,
     /// The bus turns around between reads and writes.
     pub turn_around: bool,
-    /// A store asks for its line when it commits, and commits when it is translated. Otherwise it asks when it is translated,
-    /// and commits without waiting for that.
+    /// A store requests its line when it commits, and commits when it is translated. Otherwise it requests
+    /// its line when it is translated, and commits without waiting for the translation.
     pub stores_commit_first: bool,
 }
 
 impl Choices {
-    /// As machines are.
+    /// As in real machines.
     pub const FAITHFUL: Choices =
         Choices { first_ready: true, reads_first: true, turn_around: true, stores_commit_first: true };
-    /// As the transaction-level model has it.
+    /// As in the transaction-level model.
     pub const SIMPLE: Choices =
         Choices { first_ready: false, reads_first: false, turn_around: false, stores_commit_first: false };
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
     /// Instructions committed in the measured region.
@@ -57,7 +59,7 @@ pub struct Measured {
     /// Mean cycles of a page walk, from its start on a walker.
     pub walk_latency: f64,
     /// Seconds of the sim host for warm-up and measured region.
-    pub host_seconds: f64,
+    pub sim_host_seconds: f64,
     /// Instructions of warm-up and measured region.
     pub all_instructions: u64,
 }
@@ -79,7 +81,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// The next record. Events between records are the kernel's, outside time.
+    /// The next record. The kernel handles events between records, untimed.
     fn next(&mut self, kernel: &mut Kernel, process: ProcessId) -> Option<Record> {
         loop {
             if self.ended {
@@ -91,7 +93,7 @@ impl Feed {
                 self.event += 1;
                 match event {
                     VmEvent::RegionEnd => self.ended = true,
-                    event => kernel.event(process, event).unwrap_or_else(|e| panic!("the kernel model refused: {e}")),
+                    event => kernel.event(process, event).unwrap_or_else(|e| panic!("the kernel model failed: {e}")),
                 }
             } else if let Some(record) = self.batch.records.get(self.at) {
                 self.at += 1;
@@ -126,7 +128,8 @@ impl Reference {
     /// The machine of a spec with one core and a radix table, after the program's set-up.
     ///
     /// # Panics
-    /// When the spec has more cores or another table, when its memory cannot be had, and when the program's stream is damaged.
+    /// If the spec has several cores or another table, if its memory cannot be allocated, or if the program's
+    /// stream is damaged.
     pub fn new(spec: &Spec, source: Box<dyn RecordSource>, choices: Choices) -> Reference {
         assert!(
             spec.machine.cores == 1 && spec.design.page_table == "radix",
@@ -139,10 +142,10 @@ impl Reference {
             Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.translations, parts.placement);
         let process = kernel.spawn().unwrap_or_else(|e| panic!("{e}"));
         let mut feed = Feed { source, batch: Batch::default(), at: 0, event: 0, ended: false };
-        // Set-up is what comes before the first record.
+        // Set-up is everything before the first record.
         let first = feed.next(&mut kernel, process);
         feed.at -= usize::from(first.is_some());
-        // A fixed latency has the controller's in it.
+        // A fixed latency includes the controller's.
         let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
         let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
         Reference {
@@ -161,7 +164,7 @@ impl Reference {
         }
     }
 
-    /// Runs `warmup` instructions, then measures `instructions`, or as many as there are.
+    /// Runs `warmup` instructions, then measures `instructions`, or as many as the program has.
     pub fn run(mut self, warmup: u64, instructions: u64) -> Measured {
         let began = Instant::now();
         while self.window.committed < warmup && self.cycle() {}
@@ -174,7 +177,7 @@ impl Reference {
             cycles: self.events.now - at,
             walks: mmu.walks,
             walk_latency: mmu.walk_cycles as f64 / mmu.walks.max(1) as f64,
-            host_seconds: began.elapsed().as_secs_f64(),
+            sim_host_seconds: began.elapsed().as_secs_f64(),
             all_instructions: self.window.committed,
         }
     }
@@ -235,11 +238,11 @@ impl Reference {
 
     fn send_walk(&mut self, request: Option<Request>) {
         if let Some(request) = request {
-            self.caches.ask(self.mmu.entry, request, &mut self.events);
+            self.caches.request(self.mmu.entry, request, &mut self.events);
         }
     }
 
-    /// Who has been told its translation goes on.
+    /// Continues the accesses whose translation has arrived.
     fn wake(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         for Answer { id, at } in woken.drain(..) {
@@ -248,7 +251,7 @@ impl Reference {
         self.woken = woken;
     }
 
-    /// Everything that the record's address depends on is there.
+    /// Issues a record whose address operands are ready.
     fn issue(&mut self, id: u64) {
         let now = self.events.now;
         let op = self.window.op(id);
@@ -269,8 +272,8 @@ impl Reference {
             }
         }
         let at = if self.perfect {
-            let truth = self.kernel.page_state(self.process, va);
-            Some(truth.frame().start().offset(va.0 & 0xfff))
+            let state = self.kernel.page_state(self.process, va);
+            Some(state.frame().start().offset(va.0 & 0xfff))
         } else {
             self.mmu.translate(id, va, store, &mut self.events)
         };
@@ -299,15 +302,15 @@ impl Reference {
         }
     }
 
-    /// A load or a store goes to the L1 cache.
+    /// Sends a load or a store to the L1 cache.
     fn access(&mut self, id: u64) {
         let op = self.window.op(id);
         let request =
             Request { line: op.at.line(), write: op.record.kind == RecordKind::Store, waiter: Waiter::Core(id) };
-        self.caches.ask(0, request, &mut self.events);
+        self.caches.request(0, request, &mut self.events);
     }
 
-    /// A load's value, or a store's line, is there.
+    /// A load's value, or a store's line, has arrived.
     fn ready(&mut self, id: u64) {
         let op = self.window.op(id);
         if op.record.kind == RecordKind::Store {

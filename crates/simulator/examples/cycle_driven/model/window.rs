@@ -1,29 +1,30 @@
-//! The out-of-order core: reorder buffer, load and store queues, dependences, in-order commit, stores that drain after it.
+//! The out-of-order core: reorder buffer, load and store queues, dependences, in-order commit, stores that
+//! drain after commit.
 
 use ambulator_base::{PhysAddr, Record, RecordKind};
 use ambulator_hardware::{BranchPredictor, CoreSpec};
 use std::collections::VecDeque;
 
-/// What is not known yet.
+/// A cycle that is not known yet.
 pub const UNKNOWN: u64 = u64::MAX;
 
 /// One instruction in the reorder buffer.
 struct Slot {
     /// The cycle from which on it can commit.
     done: u64,
-    /// The record that it is, if it is one.
+    /// Its record, if it has one.
     record: Option<u64>,
 }
 
 /// A record from its dispatch until it has left all queues.
 pub struct Op {
-    /// What it is.
+    /// Its record.
     pub record: Record,
-    /// Where its data are, once translated.
+    /// The address of its data, once translated.
     pub at: PhysAddr,
     /// The cycle in which it was issued.
     pub issued: u64,
-    /// Its place in the reorder buffer, counted from the first instruction of all.
+    /// Its instruction number, from the start of the program.
     slot: u64,
     /// Loads that it waits for before it can issue.
     waits: u8,
@@ -43,7 +44,7 @@ pub struct Op {
 pub struct Window {
     spec: CoreSpec,
     rob: VecDeque<Slot>,
-    /// Instructions committed so far: the place in all of `rob[0]`.
+    /// Instructions committed so far: the instruction number of `rob[0]`.
     pub committed: u64,
     ops: VecDeque<Op>,
     /// The number of `ops[0]`.
@@ -86,12 +87,12 @@ impl Window {
         &mut self.ops[(id - self.first) as usize]
     }
 
-    /// Whether nothing is under way and nothing waits to be dispatched.
+    /// Whether no instruction is in flight or waits for dispatch.
     pub fn is_empty(&self) -> bool {
         self.next.is_none() && self.rob.is_empty() && self.stores.is_empty()
     }
 
-    /// Commits what is done, in order, at most `width` instructions.
+    /// Commits at most `width` completed instructions, in order.
     pub fn commit(&mut self, now: u64) {
         for _ in 0..self.spec.width {
             match self.rob.front() {
@@ -112,7 +113,7 @@ impl Window {
         }
     }
 
-    /// The oldest store leaves the store queue when it has committed and its line is there, one a cycle.
+    /// The oldest store leaves the store queue when it has committed and its line has arrived, one per cycle.
     pub fn drain(&mut self) {
         if let Some(&id) = self.stores.front() {
             let op = self.op(id);
@@ -127,7 +128,7 @@ impl Window {
         }
     }
 
-    /// Dispatches at most `width` instructions of the stream that `feed` gives.
+    /// Dispatches at most `width` instructions of the stream `feed`.
     pub fn dispatch(&mut self, now: u64, mut feed: impl FnMut() -> Option<Record>) {
         for _ in 0..self.spec.width {
             if now < self.front || self.rob.len() == self.spec.rob as usize {
@@ -137,7 +138,7 @@ impl Window {
                 let Some(record) = feed() else { return };
                 self.gap += record.gap;
                 if record.kind == RecordKind::Fetch {
-                    self.enter(record, true); // no instruction, but it counts for distances
+                    self.enter(record, true); // not an instruction, but it counts for distances
                 } else {
                     self.next = Some(record);
                 }
@@ -207,7 +208,7 @@ impl Window {
         id
     }
 
-    /// The record's value is there: what waited for it and for nothing else can issue.
+    /// The record's value has arrived: records that waited only for it can issue.
     pub fn value(&mut self, id: u64) {
         let op = self.op(id);
         op.known = true;

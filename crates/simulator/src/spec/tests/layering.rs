@@ -1,4 +1,4 @@
-//! Presets, files and options, one over the other.
+//! Layers of presets, files and options.
 
 use super::*;
 use ambulator_designs::ecpt::EcptSpec;
@@ -6,10 +6,11 @@ use ambulator_designs::me_hpt::MeHptSpec;
 use std::path::PathBuf;
 
 #[test]
-fn the_default_spec_is_sound_and_is_lvm_table_1() {
+fn the_default_spec_is_valid_and_is_lvm_table_1() {
     assert_eq!(Spec::default().validate(), vec![]);
     let mut table1 = load(&SpecRequest::default()).unwrap().spec;
-    // Its cuckoo tables have the table's settings; the built-in ones are those of ME-HPT, which describes them.
+    // Its cuckoo tables have the table's settings; the built-in defaults are those of ME-HPT, which describes
+    // them.
     let mut ecpt: EcptSpec = table1.settings.get("ecpt");
     let me_hpt: MeHptSpec = table1.settings.get("me_hpt");
     assert_eq!((ecpt.initial_bytes, ecpt.cwc_latency, me_hpt.cuckoo.cwc_latency), (1 << 20, 2, 2));
@@ -20,7 +21,7 @@ fn the_default_spec_is_sound_and_is_lvm_table_1() {
 }
 
 #[test]
-fn every_preset_loads_and_says_what_it_is() {
+fn every_preset_loads_and_describes_itself() {
     let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
     for name in ["lvm-table1", "me-hpt-table3", "rmm-table5", "utopia-table1", "revelator-table1"] {
         assert!(preset(PresetKind::Machine, name).is_some(), "{name} is not among {names:?}");
@@ -39,7 +40,7 @@ fn every_preset_loads_and_says_what_it_is() {
 }
 
 #[test]
-fn every_design_goes_with_every_machine() {
+fn every_design_loads_with_every_machine() {
     for machine in presets().iter().filter(|preset| preset.kind == PresetKind::Machine) {
         for design in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
             let request = SpecRequest {
@@ -55,7 +56,7 @@ fn every_design_goes_with_every_machine() {
 }
 
 #[test]
-fn papers_numbers_reach_the_spec() {
+fn numbers_of_papers_reach_the_spec() {
     let machine =
         |name: &str| load(&SpecRequest { machine: Some(name.into()), ..SpecRequest::default() }).unwrap().spec;
     let me_hpt = machine("me-hpt-table3");
@@ -106,12 +107,12 @@ fn a_base_is_layered_below_its_file() {
     let loaded = load(&request).unwrap();
     assert_eq!((loaded.machine.as_str(), loaded.design.as_str()), ("me-hpt-table3", "perfect-tlb"));
     assert_eq!((loaded.spec.core.rob, loaded.spec.l2.bytes, loaded.spec.mmu.perfect), (300, 512 << 10, true));
-    // What is asked for by name takes the place of what the file builds on.
+    // A preset requested by name replaces the file's base.
     request.machine = Some("lvm-table1".into());
     request.design = Some("radix".into());
     let loaded = load(&request).unwrap();
     assert_eq!((loaded.spec.core.rob, loaded.spec.l2.bytes, loaded.spec.mmu.perfect), (300, 1 << 20, false));
-    // A machine file on a machine preset, and a chain of files beside each other.
+    // A machine file based on a machine preset, and a chain of files in one folder.
     let variant = folder.path().join("variant.toml");
     std::fs::write(&variant, "base = \"me-hpt-table3\"\nl2.latency = 17").unwrap();
     std::fs::write(&path, "base = \"./variant.toml\"").unwrap();
@@ -126,7 +127,7 @@ fn a_base_is_layered_below_its_file() {
 }
 
 #[test]
-fn designs_are_what_they_say() {
+fn design_presets_set_their_designs() {
     use ambulator_os::PageSizePolicy;
     let design = |name: &str| {
         let request = SpecRequest {
@@ -156,7 +157,7 @@ fn designs_are_what_they_say() {
         let spec = design(name);
         let chosen = (spec.design.page_table.as_str(), spec.kernel.page_size_policy);
         assert_eq!(chosen, (page_table, policy), "{name}");
-        // The machine's page-walk caches stay, whatever table walks through them.
+        // The machine's page-walk caches stay, whatever the table.
         assert_eq!(spec.mmu.pwc.ways, 4, "{name}");
     }
     assert_eq!(design("radix-5level").mmu.va_bits, 57);
@@ -175,7 +176,7 @@ fn presets_join_with_a_plus() {
 }
 
 #[test]
-fn unknown_presets_and_files_are_told() {
+fn unknown_presets_and_files_are_reported() {
     let message = |machine: Option<&str>, design: Option<&str>, file: Option<&str>| {
         let request = SpecRequest {
             machine: machine.map(Into::into),

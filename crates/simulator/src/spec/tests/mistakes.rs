@@ -1,4 +1,4 @@
-//! What people get wrong, and what they are told.
+//! Errors in specs, and their messages.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_misspelt_key_shows_file_line_and_the_nearest() {
 }
 
 #[test]
-fn what_a_spec_from_before_says_is_told_with_its_new_name() {
+fn former_keys_are_reported_with_their_new_names() {
     for (old, new) in [
         ("design.lookaside.rmm.entries=64", "rmm.entries"),
         ("design.lookaside.rmm.va_bits=57", "mmu.va_bits"),
@@ -49,13 +49,13 @@ fn what_a_spec_from_before_says_is_told_with_its_new_name() {
         &[
             "`design.page_table.kind` is called `design.page_table` now",
             "mine.toml:2:1",
-            "`design.page_table.lvm` is called `lvm` now",
-            "mine.toml:3:1",
+            "`design.page_table.lvm.max_extra` is called `lvm.max_extra` now",
+            "mine.toml:3:5",
         ],
     );
     assert_says(
         parse_text("[design.lookaside]\nrmm = { entries = 64 }"),
-        &["`design.lookaside.rmm` is called `rmm` now", "mine.toml:2:1"],
+        &["`design.lookaside.rmm.entries` is called `rmm.entries` now", "mine.toml:2:9"],
     );
     // Names of designs.
     for (old, new) in [
@@ -70,7 +70,7 @@ fn what_a_spec_from_before_says_is_told_with_its_new_name() {
 }
 
 #[test]
-fn designs_that_do_not_go_together_get_one_sentence() {
+fn designs_that_exclude_each_other_get_one_sentence() {
     for (options, key, sentence) in [
         (
             vec!["design.front_side=midgard", "design.lookaside=rmm"],
@@ -115,27 +115,27 @@ fn designs_that_do_not_go_together_get_one_sentence() {
     ] {
         assert_says(with_options(&options), &[sentence, &format!("^ `{key}` is set here")]);
     }
-    // What a preset joins is told as well.
+    // The same for joined presets.
     let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() }).map(drop);
     assert_says(design("midgard+rmm"), &["`design.front_side` is \"midgard\"", "there is no L2 TLB before the caches"]);
     assert_says(design("utopia+nested"), &["`design.lookaside` is \"utopia\", which cannot run in a virtual machine"]);
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let message = parse_text("[core]\nwidht = 1\nrob = true\n[dram]\nchannels = \"many\"\n").unwrap_err();
     assert_eq!(message.matches("error:").count(), 3, "{message}");
 }
 
 #[test]
-fn wrong_types_are_told_with_what_is_right() {
+fn wrong_types_are_reported_with_the_expected_type() {
     assert_says(
         parse_text("core.rob = true"),
         &["`core.rob` takes an integer (entries), not `true`", "mine.toml:1:12"],
     );
     assert_says(parse_text("core.rob = 2.5"), &["takes an integer (entries), not the number 2.5"]);
-    assert_says(parse_text("core.rob = -1"), &["`core.rob` is -1, and it must be from 0 to 4294967295"]);
-    assert_says(parse_text("core.rob = 5_000_000_000"), &["is 5000000000, and it must be from 0 to"]);
+    assert_says(parse_text("core.rob = -1"), &["`core.rob` is -1; it must be from 0 to 4294967295"]);
+    assert_says(parse_text("core.rob = 5_000_000_000"), &["is 5000000000; it must be from 0 to"]);
     assert_says(
         parse_text("run.seed = 99999999999999999999999999999999999999999999"),
         &["must be from 0 to 18446744073709551615"],
@@ -154,7 +154,7 @@ fn wrong_types_are_told_with_what_is_right() {
 fn wrong_choices_list_the_right_ones() {
     assert_says(
         parse_text("mmu.walk_entry = \"l3\""),
-        &["`mmu.walk_entry` is \"l3\", and it must be one of \"l1\", \"l2\", \"llc\"", "did you mean \"l1\"?"],
+        &["`mmu.walk_entry` is \"l3\"; it must be one of \"l1\", \"l2\", \"llc\"", "did you mean \"l1\"?"],
     );
     assert_says(with_options(&["design.page_table=radx"]), &["\"flattened\"", "did you mean \"radix\"?"]);
     assert_says(with_options(&["llc.replacement=lur"]), &["\"lru\"", "--set:1:17", "did you mean \"lru\"?"]);
@@ -171,21 +171,21 @@ fn suffixes_are_read_by_unit() {
         (spec.memory.bytes, spec.run.instructions, spec.mmu.l2_tlb.entries, spec.run.seed),
         (8 << 30, 20_000_000, 4096, u64::MAX)
     );
-    assert_says(parse_text("memory.bytes = \"8GB\""), &["\"8GB\" is none", "write `GiB` for 1024"]);
+    assert_says(parse_text("memory.bytes = \"8GB\""), &["\"8GB\" is not one", "write `GiB` for 1024"]);
     assert_says(parse_text("mmu.l2_tlb.entries = \"4K\""), &["entries take `Ki`"]);
     assert_says(parse_text("run.instructions = \"20MiB\""), &["`MiB` is not a suffix of counts"]);
 }
 
 #[test]
-fn absurd_specs_get_a_sentence_each() {
+fn invalid_specs_get_a_sentence_each() {
     for (option, sentence) in [
         ("l1d.ways=0", "`l1d.ways` is 0, which is outside 1 to 32"),
         ("l2.bytes=48KiB", "the number of sets must be a power of two"),
         ("machine.cores=0", "a machine has 1 to 16 cores"),
         ("memory.bytes=16TiB", "need tags of more than 32 bits"),
         ("machine.clock_mhz=1", "100 to 10000 MHz"),
-        ("memory.bytes=4097KiB", "memory can be 16 MiB"),
-        ("memory.bytes=16385KiB", "no multiple of 2 MiB"),
+        ("memory.bytes=4097KiB", "it must be 16 MiB to 16 TiB"),
+        ("memory.bytes=16385KiB", "not a multiple of 2 MiB"),
         ("memory.fragmentation.fmfi=1.5", "must be from 0 to 1"),
         ("memory.buddy.max_order=99", "it must be from 1"),
         ("mmu.l2_tlb.ways=12", "do not divide into sets of 12 ways"),
@@ -201,7 +201,8 @@ fn absurd_specs_get_a_sentence_each() {
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
     }
-    // The highest layer that wrote a setting which is concerned is at fault; in one layer, the setting that is named first.
+    // The highest layer that wrote a concerned setting is at fault; within a layer, the setting that is named
+    // first.
     let marks = "kernel.watermark_min=0.4";
     for (options, key) in [
         (vec![marks], "kernel.watermark_min"),
@@ -219,7 +220,7 @@ fn absurd_specs_get_a_sentence_each() {
 }
 
 #[test]
-fn a_footprint_above_memory_is_refused() {
+fn a_footprint_above_memory_is_rejected() {
     let spec = Spec::default();
     assert!(spec.validate_footprint(64 << 30).is_empty());
     assert!(
@@ -257,8 +258,8 @@ fn options_take_values_with_and_without_quotes() {
         &["--set:1:12", "mmu.l2_tlb.entires=4", "`mmu.l2_tlb.entries`"],
     );
     assert_says(with_options(&["=4"]), &["there is no setting ``"]);
-    assert_says(with_options(&["core.rob="]), &["`core.rob` takes an integer (entries), and \"\" is none"]);
+    assert_says(with_options(&["core.rob="]), &["`core.rob` takes an integer (entries), but \"\" is not one"]);
     assert_says(with_options(&["mmu={ l2_tlb = { latnecy = 4 } }"]), &["--set:1:18", "`mmu.l2_tlb.latency`"]);
     assert_says(with_options(&["mmu={"]), &["is not TOML"]);
-    assert_says(with_options(&["core.rob = many"]), &["--set:1:12", "\"many\" is none"]);
+    assert_says(with_options(&["core.rob = many"]), &["--set:1:12", "\"many\" is not one"]);
 }

@@ -1,4 +1,4 @@
-//! Tests of specs as their users meet them.
+//! Tests of specs from the user's point of view.
 
 mod layering;
 mod mistakes;

@@ -25,7 +25,7 @@ fn every_workload_makes_a_program_that_is_valid() {
 }
 
 #[test]
-fn options_go_over_the_workload_and_sizes_have_suffixes() {
+fn options_override_the_workload_and_sizes_have_suffixes() {
     let gups = request("gups-64g", &["streams=1", "footprint=32GiB", "index=multiply-shift"]).unwrap();
     let expected = json!({ "footprint": 32u64 << 30, "streams": 1, "index": "multiply-shift" });
     assert_eq!(serde_json::Value::Object(gups.settings), expected);
@@ -42,7 +42,7 @@ fn options_go_over_the_workload_and_sizes_have_suffixes() {
 }
 
 #[test]
-fn mistakes_name_the_nearest_setting_and_the_option() {
+fn errors_name_the_nearest_setting_and_the_option() {
     assert_says(
         request("bfs", &["lay_out=csr"]),
         &["there is no setting `bfs.lay_out`", "--program-set", "the nearest setting is `bfs.layout`"],
@@ -64,7 +64,7 @@ fn workload_files_are_read_with_their_bases() {
     let read = request(&mine, &[]).unwrap();
     assert_eq!((read.name.as_str(), read.label.as_deref()), ("gups", Some("mine")));
     assert_eq!(serde_json::Value::Object(read.settings), json!({ "footprint": 64u64 << 30, "streams": 2 }));
-    assert_says(request(&path("a.toml", "about = \"x\"\n"), &[]), &["does not say its `program`"]);
+    assert_says(request(&path("a.toml", "about = \"x\"\n"), &[]), &["does not set its `program`"]);
     assert_says(request(&path("b.toml", "program = \"gusp\"\n"), &[]), &["`gusp`, which is not a program", "gups"]);
     assert_says(request(&path("c.toml", "program = \"gups\"\nstraems = 3\n"), &[]), &["c.toml:2", "`gups.streams`"]);
     assert_says(request("nowhere/d.toml", &[]), &["cannot be read"]);

@@ -1,10 +1,10 @@
-//! Whatever is set or typed.
+//! Properties of any setting and any text.
 
 use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// A value that the setting takes, told by a number.
+/// A value that the setting takes, selected by a number.
 fn some_value(setting: &Setting, seed: u64) -> Option<Value> {
     Some(match &setting.kind {
         Kind::Integer { least, greatest } => {
@@ -20,9 +20,9 @@ fn some_value(setting: &Setting, seed: u64) -> Option<Value> {
 }
 
 proptest! {
-    /// Whatever is set, sound or not, what is shown reads back as it was.
+    /// Any settings, valid or not, read back as they were shown.
     #[test]
-    fn what_is_shown_reads_back(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 0u32..64), 0..20)) {
+    fn a_shown_spec_reads_back(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 0u32..64), 0..20)) {
         let leaves = tree().leaves();
         let mut json = tree().default.clone();
         for (which, seed, shift) in changes {
@@ -41,15 +41,15 @@ proptest! {
         prop_assert_eq!(back, spec);
     }
 
-    /// No text brings the reader down.
+    /// The reader survives any text.
     #[test]
-    fn any_text_is_survived(text in any::<String>()) {
+    fn the_reader_survives_any_text(text in any::<String>()) {
         fuzz_spec(&text);
     }
 
-    /// Nor does text that looks like TOML, nearly.
+    /// The reader survives text that resembles TOML.
     #[test]
-    fn toml_like_text_is_survived(parts in prop::collection::vec(prop::sample::select(vec![
+    fn the_reader_survives_text_like_toml(parts in prop::collection::vec(prop::sample::select(vec![
         "[", "]", "[[", "]]", "{", "}", "=", ".", ",", "\n", " ", "\"", "'", "\"\"\"", "#", "mmu", "l2_tlb", "entries", "core", "rob",
         "base", "about", "radix", "lvm-table1", "1", "-1", "1e400", "nan", "0x", "0xff", "1_0", "8GiB", "\"8GiB\"", "true", "é", "\u{200b}",
         "\t", "\r\n", "memory.bytes", "2024-01-01", "mmu.walk_entry", "\"l1\"", "1.5", "\\", "\\u", "\u{0}",

@@ -1,9 +1,9 @@
-//! The tree of settings and what is printed from it.
+//! The tree of settings and the output made from it.
 
 use super::*;
 
 #[test]
-fn every_setting_says_its_unit_and_meaning() {
+fn every_setting_has_a_unit_and_a_meaning() {
     for setting in tree().leaves() {
         assert!(!setting.meaning.is_empty(), "`{}` has no meaning", setting.key);
         assert!(!setting.unit.is_empty(), "`{}` has no unit", setting.key);
@@ -13,7 +13,7 @@ fn every_setting_says_its_unit_and_meaning() {
 }
 
 #[test]
-fn explain_tells_everything_about_a_setting() {
+fn explain_shows_everything_about_a_setting() {
     let text = explain("mmu.l2_tlb.entries", &[]).unwrap().to_string();
     for part in ["entries", "default  2048", "LVM Table 1", "machine me-hpt-table3: 1024", "design l2tlb-128k: 131072"]
     {

@@ -1,4 +1,4 @@
-//! The search against a textbook's, and its records against the loops they stand for.
+//! Checks the search against a textbook's, and its records against the compiled loops.
 
 use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
@@ -27,7 +27,7 @@ fn arrays(graph: &Graph) -> Arrays {
     }
 }
 
-/// Runs one whole search; its records.
+/// Runs one whole search and returns its records.
 fn search<S: Steps + 'static>(bfs: &mut Bfs<S>) -> Vec<Record> {
     let mut records = Vec::new();
     let mut out = Out { records: &mut records, gap: 0 };

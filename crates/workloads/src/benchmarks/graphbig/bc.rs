@@ -1,12 +1,14 @@
-//! Betweenness centrality after Brandes: from each of some roots, a breadth-first search that counts shortest paths, then
-//! the dependencies back from the last vertex to the first.
+//! Betweenness centrality after Brandes: from each of some roots, a breadth-first search that counts shortest
+//! paths, then the dependencies back from the last vertex to the first.
 //!
 //! ```text
 //! forward   add; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; mov level; lea
-//!   edge    mov (edge),target; mov (index,target),object; mov level(object); test; jne; cmp; jne; add; cmp; jne
+//!   edge    mov (edge),target; mov (index,target),object; mov level(object); test; jne; cmp; jne; add;
+//!           cmp; jne
 //!   found   mov level(object); mov target,(queue); mov; add; mov; lea
 //!   path    movsd paths(object); addsd paths(own); movsd
-//! backward  sub; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; mov level; pxor; lea
+//! backward  sub; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; mov level;
+//!           pxor; lea
 //!   edge    mov (edge),target; mov (index,target),object; cmp level(object); jne; add; cmp; jne
 //!   below   movsd share(object); movsd paths(own); divsd paths(object); addsd; mulsd; addsd
 //!   done    movsd centrality; addsd; unpcklpd; movups; test; jne
@@ -15,7 +17,7 @@
 use super::{Algorithm, How, ProgramInfo, parallel, roots, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Betweenness centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +28,7 @@ const PATHS: usize = 1;
 const SHARE: usize = 2;
 const CENTRALITY: usize = 3;
 
-/// Roots from which paths are counted. All vertices would take days; GAP takes a few as well.
+/// Roots from which paths are counted. All vertices would take days; GAP uses a few as well.
 const ROOTS: usize = 16;
 
 impl Algorithm for Bc {
@@ -38,7 +40,7 @@ impl Algorithm for Bc {
     };
     const FIELDS: usize = 4;
     const ARRAYS: u64 = 8;
-    const HOST_BYTES: u64 = 32;
+    const SIM_HOST_BYTES: u64 = 32;
     /// The centrality of each vertex: the sum over the roots.
     type Output = Vec<f64>;
 
@@ -54,7 +56,7 @@ impl Algorithm for Bc {
             levels.fill(0);
             paths.fill(0.0);
             queued.clear();
-            // Levels and paths of the last search are taken back.
+            // Levels and paths of the last search are reset.
             parallel(on, how.threads, n, |on, u| {
                 let at = view.vertex(on, site(0), u as u32, Value::NONE);
                 view.set(on, site(1), at, LEVEL);
@@ -85,8 +87,8 @@ impl Algorithm for Bc {
                     on.work(1);
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&levels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&levels[soon as usize]);
                         });
                         let target = view.target(on, site(11), at, k as u64, edges);
                         let to = view.vertex(on, site(12), v, target);
@@ -131,8 +133,8 @@ impl Algorithm for Bc {
                     let mut share = 0.0;
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&levels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&levels[soon as usize]);
                         });
                         let target = view.target(on, site(26), at, k as u64, edges);
                         let to = view.vertex(on, site(27), v, target);

@@ -1,4 +1,4 @@
-//! Connected components: a breadth-first flood from every vertex that none has reached yet.
+//! Connected components: a breadth-first search from every vertex not reached yet.
 //!
 //! ```text
 //! vertex  add; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; cmp; jb
@@ -9,7 +9,7 @@
 use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Connected components.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +27,7 @@ impl Algorithm for Cc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 8;
-    const HOST_BYTES: u64 = 8;
+    const SIM_HOST_BYTES: u64 = 8;
     /// The component of each vertex, by its smallest vertex.
     type Output = Vec<u32>;
 
@@ -51,7 +51,7 @@ impl Algorithm for Cc {
             queued.clear();
             on.store(site(5), queue.at(0), 8, Value::NONE);
             queued.push(root);
-            // Level by level, each shared out among the threads.
+            // Level by level, each divided among the threads.
             let mut head = 0;
             while head < queued.len() {
                 let level = head..queued.len();
@@ -66,8 +66,8 @@ impl Algorithm for Cc {
                     on.work(2);
                     for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                         graph.look_ahead(u, k as u64, |soon| {
-                            view.prefetch_host(soon);
-                            prefetch_host(&labels[soon as usize]);
+                            view.prefetch_sim_host(soon);
+                            prefetch_sim_host(&labels[soon as usize]);
                         });
                         let target = view.target(on, site(9), at, k as u64, edges);
                         let to = view.vertex(on, site(10), v, target);

@@ -1,14 +1,15 @@
 //! Degree centrality: counts the edges that leave and enter each vertex.
 //!
 //! ```text
-//! vertex  mov (index),object; mov end; mov begin; mov; sub; sar; imul; mov out-degree,(object); cmp; je; add; cmp; jne
+//! vertex  mov (index),object; mov end; mov begin; mov; sub; sar; imul; mov out-degree,(object); cmp; je;
+//!         add; cmp; jne
 //! edge    mov (edge),target; add; mov (index,target),object; addq $1,in-degree(object); cmp; jne
 //! ```
 
 use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Degree centrality.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +27,7 @@ impl Algorithm for Dc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 0;
-    const HOST_BYTES: u64 = 8;
+    const SIM_HOST_BYTES: u64 = 8;
     /// In-degree and out-degree of each vertex.
     type Output = Vec<(u32, u32)>;
 
@@ -42,8 +43,8 @@ impl Algorithm for Dc {
             degrees[u as usize].1 = graph.degree(u as u32);
             for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                 graph.look_ahead(u as u32, k as u64, |soon| {
-                    view.prefetch_host(soon);
-                    prefetch_host(&degrees[soon as usize]);
+                    view.prefetch_sim_host(soon);
+                    prefetch_sim_host(&degrees[soon as usize]);
                 });
                 let target = view.target(on, site(3), at, k as u64, edges);
                 on.work(1);

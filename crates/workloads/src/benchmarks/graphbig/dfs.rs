@@ -1,7 +1,8 @@
-//! Depth-first search with a stack of its own, from roots until every vertex with edges has its number.
+//! Depth-first search with an explicit stack, from new roots until every vertex with edges has a number.
 //!
 //! ```text
-//! pop    sub; mov (stack),number; mov (index,number),object; cmpq $0,order(object); jne; add; mov begin; mov end; mov order
+//! pop    sub; mov (stack),number; mov (index,number),object; cmpq $0,order(object); jne; add; mov begin;
+//!        mov end; mov order
 //! edge   mov (edge),target; sub; mov (index,target),object; cmpq $0,order(object); jne; cmp; je
 //! push   mov target,(stack); add
 //! ```
@@ -24,15 +25,16 @@ impl Algorithm for Dfs {
         default_footprint: 1 << 30,
     };
     const FIELDS: usize = 1;
-    /// The stack holds an unvisited vertex once for each edge that has seen it; its mapping is touched as far as it grows.
+    /// The stack holds an unvisited vertex once for each edge to it seen so far; its mapping is touched as
+    /// far as it grows.
     const ARRAYS: u64 = 8;
-    const HOST_BYTES: u64 = 8;
+    const SIM_HOST_BYTES: u64 = 8;
     /// The number of each vertex in the order of visits, from 1; 0 for those without edges.
     type Output = Vec<u32>;
 
     fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u32> {
         let n = graph.vertices();
-        // Room for every stored edge; what is used of it is known only in the end, and small compared with it.
+        // Room for every stored edge; only a small part is used, which is known only at the end.
         let stack = on.array(8, graph.edges() + n);
         on.event(crate::layout::Array { len: n, ..stack }.touch(true));
         let mut order = vec![0; n as usize];
@@ -101,8 +103,8 @@ mod tests {
                     by_number[number as usize] = u as u32;
                 }
             }
-            // A recursive search that meets vertices in this order: each one visited next is an unvisited neighbour of the
-            // deepest vertex on the path that still has one, or a new root when none has.
+            // A recursive search visits vertices in this order: the next one is an unvisited neighbour of the
+            // deepest vertex on the path that still has one, or a new root if none has.
             let unvisited = |u: u32, number: u32| graph.neighbours_of(u).iter().any(|v| order[*v as usize] >= number);
             let mut path: Vec<u32> = Vec::new();
             for number in 1.. {

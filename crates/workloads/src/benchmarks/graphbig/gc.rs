@@ -1,5 +1,5 @@
-//! Graph colouring after Jones and Plassmann: in each round every uncoloured vertex whose random number is the greatest among
-//! its uncoloured neighbours takes the round's colour.
+//! Graph colouring after Jones and Plassmann: in each round every uncoloured vertex whose random number is
+//! the greatest among its uncoloured neighbours takes the round's colour.
 //!
 //! ```text
 //! vertex  mov (index),object; cmpq $0,colour(object); jne; mov begin; mov end; cmp; je; add; cmp; je
@@ -12,7 +12,7 @@ use super::{Algorithm, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use ambulator_base::mix64;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Graph colouring.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +30,7 @@ impl Algorithm for Gc {
     };
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 0;
-    const HOST_BYTES: u64 = 4;
+    const SIM_HOST_BYTES: u64 = 4;
     /// The colour of each vertex, from 1.
     type Output = Vec<u32>;
 
@@ -60,8 +60,8 @@ impl Algorithm for Gc {
                 let mut greatest = true;
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                     graph.look_ahead(u, k as u64, |soon| {
-                        view.prefetch_host(soon);
-                        prefetch_host(&colours[soon as usize]);
+                        view.prefetch_sim_host(soon);
+                        prefetch_sim_host(&colours[soon as usize]);
                     });
                     let target = view.target(on, site(5), at, k as u64, edges);
                     let to = view.vertex(on, site(6), v, target);

@@ -1,9 +1,10 @@
-//! The graph programs of GraphBIG (Nai et al., SC 2015), in its property-graph layout or in compressed sparse rows.
+//! The graph programs of GraphBIG (Nai et al., SC 2015), in its property-graph layout or in compressed sparse
+//! rows.
 //!
-//! Each algorithm is a file of its own, written once over `View`; BFS and PageRank are benchmarks next to this folder. The
-//! compiled loops are those of gcc 12 -O2 for the property layout (`std::vector` of 24-byte edges, properties in the
-//! vertex object); rows have the same loops with arrays in the place of objects. Programs with several threads share the
-//! vertices out statically, as `#pragma omp parallel for` does.
+//! Each algorithm has its own file, written once over `View`; BFS and PageRank are benchmarks next to this
+//! folder. The compiled loops are those of gcc 12 -O2 for the property layout (`std::vector` of 24-byte
+//! edges, properties in the vertex object); rows have the same loops with arrays instead of objects. Programs
+//! with several threads divide the vertices statically, as `#pragma omp parallel for` does.
 
 mod bc;
 mod cc;
@@ -32,19 +33,19 @@ use std::sync::Arc;
 
 /// An algorithm over a graph.
 pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static {
-    /// What it is.
+    /// Its description.
     const INFO: ProgramInfo;
     /// Properties of a vertex that it uses, 8 bytes each.
     const FIELDS: usize;
     /// Bytes of its other arrays for each vertex.
     const ARRAYS: u64;
-    /// Host bytes for each vertex while it runs.
-    const HOST_BYTES: u64;
+    /// Bytes of the simulator's memory for each vertex while it runs.
+    const SIM_HOST_BYTES: u64;
     /// Edges have weights.
     const WEIGHTS: bool = false;
     /// Neighbours lie in ascending order.
     const SORTED: bool = false;
-    /// What it computes.
+    /// Its result.
     type Output;
 
     /// Runs it: set-up, region of interest, result.
@@ -52,12 +53,12 @@ pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static
     fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Self::Output;
 }
 
-/// How an algorithm is to run.
+/// An algorithm's run-time parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Decides on roots.
+    /// Seed of the roots.
     pub seed: u64,
-    /// Threads that share the vertices out.
+    /// Threads that divide the vertices.
     pub threads: u32,
 }
 
@@ -66,7 +67,7 @@ graph_settings! {
     #[serde(bound = "")]
     #[schemars(bound = "")]
     pub struct GraphBigSpec<A: Algorithm> {
-        /// Threads that share the vertices out, 1 to 64.
+        /// Threads that divide the vertices, 1 to 64.
         #[schemars(extend("x-unit" = "count", "x-source" = "GraphBIG: OpenMP"))]
         pub threads: u32 = 1,
         #[serde(skip)]
@@ -82,7 +83,7 @@ impl<A: Algorithm> GraphBigSpec<A> {
         self.choice_for(GraphNeeds {
             csr_arrays: 8 * A::FIELDS as u64 + A::ARRAYS + weights,
             property_arrays: A::ARRAYS,
-            host_bytes: A::HOST_BYTES + copy,
+            sim_host_bytes: A::SIM_HOST_BYTES + copy,
         })
     }
 
@@ -129,7 +130,7 @@ impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
     }
 }
 
-/// A graph in place, and what runs over it.
+/// A graph in its address space, and the algorithm to run.
 struct GraphProgram<A> {
     graph: Arc<Graph>,
     place: Place,
@@ -167,10 +168,10 @@ const fn site(n: u64) -> u64 {
     TEXT + 0x400 + 8 * n
 }
 
-/// Iterations of a thread before another takes its turn.
-const TURN: u64 = 64;
+/// Iterations that a thread runs before the next one does.
+const QUANTUM: u64 = 64;
 
-/// `#pragma omp parallel for schedule(static)`: each thread has an equal share of `0..n`, one after the other.
+/// `#pragma omp parallel for schedule(static)`: each thread has an equal contiguous share of `0..n`.
 fn parallel(on: &mut Execution, threads: u32, n: u64, mut body: impl FnMut(&mut Execution, u64)) {
     if threads == 1 {
         (0..n).for_each(|i| body(on, i));
@@ -184,7 +185,7 @@ fn parallel(on: &mut Execution, threads: u32, n: u64, mut body: impl FnMut(&mut 
         for t in 0..threads {
             let end = (t + 1) * n / threads;
             let from = next[t as usize];
-            let to = (from + TURN).min(end);
+            let to = (from + QUANTUM).min(end);
             if from < to {
                 on.thread(t as u32);
                 (from..to).for_each(|i| body(on, i));
@@ -201,7 +202,7 @@ fn weight_of(u: u32, v: u32) -> u64 {
     1 + mix64(u64::from(u.min(v)) << 32 | u64::from(u.max(v))) % 255
 }
 
-/// Vertices with edges, in a random order that the seed decides: roots of searches.
+/// Vertices with edges, in a random order given by the seed: roots of searches.
 fn roots(graph: &Graph, seed: u64) -> impl Iterator<Item = u32> + '_ {
     let order = crate::Permutation::new(graph.vertices(), seed, "roots");
     (0..graph.vertices()).map(move |i| order.of(i) as u32).filter(|&u| graph.degree(u) > 0)
@@ -214,7 +215,8 @@ mod tests {
     use crate::graph::{GraphLayout, GraphSpec};
     use ambulator_base::{Batch, RecordKind};
 
-    /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are the same.
+    /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are
+    /// the same.
     pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
         for layout in [GraphLayout::Property, GraphLayout::Csr] {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {

@@ -1,10 +1,12 @@
-//! Shortest paths from one root: Dijkstra's algorithm with a binary heap (`std::priority_queue` of distance and vertex); an
-//! entry that a better one has overtaken is dropped when it comes out.
+//! Shortest paths from one root: Dijkstra's algorithm with a binary heap (`std::priority_queue` of distance
+//! and vertex); a stale entry is dropped when it is popped.
 //!
 //! ```text
-//! pop    mov (heap); mov 8(heap); sift-down: lea; mov (child); cmp (sibling); cmov; movups (child); movups; ...
+//! pop    mov (heap); mov 8(heap); sift-down: lea; mov (child); cmp (sibling); cmov; movups (child);
+//!        movups; ...
 //! check  mov (index,number),object; cmp distance(object); jb; mov begin; mov end; cmp; je
-//! edge   mov (edge),target; mov 8(edge),weight; add; mov (index,target),object; cmp distance(object); jae; add; cmp; jne
+//! edge   mov (edge),target; mov 8(edge),weight; add; mov (index,target),object; cmp distance(object); jae;
+//!        add; cmp; jne
 //! relax  mov distance(object); mov parent(object); sift-up: lea; shr; mov (parent); cmp; jbe; movups
 //! ```
 
@@ -12,7 +14,7 @@ use super::{Algorithm, How, ProgramInfo, roots, site, weight_of};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use crate::layout::Array;
-use ambulator_base::prefetch_host;
+use ambulator_base::prefetch_sim_host;
 
 /// Single-source shortest paths.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +23,7 @@ pub struct Sssp;
 const DISTANCE: usize = 0;
 const PARENT: usize = 1;
 
-/// A binary heap whose steps the program does in an array of 16-byte entries.
+/// A binary heap in an array of 16-byte entries.
 struct Heap {
     entries: Vec<(u64, u32)>,
     array: Array,
@@ -51,7 +53,7 @@ impl Heap {
         self.entries[hole] = entry;
     }
 
-    /// The least entry, and the load that brought it.
+    /// Pops the least entry, with the load that returned it.
     fn pop(&mut self, on: &mut Execution) -> Option<((u64, u32), Value)> {
         let least = *self.entries.first()?;
         let top = on.load(site(25), self.array.at(0), 16, Value::NONE);
@@ -101,7 +103,7 @@ impl Algorithm for Sssp {
     const FIELDS: usize = 2;
     /// The heap, as far as it is touched in set-up; it may hold an entry for each relaxed edge.
     const ARRAYS: u64 = 16;
-    const HOST_BYTES: u64 = 24;
+    const SIM_HOST_BYTES: u64 = 24;
     const WEIGHTS: bool = true;
     /// The distance of each vertex from the root that reached it first; `u64::MAX` for those without edges.
     type Output = Vec<u64>;
@@ -137,8 +139,8 @@ impl Algorithm for Sssp {
                 on.work(2);
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                     graph.look_ahead(u, k as u64, |soon| {
-                        view.prefetch_host(soon);
-                        prefetch_host(&distances[soon as usize]);
+                        view.prefetch_sim_host(soon);
+                        prefetch_sim_host(&distances[soon as usize]);
                     });
                     let target = view.target(on, site(9), at, k as u64, edges);
                     view.weight(on, site(10), at, k as u64, edges);

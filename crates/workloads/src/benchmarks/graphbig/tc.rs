@@ -24,7 +24,7 @@ impl Algorithm for Tc {
     };
     const FIELDS: usize = 1;
     const ARRAYS: u64 = 0;
-    const HOST_BYTES: u64 = 0;
+    const SIM_HOST_BYTES: u64 = 0;
     const SORTED: bool = true;
     /// Triangles.
     type Output = u64;

@@ -1,4 +1,4 @@
-//! The part of the script in which processes and VMAs come and go, and the check of everything.
+//! The part of the script that creates and removes processes and VMAs, and the check of everything.
 
 use super::model::Process;
 use super::script::Script;
@@ -10,11 +10,11 @@ impl Script<'_> {
     pub(super) fn spawn(&mut self) -> Result<usize, String> {
         let number = self.processes.len();
         let asid = Asid(number as u16 + 1);
-        self.tell(format!("spawn {asid:?}"));
+        self.record(format!("spawn {asid:?}"));
         let translations = self
             .translations
             .new_process(ProcessId(number as u32), asid, &mut self.bed.os())
-            .map_err(|error| format!("no table for a new process: {error:?}"))?;
+            .map_err(|error| format!("a new process gets no table: {error:?}"))?;
         let mut process = Process::new(translations, asid);
         let (mib, gib) = (1u64 << 20, 1u64 << 30);
         process.areas = vec![
@@ -31,15 +31,15 @@ impl Script<'_> {
         Ok(number)
     }
 
-    /// A VMA has a hole cut, or is announced again, or grows.
-    pub(super) fn change_vma(&mut self, number: usize) -> Result<(), String> {
+    /// Removes a VMA or a part of it, and adds it again.
+    pub(super) fn cut_vma(&mut self, number: usize) -> Result<(), String> {
         let area = self.random.below(4) as usize;
         let (start, end) = self.process(number)?.areas[area];
         let from = start + (self.random.below(end - start) & !0xfff);
         let to = end.min(from + (1 + self.random.below(2048)) * FRAME_BYTES);
         let whole = self.random.chance(0.2);
         let (from, to) = if whole { (start, end) } else { (from, to) };
-        self.tell(format!("hole {from:#x} to {to:#x} in process {number}"));
+        self.record(format!("cut {from:#x} to {to:#x} from process {number}"));
         let process = self.process(number)?;
         let straddled = process.find(VirtAddr(from)).is_some_and(|m| m.page.start.0 < from)
             || process.find(VirtAddr(to - 1)).is_some_and(|m| m.page.end().0 > to);
@@ -64,7 +64,7 @@ impl Script<'_> {
 
     pub(super) fn fork(&mut self, number: usize) -> Result<(), String> {
         let child = self.spawn()?;
-        self.tell(format!("fork of process {number} into {child}"));
+        self.record(format!("fork of process {number} into {child}"));
         let pages: Vec<Mapping> = self.process(number)?.pages.values().copied().collect();
         for mapping in pages {
             let mut flags = mapping.flags;
@@ -72,7 +72,7 @@ impl Script<'_> {
             self.map(child, Mapping { flags, ..mapping })?;
         }
         for _ in 0..4 {
-            if let Some(mapping) = self.some_page(child)? {
+            if let Some(mapping) = self.random_page(child)? {
                 self.probe(child, mapping.page.start)?;
                 self.probe(number, mapping.page.start)?;
             }
@@ -81,7 +81,7 @@ impl Script<'_> {
     }
 
     pub(super) fn exit(&mut self, number: usize) -> Result<(), String> {
-        self.tell(format!("exit of process {number}"));
+        self.record(format!("exit of process {number}"));
         let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
         for page in pages {
             self.unmap(number, page)?;
@@ -97,7 +97,7 @@ impl Script<'_> {
         process.translations.destroy(os);
         let left = process.translations.footprint();
         if self.options.exact_footprint && (left.bytes, left.entries) != (0, 0) {
-            return Err(format!("a destroyed table still says {left:?}"));
+            return Err(format!("a destroyed table still reports the footprint {left:?}"));
         }
         self.summary.largest_contiguous = self.summary.largest_contiguous.max(left.largest_contiguous);
         for core in &mut self.cores {
@@ -109,11 +109,11 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// Checks everything: every page by look-up and walk, footprints, frames.
+    /// Checks everything: every page by look-up and walk, footprints and frames.
     pub(super) fn audit(&mut self) -> Result<(), String> {
-        self.tell("audit".into());
+        self.record("audit".into());
         let mut bytes = 0;
-        for number in self.living() {
+        for number in self.live() {
             let pages: Vec<Page> = self.process(number)?.pages.values().map(|mapping| mapping.page).collect();
             for (i, page) in pages.iter().enumerate() {
                 self.probe(number, page.start)?;
@@ -127,24 +127,24 @@ impl Script<'_> {
                 && footprint.peak_bytes >= footprint.bytes
                 && footprint.largest_contiguous <= footprint.peak_bytes;
             if !plausible {
-                return Err(format!("with {} pages mapped the footprint says {footprint:?}", pages.len()));
+                return Err(format!("with {} pages mapped the footprint is {footprint:?}", pages.len()));
             }
         }
-        let taken = (self.at_first - self.bed.frames.free_frames()) * FRAME_BYTES;
+        let taken = (self.initially_free - self.bed.frames.free_frames()) * FRAME_BYTES;
         if self.options.exact_footprint && taken != bytes {
-            return Err(format!("the tables say that they take {bytes} bytes, and the allocator gave {taken}"));
+            return Err(format!("the tables report {bytes} bytes, but {taken} are allocated"));
         }
         Ok(())
     }
 
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.audit()?;
-        for number in self.living() {
+        for number in self.live() {
             self.exit(number)?;
         }
         let free = self.bed.frames.free_frames();
-        if self.options.exact_footprint && free != self.at_first {
-            return Err(format!("after the last exit {free} of {} frames are free", self.at_first));
+        if self.options.exact_footprint && free != self.initially_free {
+            return Err(format!("after the last exit only {free} of {} frames are free", self.initially_free));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A machine with a plain model beside it: what each process may access, which contents each page has, and a
-//! TLB that forgets only what the kernel tells it to.
+//! A machine with a reference model: the rights of each process, the contents of each page, and a TLB that
+//! drops only the entries that the kernel shoots down.
 
 use crate::double::Factory;
 use ambulator_base::{AccessKind, Advice, Asid, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
@@ -9,19 +9,19 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 pub const BASE: u64 = 0x10_0000_0000;
-/// Pages of each process's playground: 8 MiB.
+/// Pages that each process uses: 8 MiB.
 pub const PAGES: u64 = 2048;
 /// Entries of the TLB.
 const TLB: usize = 256;
 
-/// What a page must show.
+/// The expected contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
-    /// Zeroes: never stored to.
+    /// Zeroes: no store yet.
     Zero,
-    /// What the store of this number left.
+    /// The value of the store with this number.
     Stored(u64),
-    /// What was there or zeroes (after `MADV_FREE`, or an action that ended half way).
+    /// The old contents or zeroes (after `MADV_FREE`, or an action that failed half way).
     Unknown,
 }
 
@@ -50,7 +50,7 @@ pub enum Call {
     Fork,
     Exit,
     Tick,
-    /// The table fails once, after so many more pages.
+    /// The page table fails once, after this many more pages.
     Fail(u32, bool),
 }
 
@@ -80,7 +80,7 @@ fn at(page: u64) -> VirtAddr {
     VirtAddr(BASE + (page << 12))
 }
 
-/// Mostly readable and writable, sometimes less.
+/// Mostly readable and writable, sometimes fewer rights.
 fn rights(of: u8) -> Protection {
     match of % 8 {
         0 => Protection::READ,
@@ -100,28 +100,28 @@ pub struct Machine {
     current: ProcessId,
     stores: u64,
     now: u64,
-    at_start: u64,
+    initially_free: u64,
 }
 
 impl Machine {
     pub fn new(spec: &KernelSpec, memory: u64) -> Machine {
         let factory = Factory::default();
         let frames = BuddyAllocator::new(&BuddySpec::default(), memory >> 12);
-        let at_start = frames.free_frames();
+        let initially_free = frames.free_frames();
         let bytes = PhysicalMemory::new(memory).expect("a small memory");
         let translations = TranslationsFactory::plain(Box::new(factory.clone()));
         let mut kernel = Kernel::new(spec, CostTable::default(), bytes, frames, translations, Box::new(BuddyPlacement));
         let first = kernel.spawn().expect("room for a table");
         let live = vec![(first, Pages::new(), None)];
         let tlb = HashMap::new();
-        Machine { kernel, factory, live, tlb, current: first, stores: 0, now: 0, at_start }
+        Machine { kernel, factory, live, tlb, current: first, stores: 0, now: 0, initially_free }
     }
 
     pub fn processes(&self) -> usize {
         self.live.len()
     }
 
-    /// The core runs this process from now on.
+    /// Switches the core to this process.
     pub fn run(&mut self, who: usize) {
         let to = self.live[who].0;
         if self.current != to {
@@ -131,7 +131,7 @@ impl Machine {
         }
     }
 
-    /// The TLB drops what the kernel says.
+    /// Applies the pending TLB shootdowns.
     fn deliver(&mut self) {
         let mut shootdowns = Vec::new();
         self.kernel.take_shootdowns(&mut shootdowns);
@@ -148,21 +148,21 @@ impl Machine {
         }
     }
 
-    /// An access as a program makes it: faults are served until it succeeds.
+    /// An access of a program, with page faults served until it succeeds.
     fn access(&mut self, who: usize, page: u64, access: AccessKind) -> Result<(), TestCaseError> {
         let process = self.live[who].0;
         let right = self.live[who].1.get(&page).map_or(Protection::NONE, |p| p.0);
         for _ in 0..4 {
-            let truth = self.kernel.page_state(process, at(page));
+            let state = self.kernel.page_state(process, at(page));
             let key = (self.kernel.asid(process), at(page).vpn().0);
             let store = access == AccessKind::Store;
             let fits = match access {
-                AccessKind::Load => truth.present(),
-                AccessKind::Store => truth.present() && truth.writable(),
-                AccessKind::Fetch => truth.present() && truth.executable(),
+                AccessKind::Load => state.present(),
+                AccessKind::Store => state.present() && state.writable(),
+                AccessKind::Fetch => state.present() && state.executable(),
             };
             if fits {
-                prop_assert!(right.allows(access), "{access:?} of page {page} must not be allowed");
+                prop_assert!(right.allows(access), "{access:?} of page {page} must be denied");
                 let cached = self.tlb.get(&key).copied();
                 let hit = match access {
                     AccessKind::Load => cached.is_some(),
@@ -173,23 +173,23 @@ impl Machine {
                     self.factory.tables().accessed(process, at(page), store);
                     if self.tlb.len() >= TLB {
                         let mixed = |(asid, vpn): &&(Asid, u64)| (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15), asid.0);
-                        let victim = *self.tlb.keys().min_by_key(mixed).expect("it is full");
+                        let victim = *self.tlb.keys().min_by_key(mixed).expect("the TLB is full");
                         self.tlb.remove(&victim);
                     }
-                    let (writable, executable) = (truth.writable(), truth.executable());
+                    let (writable, executable) = (state.writable(), state.executable());
                     let dirty = store || cached.is_some_and(|e| e.dirty);
-                    self.tlb.insert(key, TlbEntry { frame: truth.frame().0, writable, executable, dirty });
+                    self.tlb.insert(key, TlbEntry { frame: state.frame().0, writable, executable, dirty });
                 }
                 if store {
                     self.stores += 1;
-                    self.live[who].1.get_mut(&page).expect("it has rights").1 = Contents::Stored(self.stores);
+                    self.live[who].1.get_mut(&page).expect("the page is mapped").1 = Contents::Stored(self.stores);
                 }
                 return Ok(());
             }
             let served = self.kernel.fault(process, at(page), access);
             self.deliver();
             match served {
-                Ok(_) => prop_assert!(right.allows(access), "{access:?} of page {page} was served without a right"),
+                Ok(_) => prop_assert!(right.allows(access), "{access:?} of page {page} was served without the right"),
                 Err(OsError::Segfault { .. }) => {
                     prop_assert!(!right.allows(access), "{access:?} of page {page} must be allowed");
                     return Ok(());
@@ -200,10 +200,10 @@ impl Machine {
                 }
             }
         }
-        Err(TestCaseError::fail(format!("{access:?} of page {page} faults for ever")))
+        Err(TestCaseError::fail(format!("{access:?} of page {page} faults forever")))
     }
 
-    /// Whether the kernel did it. What it refuses must be a mistake of the program's or an outcome.
+    /// Whether the kernel executed the event. An error must be an invalid call or an outcome.
     fn event(&mut self, who: usize, event: VmEvent) -> Result<bool, TestCaseError> {
         let done = self.kernel.event(self.live[who].0, &event);
         self.deliver();
@@ -235,8 +235,8 @@ impl Machine {
             Call::Protect(page, n, r) => {
                 let protection = rights(r);
                 if self.event(who, VmEvent::Protect { start: at(page), len: len(page, n), protection })? {
-                    for (_, plain) in self.live[who].1.range_mut(page..end(page, n)) {
-                        plain.0 = protection;
+                    for (_, expected) in self.live[who].1.range_mut(page..end(page, n)) {
+                        expected.0 = protection;
                     }
                 }
             }
@@ -260,9 +260,9 @@ impl Machine {
             Call::Touch(page, n, write) => {
                 let done = self.event(who, VmEvent::Touch { start: at(page), len: len(page, n), write })?;
                 if write {
-                    for (_, plain) in self.live[who].1.range_mut(page..end(page, n)) {
+                    for (_, expected) in self.live[who].1.range_mut(page..end(page, n)) {
                         self.stores += 1;
-                        plain.1 = if done { Contents::Stored(self.stores) } else { Contents::Unknown };
+                        expected.1 = if done { Contents::Stored(self.stores) } else { Contents::Unknown };
                     }
                 }
             }
@@ -308,11 +308,11 @@ impl Machine {
         let done = self.event(who, event)?;
         let (process, pages) = (self.live[who].0, &mut self.live[who].1);
         if !done {
-            // What lay at the new place may be gone, as in Linux; the rest is as it was.
+            // Mappings at the destination may be gone, as in Linux. The rest is unchanged.
             pages.retain(|p, _| !(to..to + m).contains(p) || self.kernel.vmas(process).find(at(*p)).is_some());
             return Ok(());
         }
-        let protection = pages.get(&page).expect("a move of what is mapped").0;
+        let protection = pages.get(&page).expect("the moved range is mapped").0;
         let moved: Vec<_> = (0..n).filter_map(|i| pages.remove(&(page + i)).map(|p| (to + i, p))).collect();
         prop_assert_eq!(moved.len() as u64, n, "a hole was moved");
         for p in to..to + m {
@@ -338,13 +338,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Holds kernel, plain model and TLB against each other.
+    /// Compares kernel, reference model and TLB.
     pub fn verify(&self, whole: bool) -> Result<(), String> {
         let mut frames: HashMap<u64, (Contents, u64)> = HashMap::new();
         for (process, pages, _) in &self.live {
             for (page, (right, contents)) in pages {
-                let truth = self.kernel.page_state(*process, at(*page));
-                let lost = matches!(contents, Contents::Stored(_)) && !truth.present() && !truth.swapped();
+                let state = self.kernel.page_state(*process, at(*page));
+                let lost = matches!(contents, Contents::Stored(_)) && !state.present() && !state.swapped();
                 if lost {
                     return Err(format!("page {page} of process {process} has lost its contents"));
                 }
@@ -352,24 +352,24 @@ impl Machine {
                     let area = self.kernel.vmas(*process).find(at(*page));
                     if area.is_none_or(|vma| vma.protection != *right) {
                         return Err(format!(
-                            "page {page} of process {process} should have {right:?}, lies in {area:?}"
+                            "page {page} of process {process} should have {right:?}, but lies in {area:?}"
                         ));
                     }
                 }
-                if !truth.present() {
+                if !state.present() {
                     continue;
                 }
-                let other = frames.entry(truth.frame().0).or_insert((*contents, 0));
+                let other = frames.entry(state.frame().0).or_insert((*contents, 0));
                 other.1 += 1;
                 let alike = other.0 == *contents || other.0 == Contents::Unknown || *contents == Contents::Unknown;
-                if other.1 > 1 && (truth.writable() || !alike) {
-                    return Err(format!("page {page} of process {process} shares a frame with other contents"));
+                if other.1 > 1 && (state.writable() || !alike) {
+                    return Err(format!("page {page} of process {process} shares a frame with different contents"));
                 }
             }
             if whole {
                 let areas: u64 = self.kernel.vmas(*process).as_slice().iter().map(|vma| vma.len() >> 12).sum();
                 if areas != pages.len() as u64 {
-                    return Err(format!("process {process} has {areas} pages of areas, should have {}", pages.len()));
+                    return Err(format!("process {process} has areas of {areas} pages instead of {}", pages.len()));
                 }
             }
         }
@@ -378,17 +378,17 @@ impl Machine {
             let Some(user) = users.next() else { continue };
             let user = match users.next() {
                 None => user,
-                // A shared identifier: its entries serve the process that runs.
+                // Several processes share the identifier: its entries belong to the running one.
                 Some(_) if self.kernel.asid(self.current) == *asid => self.current,
                 Some(_) => continue,
             };
-            let truth = self.kernel.page_state(user, VirtAddr(*vpn << 12));
-            let stale = !truth.present()
-                || truth.frame().0 != entry.frame
-                || entry.writable && !truth.writable()
-                || entry.executable && !truth.executable();
+            let state = self.kernel.page_state(user, VirtAddr(*vpn << 12));
+            let stale = !state.present()
+                || state.frame().0 != entry.frame
+                || entry.writable && !state.writable()
+                || entry.executable && !state.executable();
             if stale {
-                return Err(format!("the TLB of process {user} still has {vpn:#x}, and the page is {truth:?}"));
+                return Err(format!("the TLB of process {user} still has {vpn:#x}, and the page is {state:?}"));
             }
         }
         if whole {
@@ -398,7 +398,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Everybody exits; every frame must come back.
+    /// All processes exit, which must free all frames.
     pub fn end(mut self) -> Result<(), TestCaseError> {
         if std::env::var("COVER").is_ok() {
             eprintln!("COVER {:?}", self.kernel.counters);
@@ -406,7 +406,7 @@ impl Machine {
         while let Some((process, ..)) = self.live.pop() {
             self.kernel.event(process, &VmEvent::Exit { process }).map_err(|e| TestCaseError::fail(e.to_string()))?;
         }
-        prop_assert_eq!(self.kernel.frames.free_frames(), self.at_start, "frames were lost");
+        prop_assert_eq!(self.kernel.frames.free_frames(), self.initially_free, "frames have leaked");
         self.kernel.check().map_err(TestCaseError::fail)
     }
 }
