@@ -102,7 +102,7 @@ MUTANTS = [
         f"{DESIGNS}/utopia/walker.rs",
         "if changes.wrapping_sub(known) > RECENT as u64 {",
         "if changes.wrapping_sub(known) > 1 << 40 {",
-        UNDER_KERNEL,
+        units("utopia"),
     ),
     Mutant(
         "utopia-sets-no-dirty-bit",
@@ -136,8 +136,8 @@ MUTANTS = [
     Mutant(
         "clustered-tlb-page-not-invalidated",
         f"{DESIGNS}/clustered_tlb/mod.rs",
-        "held.into_iter().for_each(|page| self.drop_page(asid, page));",
-        "held.into_iter().skip(1).for_each(|page| self.drop_page(asid, page));",
+        "cached.into_iter().for_each(|page| self.drop_page(asid, page));",
+        "cached.into_iter().skip(1).for_each(|page| self.drop_page(asid, page));",
         UNDER_KERNEL,
     ),
     Mutant(
@@ -248,15 +248,15 @@ MUTANTS = [
     Mutant(
         "midgard-areas-not-invalidated",
         f"{DESIGNS}/midgard/front_side.rs",
-        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || end <= held.area.base);",
-        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || held.area.base <= first);",
+        "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || end <= entry.area.base);",
+        "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || entry.area.base <= first);",
         UNDER_KERNEL,
     ),
     Mutant(
         "midgard-areas-of-any-process",
         f"{DESIGNS}/midgard/front_side.rs",
-        "find(|held| held.asid == asid && held.area.contains(page))?;",
-        "find(|held| held.asid >= asid.min(held.asid) && held.area.contains(page))?;",
+        "find(|entry| entry.asid == asid && entry.area.contains(page))?;",
+        "find(|entry| entry.asid >= asid.min(entry.asid) && entry.area.contains(page))?;",
         UNDER_KERNEL,
     ),
     # Structures that designs share.
