@@ -6,7 +6,7 @@
     scripts/mutants.py --list            what there is
 
 The mistakes are planted in a git worktree of its own, which has what is committed and what is changed here, but no
-untracked files. It builds into `target/mutants` and goes when the script ends. First every test that is asked for
+untracked files. It builds into `target/mutants` and goes when the script ends. Before its first mutant each test
 must pass as it is. A mutant is caught when its test builds and then fails, or runs out of time. The exit status is 1
 when one survives, does not build, or stands for text that its file does not have exactly once.
 """
@@ -102,7 +102,7 @@ MUTANTS = [
         f"{DESIGNS}/utopia/walker.rs",
         "if changes.wrapping_sub(known) > RECENT as u64 {",
         "if changes.wrapping_sub(known) > 1 << 40 {",
-        UNDER_KERNEL,
+        units("utopia"),
     ),
     Mutant(
         "utopia-sets-no-dirty-bit",
@@ -136,8 +136,8 @@ MUTANTS = [
     Mutant(
         "clustered-tlb-page-not-invalidated",
         f"{DESIGNS}/clustered_tlb/mod.rs",
-        "held.into_iter().for_each(|page| self.drop_page(asid, page));",
-        "held.into_iter().skip(1).for_each(|page| self.drop_page(asid, page));",
+        "cached.into_iter().for_each(|page| self.drop_page(asid, page));",
+        "cached.into_iter().skip(1).for_each(|page| self.drop_page(asid, page));",
         UNDER_KERNEL,
     ),
     Mutant(
@@ -248,15 +248,15 @@ MUTANTS = [
     Mutant(
         "midgard-areas-not-invalidated",
         f"{DESIGNS}/midgard/front_side.rs",
-        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || end <= held.area.base);",
-        "self.areas.retain(|held| held.asid != asid || held.area.limit <= first || held.area.base <= first);",
+        "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || end <= entry.area.base);",
+        "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || entry.area.base <= first);",
         UNDER_KERNEL,
     ),
     Mutant(
         "midgard-areas-of-any-process",
         f"{DESIGNS}/midgard/front_side.rs",
-        "find(|held| held.asid == asid && held.area.contains(page))?;",
-        "find(|held| held.asid >= asid.min(held.asid) && held.area.contains(page))?;",
+        "find(|entry| entry.asid == asid && entry.area.contains(page))?;",
+        "find(|entry| entry.asid >= asid.min(entry.asid) && entry.area.contains(page))?;",
         UNDER_KERNEL,
     ),
     # Structures that designs share.
@@ -812,13 +812,15 @@ def main():
     # Stopped from outside, it still puts the worktree away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     make_tree()
-    bad = 0
+    bad, sound = 0, set()
     try:
-        for test in dict.fromkeys(mutant.test for mutant in chosen):
-            result, said = run(test)
-            if result != "passes":
-                sys.exit(f"{said}\nmutants: nothing is planted, and `cargo test {test}` {result}")
-        for mutant in chosen:
+        # Tests one after the other, so that little is built anew between mutants.
+        for mutant in sorted(chosen, key=lambda mutant: (mutant.test, mutant.file)):
+            if mutant.test not in sound:
+                result, said = run(mutant.test)
+                if result != "passes":
+                    sys.exit(f"{said}\nmutants: nothing is planted, and `cargo test {mutant.test}` {result}")
+                sound.add(mutant.test)
             began = time.monotonic()
             result, said = plant(mutant)
             is_bad = not result.startswith("caught")

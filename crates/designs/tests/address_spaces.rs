@@ -1,10 +1,11 @@
-//! Random system calls, touches and stores over several processes, on the kernel model with a real radix table, against a
+//! Random system calls, touches and stores over several processes, on the kernel model with every page table of the catalogue, against a
 //! plain model of what each process may access and what it must see there.
 
 use ambulator_base::{AccessKind, Advice, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_designs::catalogue;
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{CostTable, FaultKind, Kernel, KernelSpec, OsError, PageSizePolicy};
+use ambulator_sockets::Socket;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -70,10 +71,12 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(policy: PageSizePolicy, swap: u64) -> Pair {
+    fn new(table: usize, policy: PageSizePolicy, swap: u64) -> Pair {
         let spec =
             KernelSpec { page_size_policy: policy, swap_bytes: swap, khugepaged_period: 1, ..KernelSpec::default() };
-        let parts = catalogue().build(&catalogue().choice("radix"));
+        let catalogue = catalogue();
+        let tables: Vec<&str> = catalogue.filling(Socket::PageTable).map(|design| design.name).collect();
+        let parts = catalogue.build(&catalogue.choice(tables[table % tables.len()]));
         let memory = PhysicalMemory::new(MEMORY).unwrap();
         let frames = BuddyAllocator::new(&BuddySpec::default(), MEMORY >> 12);
         let mut kernel = Kernel::new(&spec, CostTable::default(), memory, frames, parts.translations, parts.placement);
@@ -268,8 +271,8 @@ impl Pair {
     }
 }
 
-fn check(policy: PageSizePolicy, swap: u64, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
-    let mut pair = Pair::new(policy, swap);
+fn check(table: usize, policy: PageSizePolicy, swap: u64, calls: &[(usize, Call)]) -> Result<(), TestCaseError> {
+    let mut pair = Pair::new(table, policy, swap);
     for (number, (who, call)) in calls.iter().enumerate() {
         let who = who % pair.live.len();
         // Reclaim moves pages to swap and frames to others: contents are carried by the page.
@@ -294,8 +297,8 @@ macro_rules! policies {
                 cases: 400, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default()
             })]
             $(#[test]
-            fn $name(calls in prop::collection::vec((0..4usize, call()), 1..120)) {
-                check(PageSizePolicy::$policy, $swap, &calls)?;
+            fn $name(table in any::<usize>(), calls in prop::collection::vec((0..4usize, call()), 1..120)) {
+                check(table, PageSizePolicy::$policy, $swap, &calls)?;
             })*
         }
     };

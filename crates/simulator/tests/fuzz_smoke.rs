@@ -162,7 +162,7 @@ fn machines_of_every_preset_survive_random_programs() {
     for (which, design) in fuzz_designs().into_iter().enumerate() {
         for nested in [0, NESTED] {
             let how = random.next_u64() as u8 & !(COMPOSED | NESTED | TRACE) | nested;
-            let program = random_bytes(400, &mut random);
+            let program = random_bytes(320, &mut random);
             let run = fuzz_machine(&machine(how, which as u8, &mut random, &program));
             assert!(run.is_some() || nested > 0, "{design} has no machine");
             let Some(run) = run else { continue };
@@ -192,9 +192,9 @@ fn machines_of_every_preset_survive_random_programs() {
 #[test]
 fn machines_of_composed_designs_survive_random_programs() {
     let mut random = Random::for_purpose(5, "fuzz smoke");
-    for _ in 0..24 {
+    for _ in 0..16 {
         let how = random.next_u64() as u8 & !TRACE | COMPOSED;
-        let program = random_bytes(400, &mut random);
+        let program = random_bytes(320, &mut random);
         let which = random.next_u64() as u8;
         fuzz_machine(&machine(how, which, &mut random, &program));
     }

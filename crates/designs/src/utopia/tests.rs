@@ -1,5 +1,6 @@
 use super::placement::{UtopiaPlacementCounters, UtopiaUse};
 use super::rows::VALID;
+use super::table::RECENT;
 use super::walker::UtopiaWalkerCounters;
 use super::*;
 use ambulator_base::{
@@ -380,6 +381,23 @@ fn lines_that_the_kernel_changes_are_dropped_from_the_caches() {
     table.map(mapping, &mut bed.os()).unwrap();
     walker.load_registers(Asid(1), &registers(&table));
     assert!(found(&mut walker, &mut bed, 3000).is_some());
+}
+
+#[test]
+fn lines_leave_the_caches_however_many_others_have_changed_since() {
+    let spec = small();
+    let segments = Arc::new(Mutex::new(Segments::new(&spec, 48)));
+    let (mut bed, mut table, mut walker, mapping) = one_page_in(&spec, 700, &segments);
+    assert_eq!(frame_of(700, &table, &mut walker, &mut bed), Some(mapping.frame));
+    table.unmap(mapping.page, &mut bed.os()).unwrap();
+    // The registers name the latest changes, and these are other sets'.
+    for number in 0..RECENT as u64 {
+        let page = Page { start: VirtAddr((701 + number) << 12), size: PageSize::SIZE_4K };
+        let frame = segments.lock().unwrap().take(ProcessId(0), page, false, &mut bed.memory).unwrap();
+        table.map(Mapping { page, frame, ..mapping }, &mut bed.os()).unwrap();
+    }
+    assert_eq!(frame_of(700, &table, &mut walker, &mut bed), None);
+    assert!(frame_of(701, &table, &mut walker, &mut bed).is_some());
 }
 
 #[test]

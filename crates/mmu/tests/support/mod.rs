@@ -73,8 +73,11 @@ impl Walker for FakeWalker {
         Walk { outcome, ready: now.after(WALK), accesses: 1 }
     }
 
-    fn invalidate(&mut self, _what: Invalidation) {
-        self.log.note("walker invalidates");
+    fn invalidate(&mut self, what: Invalidation) {
+        self.log.note(match what {
+            Invalidation::Page { .. } => "walker invalidates",
+            Invalidation::Asid(_) | Invalidation::All => "walker invalidates address space",
+        });
     }
 
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
