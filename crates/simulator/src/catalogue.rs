@@ -1,9 +1,10 @@
 //! The designs of this process: those of Ambulator, and those that a program registers before it uses any
 //! design.
 
+use ambulator_base::lock;
 use ambulator_sockets::{Catalogue, Descriptor, RegisterError};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
 static OWN: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
@@ -35,10 +36,6 @@ impl fmt::Display for RegistrationError {
 
 impl std::error::Error for RegistrationError {}
 
-fn own() -> MutexGuard<'static, Vec<Descriptor>> {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Registers a design for this process.
 ///
 /// # Errors
@@ -47,7 +44,7 @@ pub fn register_design(design: Descriptor) -> Result<(), RegistrationError> {
     if CATALOGUE.get().is_some() {
         return Err(RegistrationError::TooLate("designs"));
     }
-    let mut own = own();
+    let mut own = lock(&OWN);
     let mut all = ambulator_designs::catalogue();
     for design in own.iter().chain([&design]) {
         all.register(design.clone()).map_err(RegistrationError::Design)?;
@@ -60,7 +57,7 @@ pub fn register_design(design: Descriptor) -> Result<(), RegistrationError> {
 pub fn catalogue() -> &'static Catalogue {
     CATALOGUE.get_or_init(|| {
         let mut all = ambulator_designs::catalogue();
-        for design in own().drain(..) {
+        for design in lock(&OWN).drain(..) {
             // Errors were reported at registration.
             let _ = all.register(design);
         }

@@ -5,7 +5,7 @@ use crate::machine::{Machine, Phase};
 use crate::result::{CounterMeaning, RunResult, Status};
 use crate::spec::Spec;
 use crate::stream::SharedStream;
-use ambulator_base::{RecordSource, distinct_notes};
+use ambulator_base::{RecordSource, distinct_notes, lock};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,7 +153,7 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
 
 /// The waiting job with the fewest slices, or `None` when all have ended.
 fn take_job(queue: &Mutex<RunQueue>, changed: &Condvar) -> Option<QueuedJob> {
-    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = lock(queue);
     loop {
         if queue.open == 0 {
             return None;
@@ -201,7 +201,7 @@ fn run_slice(
             let (done, of) = machine.progress();
             progress.advanced(queued.job, machine.phase(), done, of);
         }
-        queue.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(queued);
+        lock(queue).waiting.push(queued);
         changed.notify_one();
         return;
     };
@@ -237,7 +237,7 @@ fn run_slice(
     result.sim_host_setup_seconds = queued.setup.as_secs_f64();
     progress.finished(queued.job, &result);
     drop(queued.machine.take());
-    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = lock(queue);
     queue.runs[queued.job] = Some(result);
     queue.schema.extend(schema);
     queue.open -= 1;

@@ -4,7 +4,8 @@ use super::layer::{Header, Layers};
 use super::problem::Source;
 use super::settings;
 use crate::RegistrationError;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use ambulator_base::lock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a preset describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str)
     if PRESETS.get().is_some() {
         return Err(RegistrationError::TooLate("presets"));
     }
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = lock(&OWN);
     if EMBEDDED.iter().chain(&*own).any(|other| other.name == name) {
         return Err(RegistrationError::PresetTaken(name.into()));
     }
@@ -92,7 +93,7 @@ pub fn presets() -> &'static [Preset] {
             let program = program.map(|(name, _)| name).unwrap_or_default();
             Preset { kind: of.kind, name: of.name, about, paper, base, program, source }
         };
-        let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = lock(&OWN);
         EMBEDDED.iter().chain(&*own).map(read).collect()
     })
 }
