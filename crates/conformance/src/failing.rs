@@ -1,5 +1,6 @@
-//! Operations whose allocations fail: each is repeated with the first, the second, the third allocation that it makes
-//! failing, until it makes no more. Of operations that make dozens (an index that is built), later ones are sampled.
+//! Operations whose allocations fail: each is repeated with the first, the second, the third allocation that
+//! it makes failing, until it makes no more. Of operations that make dozens (an index that is built), later
+//! ones are sampled.
 
 use super::model::{Core, Process};
 use super::{Options, Summary, TestBed};
@@ -16,9 +17,9 @@ const AREAS: usize = 4;
 /// Pages of the process that are looked up after each failure, next to those that are concerned.
 const LOOKUPS: usize = 8;
 
-/// Holds translations to what they must do when allocations fail: the operation succeeds, or it fails and has changed nothing; what the
-/// kernel cannot be refused (unmaps, changes of flags, VMAs that come and go) is done; all frames come back at the end.
-/// `operations` is the length of the script.
+/// Holds translations to what they must do when allocations fail: the operation succeeds, or it fails and has
+/// changed nothing; what the kernel cannot be refused (unmaps, changes of flags, VMAs that come and go) is
+/// done; all frames come back at the end. `operations` is the length of the script.
 ///
 /// # Errors
 /// The first difference.
@@ -111,8 +112,9 @@ impl Script<'_> {
         }
     }
 
-    /// The operation with its first allocation failing, its second and so on, and then with none. `operation` is repeated on its own result,
-    /// which it undoes before the next time if it is told that something was refused.
+    /// The operation with its first allocation failing, its second and so on, and then with none. `operation`
+    /// is repeated on its own result, which it undoes before the next time if it is told that something was
+    /// refused.
     fn repeat(
         &mut self,
         what: &str,

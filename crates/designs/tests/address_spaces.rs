@@ -1,5 +1,5 @@
-//! Random system calls, touches and stores over several processes, on the kernel model with every page table of the catalogue, against a
-//! plain model of what each process may access and what it must see there.
+//! Random system calls, touches and stores over several processes, on the kernel model with every page table
+//! of the catalogue, against a plain model of what each process may access and what it must see there.
 
 use ambulator_base::{AccessKind, Advice, Cycle, MapKind, ProcessId, Protection, VirtAddr, VmEvent};
 use ambulator_designs::catalogue;
@@ -13,7 +13,8 @@ const BASE: u64 = 0x10_0000_0000;
 const PAGES: u64 = 2048;
 const MEMORY: u64 = 64 << 20;
 
-/// What one process must see: its rights, page by page, and which contents (a number for each store) each page has.
+/// What one process must see: its rights, page by page, and which contents (a number for each store) each
+/// page has.
 #[derive(Clone, Default)]
 struct Plain {
     rights: BTreeMap<u64, Protection>,
@@ -84,7 +85,8 @@ impl Pair {
         Pair { kernel, live: vec![(first, Plain::default())], frames: HashMap::new(), stores: 0, rounds: 0 }
     }
 
-    /// An access as a program makes it: faults are served until it succeeds. What it sees must be what was stored last.
+    /// An access as a program makes it: faults are served until it succeeds. What it sees must be what was
+    /// stored last.
     fn access(&mut self, who: usize, page: u64, access: AccessKind) -> Result<(), TestCaseError> {
         let (process, plain) = (self.live[who].0, &self.live[who].1);
         let right = plain.rights.get(&page).copied().unwrap_or(Protection::NONE);
@@ -120,7 +122,8 @@ impl Pair {
                             }
                         }
                         FaultKind::Fresh(size) => {
-                            // Zeroed, but for the pages that a full reservation had already: those stay in place.
+                            // Zeroed, but for the pages that a full reservation had already: those stay in
+                            // place.
                             let (first, offset) = (now & !(size.frames() - 1), now & (size.frames() - 1));
                             for i in 0..size.frames() {
                                 let kept = (page + i).checked_sub(offset).is_some_and(|other| {

@@ -1,12 +1,13 @@
-//! Every design of the catalogue through the conformance suite, also with allocations that fail. A design that is registered is covered; its claims
-//! say what it is held to.
+//! Every design of the catalogue through the conformance suite, also with allocations that fail. A design
+//! that is registered is covered; its claims say what it is held to.
 
 use ambulator_conformance::{Options, check, check_failing};
 use ambulator_designs::catalogue;
 use ambulator_designs::utopia::{RestSegSpec, UtopiaSpec};
 use ambulator_sockets::{Choice, Descriptor, Socket};
 
-/// The page table alone. What stands next to it fits a small memory, and sets no accessed and dirty bits that no walk has set.
+/// The page table alone. What stands next to it fits a small memory, and sets no accessed and dirty bits that
+/// no walk has set.
 fn choice(table: &Descriptor) -> Choice {
     let mut choice = catalogue().choice(table.name);
     let segments = vec![RestSegSpec { bytes: 2 << 20, page_bytes: 4096, ways: 4 }];
@@ -23,7 +24,8 @@ fn tables() -> Vec<Descriptor> {
     catalogue().filling(Socket::PageTable).cloned().collect()
 }
 
-/// The page table with each lookaside that has an operating-system half; their own placements with them, where they must be.
+/// The page table with each lookaside that has an operating-system half; their own placements with them,
+/// where they must be.
 fn beside(table: &Descriptor) -> Vec<Choice> {
     let catalogue = catalogue();
     let with = |design: &Descriptor| {

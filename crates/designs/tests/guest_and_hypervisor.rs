@@ -1,4 +1,5 @@
-//! A guest's kernel and a hypervisor that hash together: what the engine is right about is what both kernels and both walkers find, after any events.
+//! A guest's kernel and a hypervisor that hash together: what the engine is right about is what both kernels
+//! and both walkers find, after any events.
 
 use ambulator_base::{
     AccessKind, Advice, Cycle, FRAME_BYTES, MapKind, PhysAddr, ProcessId, Protection, Random, VirtAddr, VmEvent,
@@ -47,7 +48,8 @@ struct Both {
     host: Side,
     machine: ProcessId,
     engine: Box<dyn Speculator>,
-    /// Pages asked for, those with a line that is not theirs, and lines that were guessed of them: of data, and of tables.
+    /// Pages asked for, those with a line that is not theirs, and lines that were guessed of them: of data,
+    /// and of tables.
     seen: u64,
     wrong: u64,
     data: u64,
@@ -111,7 +113,8 @@ impl Both {
         }
     }
 
-    /// What the engine guesses for a page that is there, and nothing else, is where it lies, and where the entries lie that nested walks end with.
+    /// What the engine guesses for a page that is there, and nothing else, is where it lies, and where the
+    /// entries lie that nested walks end with.
     fn check(&mut self, process: ProcessId, va: VirtAddr, shared: bool) {
         let Some(in_guest) = self.guest.at(process, va) else { return };
         let data = self.back(in_guest);

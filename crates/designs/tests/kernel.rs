@@ -1,5 +1,5 @@
-//! Every design of the catalogue under the kernel model: what walks and lookasides find is what the kernel knows, after every kind of event. A
-//! design that is registered is covered; nothing here lists them.
+//! Every design of the catalogue under the kernel model: what walks and lookasides find is what the kernel
+//! knows, after every kind of event. A design that is registered is covered; nothing here lists them.
 
 use ambulator_base::{
     AccessKind, Advice, Asid, Cycle, FRAME_BYTES, MapKind, ProcessId, Protection, Random, VirtAddr, VmEvent,
@@ -80,7 +80,8 @@ impl Machine {
                 Shootdown { asid, page: Some(page), .. } => Invalidation::Page { asid, page },
                 Shootdown { asid, .. } => Invalidation::Asid(asid),
             };
-            // The walker behind an intermediate address space knows its addresses: the whole address space goes.
+            // The walker behind an intermediate address space knows its addresses: the whole address space
+            // goes.
             self.walker.invalidate(match what {
                 Invalidation::Page { asid, .. } if self.front.is_some() => Invalidation::Asid(asid),
                 what => what,
@@ -102,7 +103,8 @@ impl Machine {
         self.shoot_down();
     }
 
-    /// Where the page table has `va`: there, unless an intermediate address space lies between. As hardware finds it, which is what the bytes say.
+    /// Where the page table has `va`: there, unless an intermediate address space lies between. As hardware
+    /// finds it, which is what the bytes say.
     fn behind(&mut self, process: ProcessId, va: VirtAddr) -> Option<VirtAddr> {
         let Some(front) = &mut self.front else { return Some(va) };
         let registers = TableRegisters(self.kernel.intermediate_registers(process));
@@ -140,8 +142,8 @@ impl Machine {
         walk
     }
 
-    /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights. Returns what it found where no walk may begin before it
-    /// answers: such a page is in no page table.
+    /// What the lookaside holds is what the kernel knows; it may hold less, and fewer rights. Returns what it
+    /// found where no walk may begin before it answers: such a page is in no page table.
     fn look_aside(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) -> Option<Translation> {
         let lookaside = self.lookaside.as_mut()?;
         let registers = TableRegisters(self.kernel.companion_registers(process));
@@ -199,7 +201,8 @@ impl Machine {
         panic!("{va:?} faults for ever");
     }
 
-    /// Part of the mapping moves elsewhere with its frames, to where it lies otherwise within huge pages, and comes back.
+    /// Part of the mapping moves elsewhere with its frames, to where it lies otherwise within huge pages, and
+    /// comes back.
     fn moves(&mut self, process: ProcessId) {
         let (home, elsewhere, len) = (START + (8 << 20) + 0x3000, START + 4 * LEN + 0x8000, 5 << 20);
         let frames: Vec<_> = (0..len)
@@ -340,7 +343,8 @@ fn is_valid(choice: &Choice) -> bool {
     catalogue().validate("design", choice).is_empty()
 }
 
-/// The lives of all of these, two at a time; how often each one's lookaside answered, for those that did not end early.
+/// The lives of all of these, two at a time; how often each one's lookaside answered, for those that did not
+/// end early.
 fn lives(all: Vec<(Choice, PageSizePolicy)>) -> Vec<(Choice, PageSizePolicy, u64)> {
     let count = all.len();
     let (next, done) = (Mutex::new(all.into_iter()), Mutex::new(Vec::new()));
@@ -430,7 +434,8 @@ fn two_lookasides_hold_what_the_kernel_knows() {
     }
 }
 
-/// Every page table with every speculation, which may place its nodes, and every placement; policies take turns.
+/// Every page table with every speculation, which may place its nodes, and every placement; policies take
+/// turns.
 #[test]
 fn pages_and_leaves_placed_by_guessed_hashes_are_what_the_kernel_knows_over_any_table() {
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! No design's name in the crates that carry all designs: what they do is in general terms.
 //!
-//! Exceptions: where a number or a figure comes from (`x-source`, "LVM Table 1", "Utopia Sec. 5.2"), tests, the preset that is the default
-//! machine, and as words in prose "radix", "ideal", "hashed" and "flattened".
+//! Exceptions: where a number or a figure comes from (`x-source`, "LVM Table 1", "Utopia Sec. 5.2"), tests,
+//! the preset that is the default machine, and as words in prose "radix", "ideal", "hashed" and "flattened".
 
 use ambulator_designs::catalogue;
 use std::path::{Path, PathBuf};

@@ -206,8 +206,9 @@ impl BuddyAllocator {
         frames.next_power_of_two().trailing_zeros()
     }
 
-    /// Injects faults: after the next `served` allocations, by whatever function, `failing` ones fail as if there were no such
-    /// memory; those after them are served again. Returns how many have failed since the last call. 0 and 0 end it.
+    /// Injects faults: after the next `served` allocations, by whatever function, `failing` ones fail as if
+    /// there were no such memory; those after them are served again. Returns how many have failed since the
+    /// last call. 0 and 0 end it.
     pub fn refuse(&mut self, served: u64, failing: u64) -> u64 {
         std::mem::replace(&mut self.refusals, Refusals { served, left: failing, refused: 0 }).refused
     }

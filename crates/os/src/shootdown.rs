@@ -40,8 +40,8 @@ impl Shootdowns {
         self.pending.push(Shootdown { asid, page: Some(page), global: false });
     }
 
-    /// An area whose pages have been pushed, those that were there. Hardware that holds the area itself drops it with
-    /// any page of it: if none was there, the first is named.
+    /// An area whose pages have been pushed, those that were there. Hardware that holds the area itself drops
+    /// it with any page of it: if none was there, the first is named.
     pub fn push_area(&mut self, asid: Asid, start: VirtAddr, len: u64) {
         let covers = |one: &Shootdown| {
             let within = |page: Page| start < page.end() && page.start < start.offset(len);

@@ -217,8 +217,8 @@ impl Translations {
         }
     }
 
-    /// The kernel announces that a VMA has gone; its pages are unmapped already. Returns the parts of areas of an
-    /// intermediate address space that it took away, each with its first address and its bytes.
+    /// The kernel announces that a VMA has gone; its pages are unmapped already. Returns the parts of areas
+    /// of an intermediate address space that it took away, each with its first address and its bytes.
     pub fn vma_removed(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         if let Some(start) = self.table_area_start(start, os.memory) {
             for companion in &mut self.companions {

@@ -210,8 +210,8 @@ impl<T> Descriptor<T> {
 }
 
 impl<T: Settings> Descriptor<T> {
-    /// How its parts are built, for the sockets that hold it ([`Site::design`]); others are not asked for. The settings
-    /// have been validated.
+    /// How its parts are built, for the sockets that hold it ([`Site::design`]); others are not asked for.
+    /// The settings have been validated.
     pub fn build(self, build: impl Fn(&T, Site) -> Parts + Send + Sync + 'static) -> Descriptor {
         let build: Build =
             Arc::new(move |value, site| build(&serde_json::from_value::<T>(value.clone()).unwrap_or_default(), site));

@@ -61,7 +61,8 @@ pub fn adopt(at: Pfn, frames: u64, footprint: &mut Footprint, os: &mut TableCont
 fn charge(bytes: u64, os: &mut TableContext<'_>) {
     let order = ambulator_memory::BuddyAllocator::order_of_bytes(bytes);
     let fmfi = if order == 0 { 0.0 } else { os.frames.nominal_fmfi(order.min(os.frames.max_block_order())) };
-    // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the limit.
+    // Memory too fragmented for the cost table has given the block all the same: it costs what it does at the
+    // limit.
     let limit = os.costs.allocate_64m_fails_above;
     let cycles = os.costs.allocation(bytes, fmfi);
     let cycles = cycles.or_else(|| os.costs.allocation(bytes, limit));

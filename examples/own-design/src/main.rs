@@ -1,5 +1,5 @@
-//! The whole of Ambulator's command, with one page table more: two-choice hashing. A bucket is a line of four slots, a
-//! slot a tag and an x86-64 entry; a page is in one of two buckets.
+//! The whole of Ambulator's command, with one page table more: two-choice hashing. A bucket is a line of four
+//! slots, a slot a tag and an x86-64 entry; a page is in one of two buckets.
 
 mod table;
 

@@ -1,4 +1,5 @@
-//! The command knows the table as it knows its own: it is listed, holds under the suite, runs under the oracle.
+//! The command knows the table as it knows its own: it is listed, holds under the suite, runs under the
+//! oracle.
 
 use std::process::Command;
 

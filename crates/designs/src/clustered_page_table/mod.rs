@@ -1,26 +1,29 @@
 //! The clustered page table: a chained hash table whose nodes hold the entries of several consecutive pages.
 //!
-//! Source: Talluri, Hill and Khalidi, "A New Page Table for 64-bit Address Spaces", SOSP 1995. A hashed page table pays a tag
-//! and a next pointer, 16 bytes, for each entry of 8 bytes. Here they are paid once for a *page block*, an aligned group of
-//! consecutive pages, and the hash function takes the block's number. A node is also found once for all pages of its block.
+//! Source: Talluri, Hill and Khalidi, "A New Page Table for 64-bit Address Spaces", SOSP 1995. A hashed page
+//! table pays a tag and a next pointer, 16 bytes, for each entry of 8 bytes. Here they are paid once for a
+//! *page block*, an aligned group of consecutive pages, and the hash function takes the block's number. A
+//! node is also found once for all pages of its block.
 //!
 //! - OS half: [`ClusteredPageTable`] in `table.rs`.
 //! - Hardware half: [`ClusteredWalker`] in `walker.rs`.
 //! - What both know, here: the layout of a node, its links, and the bucket of a block.
 //!
 //! Choices.
-//! - A bucket is a link, 8 bytes; a link is the address of a node with bit 0 set, or 0 where a chain ends. A new node becomes
-//!   the first of its chain.
-//! - Nodes are packed into frames that belong to this table. A node goes when the last page of its block goes, and a frame when
-//!   its last node goes.
-//! - Large pages: of the paper's two ways for superpages larger than a page block, repeated entries and a table for each page
-//!   size, this is the second. Repetition would take 16,384 nodes for a page of 1 GiB, each with accessed and dirty bits of its
-//!   own. The three tables share the frames of nodes; a table comes with the first page of its size, and the registers show it
-//!   only while it has pages. Its blocks are as many of its own pages.
-//! - Superpages within a block and partial-subblock entries are left out: x86-64 has no page size between 4 KiB and 64 KiB, and
-//!   the TLBs of this machine hold no subblocks.
-//! - The buckets double when the nodes pass the load limit. Nodes stay where they are; their links change. Where memory has no
-//!   room for more buckets the chains grow instead, and nothing fails. The buckets never shrink; a process's exit frees them.
+//! - A bucket is a link, 8 bytes; a link is the address of a node with bit 0 set, or 0 where a chain ends. A
+//!   new node becomes the first of its chain.
+//! - Nodes are packed into frames that belong to this table. A node goes when the last page of its block
+//!   goes, and a frame when its last node goes.
+//! - Large pages: of the paper's two ways for superpages larger than a page block, repeated entries and a
+//!   table for each page size, this is the second. Repetition would take 16,384 nodes for a page of 1 GiB,
+//!   each with accessed and dirty bits of its own. The three tables share the frames of nodes; a table comes
+//!   with the first page of its size, and the registers show it only while it has pages. Its blocks are as
+//!   many of its own pages.
+//! - Superpages within a block and partial-subblock entries are left out: x86-64 has no page size between 4
+//!   KiB and 64 KiB, and the TLBs of this machine hold no subblocks.
+//! - The buckets double when the nodes pass the load limit. Nodes stay where they are; their links change.
+//!   Where memory has no room for more buckets the chains grow instead, and nothing fails. The buckets never
+//!   shrink; a process's exit frees them.
 //! - `block_pages = 1` is the paper's hashed page table with chains, but for 8 bytes of padding in each node.
 
 mod table;

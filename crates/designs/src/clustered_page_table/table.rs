@@ -47,8 +47,8 @@ struct SizeTable {
     mapped: u64,
 }
 
-/// A process's tables. Beside what the bytes say it remembers only how many nodes and pages there are, and what it
-/// allocated.
+/// A process's tables. Beside what the bytes say it remembers only how many nodes and pages there are, and
+/// what it allocated.
 pub struct ClusteredPageTable {
     block: Block,
     initial_buckets: u64,
@@ -130,8 +130,8 @@ impl ClusteredPageTable {
         self.footprint.entries = self.tables.iter().map(|table| table.mapped).sum();
     }
 
-    /// Makes the node of the block that holds `va`, and the buckets of its size if these are the first. Nothing has
-    /// changed if there is no memory.
+    /// Makes the node of the block that holds `va`, and the buckets of its size if these are the first.
+    /// Nothing has changed if there is no memory.
     fn add_node(&mut self, number: usize, va: VirtAddr, os: &mut TableContext<'_>) -> Result<PhysAddr, MapError> {
         let before = self.footprint;
         let bytes = FRAME_BYTES;
@@ -156,8 +156,8 @@ impl ClusteredPageTable {
         Ok(node)
     }
 
-    /// Doubles the buckets if one more node passes the load limit. Where memory has no room for that they stay as they
-    /// are: chains take any number of nodes.
+    /// Doubles the buckets if one more node passes the load limit. Where memory has no room for that they
+    /// stay as they are: chains take any number of nodes.
     fn make_room(&mut self, number: usize, os: &mut TableContext<'_>) {
         let SizeTable { buckets: old, nodes, .. } = self.tables[number];
         if (nodes + 1) as f64 <= self.load_limit * old.len() as f64 {

@@ -143,7 +143,8 @@ fn all_sizes_are_looked_for_at_once() {
         rig.map(va, size);
     }
     for (_, va, size) in pages {
-        // Three buckets, and the one node; the node's entry is in the line of its tag for the first of the frame alone.
+        // Three buckets, and the one node; the node's entry is in the line of its tag for the first of the
+        // frame alone.
         let (loads, steps) = rig.loads(va);
         assert!((4..=5).contains(&loads) && steps == 2, "{loads} loads in {steps} steps");
         assert!(matches!(rig.walk(va).outcome, WalkOutcome::Mapped(found) if found.size == size));
@@ -164,7 +165,8 @@ fn the_chain_of_another_size_holds_no_page_back_and_is_followed_to_its_end_for_n
         rig.map(block << 9, PageSize::SIZE_2M);
     }
     rig.map(0, PageSize::SIZE_4K);
-    // Two buckets, then a node of either table. The fourth node of a frame has its first entry behind a line's end.
+    // Two buckets, then a node of either table. The fourth node of a frame has its first entry behind a
+    // line's end.
     assert_eq!(rig.loads(0), (2 + 2 + 1, 2));
     assert!(rig.finds(0));
     assert_eq!(rig.loads(0x1000).1, 4, "a bucket and three nodes");
@@ -183,7 +185,8 @@ fn a_chain_is_followed_node_by_node_and_loses_any_of_them() {
         // The newest is the first.
         for (behind, &block) in blocks.iter().rev().enumerate() {
             assert_eq!(rig.loads(block).1, 2 + behind as u64);
-            // Wherever nodes lie, their last entry is not next to their tag: both are loaded from every node passed.
+            // Wherever nodes lie, their last entry is not next to their tag: both are loaded from every node
+            // passed.
             assert_eq!(rig.loads(block + 0xf000), (1 + 2 * (1 + behind as u32), 2 + behind as u64));
         }
         assert!(rig.state().contains(&("longest_chain", 4)));

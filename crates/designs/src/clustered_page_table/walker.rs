@@ -1,8 +1,9 @@
 //! The hardware half: what a core does on a TLB miss.
 //!
-//! The buckets of all page sizes are loaded at once. Then each chain is followed, one node after the other: a load of the line
-//! with the node's tag and link and, if the entry lies in another line of the node, a load of that line next to it. The walker
-//! knows where the entry would be before it knows the tag, so the two go out together.
+//! The buckets of all page sizes are loaded at once. Then each chain is followed, one node after the other: a
+//! load of the line with the node's tag and link and, if the entry lies in another line of the node, a load
+//! of that line next to it. The walker knows where the entry would be before it knows the tag, so the two go
+//! out together.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr};

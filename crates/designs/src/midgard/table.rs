@@ -56,8 +56,9 @@ impl AreaTable {
         true
     }
 
-    /// Pages `[start, end)` are in no area from now on. Where there is no memory to split an area, the hole stays part of
-    /// it: its pages have intermediate addresses, which no page table maps. Returns the parts of areas that they were.
+    /// Pages `[start, end)` are in no area from now on. Where there is no memory to split an area, the hole
+    /// stays part of it: its pages have intermediate addresses, which no page table maps. Returns the parts
+    /// of areas that they were.
     fn remove(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {
         let inside: Vec<Range> =
             self.areas.all(os.memory).into_iter().filter(|area| area.base < end && start < area.limit).collect();
