@@ -113,7 +113,7 @@ impl Script<'_> {
     }
 
     /// The operation with its first allocation failing, its second and so on, and then with none. `operation`
-    /// is repeated on its own result, which it undoes before the next time if it is told that something was
+    /// is repeated on its own result, which it undoes before the next time if something was
     /// refused.
     fn repeat(
         &mut self,

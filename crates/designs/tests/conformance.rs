@@ -26,7 +26,7 @@ fn tables() -> Vec<Descriptor> {
 
 /// The page table with each lookaside that has an operating-system half; their own placements with them,
 /// where they must be.
-fn beside(table: &Descriptor) -> Vec<Choice> {
+fn with_companions(table: &Descriptor) -> Vec<Choice> {
     let catalogue = catalogue();
     let with = |design: &Descriptor| {
         let with = choice(table).with(Socket::Lookaside, design.name);
@@ -49,9 +49,9 @@ fn every_page_table_conforms() {
 }
 
 #[test]
-fn every_page_table_conforms_with_what_stands_beside_it() {
+fn every_page_table_conforms_with_every_companion() {
     for (at, table) in tables().iter().enumerate() {
-        for choice in beside(table) {
+        for choice in with_companions(table) {
             // The default table at length.
             let options = options(table, if at == 0 { 800 } else { 250 });
             let done = check(|| catalogue().build(&choice), &options);
@@ -66,7 +66,7 @@ fn operations_that_are_refused_memory_change_nothing_and_leak_nothing() {
         let done = check_failing(catalogue().build(&choice(table)), 200, &options(table, 0));
         let summary = done.unwrap_or_else(|error| panic!("{}: {error}", table.name));
         assert!(summary.failures >= 5, "{}: {summary:?}", table.name);
-        let mut others = beside(table);
+        let mut others = with_companions(table);
         let front_sides: Vec<&str> =
             catalogue().filling(Socket::FrontSide).map(|design| design.name).collect::<Vec<_>>();
         others.extend(front_sides.iter().map(|front| choice(table).with(Socket::FrontSide, front)));

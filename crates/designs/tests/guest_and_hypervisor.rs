@@ -188,11 +188,11 @@ fn guesses_through_both_hashes_are_what_both_kernels_did() {
         both.life(11, true);
         assert!(both.seen > 300 && both.data > 0, "{policy:?} {host_policy:?}: {} pages", both.seen);
         assert!(both.wrong * 8 < both.seen, "{policy:?} {host_policy:?}: {} of {}", both.wrong, both.seen);
-        // What a fork leaves shared is told as the parent's; alone, a process finds nearly all of its pages.
+        // Pages that a fork leaves shared are reported as the parent's; alone, a process finds nearly all of its pages.
         let mut both = Both::new(policy, host_policy, 0.0);
         both.life(12, false);
         let (data, lines) = (both.data as f64 / both.seen as f64, both.lines as f64 / both.seen as f64);
-        // A huge page of the hypervisor's behind small ones of the guest's lies where no hash of theirs says.
+        // A huge page of the hypervisor's under small ones of the guest lies where no hash of theirs says.
         let least = if host_policy == Never { 0.8 } else { 0.1 };
         assert!(data > least, "{policy:?} {host_policy:?}: data was guessed for {data} of pages");
         assert!(lines > 1.0, "{policy:?} {host_policy:?}: {lines} lines of tables were guessed for a page");

@@ -161,10 +161,10 @@ impl Machine {
         answer.found.filter(|_| answer.holds_walk && self.holds_pages)
     }
 
-    /// Walks against the kernel's truth, faults where there is no page.
+    /// Walks against the state of the kernel.s pages, faults where there is no page.
     fn access(&mut self, process: ProcessId, va: VirtAddr, access: AccessKind) {
         for _ in 0..3 {
-            let beside = self.look_aside(process, va, access);
+            let held = self.look_aside(process, va, access);
             let walk = self.walk(process, va, access);
             if let (WalkOutcome::Mapped(found), Some(lookaside)) = (&walk.outcome, &mut self.lookaside) {
                 let mut port = TestPort::new(&mut self.kernel.memory, 50);
@@ -175,14 +175,14 @@ impl Machine {
             let truth = self.kernel.page_state(process, va);
             let mut allowed = false;
             assert!(
-                beside.is_none() || !self.alone || walk.outcome == WalkOutcome::NotMapped,
+                held.is_none() || !self.alone || walk.outcome == WalkOutcome::NotMapped,
                 "{va:?} is in two segments"
             );
-            let beside = beside.filter(|_| walk.outcome == WalkOutcome::NotMapped);
-            if let Some(found) = beside {
+            let held = held.filter(|_| walk.outcome == WalkOutcome::NotMapped);
+            if let Some(found) = held {
                 assert_eq!((found.size, found.writable), (truth.size(), truth.writable()), "{va:?}");
             }
-            match beside.map_or(walk.outcome, WalkOutcome::Mapped) {
+            match held.map_or(walk.outcome, WalkOutcome::Mapped) {
                 WalkOutcome::Mapped(found) => {
                     assert!(truth.present(), "{va:?} is not there, and {found:?} was found");
                     assert_eq!(found.physical(va).pfn(), truth.frame(), "{va:?}");
@@ -374,7 +374,7 @@ fn walks_find_what_the_kernel_knows() {
     lives(tables.iter().flat_map(|table| POLICIES.map(|policy| (choice(table), policy))).collect());
 }
 
-/// Every page table with every lookaside and every placement; speculations and policies take turns.
+/// Every page table with every lookaside and every placement; speculations and policies alternate.
 #[test]
 fn lookasides_and_placements_hold_what_the_kernel_knows_over_any_table() {
     let speculations = with_empty(Socket::Speculation);
@@ -413,7 +413,7 @@ fn lookasides_and_placements_hold_what_the_kernel_knows_over_any_table() {
     assert!(of("utopia", "utopia") >= 500, "{fewest:?}");
 }
 
-/// Every lookaside with every other behind it; page tables, placements and policies take turns.
+/// Every lookaside with every other as the second; page tables, placements and policies alternate.
 #[test]
 fn two_lookasides_hold_what_the_kernel_knows() {
     let (tables, lookasides) = (filling(Socket::PageTable), filling(Socket::Lookaside));
@@ -465,7 +465,7 @@ fn what_is_translated_before_the_caches_is_what_the_kernel_knows_over_any_table(
 }
 
 #[test]
-fn what_stands_beside_a_table_adds_to_its_context_switches_and_hides_none() {
+fn a_companion_adds_to_the_context_switches_of_its_table_and_hides_none() {
     let cycles = |choice: &Choice| {
         let mut machine = Machine::new(choice, PageSizePolicy::Never, 5);
         let processes = [machine.kernel.spawn().unwrap(), machine.kernel.spawn().unwrap()];

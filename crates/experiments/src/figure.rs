@@ -25,7 +25,7 @@ pub struct FigureProgram {
     pub quick_settings: serde_json::Map<String, serde_json::Value>,
     /// Programs that run alongside it, each on its own core (a mix).
     #[serde(default)]
-    pub beside: Vec<FigureProgram>,
+    pub co_runners: Vec<FigureProgram>,
 }
 
 /// A design with additional settings.

@@ -166,7 +166,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     let mut runs: Vec<(String, RunResult)> = Vec::new();
     let mut missing = Vec::new();
     for program in figure.programs() {
-        let all = std::iter::once(program).chain(&program.beside);
+        let all = std::iter::once(program).chain(&program.co_runners);
         let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
         let mut jobs = Vec::new();
         for (name, design, own) in figure.cells() {
