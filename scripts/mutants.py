@@ -44,6 +44,7 @@ INVALIDATION = "-p ambulator-mmu --test invalidation"
 PIPELINE = "-p ambulator-mmu --test pipeline"
 MMU_UNITS = "-p ambulator-mmu --lib"
 OS_SPACES = "-p ambulator-os --test address_spaces"
+OS_RECLAIM = "-p ambulator-os --test reclaim"
 UNDER_KERNEL = "-p ambulator-designs --test kernel"
 ORACLE = "-p ambulator-simulator --lib oracle"
 
@@ -623,7 +624,7 @@ MUTANTS = [
         f"{OS}/lifecycle.rs",
         "self.shootdowns.push_space(self.process(process).asid());",
         "",
-        OS_SPACES,
+        OS_RECLAIM,
     ),
     Mutant(
         "shared-asid-is-not-flushed-at-a-switch",
@@ -637,14 +638,14 @@ MUTANTS = [
         f"{OS}/reclaim.rs",
         "if self.owners.is_shared(entry.frame, page.size) {",
         "if self.owners.is_shared(entry.frame, page.size) && page.size > PageSize::SIZE_4K {",
-        OS_SPACES,
+        OS_RECLAIM,
     ),
     Mutant(
         "reclaim-drops-what-was-written-again",
         f"{OS}/reclaim.rs",
         "let droppable = state.lazily_free() && !entry.flags.dirty;",
         "let droppable = state.lazily_free();",
-        OS_SPACES,
+        OS_RECLAIM,
     ),
     Mutant(
         "split-keeps-the-first-frame",

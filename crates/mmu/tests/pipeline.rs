@@ -93,3 +93,76 @@ fn a_guess_never_becomes_a_translation() {
     let (at, ready) = bench.access(PAGE + 8192, AccessKind::Load, 10_000).expect("mapped");
     assert!(at == guessed && ready >= 10_000 + WALK);
 }
+
+#[test]
+fn a_store_to_a_clean_page_walks_until_the_entry_is_dirty() {
+    for first in [AccessKind::Load, AccessKind::Fetch] {
+        let mut bench = bench(|_| Parts::default());
+        bench.table.map_clean(1, PAGE, 77);
+        // After a load, the store finds the clean entry in the L1 TLB; after a fetch, in the L2 TLB.
+        bench.access(PAGE, first, 0).expect("mapped");
+        let store = |bench: &mut Bench, now: u64| {
+            bench.log.take();
+            bench.access(PAGE, AccessKind::Store, now).expect("mapped");
+            bench.log.take().len()
+        };
+        // The walk of a store sets the dirty bit; until then each store walks.
+        assert_eq!((store(&mut bench, 10_000), store(&mut bench, 20_000)), (1, 1), "{first:?}");
+        bench.table.map(1, PAGE, 77, PageSize::SIZE_4K, true);
+        assert_eq!((store(&mut bench, 30_000), store(&mut bench, 40_000)), (1, 0), "{first:?}");
+        assert_eq!(bench.mmu.counters.dirty_assists, 3, "{first:?}");
+    }
+}
+
+#[test]
+fn a_large_page_has_all_of_its_offsets() {
+    let mut bench = bench(|_| Parts::default());
+    let (page, frame) = (0x4000_0000_u64, 0x400_u64);
+    bench.table.map(1, page, frame, PageSize::SIZE_2M, true);
+    for bit in 0..21 {
+        assert_eq!(bench.load(page + (1 << bit)), Some((frame << 12) + (1 << bit)), "bit {bit}");
+    }
+    assert_eq!(bench.mmu.counters.walks, 1);
+}
+
+/// A virtual machine whose hypervisor maps the guest's page table, and the guest's 2 MiB at [`GUEST`] as `map`
+/// does. The guest maps [`LARGE`] there, as one large page.
+fn virtual_machine(map: impl FnOnce(&support::Table)) -> Bench {
+    let bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
+    bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+    bench.table.map(1, LARGE, GUEST >> 12, PageSize::SIZE_2M, true);
+    map(&bench.hypervisor);
+    bench
+}
+
+const LARGE: u64 = 0x4000_0000;
+const GUEST: u64 = 0x20_0000;
+
+#[test]
+fn combined_translations_have_the_smaller_page_and_begin_where_it_begins() {
+    // Over pages of 4 KiB in any order.
+    let mut bench = virtual_machine(|hypervisor| {
+        hypervisor.map(9, GUEST, 900, PageSize::SIZE_4K, true);
+        hypervisor.map(9, GUEST + 0x5000, 300, PageSize::SIZE_4K, true);
+    });
+    assert_eq!(bench.load(LARGE + 8), Some((900 << 12) + 8));
+    assert_eq!(bench.load(LARGE + 0x5010), Some((300 << 12) + 0x10));
+    // Over a large page, by an address in its middle.
+    let mut bench = virtual_machine(|hypervisor| hypervisor.map(9, GUEST, 0x600, PageSize::SIZE_2M, true));
+    assert_eq!(bench.load(LARGE + 0x12_3456), Some((0x600 << 12) + 0x12_3456));
+    assert_eq!(bench.load(LARGE + 0x5010), Some((0x600 << 12) + 0x5010));
+    assert_eq!(bench.mmu.counters.walks, 1, "one entry covers the whole page");
+}
+
+#[test]
+fn a_guests_store_sets_the_dirty_bit_of_the_hypervisors_entry() {
+    let mut bench = Bench::new(|_| Parts { nested: true, ..Parts::default() });
+    bench.hypervisor.map(9, support::ENTRY.0, support::ENTRY.0 >> 12, PageSize::SIZE_4K, true);
+    bench.hypervisor.map_clean(9, GUEST, 300);
+    bench.table.map(1, PAGE, GUEST >> 12, PageSize::SIZE_4K, true);
+    bench.load(PAGE);
+    bench.log.take();
+    // The guest's walk, and one of the hypervisor's table although the nested TLB has the page: it is clean.
+    bench.access(PAGE, AccessKind::Store, 1 << 41).expect("mapped");
+    assert_eq!(bench.log.take(), ["walk", "walk"]);
+}

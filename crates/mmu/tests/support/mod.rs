@@ -42,6 +42,12 @@ impl Table {
         self.0.lock().unwrap().insert((asid, va >> 12), page);
     }
 
+    /// Maps a writable page of 4 KiB that has not been written.
+    pub fn map_clean(&self, asid: u16, va: u64, frame: u64) {
+        self.map(asid, va, frame, PageSize::SIZE_4K, true);
+        self.0.lock().unwrap().entry((asid, va >> 12)).and_modify(|page| page.dirty = false);
+    }
+
     pub fn unmap(&self, asid: u16, va: u64) {
         self.0.lock().unwrap().remove(&(asid, va >> 12));
     }
