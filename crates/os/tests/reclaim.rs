@@ -76,11 +76,12 @@ fn shared_pages_are_not_evicted_one_owner_at_a_time() {
 fn an_exit_flushes_the_whole_address_space() {
     let (mut kernel, _, process) = kernel(0);
     let asid = kernel.asid(process);
+    kernel.event(process, &VmEvent::Unmap { start: FIRST, len: PAGES * FRAME_BYTES }).unwrap();
     let mut shootdowns = Vec::new();
     kernel.take_shootdowns(&mut shootdowns);
     kernel.event(process, &VmEvent::Exit { process }).unwrap();
     shootdowns.clear();
     kernel.take_shootdowns(&mut shootdowns);
-    // Not only its pages: walkers cache entries of upper levels, which belong to no page.
+    // Although it has no pages left: walkers cache entries of upper levels, which belong to no page.
     assert!(shootdowns.iter().any(|one| one.asid == asid && one.page.is_none()), "{shootdowns:?}");
 }
