@@ -174,3 +174,19 @@ impl Slot for Headers {
         memory.write_words(at, words);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_belongs_to_one_key_only() {
+        for key in [0, 0x2aa_aaaa_aaaa, (1 << 42) - 1] {
+            let words = Cluster::of_key(key);
+            assert!(Cluster::is_of(&words, key), "{key:#x}");
+            for bit in 0..42 {
+                assert!(!Cluster::is_of(&words, key ^ (1 << bit)), "{key:#x}, bit {bit}");
+            }
+        }
+    }
+}

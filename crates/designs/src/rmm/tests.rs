@@ -146,6 +146,8 @@ proptest! {
                     let va = Vpn(number).start();
                     let found = ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K);
                     let in_range = runs(&model, 8).iter().any(|run| run.0 <= number && number < run.1);
+                    let entry = table.lookup(va, &bed.memory).unwrap();
+                    prop_assert_eq!(entry.flags.ranged, in_range, "the bit of page {}", number);
                     let mut port = TestPort::new(&mut bed.memory, 10);
                     let found = ambulator_mmu::Translation { ranged: in_range, ..found };
                     tlb.refill(va, &finished(found, now), &mut port);

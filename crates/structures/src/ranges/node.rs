@@ -195,6 +195,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_range_ends_before_its_limit() {
+        let range = Range { base: Vpn(8), limit: Vpn(16), frame: Pfn(1), writable: true, executable: false };
+        let inside: Vec<u64> = (0..32).filter(|page| range.contains(Vpn(*page))).collect();
+        assert_eq!(inside, (8..16).collect::<Vec<_>>());
+    }
+
     proptest! {
         #[test]
         fn a_node_round_trips_through_its_bytes(
