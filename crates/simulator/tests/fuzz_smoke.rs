@@ -182,7 +182,7 @@ fn machines_of_every_preset_survive_random_programs() {
         ("migrations out of segments", kernel.migrations_out),
         ("pages written to swap", kernel.swap_outs),
         ("pages read from swap", kernel.swap_ins),
-        ("address-space identifiers that ran out", kernel.asid_rollovers),
+        ("identifiers that went to other address spaces", kernel.asid_recycles),
     ] {
         assert!(count > 0, "no {what}");
     }
