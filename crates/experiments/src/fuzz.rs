@@ -21,3 +21,30 @@ pub fn fuzz_maps(text: &str) {
         assert!(report.ranges <= report.areas && report.resident_pages <= pages);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_base::Random;
+
+    #[test]
+    fn maps_survive_mutations() {
+        let mut random = Random::for_purpose(1, "fuzz maps");
+        let maps = "555555554000-555555556000 r--p 00000000 fe:01 123 /usr/bin/x\n\
+                    7ffff0000000-7ffff0010000 rw-p 00000000 00:00 0\n7ffff0010000-7ffff0011000 ---p 0 00:00 0\n\
+                    ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
+        fuzz_maps(maps);
+        for _ in 0..400 {
+            let mut bytes = maps.as_bytes().to_vec();
+            for _ in 0..=random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.next_u64() as u8,
+                    1 => bytes[at] = b"0f-\n rx"[random.below(7) as usize],
+                    _ => drop(bytes.remove(at)),
+                }
+            }
+            fuzz_maps(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

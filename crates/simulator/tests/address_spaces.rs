@@ -43,7 +43,8 @@ fn what_cores_share_tells_their_processes_apart_however_few_identifiers_a_core_h
             let settings = [&SMALL[..], &["machine.cores=4", "kernel.page_size_policy=never", bits]].concat();
             let done = outcome(&[(design, &settings)], vec![relatives(1, 6); 4], 1).runs.remove(0);
             assert_eq!(done.status, Status::Done, "{design}, {bits}: {:?}", done.outcome);
-            assert!(done.checked_translations > 4 * 2 * 6 * PAGES);
+            // Behind the caches, Midgard translates only what misses all of them.
+            assert!(done.checked_translations > 4 * PAGES, "{design}: {}", done.checked_translations);
             let recycled = counter(&done, "kernel.asid_recycles");
             // With one identifier, every switch takes it from the other of the two processes of a core.
             let switches = counter(&done, "kernel.context_switches");

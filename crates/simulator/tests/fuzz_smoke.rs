@@ -124,6 +124,23 @@ fn specs_survive_mutated_presets() {
     }
 }
 
+#[test]
+fn settings_of_programs_survive_mutations() {
+    let mut random = Random::for_purpose(6, "fuzz smoke");
+    let texts = [
+        "gups\nfootprint=8GiB\nseed=7",
+        "bfs\ngraph.kind=kronecker\ngraph.vertices=1Ki\nproperty.heap=glibc",
+        "trace\nskip=1M",
+        "graphbig-bfs",
+    ];
+    for text in texts {
+        spec::fuzz_program(text);
+        for _ in 0..100 {
+            spec::fuzz_program(&String::from_utf8_lossy(&mutate(text.as_bytes(), &mut random)));
+        }
+    }
+}
+
 /// Bytes for [`fuzz_machine`]: what chooses the machine, and what is its program.
 fn machine(how: u8, which: u8, random: &mut Random, program: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES).map(|_| random.next_u64() as u8).collect();
