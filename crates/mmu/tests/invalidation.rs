@@ -153,7 +153,7 @@ fn an_identifier_that_goes_to_another_address_space_takes_the_entries_of_its_own
         let mut bench = bench();
         for asid in [1, 2, 1] {
             bench.switch_to(asid);
-            assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(u64::from(asid) * 1000 << 12));
+            assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some((u64::from(asid) * 1000) << 12));
         }
         bench.mmu.recycle(Asid(1));
         for asid in [1, 2] {
