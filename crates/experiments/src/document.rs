@@ -53,8 +53,8 @@ impl Document {
     }
 }
 
-/// Every counter and measure that a run can have, for `explain` and `list`. It briefly runs every preset, on the
-/// machine itself and in a virtual machine, so that the catalogue cannot differ from the results.
+/// Every counter and measure that a run can have, for `explain` and `list`. It briefly runs every preset, on
+/// the machine itself and in a virtual machine, so that the catalogue cannot differ from the results.
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
     let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
@@ -70,8 +70,8 @@ pub fn counter_catalogue() -> Vec<CounterInfo> {
     all.into_values().collect()
 }
 
-/// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and each that
-/// can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
+/// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and
+/// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
 fn brief_runs(cores: usize) -> Result<Outcome, String> {
     let cores_of_it = format!("machine.cores={cores}");
     let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", &cores_of_it].map(str::to_owned);

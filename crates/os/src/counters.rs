@@ -49,7 +49,7 @@ ambulator_base::counters! {
         context_switches: Events,
         /// Forks.
         forks: Events,
-        /// Address spaces that lost their identifier on a core to another one, and with it their TLB entries there.
+        /// Address spaces that lost their identifier on a core, and their TLB entries there, to another one.
         asid_recycles: Events,
         /// Rounds of background reclaim.
         background_reclaims: Events,

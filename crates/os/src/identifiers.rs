@@ -1,9 +1,10 @@
 //! The identifiers by which each core tells address spaces apart, as x86-64's PCIDs.
 //!
-//! A core has few of them, and gives them to the address spaces that it runs. When it has given them all, it takes
-//! back the one that it gave first, as Linux does, and the TLBs of the core lose the entries of that address space.
-//! Structures hold entries by [`Asid`], which no two live processes share; so a structure that several cores share,
-//! such as a TLB in main memory, never confuses two of them, and an entry there outlives the identifier of a core.
+//! A core has few of them, and gives them to the address spaces that it runs. When it has given them all, it
+//! takes back the one that it gave first, as Linux does, and the TLBs of the core lose the entries of that
+//! address space. Structures hold entries by [`Asid`], which no two live processes share; so a structure that
+//! several cores share, such as a TLB in main memory, never confuses two of them, and an entry there outlives
+//! the identifier of a core.
 
 use ambulator_base::Asid;
 use std::collections::VecDeque;
@@ -22,7 +23,8 @@ impl Identifiers {
         Identifiers { most: (1 << bits) - 1, given: Vec::new() }
     }
 
-    /// A core runs an address space. Returns the one that has lost its identifier on this core for it, if one has.
+    /// A core runs an address space. Returns the one that has lost its identifier on this core for it, if one
+    /// has.
     pub fn run(&mut self, core: usize, asid: Asid) -> Option<Asid> {
         if self.given.len() <= core {
             self.given.resize_with(core + 1, VecDeque::new);

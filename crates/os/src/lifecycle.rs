@@ -38,8 +38,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Charges a switch of a core to another process. Returns the address space whose identifier the core takes back
-    /// for it, if all of them were given: its entries must leave the core's TLBs. The cost of a switch includes that.
+    /// Charges a switch of a core to another process. Returns the address space whose identifier the core
+    /// takes back for it, if all of them were given: its entries must leave the core's TLBs. The cost of a
+    /// switch includes that.
     pub fn context_switch(&mut self, core: usize, from: ProcessId, to: ProcessId) -> Option<Asid> {
         self.counters.context_switches += 1;
         let both = [from, to].into_iter().filter_map(|process| self.processes.find(process));

@@ -41,8 +41,8 @@ impl Process {
     }
 }
 
-/// All processes by number. The slot of an exited process stays empty: numbers are not reused. Every live process has
-/// an address-space identifier of its own.
+/// All processes by number. The slot of an exited process stays empty: numbers are not reused. Every live
+/// process has an address-space identifier of its own.
 #[derive(Default)]
 pub(crate) struct ProcessTable {
     slots: Vec<Option<Process>>,
@@ -87,8 +87,8 @@ impl ProcessTable {
         numbered.filter_map(|(number, process)| Some((ProcessId(number as u32), process.as_ref()?)))
     }
 
-    /// Allocates an identifier for a new process: that of the process that exited last, or else one that was never in
-    /// use. `None` if live processes have them all.
+    /// Allocates an identifier for a new process: that of the process that exited last, or else one that was
+    /// never in use. `None` if live processes have them all.
     pub fn allocate_asid(&mut self) -> Option<Asid> {
         if let Some(asid) = self.free_asids.pop() {
             return Some(Asid(asid));

@@ -1,5 +1,5 @@
-//! Address spaces that run on several cores at once, and more of them than a core has identifiers: no structure
-//! confuses two of them, and only what a core has of its own is lost with an identifier.
+//! Address spaces that run on several cores at once, and more of them than a core has identifiers: no
+//! structure confuses two of them, and only what a core has of its own is lost with an identifier.
 
 mod support;
 use ambulator_base::{Advice, ProcessId, VirtAddr, VmEvent};
@@ -9,8 +9,8 @@ use support::{DATA, Scripted, counter, outcome, run};
 
 const PAGES: u64 = 24;
 
-/// A process that forks `children`, all of which write their own copies of the same addresses, and run again and
-/// again, one after the other.
+/// A process that forks `children`, all of which write their own copies of the same addresses, and run again
+/// and again, one after the other.
 fn relatives(children: u32, turns: u64) -> Scripted {
     let mut program = Scripted::new(PAGES * 4096);
     program.touch(DATA, PAGES * 4096, true).begin();

@@ -80,8 +80,8 @@ fn lookasides_with_guest_physical_addresses_are_rejected_in_a_virtual_machine() 
     assert!(load(&SpecRequest { design: Some("pom-tlb+nested".into()), ..SpecRequest::default() }).is_ok());
 }
 
-/// Its entries are complete translations, and its memory the machine's: it hits in a virtual machine as it does on
-/// the machine itself, and spares the two-dimensional walks.
+/// Its entries are complete translations, and its memory the machine's: it hits in a virtual machine as it
+/// does on the machine itself, and spares the two-dimensional walks.
 #[test]
 fn a_tlb_in_memory_hits_in_a_virtual_machine() {
     let mut program = Scripted::new(16 << 20);

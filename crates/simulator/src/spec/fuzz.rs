@@ -27,8 +27,8 @@ pub fn fuzz_spec(text: &str) {
     let _ = (parse_size(text), parse_count(text), explain(text, &[]));
 }
 
-/// Reads `text` as the name of a program and, a line each, its settings (`key=value`). The program is not opened. It
-/// returns for any text.
+/// Reads `text` as the name of a program and, a line each, its settings (`key=value`). The program is not
+/// opened. It returns for any text.
 pub fn fuzz_program(text: &str) {
     let mut lines = text.lines();
     let name = lines.next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! How near two names are in spelling, for suggestions.
 
-/// The number of edits from `name` to `candidate`, if there are at most `most`. A name that is too long or too short
-/// for that is not read: texts of any length may stand where a name is expected.
+/// The number of edits from `name` to `candidate`, if there are at most `most`. A name that is too long or
+/// too short for that is not read: texts of any length may stand where a name is expected.
 pub(super) fn edits(name: &str, candidate: &str, most: usize) -> Option<usize> {
     let length = candidate.chars().count();
     let read = name.chars().take(length + most + 1).count();
