@@ -45,6 +45,7 @@ PIPELINE = "-p ambulator-mmu --test pipeline"
 MMU_UNITS = "-p ambulator-mmu --lib"
 OS_SPACES = "-p ambulator-os --test address_spaces"
 OS_RECLAIM = "-p ambulator-os --test reclaim"
+ADDRESS_SPACES = "-p ambulator-simulator --test address_spaces"
 UNDER_KERNEL = "-p ambulator-designs --test kernel"
 ORACLE = "-p ambulator-simulator --lib oracle"
 
@@ -158,14 +159,14 @@ MUTANTS = [
     Mutant(
         "pom-tlb-tag-without-process",
         f"{DESIGNS}/pom_tlb/mod.rs",
-        "VALID | large | u64::from(asid.0 & 0x3fff) << 45 | va.0 >> size.shift()",
-        "VALID | large | u64::from(asid.0 & 0x2000) << 45 | va.0 >> size.shift()",
+        "VALID | large | u64::from(asid.0 & Asid::MAX.0) << TAG_ASID_AT | va.0 >> size.shift()",
+        "VALID | large | u64::from(asid.0 & 0x2000) << TAG_ASID_AT | va.0 >> size.shift()",
         UNDER_KERNEL,
     ),
     Mutant(
         "pom-tlb-address-space-not-cleared",
         f"{DESIGNS}/pom_tlb/mod.rs",
-        "Invalidation::Asid(asid) => tag >> 45 & 0x3fff == u64::from(asid.0 & 0x3fff),",
+        "Invalidation::Asid(asid) => tag >> TAG_ASID_AT & u64::from(Asid::MAX.0) == u64::from(asid.0),",
         "Invalidation::Asid(_) => false,",
         "-p ambulator-designs pom_tlb",
     ),
@@ -466,15 +467,15 @@ MUTANTS = [
     Mutant(
         "front-side-not-invalidated",
         f"{MMU}/intermediate.rs",
-        "sides.front.invalidate(what);",
+        "self.front.invalidate(before);",
         "",
         INVALIDATION,
     ),
     Mutant(
         "back-side-not-invalidated",
         f"{MMU}/intermediate.rs",
-        "back.invalidate(all, &[PageSize::SIZE_4K]);",
-        "back.invalidate(what, &[PageSize::SIZE_4K]);",
+        "back.invalidate(behind, &[PageSize::SIZE_4K]);",
+        "back.invalidate(before, &[PageSize::SIZE_4K]);",
         INVALIDATION,
     ),
     Mutant(
@@ -487,7 +488,7 @@ MUTANTS = [
     Mutant(
         "tlb-of-any-process",
         f"{MMU}/tlb.rs",
-        "number << 19 | u64::from(asid.0 & 0x3fff) << 5 | u64::from(size.shift() & 31)",
+        "number << 19 | u64::from(asid.0 & Asid::MAX.0) << 5 | u64::from(size.shift() & 31)",
         "number << 19 | u64::from(asid.0 & 0x2000) << 5 | u64::from(size.shift() & 31)",
         MMU_UNITS,
     ),
@@ -608,30 +609,44 @@ MUTANTS = [
     Mutant(
         "one-page-flushed-stands-for-all",
         f"{OS}/shootdown.rs",
-        "last.global || last.asid == asid && last.page.is_none()",
-        "last.global || last.asid == asid",
+        "last.asid == asid && last.page.is_none()",
+        "last.asid == asid",
         OS_SPACES,
     ),
     Mutant(
-        "asid-rollover-flushes-nothing",
-        f"{OS}/lifecycle.rs",
-        "self.shootdowns.push_all();",
-        "",
+        "identifiers-are-never-taken-back",
+        f"{OS}/identifiers.rs",
+        "if given.len() >= self.most { given.pop_front() } else { None }",
+        "None",
         OS_SPACES,
+    ),
+    Mutant(
+        "identifier-taken-back-flushes-nothing",
+        f"{SIMULATOR}/os_events.rs",
+        "core.mmu.recycle(lost);",
+        "let _ = lost;",
+        ADDRESS_SPACES,
+    ),
+    Mutant(
+        "identifier-taken-back-empties-what-cores-share",
+        f"{MMU}/pipeline.rs",
+        "lookaside.recycle(asid);",
+        "lookaside.invalidate(Invalidation::Asid(asid));",
+        ADDRESS_SPACES,
+    ),
+    Mutant(
+        "hypervisor-leaves-combined-translations-in-the-lookaside",
+        f"{MMU}/pipeline.rs",
+        "lookaside.invalidate(Invalidation::All);",
+        "let _ = lookaside;",
+        INVALIDATION,
     ),
     Mutant(
         "exit-leaves-its-entries",
         f"{OS}/lifecycle.rs",
-        "self.shootdowns.push_space(self.process(process).asid());",
+        "self.shootdowns.push_space(asid);",
         "",
         OS_RECLAIM,
-    ),
-    Mutant(
-        "shared-asid-is-not-flushed-at-a-switch",
-        f"{OS}/lifecycle.rs",
-        "self.shootdowns.push_space(next.asid());",
-        "",
-        OS_SPACES,
     ),
     Mutant(
         "reclaim-takes-shared-pages",

@@ -1,6 +1,7 @@
 //! Writes the initial inputs, one folder for each target: `seeds FOLDER`.
 
 use ambulator_base::{Advice, MapKind, ProcessId, Protection, Record, RecordKind, VirtAddr, VmEvent};
+use ambulator_simulator::spec::{PresetKind, presets};
 use ambulator_simulator::{FUZZ_MACHINE_BYTES, fuzz_designs};
 use ambulator_trace::{ChampSimWriter, Compression, RecordSink, TraceHeader, TraceWriter, TraceWriterSpec};
 use std::fs;
@@ -134,6 +135,17 @@ fn main() -> Result<()> {
             put("spec", preset.file_name().to_string_lossy().into_owned(), &fs::read(preset.path())?)?;
         }
     }
+    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Workload) {
+        put("program", preset.name.into(), preset.name.as_bytes())?;
+    }
+    for (program, settings) in
+        [("gups", "footprint=8GiB"), ("bfs", "graph.kind=kronecker\ngraph.vertices=1Ki"), ("trace", "skip=1M")]
+    {
+        put("program", program.into(), format!("{program}\n{settings}\nseed=7").as_bytes())?;
+    }
+    let maps = "555555554000-555555556000 r--p 00000000 fe:01 123 /usr/bin/x\n7ffff0000000-7ffff0010000 rw-p 0 0:0 0\n\
+                7ffff0010000-7ffff0011000 ---p 0 0:0 0\nffffffffff600000-ffffffffff601000 --xp 0 0:0 0 [vsyscall]\n";
+    put("maps", "maps".into(), maps.as_bytes())?;
     for (name, option) in
         [("option", "mmu.l2_tlb.entries=4Ki"), ("size", "8GiB"), ("count", "1.5M"), ("key", "mmu.walk_entry")]
     {

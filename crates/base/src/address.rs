@@ -41,7 +41,7 @@ word!(
     Cycle(u64), "cycle:", "{}"
 );
 word!(
-    /// An address-space identifier, the tag of a TLB entry.
+    /// An address-space identifier, the tag of a TLB entry: no two live address spaces have the same.
     Asid(u16), "asid:", "{}"
 );
 word!(
@@ -52,6 +52,13 @@ word!(
     /// A simulated core, counted from zero.
     CoreId(u8), "core:", "{}"
 );
+
+impl Asid {
+    /// Bits of an identifier, as structures store it in their tags.
+    pub const BITS: u32 = 14;
+    /// The largest identifier.
+    pub const MAX: Asid = Asid((1 << Self::BITS) - 1);
+}
 
 impl VirtAddr {
     /// The 4 KiB page that holds this address.

@@ -76,9 +76,8 @@ impl Machine {
         self.kernel.take_shootdowns(&mut shootdowns);
         for shootdown in shootdowns {
             let what = match shootdown {
-                Shootdown { global: true, .. } => Invalidation::All,
-                Shootdown { asid, page: Some(page), .. } => Invalidation::Page { asid, page },
-                Shootdown { asid, .. } => Invalidation::Asid(asid),
+                Shootdown { asid, page: Some(page) } => Invalidation::Page { asid, page },
+                Shootdown { asid, page: None } => Invalidation::Asid(asid),
             };
             // The walker behind an intermediate address space knows its addresses: the whole address space
             // goes.
@@ -477,7 +476,7 @@ fn a_companion_adds_to_the_context_switches_of_its_table_and_hides_none() {
             machine.event(process, &map(START, 1 << 20));
             machine.event(process, &VmEvent::Touch { start: VirtAddr(START), len: 1 << 20, write: true });
         }
-        machine.kernel.context_switch(processes[0], processes[1]);
+        machine.kernel.context_switch(0, processes[0], processes[1]);
         machine.kernel.ledger.total(LedgerCause::Switch)
     };
     let alone = choice("me-hpt");

@@ -1,10 +1,12 @@
 //! The JSON document that a comparison writes: the interface for scripts.
 
 use ambulator_base::Unit;
-use ambulator_simulator::spec::CounterInfo;
-use ambulator_simulator::{CounterMeaning, MEASURES, Outcome, RunResult};
+use ambulator_simulator::spec::{CounterInfo, Preset, PresetKind, Spec, SpecRequest, load, presets};
+use ambulator_simulator::{Comparison, CounterMeaning, Job, MEASURES, Outcome, RunResult, Silent, compare};
+use ambulator_workloads::{ProgramRequest, open};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Unit and meaning of a derived measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,38 +53,14 @@ impl Document {
     }
 }
 
-/// Every counter and measure that a run can have, for `explain` and `list`. It briefly runs a small machine
-/// of each design, so that the catalogue cannot differ from the results.
+/// Every counter and measure that a run can have, for `explain` and `list`. It briefly runs every preset, on
+/// the machine itself and in a virtual machine, so that the catalogue cannot differ from the results.
 pub fn counter_catalogue() -> Vec<CounterInfo> {
-    use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};
-    use ambulator_simulator::{Comparison, Job, Silent, compare};
-    let mut jobs = Vec::new();
-    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
-        let options = ["memory.bytes=256MiB", "run.instructions=1000", "run.warmup=0"].map(str::to_owned).to_vec();
-        let request = SpecRequest { design: Some(preset.name.to_owned()), options, ..SpecRequest::default() };
-        if let Ok(loaded) = load(&request) {
-            jobs.push(Job { design: preset.name.to_owned(), spec: loaded.spec });
-        }
-    }
-    let request = ambulator_workloads::ProgramRequest {
-        name: "gups".into(),
-        footprint: Some(1 << 20),
-        ..ambulator_workloads::ProgramRequest::default()
-    };
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
-    if let Ok(source) = ambulator_workloads::open(&request)
-        && let Ok(outcome) = compare(Comparison {
-            jobs,
-            programs: vec![source],
-            threads: 0,
-            stop: std::sync::Arc::default(),
-            progress: std::sync::Arc::new(Silent),
-        })
-    {
-        for (name, CounterMeaning { unit, meaning }) in outcome.schema {
-            let unit: Unit = unit;
-            all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning });
-        }
+    let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
+    for (name, CounterMeaning { unit, meaning }) in schema {
+        let unit: Unit = unit;
+        all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning });
     }
     for measure in MEASURES {
         let name = format!("measures.{}", measure.name);
@@ -90,4 +68,57 @@ pub fn counter_catalogue() -> Vec<CounterInfo> {
         all.insert(name, info);
     }
     all.into_values().collect()
+}
+
+/// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and
+/// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
+fn brief_runs(cores: usize) -> Result<Outcome, String> {
+    let cores_of_it = format!("machine.cores={cores}");
+    let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", &cores_of_it].map(str::to_owned);
+    let with = |preset: &Preset, options: &[String]| {
+        let options = [&brief[..], options].concat();
+        load(&SpecRequest { design: Some(preset.name.to_owned()), options, ..SpecRequest::default() })
+    };
+    let mut jobs = Vec::new();
+    let mut add = |design: &str, spec: Spec| jobs.push(Job { design: design.to_owned(), spec });
+    for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
+        let Ok(native) = with(preset, &[]).map(|loaded| loaded.spec) else { continue };
+        let nested = "virtualization.mode=nested".to_owned();
+        let table = format!("virtualization.hypervisor_table={}", native.design.page_table);
+        add(preset.name, native);
+        // Some run on the machine itself only.
+        if let Ok(loaded) = with(preset, &[nested.clone(), table]).or_else(|_| with(preset, &[nested])) {
+            add(preset.name, loaded.spec);
+        }
+    }
+    let request = ProgramRequest { name: "gups".into(), footprint: Some(1 << 20), ..ProgramRequest::default() };
+    let programs = (0..cores).map(|_| open(&request)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    compare(Comparison { jobs, programs, threads: 0, stop: Arc::default(), progress: Arc::new(Silent) })
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_simulator::Status;
+    use ambulator_simulator::spec::explain;
+
+    #[test]
+    fn every_counter_of_every_preset_is_listed_and_explained() {
+        let runs = brief_runs(2).unwrap().runs;
+        let known = counter_catalogue();
+        for run in &runs {
+            assert_eq!(run.status, Status::Done, "{}: {:?}", run.design, run.outcome);
+            for name in run.counters.keys() {
+                let found = explain(name, &known).unwrap_or_else(|error| panic!("{}: {error}", run.design));
+                assert!(found.to_string().starts_with(&format!("{name} (counter)")), "{name}: {found}");
+            }
+        }
+        for preset in presets().iter().filter(|preset| preset.kind == PresetKind::Design) {
+            assert!(runs.iter().any(|run| run.design == preset.name), "{} has not run", preset.name);
+        }
+        for group in ["kernel.placement.utopia", "kernel.placement.utopia.segment_1", "hypervisor", "mmu.nested"] {
+            assert!(explain(group, &known).is_ok(), "{group}");
+        }
+    }
 }

@@ -161,7 +161,7 @@ fn runs(pages: &[Resident], joins: impl Fn(&Resident, &Resident) -> bool) -> Pag
     runs
 }
 
-fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
+pub(crate) fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
     // Inaccessible areas hold nothing: guard pages, reserved space.
     let usable: Vec<&Area> = areas.iter().filter(|area| area.rights != 0).collect();
     let mapped_pages = usable.iter().map(|area| area.end - area.start).sum();

@@ -2,6 +2,7 @@
 
 mod document;
 mod figure;
+mod fuzz;
 pub mod layout;
 mod number;
 mod reproduce;
@@ -11,6 +12,7 @@ mod why;
 
 pub use document::{Document, MeasureMeaning, counter_catalogue};
 pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
+pub use fuzz::fuzz_maps;
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce};
 pub use store::Store;

@@ -42,6 +42,16 @@ pub(crate) struct Sides {
     pub back: Option<Tlb>,
 }
 
+impl Sides {
+    /// Removes what `before` selects before the caches, and what `behind` selects behind them.
+    pub fn invalidate(&mut self, before: Invalidation, behind: Invalidation) {
+        self.front.invalidate(before);
+        if let Some(back) = &mut self.back {
+            back.invalidate(behind, &[PageSize::SIZE_4K]);
+        }
+    }
+}
+
 impl Mmu {
     /// Before the caches: the intermediate address of `va`. `None` without a front side, or if no VMA
     /// contains `va`.
@@ -90,10 +100,7 @@ impl Mmu {
         };
         self.invalidate_walker(all);
         if let Some(sides) = &mut self.sides {
-            sides.front.invalidate(what);
-            if let Some(back) = &mut sides.back {
-                back.invalidate(all, &[PageSize::SIZE_4K]);
-            }
+            sides.invalidate(what, all);
         }
     }
 

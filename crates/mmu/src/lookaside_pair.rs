@@ -69,6 +69,11 @@ impl Lookaside for LookasidePair {
         self.second.invalidate(what);
     }
 
+    fn recycle(&mut self, asid: Asid) {
+        self.first.recycle(asid);
+        self.second.recycle(asid);
+    }
+
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.first.report(prefix, sink);
         self.second.report(&format!("{prefix}.second"), sink);

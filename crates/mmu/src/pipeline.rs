@@ -500,14 +500,32 @@ impl Mmu {
 
     /// A shootdown, INVLPG or flush.
     pub fn invalidate(&mut self, what: Invalidation) {
+        self.invalidate_core(what);
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.invalidate(what);
+        }
+    }
+
+    /// The core's identifier of an address space goes to another one: the structures of this core lose the
+    /// translations of the first.
+    pub fn recycle(&mut self, asid: Asid) {
+        let what = Invalidation::Asid(asid);
+        self.invalidate_core(what);
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.recycle(asid);
+        }
+        if let Some(sides) = &mut self.sides {
+            sides.invalidate(what, what);
+        }
+    }
+
+    /// Invalidates in what each core has for itself.
+    fn invalidate_core(&mut self, what: Invalidation) {
         self.counters.invalidations += 1;
         self.data.invalidate(what);
         self.instructions.invalidate(what);
         self.second.invalidate(what);
         self.walker.invalidate(what);
-        if let Some(lookaside) = &mut self.lookaside {
-            lookaside.invalidate(what);
-        }
         if let Some(speculator) = &mut self.speculator {
             speculator.invalidate(what);
         }
@@ -522,6 +540,9 @@ impl Mmu {
         self.data.invalidate(Invalidation::All);
         self.instructions.invalidate(Invalidation::All);
         self.second.invalidate(Invalidation::All);
+        if let Some(lookaside) = &mut self.lookaside {
+            lookaside.invalidate(Invalidation::All);
+        }
     }
 
     /// Reports all counters of the MMU and its components to `sink`.

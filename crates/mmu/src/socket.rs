@@ -155,6 +155,12 @@ pub trait Lookaside: Send {
     /// Removes what `what` selects, and anything that contains it.
     fn invalidate(&mut self, what: Invalidation);
 
+    /// The core's identifier of this address space goes to another one. What the core has of it must go; what
+    /// several cores share tells all address spaces apart, and may keep it.
+    fn recycle(&mut self, asid: Asid) {
+        self.invalidate(Invalidation::Asid(asid));
+    }
+
     /// Reports its counters to `sink`.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 

@@ -88,7 +88,7 @@ impl Tlb {
         let number = va.0 >> size.shift();
         let set = if self.sets.is_power_of_two() { number & (self.sets - 1) } else { number % self.sets };
         // 45 bits of page number, 14 of ASID, 5 of size: no two pages share a key.
-        (set as usize, number << 19 | u64::from(asid.0 & 0x3fff) << 5 | u64::from(size.shift() & 31))
+        (set as usize, number << 19 | u64::from(asid.0 & Asid::MAX.0) << 5 | u64::from(size.shift() & 31))
     }
 
     /// The entry of the page of `size` that holds `va`; it becomes the most recently used.
@@ -123,7 +123,7 @@ impl Tlb {
                 }
             }
             Invalidation::Asid(asid) => {
-                self.array.retain(|key, _| Self::asid_of(key) != asid.0 & 0x3fff);
+                self.array.retain(|key, _| Self::asid_of(key) != asid.0 & Asid::MAX.0);
             }
             Invalidation::All => self.array.clear(),
         }
@@ -131,13 +131,13 @@ impl Tlb {
 
     #[inline]
     fn asid_of(key: u64) -> u16 {
-        (key >> 5) as u16 & 0x3fff
+        (key >> 5) as u16 & Asid::MAX.0
     }
 
     fn overlaps(key: u64, asid: Asid, page: Page) -> bool {
         let shift = (key & 31) as u32;
         let start = (key >> 19) << shift;
-        Self::asid_of(key) == asid.0 & 0x3fff && start < page.end().0 && page.start.0 < start + (1 << shift)
+        Self::asid_of(key) == asid.0 & Asid::MAX.0 && start < page.end().0 && page.start.0 < start + (1 << shift)
     }
 }
 

@@ -137,8 +137,33 @@ fn every_socket_receives_an_invalidation() {
         ..Parts::default()
     });
     bench.mmu.invalidate(page(1, PAGE, PageSize::SIZE_4K));
-    assert_eq!(bench.log.take(), ["walker invalidates", "lookaside invalidates", "speculator invalidates"]);
+    assert_eq!(bench.log.take(), ["walker invalidates", "speculator invalidates", "lookaside invalidates"]);
     assert_eq!(bench.mmu.counters.invalidations, 1);
+    // So does an identifier that goes to another address space.
+    bench.mmu.recycle(Asid(1));
+    assert_eq!(
+        bench.log.take(),
+        ["walker invalidates address space", "speculator invalidates", "lookaside invalidates"]
+    );
+}
+
+#[test]
+fn an_identifier_that_goes_to_another_address_space_takes_the_entries_of_its_own_with_it() {
+    for access in [AccessKind::Load, AccessKind::Fetch] {
+        let mut bench = bench();
+        for asid in [1, 2, 1] {
+            bench.switch_to(asid);
+            assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some((u64::from(asid) * 1000) << 12));
+        }
+        bench.mmu.recycle(Asid(1));
+        for asid in [1, 2] {
+            bench.table.map(asid, PAGE, 7, PageSize::SIZE_4K, true);
+        }
+        assert_eq!(bench.recall(PAGE, access), None);
+        assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(7 << 12));
+        bench.switch_to(2);
+        assert_eq!(bench.access(PAGE, access, 1 << 40).map(|(at, _)| at), Some(2000 << 12), "the other's stay");
+    }
 }
 
 #[test]
@@ -163,6 +188,17 @@ fn a_page_that_the_hypervisor_moves_leaves_the_nested_tlb_and_the_combined_trans
         let Translated::Fault { cause, .. } = fault else { panic!("{what:?}: {fault:?}") };
         assert_eq!(cause, ambulator_mmu::FaultCause::Hypervisor(PhysAddr(guest)));
     }
+}
+
+#[test]
+fn what_the_hypervisor_moves_leaves_the_lookaside_which_holds_combined_translations() {
+    let mut bench = Bench::new(|log| Parts {
+        lookaside: Some(FakeLookaside { found: None, latency: 1, holds_walk: false, log: log.clone() }),
+        nested: true,
+        ..Parts::default()
+    });
+    bench.mmu.invalidate_hypervisor(page(9, 0x20_0000, PageSize::SIZE_4K));
+    assert!(bench.log.take().contains(&"lookaside invalidates"));
 }
 
 #[test]
@@ -195,5 +231,10 @@ fn both_sides_of_an_intermediate_address_space_drop_changed_translations() {
         assert!(bench.log.take().contains(&"walker invalidates address space"), "{what:?}");
         assert_eq!(front(&mut bench), Some(new), "{what:?}: before the caches");
         assert_eq!(back(&mut bench, old), Some(60 << 12), "{what:?}: after the caches");
+        // So do those of an address space that loses its identifier on this core.
+        bench.table.map(1, old, 70, PageSize::SIZE_4K, true);
+        bench.areas.map(1, PAGE, old >> 12, PageSize::SIZE_4K, true);
+        bench.mmu.recycle(Asid(1));
+        assert_eq!((front(&mut bench), back(&mut bench, old)), (Some(old), Some(70 << 12)));
     }
 }

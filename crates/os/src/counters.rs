@@ -49,8 +49,8 @@ ambulator_base::counters! {
         context_switches: Events,
         /// Forks.
         forks: Events,
-        /// Rollovers of the address-space identifiers.
-        asid_rollovers: Events,
+        /// Address spaces that lost their identifier on a core, and their TLB entries there, to another one.
+        asid_recycles: Events,
         /// Rounds of background reclaim.
         background_reclaims: Events,
     }

@@ -1,6 +1,6 @@
 //! Errors of the modelled kernel.
 
-use ambulator_base::{AccessKind, PageSize, VirtAddr};
+use ambulator_base::{AccessKind, Asid, PageSize, VirtAddr};
 
 /// An error of the modelled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +64,13 @@ pub enum OsError {
         /// Its size.
         size: PageSize,
     },
+    /// As many processes are alive as the kernel can tell apart.
+    #[error(
+        "the simulated kernel cannot create another process: {} are alive, as many as it can tell apart; let some exit \
+         before others start",
+        Asid::MAX.0
+    )]
+    Processes,
     /// An invalid system call.
     #[error("{0}")]
     BadCall(String),
@@ -75,6 +82,6 @@ pub enum OsError {
 impl OsError {
     /// Whether this is an outcome of the modelled machine, which ran out of a resource, and not a bug.
     pub fn is_outcome(&self) -> bool {
-        matches!(self, OsError::OutOfMemory { .. } | OsError::TableMemory { .. })
+        matches!(self, OsError::OutOfMemory { .. } | OsError::TableMemory { .. } | OsError::Processes)
     }
 }

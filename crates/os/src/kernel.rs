@@ -1,6 +1,7 @@
 //! The kernel: its parts, and its interface to the machine.
 
 use crate::counters::OsCycles;
+use crate::identifiers::Identifiers;
 use crate::migrate::Migrations;
 use crate::process::{Process, ProcessTable};
 use crate::promotion::PromotionSchedule;
@@ -30,6 +31,7 @@ pub struct Kernel {
     pub(crate) spec: KernelSpec,
     pub(crate) costs: CostTable,
     pub(crate) processes: ProcessTable,
+    pub(crate) identifiers: Identifiers,
     pub(crate) factory: TranslationsFactory,
     pub(crate) placement: Box<dyn Placement>,
     pub(crate) owners: FrameOwners,
@@ -55,7 +57,8 @@ impl Kernel {
         placement: Box<dyn Placement>,
     ) -> Kernel {
         Kernel {
-            processes: ProcessTable::new(spec.asid_bits),
+            processes: ProcessTable::default(),
+            identifiers: Identifiers::new(spec.asid_bits),
             owners: FrameOwners::new(frames.total_frames()),
             swap: SwapSpace::new(spec.swap_bytes),
             reclaim_schedule: ReclaimSchedule::new(spec, frames.total_frames()),
@@ -157,7 +160,7 @@ impl Kernel {
         }
     }
 
-    /// The process's address-space identifier.
+    /// The process's address-space identifier, which no other live process has.
     pub fn asid(&self, process: ProcessId) -> Asid {
         self.process(process).asid()
     }
@@ -177,7 +180,7 @@ impl Kernel {
         self.process(process).translations.intermediate_registers()
     }
 
-    /// Changes whenever the registers or the address-space identifier change.
+    /// Changes whenever the registers change; no two processes have the same.
     pub fn registers_generation(&self, process: ProcessId) -> u64 {
         match self.processes.find(process) {
             Some(process) => process.registers_generation(),

@@ -9,6 +9,7 @@ mod error;
 mod fault;
 mod fork;
 mod huge;
+mod identifiers;
 mod intermediate;
 mod kernel;
 mod ledger;

@@ -1,19 +1,15 @@
 //! The life of processes: creation, context switches and exit.
 
 use crate::{Kernel, LedgerCause, OsError, TableContext};
-use ambulator_base::{Page, PageSize, ProcessId, VirtAddr};
+use ambulator_base::{Asid, Page, PageSize, ProcessId, VirtAddr};
 
 impl Kernel {
     /// Creates a process without mappings.
     ///
     /// # Errors
-    /// No memory for its page table or a companion.
+    /// No memory for its page table or a companion, or too many live processes.
     pub fn spawn(&mut self) -> Result<ProcessId, OsError> {
-        let (asid, rolled_over) = self.processes.allocate_asid();
-        if rolled_over {
-            self.counters.asid_rollovers += 1;
-            self.shootdowns.push_all();
-        }
+        let asid = self.processes.allocate_asid().ok_or(OsError::Processes)?;
         let number = self.processes.next_number();
         let Kernel { factory, memory, frames, ledger, costs, .. } = self;
         match factory.new_process(number, asid, &mut TableContext { memory, frames, ledger, costs }) {
@@ -30,7 +26,9 @@ impl Kernel {
         for vma in self.process(process).vmas.as_slice().to_vec() {
             self.unmap_range(process, vma.start, vma.end)?;
         }
-        self.shootdowns.push_space(self.process(process).asid());
+        let asid = self.process(process).asid();
+        self.shootdowns.push_space(asid);
+        self.identifiers.release(asid);
         let mut removed = self.processes.remove(process);
         let footprint = removed.translations.footprint();
         self.exited.peak_bytes = self.exited.peak_bytes.max(footprint.peak_bytes);
@@ -40,17 +38,17 @@ impl Kernel {
         Ok(())
     }
 
-    /// Charges a context switch. If the next process shares its address-space identifier, the switch flushes
-    /// the identifier's TLB entries; the cost of a switch includes that.
-    pub fn context_switch(&mut self, from: ProcessId, to: ProcessId) {
+    /// Charges a switch of a core to another process. Returns the address space whose identifier the core
+    /// takes back for it, if all of them were given: its entries must leave the core's TLBs. The cost of a
+    /// switch includes that.
+    pub fn context_switch(&mut self, core: usize, from: ProcessId, to: ProcessId) -> Option<Asid> {
         self.counters.context_switches += 1;
         let both = [from, to].into_iter().filter_map(|process| self.processes.find(process));
-        let registers: u64 = both.map(|process| process.translations.switch_cycles()).sum();
+        let registers: u64 = both.clone().map(|process| process.translations.switch_cycles()).sum();
         self.ledger.charge(LedgerCause::Switch, self.costs.context_switch + registers);
-        let Some(next) = self.processes.find(to) else { return };
-        if self.processes.is_shared(next.asid()) {
-            self.shootdowns.push_space(next.asid());
-            self.shootdowns.take_counts();
-        }
+        // The first process of a core runs from the start, without a switch to it.
+        let lost = both.filter_map(|process| self.identifiers.run(core, process.asid())).last();
+        self.counters.asid_recycles += u64::from(lost.is_some());
+        lost
     }
 }

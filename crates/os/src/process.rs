@@ -1,4 +1,4 @@
-//! The process table: processes by number, and their address-space identifiers.
+//! The process table: processes by number, and the identifiers of their address spaces.
 
 use crate::page_state::PageMap;
 use crate::reservations::Reservations;
@@ -8,8 +8,8 @@ use ambulator_base::{Asid, ProcessId, Protection, VirtAddr};
 /// One process.
 pub(crate) struct Process {
     asid: Asid,
-    /// Changes with the ASID, so that cores reload registers.
-    asid_generation: u64,
+    /// Another for each process, so that cores reload registers.
+    generation: u64,
     pub translations: Translations,
     pub vmas: VmaList,
     pub pages: PageMap,
@@ -35,36 +35,24 @@ impl Process {
         self.asid
     }
 
-    /// Changes whenever the registers or the address-space identifier change.
+    /// Changes whenever the registers change; no two processes have the same.
     pub fn registers_generation(&self) -> u64 {
-        self.asid_generation << 32 | (self.translations.registers_generation() & 0xffff_ffff)
+        self.generation << 32 | (self.translations.registers_generation() & 0xffff_ffff)
     }
 }
 
 /// All processes by number. The slot of an exited process stays empty: numbers are not reused. Every live
-/// process is counted as a user of its address-space identifier.
+/// process has an address-space identifier of its own.
+#[derive(Default)]
 pub(crate) struct ProcessTable {
     slots: Vec<Option<Process>>,
-    next_asid: u16,
+    /// The largest identifier that was ever in use.
+    last_asid: u16,
     free_asids: Vec<u16>,
-    /// By identifier: the number of live processes with it. More than one only if there are more processes
-    /// than identifiers.
-    users: Vec<u32>,
     generation: u64,
 }
 
 impl ProcessTable {
-    /// An empty table. Identifiers have `asid_bits` bits.
-    pub fn new(asid_bits: u32) -> ProcessTable {
-        ProcessTable {
-            slots: Vec::new(),
-            next_asid: 1,
-            free_asids: Vec::new(),
-            users: vec![0; 1 << asid_bits],
-            generation: 1,
-        }
-    }
-
     /// The number of processes so far, including exited ones.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -99,50 +87,22 @@ impl ProcessTable {
         numbered.filter_map(|(number, process)| Some((ProcessId(number as u32), process.as_ref()?)))
     }
 
-    /// Allocates an identifier for a new process. The second result says whether the identifiers rolled over:
-    /// every live process then has a new one, and all TLB entries are stale.
-    pub fn allocate_asid(&mut self) -> (Asid, bool) {
-        let (asid, rolled_over) = match self.free_asids.pop() {
-            Some(asid) => (asid, false),
-            None => self.assign_asid(),
-        };
-        self.users[usize::from(asid)] += 1;
-        (Asid(asid), rolled_over)
-    }
-
-    fn assign_asid(&mut self) -> (u16, bool) {
-        let most = self.users.len() - 1;
-        let rolled_over = usize::from(self.next_asid) > most;
-        if rolled_over {
-            self.next_asid = 1;
-            self.users.fill(0);
-            for process in self.slots.iter_mut().flatten() {
-                // If there are more live processes than identifiers, they share them round-robin, and each
-                // context switch to one of them flushes.
-                process.asid = Asid(self.next_asid);
-                self.users[usize::from(self.next_asid)] += 1;
-                self.next_asid = if usize::from(self.next_asid) >= most { 1 } else { self.next_asid + 1 };
-                self.generation += 1;
-                process.asid_generation = self.generation;
-            }
+    /// Allocates an identifier for a new process: that of the process that exited last, or else one that was
+    /// never in use. `None` if live processes have them all.
+    pub fn allocate_asid(&mut self) -> Option<Asid> {
+        if let Some(asid) = self.free_asids.pop() {
+            return Some(Asid(asid));
         }
-        let asid = self.next_asid;
-        self.next_asid += 1;
-        (asid, rolled_over)
+        if self.last_asid == Asid::MAX.0 {
+            return None;
+        }
+        self.last_asid += 1;
+        Some(Asid(self.last_asid))
     }
 
-    /// Releases the identifier of a process. No TLB may have entries with it.
+    /// Releases the identifier of a process. No hardware may have entries with it.
     pub fn release_asid(&mut self, asid: Asid) {
-        let users = &mut self.users[usize::from(asid.0)];
-        *users -= 1;
-        if *users == 0 {
-            self.free_asids.push(asid.0);
-        }
-    }
-
-    /// Whether several live processes share the identifier.
-    pub fn is_shared(&self, asid: Asid) -> bool {
-        self.users[usize::from(asid.0)] > 1
+        self.free_asids.push(asid.0);
     }
 
     /// Adds a process without areas, with an identifier allocated for it.
@@ -151,7 +111,7 @@ impl ProcessTable {
         self.generation += 1;
         self.slots.push(Some(Process {
             asid,
-            asid_generation: self.generation,
+            generation: self.generation,
             translations,
             vmas: VmaList::default(),
             pages: PageMap::default(),
@@ -170,16 +130,15 @@ impl ProcessTable {
         removed
     }
 
-    /// Checks the user counts of the identifiers.
+    /// Checks that no two live processes have the same identifier.
     pub fn check(&self) -> Result<(), String> {
-        let mut users = vec![0; self.users.len()];
-        for (_, process) in self.live() {
-            users[usize::from(process.asid.0)] += 1;
-        }
-        if users == self.users {
+        let mut taken: Vec<u16> =
+            self.live().map(|(_, process)| process.asid.0).chain(self.free_asids.clone()).collect();
+        taken.sort_unstable();
+        if taken.into_iter().eq(1..=self.last_asid) {
             return Ok(());
         }
-        Err("the user counts of the address-space identifiers are wrong".into())
+        Err("an address-space identifier is lost, or two processes have it".into())
     }
 }
 
@@ -188,15 +147,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_are_reused_and_roll_over() {
-        let mut table = ProcessTable::new(2);
-        let taken: Vec<(u16, bool)> =
-            (0..3).map(|_| table.allocate_asid()).map(|(asid, over)| (asid.0, over)).collect();
-        assert_eq!(taken, [(1, false), (2, false), (3, false)]);
+    fn an_identifier_is_reused_only_after_its_release() {
+        let mut table = ProcessTable::default();
+        for asid in 1..=Asid::MAX.0 {
+            assert_eq!(table.allocate_asid(), Some(Asid(asid)));
+        }
+        assert_eq!(table.allocate_asid(), None);
         table.release_asid(Asid(2));
-        assert_eq!(table.allocate_asid(), (Asid(2), false), "a released one is reused first");
-        // No process was added, so none keeps its identifier at the rollover.
-        assert_eq!(table.allocate_asid(), (Asid(1), true));
-        assert!(!table.is_shared(Asid(1)));
+        assert_eq!((table.allocate_asid(), table.allocate_asid()), (Some(Asid(2)), None));
     }
 }

@@ -9,8 +9,6 @@ pub struct Shootdown {
     pub asid: Asid,
     /// The page, or `None` for the whole address space.
     pub page: Option<Page>,
-    /// All pages of all address spaces.
-    pub global: bool,
 }
 
 /// Pending TLB shootdowns. Above a ceiling, a flush of the address space replaces single pages, as in Linux.
@@ -28,7 +26,7 @@ impl Shootdowns {
     }
 
     pub fn push_page(&mut self, asid: Asid, page: Page) {
-        if self.pending.iter().rev().take(1).any(|last| last.global || last.asid == asid && last.page.is_none()) {
+        if self.pending.iter().rev().take(1).any(|last| last.asid == asid && last.page.is_none()) {
             return; // the address space is flushed already
         }
         let pages = self.pending.iter().filter(|one| one.asid == asid && one.page.is_some()).count();
@@ -37,7 +35,7 @@ impl Shootdowns {
             return;
         }
         self.pages += 1;
-        self.pending.push(Shootdown { asid, page: Some(page), global: false });
+        self.pending.push(Shootdown { asid, page: Some(page) });
     }
 
     /// An area whose pages have been pushed, those that were there. Hardware that holds the area itself drops
@@ -45,7 +43,7 @@ impl Shootdowns {
     pub fn push_area(&mut self, asid: Asid, start: VirtAddr, len: u64) {
         let covers = |one: &Shootdown| {
             let within = |page: Page| start < page.end() && page.start < start.offset(len);
-            one.global || one.asid == asid && one.page.is_none_or(within)
+            one.asid == asid && one.page.is_none_or(within)
         };
         if !self.pending.iter().any(covers) {
             self.push_page(asid, Page { start, size: PageSize::SIZE_4K });
@@ -53,15 +51,9 @@ impl Shootdowns {
     }
 
     pub fn push_space(&mut self, asid: Asid) {
-        self.pending.retain(|one| one.asid != asid || one.global);
+        self.pending.retain(|one| one.asid != asid);
         self.spaces += 1;
-        self.pending.push(Shootdown { asid, page: None, global: false });
-    }
-
-    pub fn push_all(&mut self) {
-        self.pending.clear();
-        self.spaces += 1;
-        self.pending.push(Shootdown { asid: Asid(0), page: None, global: true });
+        self.pending.push(Shootdown { asid, page: None });
     }
 
     /// Pages and address spaces pushed since the last call.

@@ -67,8 +67,9 @@ pub struct KernelSpec {
     /// Free share of all frames at which background reclaim stops.
     #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_high: f64,
-    /// Bits of an address-space identifier. When identifiers run out, they roll over and all TLBs are
-    /// flushed.
+    /// Bits of the identifiers by which a core tells address spaces apart. A core that has run more address
+    /// spaces than it has identifiers takes back the one that it gave first, and its TLBs lose the entries of
+    /// that address space. What several cores share tells all live address spaces apart.
     #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
     pub asid_bits: u32,
     /// Number of pages above which a TLB shootdown flushes the entire address space instead of single pages.

@@ -159,7 +159,7 @@ fn kernel(companions: Vec<Box<dyn CompanionFactory>>) -> Kernel {
 /// The cycles of a switch between two processes.
 fn switch(mut kernel: Kernel) -> u64 {
     let (from, to) = (kernel.spawn().unwrap(), kernel.spawn().unwrap());
-    kernel.context_switch(from, to);
+    kernel.context_switch(0, from, to);
     kernel.ledger.total(LedgerCause::Switch)
 }
 

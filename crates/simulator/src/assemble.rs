@@ -40,8 +40,8 @@ impl Machine {
         } else {
             (catalogue().build(&spec.choice()), None)
         };
-        // A guest's segments are in its own memory, which is not fragmented.
-        let boot = if nested { Vec::new() } else { std::mem::take(&mut parts.boot) };
+        // Designs reserve the machine's memory, that of the hypervisor if there is one.
+        let boot = std::mem::take(&mut parts.boot);
         let (frames, memory_setup) = MemorySetUp::prepare(spec, physical_bytes, seed, boot)?;
         let (kernel_frames, guest_bytes) = if nested {
             let bytes = guest_bytes(physical_bytes);

@@ -310,7 +310,9 @@ impl OperatingSystem {
                 if core.process == to {
                     return Ok(());
                 }
-                self.kernel.context_switch(core.process, to);
+                if let Some(lost) = self.kernel.context_switch(number, core.process, to) {
+                    core.mmu.recycle(lost);
+                }
                 core.process = to;
                 core.counters.context_switches += 1;
                 core.generation = u64::MAX;
@@ -369,9 +371,6 @@ impl OperatingSystem {
 }
 
 fn invalidation(shootdown: &Shootdown) -> Invalidation {
-    if shootdown.global {
-        return Invalidation::All;
-    }
     match shootdown.page {
         Some(page) => Invalidation::Page { asid: shootdown.asid, page },
         None => Invalidation::Asid(shootdown.asid),

@@ -124,6 +124,23 @@ fn specs_survive_mutated_presets() {
     }
 }
 
+#[test]
+fn settings_of_programs_survive_mutations() {
+    let mut random = Random::for_purpose(6, "fuzz smoke");
+    let texts = [
+        "gups\nfootprint=8GiB\nseed=7",
+        "bfs\ngraph.kind=kronecker\ngraph.vertices=1Ki\nproperty.heap=glibc",
+        "trace\nskip=1M",
+        "graphbig-bfs",
+    ];
+    for text in texts {
+        spec::fuzz_program(text);
+        for _ in 0..100 {
+            spec::fuzz_program(&String::from_utf8_lossy(&mutate(text.as_bytes(), &mut random)));
+        }
+    }
+}
+
 /// Bytes for [`fuzz_machine`]: what chooses the machine, and what is its program.
 fn machine(how: u8, which: u8, random: &mut Random, program: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..FUZZ_MACHINE_BYTES).map(|_| random.next_u64() as u8).collect();
@@ -182,7 +199,7 @@ fn machines_of_every_preset_survive_random_programs() {
         ("migrations out of segments", kernel.migrations_out),
         ("pages written to swap", kernel.swap_outs),
         ("pages read from swap", kernel.swap_ins),
-        ("address-space identifiers that ran out", kernel.asid_rollovers),
+        ("identifiers that went to other address spaces", kernel.asid_recycles),
     ] {
         assert!(count > 0, "no {what}");
     }

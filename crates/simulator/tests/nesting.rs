@@ -79,3 +79,30 @@ fn lookasides_with_guest_physical_addresses_are_rejected_in_a_virtual_machine() 
     }
     assert!(load(&SpecRequest { design: Some("pom-tlb+nested".into()), ..SpecRequest::default() }).is_ok());
 }
+
+/// Its entries are complete translations, and its memory the machine's: it hits in a virtual machine as it
+/// does on the machine itself, and spares the two-dimensional walks.
+#[test]
+fn a_tlb_in_memory_hits_in_a_virtual_machine() {
+    let mut program = Scripted::new(16 << 20);
+    program.touch(DATA, 16 << 20, true).begin();
+    for i in 0..12_000_u64 {
+        program.load(DATA + i * 37 % 4096 * 4096);
+    }
+    for page in ["4KiB", "2MiB"] {
+        let page = format!("virtualization.hypervisor_page={page}");
+        let settings = [page.as_str(), "kernel.page_size_policy=never"];
+        let [native, nested, walked] =
+            [("pom-tlb", &settings[1..]), ("pom-tlb+nested", &settings), ("nested", &settings)]
+                .map(|(design, settings)| run(design, settings, &program));
+        assert_eq!(nested.status, Status::Done, "{:?}", nested.outcome);
+        let hits = |done| support::counter(done, "mmu.lookaside.hits");
+        // All pages fit. Each is walked for once.
+        assert!(hits(&native) > 7000, "{}", hits(&native));
+        assert_eq!(hits(&nested), hits(&native));
+        let walks = |done| support::counter(done, "mmu.walks");
+        assert!(walks(&nested) < walks(&walked) / 2, "{} and {}", walks(&nested), walks(&walked));
+        let loads = |done| support::counter(done, "mmu.walk_accesses");
+        assert!(loads(&nested) < loads(&walked) / 2, "{} and {}", loads(&nested), loads(&walked));
+    }
+}

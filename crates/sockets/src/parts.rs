@@ -19,7 +19,8 @@ pub type NewSpeculator = Box<dyn FnMut(usize) -> Box<dyn Speculator> + Send>;
 /// Creates a core's front side, which translates before the caches, and returns the reach in pages of its
 /// look-aside buffer after them.
 pub type NewFrontSide = Box<dyn FnMut(usize) -> (Box<dyn FrontSide>, u32) + Send>;
-/// Reserves memory at boot, before anything else; false if there is not enough.
+/// Reserves the machine's own memory at boot, before anything else, also if the design is that of a guest;
+/// false if there is not enough.
 pub type Boot = Box<dyn FnOnce(&mut BuddyAllocator) -> bool + Send>;
 /// Creates the node layout of a new process's tree.
 pub type NewNodes = Box<dyn FnMut(ProcessId, Asid) -> Box<dyn Layout> + Send>;

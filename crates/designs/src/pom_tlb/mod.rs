@@ -39,6 +39,8 @@ const SIZES: [PageSize; 2] = [PageSize::SIZE_4K, PageSize::SIZE_2M];
 /// The tag's bits.
 const VALID: u64 = 1 << 63;
 const LARGE: u64 = 1 << 62;
+/// Where the tag has its address space, above at most 45 bits of page number.
+const TAG_ASID_AT: u32 = 45;
 
 /// Settings of the part-of-memory TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,7 +133,7 @@ impl PomTlb {
 
     fn tag(asid: Asid, va: VirtAddr, size: PageSize) -> u64 {
         let large = if size == PageSize::SIZE_2M { LARGE } else { 0 };
-        VALID | large | u64::from(asid.0 & 0x3fff) << 45 | va.0 >> size.shift()
+        VALID | large | u64::from(asid.0 & Asid::MAX.0) << TAG_ASID_AT | va.0 >> size.shift()
     }
 }
 
@@ -201,7 +203,7 @@ impl PomLookaside {
                     let at = base.offset(entry * ENTRY_BYTES);
                     let tag = port.peek_line(at)[at.0 as usize % 64 / 8];
                     let matches = match what {
-                        Invalidation::Asid(asid) => tag >> 45 & 0x3fff == u64::from(asid.0 & 0x3fff),
+                        Invalidation::Asid(asid) => tag >> TAG_ASID_AT & u64::from(Asid::MAX.0) == u64::from(asid.0),
                         _ => true,
                     };
                     if tag & VALID != 0 && matches {
@@ -310,6 +312,10 @@ impl Lookaside for PomLookaside {
         if pom.stale.last() != Some(&what) {
             pom.stale.push(what);
         }
+    }
+
+    fn recycle(&mut self, _asid: Asid) {
+        // Tags tell all address spaces of the machine apart, whatever identifiers its cores give them.
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {

@@ -71,6 +71,24 @@ fn full_sets_evict_an_entry_and_shootdowns_clear_theirs() {
 }
 
 #[test]
+fn an_entry_outlives_the_identifier_that_a_core_had_for_its_address_space() {
+    let (mut bed, mut tlb) = rig(&PomSpec { entries: 64, ..PomSpec::default() });
+    for asid in [Asid(1), Asid::MAX] {
+        tlb.load_registers(asid, &TableRegisters::default());
+        fill(&mut tlb, &mut bed, 0x5000, found(u64::from(asid.0), PageSize::SIZE_4K));
+    }
+    tlb.recycle(Asid(1));
+    for (asid, frame) in [(Asid(1), Some(1)), (Asid(2), None), (Asid::MAX, Some(u64::from(Asid::MAX.0)))] {
+        tlb.load_registers(asid, &TableRegisters::default());
+        assert_eq!(probe(&mut tlb, &mut bed, 0x5000).0, frame.map(|frame| frame << 12), "{asid:?}");
+    }
+    tlb.invalidate(Invalidation::Asid(Asid::MAX));
+    assert_eq!(probe(&mut tlb, &mut bed, 0x5000).0, None);
+    tlb.load_registers(Asid(1), &TableRegisters::default());
+    assert_eq!(probe(&mut tlb, &mut bed, 0x5000).0, Some(1 << 12));
+}
+
+#[test]
 fn each_error_of_a_spec_is_reported() {
     assert_eq!(PomSpec::default().validate("p"), vec![]);
     assert_eq!(PomSpec { ways: 5, ..PomSpec::default() }.validate("p").len(), 1);

@@ -6,7 +6,7 @@ use ambulator_base::{AccessKind, Advice, Asid, Cycle, MapKind, ProcessId, Protec
 use ambulator_memory::{BuddyAllocator, BuddySpec, PhysicalMemory};
 use ambulator_os::{BuddyPlacement, CostTable, Kernel, KernelSpec, OsError, Shootdown, TranslationsFactory};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub const BASE: u64 = 0x10_0000_0000;
 /// Pages that each process uses: 8 MiB.
@@ -98,6 +98,8 @@ pub struct Machine {
     live: Vec<(ProcessId, Pages, Heap)>,
     tlb: HashMap<(Asid, u64), TlbEntry>,
     current: ProcessId,
+    /// Address spaces that have entries in the TLB at most.
+    spaces: usize,
     stores: u64,
     now: u64,
     initially_free: u64,
@@ -114,7 +116,8 @@ impl Machine {
         let first = kernel.spawn().expect("room for a table");
         let live = vec![(first, Pages::new(), None)];
         let tlb = HashMap::new();
-        Machine { kernel, factory, live, tlb, current: first, stores: 0, now: 0, initially_free }
+        let spaces = (1 << spec.asid_bits) - 1;
+        Machine { kernel, factory, live, tlb, current: first, spaces, stores: 0, now: 0, initially_free }
     }
 
     pub fn processes(&self) -> usize {
@@ -125,7 +128,9 @@ impl Machine {
     pub fn run(&mut self, who: usize) {
         let to = self.live[who].0;
         if self.current != to {
-            self.kernel.context_switch(self.current, to);
+            if let Some(lost) = self.kernel.context_switch(0, self.current, to) {
+                self.tlb.retain(|(other, _), _| *other != lost);
+            }
             self.current = to;
             self.deliver();
         }
@@ -137,9 +142,8 @@ impl Machine {
         self.kernel.take_shootdowns(&mut shootdowns);
         for shootdown in shootdowns {
             match shootdown {
-                Shootdown { global: true, .. } => self.tlb.clear(),
-                Shootdown { asid, page: None, .. } => self.tlb.retain(|(other, _), _| *other != asid),
-                Shootdown { asid, page: Some(page), .. } => {
+                Shootdown { asid, page: None } => self.tlb.retain(|(other, _), _| *other != asid),
+                Shootdown { asid, page: Some(page) } => {
                     for vpn in page.start.vpn().0..page.end().vpn().0 {
                         self.tlb.remove(&(asid, vpn));
                     }
@@ -373,15 +377,18 @@ impl Machine {
                 }
             }
         }
+        let spaces: BTreeSet<Asid> = self.tlb.keys().map(|(asid, _)| *asid).collect();
+        if spaces.len() > self.spaces {
+            return Err(format!("the TLB has {spaces:?}, and the core has {} identifiers", self.spaces));
+        }
         for ((asid, vpn), entry) in &self.tlb {
             let mut users = self.live.iter().map(|one| one.0).filter(|p| self.kernel.asid(*p) == *asid);
-            let Some(user) = users.next() else { continue };
-            let user = match users.next() {
-                None => user,
-                // Several processes share the identifier: its entries belong to the running one.
-                Some(_) if self.kernel.asid(self.current) == *asid => self.current,
-                Some(_) => continue,
+            let Some(user) = users.next() else {
+                return Err(format!("the TLB has {vpn:#x} of address space {asid}, which has ended"));
             };
+            if let Some(other) = users.next() {
+                return Err(format!("the processes {user} and {other} share the identifier {asid}"));
+            }
             let state = self.kernel.page_state(user, VirtAddr(*vpn << 12));
             let stale = !state.present()
                 || state.frame().0 != entry.frame

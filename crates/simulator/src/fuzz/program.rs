@@ -130,8 +130,17 @@ impl SpelledProgram {
                 }
             }
             6 => {
-                let Some(at) = self.place(a) else { return };
-                let pages = ((1 + u64::from(b)) << (c & 3)).min(MOST_PAGES);
+                let (at, pages) = match self.piece(a, b, c) {
+                    // Instead of what is there, as with MAP_FIXED.
+                    Some((_, at, pages)) if c & 8 != 0 => {
+                        self.cut(at, pages);
+                        (at, pages)
+                    }
+                    _ => {
+                        let Some(at) = self.place(a) else { return };
+                        (at, ((1 + u64::from(b)) << (c & 3)).min(MOST_PAGES))
+                    }
+                };
                 let writable = c & 0x30 != 0;
                 let protection = if writable { Protection::READ_WRITE } else { Protection::READ };
                 let kind = [MapKind::Anonymous, MapKind::Anonymous, MapKind::File, MapKind::Stack][usize::from(c >> 6)];
@@ -149,6 +158,14 @@ impl SpelledProgram {
                 self.areas().push(Area { start: at, pages, writable: !area.writable });
                 let protection = if area.writable { Protection::READ } else { Protection::READ_WRITE };
                 batch.push_event(VmEvent::Protect { start: start(at), len: len(pages), protection });
+            }
+            9 if what & 0x80 != 0 => {
+                // It shrinks where it is.
+                let Some((_, at, pages)) = self.piece(a, b, c) else { return };
+                let kept = pages.div_ceil(2);
+                self.cut(at + len(kept), pages - kept);
+                let at = start(at);
+                batch.push_event(VmEvent::Remap { old: at, old_len: len(pages), new: at, new_len: len(kept) });
             }
             9 => {
                 let Some(new) = self.place(c) else { return };
@@ -190,10 +207,16 @@ impl SpelledProgram {
                 self.spaces.push(space);
             }
             14 if self.spaces.len() > 1 && a & 3 == 0 => {
-                let gone = self.spaces.remove(self.current);
-                self.current = 0;
+                // Itself, or another one.
+                let at = if a & 4 == 0 { self.current } else { usize::from(b) % self.spaces.len() };
+                let (gone, running) = (self.spaces.remove(at), self.current);
                 batch.push_event(VmEvent::Exit { process: ProcessId(gone.number) });
-                self.switch(batch);
+                if at == running {
+                    self.current = 0;
+                    self.switch(batch);
+                } else if at < running {
+                    self.current -= 1;
+                }
             }
             _ => {
                 self.current = usize::from(a) % self.spaces.len();

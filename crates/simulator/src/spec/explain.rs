@@ -1,6 +1,7 @@
 //! What a setting, a group of settings, a design or a counter means.
 
 use super::layer::Layers;
+use super::nearest::edits;
 use super::preset::{PresetKind, presets};
 use super::problem::{Problem, SpecError};
 use super::program::program_tree;
@@ -159,8 +160,7 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
     let counters = counters.iter().map(|counter| counter.name.as_str());
     let whole_name = counters
         .chain(catalogue().designs().iter().map(|design| design.name))
-        .map(|name| (strsim::damerau_levenshtein(key, name), name))
-        .filter(|(distance, name)| *distance <= (name.len() / 4).max(1))
+        .filter_map(|name| Some((edits(key, name, (name.len() / 4).max(1))?, name)))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name.to_owned());
     let mut at = root;

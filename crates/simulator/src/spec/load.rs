@@ -1,6 +1,7 @@
 //! Makes a [`Spec`] from presets, files and options.
 
 use super::layer::{Layers, Origins};
+use super::nearest::edits;
 use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
@@ -230,31 +231,10 @@ pub(super) fn unknown_preset(title: &str, name: &str, eligible: impl Fn(&Preset)
     let known: Vec<&str> = presets().iter().filter(|preset| eligible(preset)).map(|preset| preset.name).collect();
     let nearest = known
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .filter(|(distance, known)| *distance <= (known.len() / 3).max(1))
+        .filter_map(|known| Some((edits(name, known, (known.len() / 3).max(1))?, known)))
         .min_by_key(|(distance, _)| *distance);
     Problem::new(title).help(match nearest {
         Some((_, nearest)) => format!("did you mean `{nearest}`? The path of a TOML file is also accepted"),
         None => format!("there are: {}; the path of a TOML file is also accepted", known.join(", ")),
     })
-}
-
-/// Feeds `text` to every reader of user input: as a spec file, as an option, as a size and as a count. It
-/// returns for any text; fuzzers and property tests call it.
-pub fn fuzz_spec(text: &str) {
-    if let Err(error) = parse("fuzz.toml", text) {
-        assert!(!error.to_string().is_empty());
-        assert!(!error.render(true).is_empty());
-    }
-    let mut layers = Layers::new(tree());
-    layers.add_option(text);
-    for key in
-        ["mmu.l2_tlb.entries", "mmu", "mmu.walk_entry", "memory.bytes", "memory.fragmentation.fmfi", "run.oracle"]
-    {
-        layers.add_option(&format!("{key}={text}"));
-    }
-    if let Err(error) = layers.finish(Spec::validate) {
-        assert!(!error.to_string().is_empty());
-    }
-    let _ = (super::parse_size(text), super::parse_count(text), super::explain(text, &[]));
 }

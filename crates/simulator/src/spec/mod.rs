@@ -19,12 +19,16 @@
 //! - `moved`: former keys.
 //! - `program`: programs, workloads and their settings.
 //! - `load`: combines presets, files and options.
+//! - `nearest`: suggestions for names that do not exist.
 //! - `explain`, `show`: output for readers.
+//! - `fuzz`: entry points for fuzzing.
 
 mod explain;
+mod fuzz;
 mod layer;
 mod load;
 mod moved;
+mod nearest;
 mod preset;
 mod problem;
 mod program;
@@ -38,8 +42,9 @@ mod tests;
 mod value;
 
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
+pub use fuzz::{fuzz_program, fuzz_spec};
 pub use layer::Origins;
-pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, fuzz_spec, load, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, load, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{program_request, program_tree};

@@ -1,6 +1,7 @@
 //! The settings of a spec type as a tree, made from its JSON schema: the single description for checking,
 //! explaining, showing and the reference.
 
+use super::nearest::edits;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -134,10 +135,8 @@ impl Setting {
     /// The setting nearest in spelling to `name`, which was not found below `self`: a child, or else the same
     /// or a similar name elsewhere in `root`.
     pub(crate) fn nearest<'a>(&'a self, name: &str, root: &'a Setting) -> Option<&'a Setting> {
-        let near = |candidate: &Setting| {
-            let distance = strsim::damerau_levenshtein(name, candidate.name());
-            (distance <= (name.chars().count() / 3).max(1)).then_some(distance)
-        };
+        let most = (name.chars().count() / 3).max(1);
+        let near = |candidate: &Setting| edits(name, candidate.name(), most);
         let siblings = self.children().iter().filter_map(|child| Some((near(child)?, child)));
         if let Some((_, found)) = siblings.min_by_key(|(distance, _)| *distance) {
             return Some(found);

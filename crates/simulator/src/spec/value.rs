@@ -1,5 +1,6 @@
 //! Checks one TOML value against its setting.
 
+use super::nearest::edits;
 use super::quantity::Suffixes;
 use super::schema::{Choice, Kind};
 use serde_json::{Number, Value};
@@ -74,13 +75,10 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             if choices.iter().any(|choice| choice.name == *text) {
                 return Ok(Value::String(text.to_string()));
             }
-            let distance = |choice: &Choice| strsim::damerau_levenshtein(text, &choice.name);
+            let distance = |choice: &Choice| edits(text, &choice.name, (choice.name.len() / 3).max(1));
             let contains = |choice: &&Choice| text.len() > 1 && choice.name.contains(text.as_ref());
-            let near = |choice: &&Choice| distance(choice) <= (choice.name.len() / 3).max(1);
-            let nearest = choices
-                .iter()
-                .find(contains)
-                .or_else(|| choices.iter().filter(near).min_by_key(|choice| distance(choice)));
+            let near = choices.iter().filter_map(|choice| Some((distance(choice)?, choice)));
+            let nearest = choices.iter().find(contains).or_else(|| Some(near.min_by_key(|(distance, _)| *distance)?.1));
             let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
             Err(Mistake {
                 help,

@@ -1,0 +1,50 @@
+//! Entry points for fuzzing: any text must give a result or an error, never a panic or a hang.
+
+use crate::layout::{parse_maps, report};
+
+/// Pages of an address space up to which it is measured as well: page tables are built for them.
+const MOST_PAGES: u64 = 64;
+
+/// Reads `text` as a copy of `/proc/PID/maps`. It returns for any text.
+pub fn fuzz_maps(text: &str) {
+    let areas = match parse_maps("maps", text) {
+        Ok(areas) => areas,
+        Err(error) => return assert!(error.starts_with("maps:")),
+    };
+    for area in &areas {
+        assert!(area.start < area.end && area.rights < 8, "{area:?}");
+    }
+    assert!(areas.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    let pages: u64 = areas.iter().map(|area| area.end - area.start).sum();
+    if pages <= MOST_PAGES {
+        let report = report(&areas, None);
+        assert!(report.ranges <= report.areas && report.resident_pages <= pages);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_base::Random;
+
+    #[test]
+    fn maps_survive_mutations() {
+        let mut random = Random::for_purpose(1, "fuzz maps");
+        let maps = "555555554000-555555556000 r--p 00000000 fe:01 123 /usr/bin/x\n\
+                    7ffff0000000-7ffff0010000 rw-p 00000000 00:00 0\n7ffff0010000-7ffff0011000 ---p 0 00:00 0\n\
+                    ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
+        fuzz_maps(maps);
+        for _ in 0..400 {
+            let mut bytes = maps.as_bytes().to_vec();
+            for _ in 0..=random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.next_u64() as u8,
+                    1 => bytes[at] = b"0f-\n rx"[random.below(7) as usize],
+                    _ => drop(bytes.remove(at)),
+                }
+            }
+            fuzz_maps(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}
