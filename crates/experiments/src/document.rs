@@ -79,14 +79,19 @@ pub fn counter_catalogue() -> Vec<CounterInfo> {
             progress: std::sync::Arc::new(Silent),
         })
     {
-        for (name, CounterMeaning { unit, meaning }) in outcome.schema {
+        for (name, CounterMeaning { unit, meaning, timed }) in outcome.schema {
             let unit: Unit = unit;
-            all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning });
+            all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning, timed });
         }
     }
     for measure in MEASURES {
         let name = format!("measures.{}", measure.name);
-        let info = CounterInfo { name: name.clone(), unit: measure.unit.into(), meaning: measure.meaning.into() };
+        let info = CounterInfo {
+            name: name.clone(),
+            unit: measure.unit.into(),
+            meaning: measure.meaning.into(),
+            timed: false,
+        };
         all.insert(name, info);
     }
     all.into_values().collect()

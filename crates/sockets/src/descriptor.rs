@@ -178,7 +178,7 @@ impl<T> Descriptor<T> {
     pub fn settings<S: Settings>(self) -> Descriptor<S> {
         let check: Check = Arc::new(|value, at, site| match serde_json::from_value::<S>(value.clone()) {
             Ok(settings) => match site {
-                None => settings.validate(at),
+                None => settings.invalid(at),
                 Some(site) => settings.validate_on(at, site),
             },
             Err(error) => vec![Invalid::new(at, format!("does not hold this design's settings: {error}"))],

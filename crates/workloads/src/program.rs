@@ -2,7 +2,7 @@
 
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
-use ambulator_base::{Invalid, RecordSource};
+use ambulator_base::{Invalid, RecordSource, out_of_range};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,15 +24,24 @@ pub struct ProgramInfo {
 /// The settings of a program.
 ///
 /// Reject unknown keys (`#[serde(deny_unknown_fields, default)]`). The doc comment of each field is its
-/// meaning; `#[schemars(extend("x-unit" = "count", "x-source" = "..."))]` gives its unit and source. A
-/// request's footprint goes to a field called `footprint` (bytes), and the run's seed to one called `seed`
+/// meaning; `#[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "..."))]` gives its
+/// range, unit and source. A request's footprint goes to a field called `footprint` (bytes), and the run's seed to one called `seed`
 /// where there is one.
 pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + 'static {
     /// The program's description.
     const INFO: ProgramInfo;
 
-    /// Validates the settings; each problem names its key under `at`.
-    fn validate(&self, at: &str) -> Vec<Invalid>;
+    /// The problems of settings that are all in the ranges which their fields declare
+    /// (`#[schemars(range(...))]`); each names its key under `at`.
+    fn validate(&self, _at: &str) -> Vec<Invalid> {
+        Vec::new()
+    }
+
+    /// The settings outside of their ranges; if there are none, the problems of [`BenchmarkSpec::validate`].
+    fn invalid(&self, at: &str) -> Vec<Invalid> {
+        let wrong = out_of_range(self, at);
+        if wrong.is_empty() { self.validate(at) } else { wrong }
+    }
 
     /// The program as a stream. The settings must be valid.
     fn source(&self) -> Box<dyn RecordSource>;
@@ -147,7 +156,7 @@ trait Erased {
 
 impl<T: BenchmarkSpec> Erased for T {
     fn validate(&self, at: &str) -> Vec<Invalid> {
-        BenchmarkSpec::validate(self, at)
+        BenchmarkSpec::invalid(self, at)
     }
 
     fn source(&self) -> Box<dyn RecordSource> {
