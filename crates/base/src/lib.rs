@@ -22,7 +22,7 @@ pub use lock::lock;
 pub use output::{OutputError, OutputFile};
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, falls_within, mix64, mul_high};
-pub use ranges::{Range, out_of_range, show_size};
+pub use ranges::{Range, out_of_range, show_size, values_out_of_range};
 pub use record::{AccessKind, Advice, MapKind, Protection, Record, RecordKind, VmEvent};
 pub use runs::PageRuns;
 pub use sim_host::prefetch_sim_host;

@@ -30,11 +30,16 @@ use std::sync::{Arc, Mutex};
 /// assert!(out_of_range(&WalkerSpec { walkers: 64, latency: 0 }, "mmu").is_empty());
 /// ```
 pub fn out_of_range<T: JsonSchema + Serialize + 'static>(settings: &T, at: &str) -> Vec<Invalid> {
-    let schema = schema_of::<T>();
+    values_out_of_range(&schema_of::<T>(), &serde_json::to_value(settings).unwrap_or_default(), at)
+}
+
+/// The same for settings that have not been read yet: numbers outside of the ranges that a JSON schema declares,
+/// be it because the setting's type has no such number.
+pub fn values_out_of_range(schema: &Value, settings: &Value, at: &str) -> Vec<Invalid> {
     let mut wrong = Vec::new();
-    let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
-    let value = serde_json::to_value(settings).unwrap_or_default();
-    check(&schema, &definitions, &value, at, &mut wrong);
+    let none = Map::new();
+    let definitions = schema.get("$defs").and_then(Value::as_object).unwrap_or(&none);
+    check(schema, definitions, settings, at, &mut wrong);
     wrong
 }
 
@@ -70,6 +75,7 @@ fn check(schema: &Value, definitions: &Map<String, Value>, value: &Value, at: &s
             check(of, definitions, item, &format!("{at}[{number}]"), wrong);
         }
     } else if let Some(range) = Range::of(target)
+        && (value.is_number() || value.is_null())
         && !range.contains(value)
     {
         let unit = schema.get("x-unit").or_else(|| target.get("x-unit")).and_then(Value::as_str).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
-use ambulator_base::{Invalid, RecordSource, out_of_range};
+use ambulator_base::{Invalid, RecordSource, out_of_range, values_out_of_range};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,7 +82,8 @@ impl ProgramDescriptor {
     /// applies if the settings contain none and the program has one.
     ///
     /// # Errors
-    /// [`OpenError::Settings`] for an unknown key or a value of the wrong type.
+    /// [`OpenError::Invalid`] for a number out of range, [`OpenError::Settings`] for an unknown key or a value of
+    /// the wrong type.
     pub fn program(
         &self,
         settings: &Map<String, Value>,
@@ -96,7 +97,12 @@ impl ProgramDescriptor {
         if self.default_settings().get("seed").is_some() {
             settings.entry("seed").or_insert(Value::from(seed));
         }
-        match (self.read)(Value::Object(settings)) {
+        let settings = Value::Object(settings);
+        let wrong = values_out_of_range(&self.schema(), &settings, self.info.name);
+        if !wrong.is_empty() {
+            return Err(OpenError::Invalid(wrong));
+        }
+        match (self.read)(settings) {
             Ok(spec) => Ok(Program { name: self.info.name, spec }),
             Err(e) => {
                 let message = with_nearest_key(&e.to_string());

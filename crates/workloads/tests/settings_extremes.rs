@@ -37,7 +37,7 @@ fn extremes(schema: &Value, kind: &str) -> Vec<Value> {
     let ends = [bound("minimum"), bound("maximum")].into_iter().flatten();
     let mut all: Vec<Value> = ends.clone().collect();
     if kind == "integer" {
-        all.extend([json!(0), json!(1), json!(-1), json!(u32::MAX), json!(u64::MAX), json!(i64::MIN)]);
+        all.extend([json!(0), json!(1), json!(-1), json!(u64::MAX), json!(i64::MIN)]);
         all.extend(ends.filter_map(|end| Some(json!(end.as_u64()?.checked_add(1)?))));
         all.extend(bound("minimum").and_then(|least| Some(json!(least.as_i64()? - 1))));
     } else {
@@ -78,12 +78,12 @@ fn try_value(of: &ProgramDescriptor, key: &str, value: &Value, range: &Range) ->
             }
             None
         }
-        // A number of another type than the setting's, such as a negative one.
-        Err(OpenError::Settings { message, .. }) if !range.contains(value) && !message.is_empty() => None,
+        // No number at all.
+        Err(OpenError::Settings { .. }) if value.is_null() => None,
         Err(error) => {
             let text = error.to_string();
             let names_it = text.contains(&format!("{key}`")) || text.contains(&format!(".{last}`"));
-            (!names_it || !["must", "raise", "set ", "need"].iter().any(|words| text.contains(words)))
+            (!names_it || !["must", "finite", "raise", "set ", "need"].iter().any(|words| text.contains(words)))
                 .then(|| format!("{context}: an error that does not say what would be right: {text}"))
         }
     }

@@ -195,7 +195,11 @@ impl Spec {
             wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
-        wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0));
+        for mut problem in self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0) {
+            problem.message.push_str(&format!(": they hold the intermediate addresses of `design.front_side`, \"{name}\""));
+            problem.related.push("design.front_side".into());
+            wrong.push(problem);
+        }
         wrong
     }
 
