@@ -185,7 +185,7 @@ mod tests {
 
     #[derive(Serialize, JsonSchema)]
     struct Whole {
-        #[schemars(range(min = 4096, max = 1 << 30), extend("x-unit" = "bytes"))]
+        #[schemars(inner(range(min = 4096, max = 1 << 30)), extend("x-unit" = "bytes"))]
         sizes: Vec<u64>,
         part: Part,
         #[schemars(range(min = 1, max = 8))]

@@ -1,12 +1,12 @@
 //! Nested paging as a port: the walker of the hypervisor's table translates every guest-physical load first,
 //! whatever the guest's table is.
 
+use crate::spec::{MAX_ENTRIES, MAX_TLB_WAYS};
 use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
     tlb::{fragment, tlb_page_size},
 };
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
-use crate::spec::{MAX_ENTRIES, MAX_TLB_WAYS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

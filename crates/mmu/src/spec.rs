@@ -51,7 +51,8 @@ impl TlbSpec {
         }
         let set = self.effective_ways();
         if set > MAX_TLB_WAYS {
-            let message = format!(": a set of {set} ways exceeds the maximum of {MAX_TLB_WAYS}; give 1 to {MAX_TLB_WAYS} ways");
+            let message =
+                format!(": a set of {set} ways exceeds the maximum of {MAX_TLB_WAYS}; give 1 to {MAX_TLB_WAYS} ways");
             return vec![Invalid::new(ways, message).and(entries)];
         }
         if !self.entries.is_multiple_of(set) {

@@ -216,9 +216,11 @@ pub struct Gathered {
 impl CounterSink for Gathered {
     fn counter(&mut self, prefix: &str, def: &'static CounterDef, value: u64) {
         let name = if prefix.is_empty() { def.name.to_owned() } else { format!("{prefix}.{}", def.name) };
-        self.meanings
-            .entry(name.clone())
-            .or_insert_with(|| CounterMeaning { unit: def.unit, meaning: def.meaning.to_owned(), timed: def.timed });
+        self.meanings.entry(name.clone()).or_insert_with(|| CounterMeaning {
+            unit: def.unit,
+            meaning: def.meaning.to_owned(),
+            timed: def.timed,
+        });
         let is_time = def.timed && def.unit == Unit::Cycles;
         *self.values.entry(name).or_default() += if self.without_time && is_time { 0 } else { value };
     }

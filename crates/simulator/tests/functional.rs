@@ -23,7 +23,8 @@ const STEP: u64 = 64 << 10;
 
 /// A program by name, of `footprint` bytes.
 fn program(name: &str, footprint: u64) -> Box<dyn RecordSource> {
-    let request = ProgramRequest { name: name.into(), footprint: Some(footprint), seed: 1, ..ProgramRequest::default() };
+    let request =
+        ProgramRequest { name: name.into(), footprint: Some(footprint), seed: 1, ..ProgramRequest::default() };
     open(&request).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

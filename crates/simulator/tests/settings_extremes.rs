@@ -26,7 +26,11 @@ fn program() -> Scripted {
     program.touch(DATA, 4 << 20, true).begin();
     for i in 0..400_u64 {
         let va = DATA + i * 1_103_515_245 % (8 << 20) / 64 * 64;
-        if i % 3 == 0 { program.store(va) } else { program.load(va) };
+        if i % 3 == 0 {
+            program.store(va)
+        } else {
+            program.load(va)
+        };
     }
     program.pause();
     program
@@ -36,15 +40,19 @@ fn program() -> Scripted {
 fn extremes(setting: &Setting) -> Vec<(String, bool)> {
     let texts: Vec<String> = match &setting.kind {
         Kind::Integer { least, greatest } => {
-            let mut all = vec![-1, 0, 1, *least, *greatest, *greatest + 1, i128::from(u64::MAX), i128::from(u64::MAX) + 1];
+            let mut all =
+                vec![-1, 0, 1, *least, *greatest, *greatest + 1, i128::from(u64::MAX), i128::from(u64::MAX) + 1];
             all.sort_unstable();
             all.dedup();
             all.into_iter().map(|value| value.to_string()).collect()
         }
         Kind::Float { least, greatest } => {
             let mut all = vec![-1.0, 0.0, 1e-300, 1.0, f64::MAX, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-            all.extend([*least, *greatest, least.next_down(), greatest.next_up()].into_iter().filter(|end| end.is_finite()));
-            let mut texts: Vec<String> = all.into_iter().map(|value| format!("{value:?}").replace("NaN", "nan")).collect();
+            all.extend(
+                [*least, *greatest, least.next_down(), greatest.next_up()].into_iter().filter(|end| end.is_finite()),
+            );
+            let mut texts: Vec<String> =
+                all.into_iter().map(|value| format!("{value:?}").replace("NaN", "nan")).collect();
             texts.sort_unstable();
             texts.dedup();
             texts
@@ -67,7 +75,13 @@ fn extremes(setting: &Setting) -> Vec<(String, bool)> {
         }
         None => true,
     };
-    texts.into_iter().map(|text| { let right = matches!(setting.kind, Kind::List(_)) || in_range(&text); (text, right) }).collect()
+    texts
+        .into_iter()
+        .map(|text| {
+            let right = matches!(setting.kind, Kind::List(_)) || in_range(&text);
+            (text, right)
+        })
+        .collect()
 }
 
 fn read(design: &str, more: &[String]) -> Result<Spec, String> {
@@ -147,8 +161,7 @@ fn extremes_of(chosen: impl Fn(&str) -> bool, designs: &[&str]) {
     for group in tree().children().iter().filter(|group| chosen(&group.key)) {
         let own = if designs.is_empty() { preset_with(&group.key) } else { None };
         assert!(own.is_some() || !designs.is_empty(), "no preset has `{}`", group.key);
-        let bases: Vec<(&str, Value)> =
-            own.iter().chain(designs).map(|design| (*design, json(design))).collect();
+        let bases: Vec<(&str, Value)> = own.iter().chain(designs).map(|design| (*design, json(design))).collect();
         for setting in group.leaves() {
             for (text, in_range) in extremes(setting) {
                 for (design, base) in &bases {
@@ -173,7 +186,8 @@ fn extremes_of(chosen: impl Fn(&str) -> bool, designs: &[&str]) {
 /// The most memory that this process has had must be what a small sim host has.
 fn assert_memory_stayed_small() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let most =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     assert!(most.is_none_or(|kib| kib < 8 << 20), "{most:?} KiB of memory");
 }
 

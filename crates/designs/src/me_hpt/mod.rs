@@ -105,10 +105,7 @@ impl Settings for MeHptSpec {
         let all = self.chunk_bytes.iter().enumerate().map(|(i, &bytes)| (format!("chunk_bytes[{i}]"), bytes));
         for (key, bytes) in all.chain([("fixed_chunk_bytes".to_owned(), self.fixed_chunk_bytes)]) {
             if !bytes.is_power_of_two() {
-                wrong.push(Invalid::new(
-                    format!("{at}.{key}"),
-                    format!("is {bytes}: it must be a power of two"),
-                ));
+                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {bytes}: it must be a power of two")));
             }
         }
         if self.chunk_bytes.is_empty() || !self.chunk_bytes.is_sorted_by(|a, b| a < b) {

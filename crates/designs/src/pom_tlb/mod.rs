@@ -75,16 +75,11 @@ impl Settings for PomSpec {
                 format!("{at}.ways"),
                 format!("is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways),
             ));
-        } else if !self.sets().is_power_of_two()
-            || self.sets() * u64::from(self.ways) != self.entries
-        {
+        } else if !self.sets().is_power_of_two() || self.sets() * u64::from(self.ways) != self.entries {
             wrong.push(
                 Invalid::new(
                     format!("{at}.entries"),
-                    format!(
-                        "is {}: the number of sets of {} must be a power of two",
-                        self.entries, self.ways
-                    ),
+                    format!("is {}: the number of sets of {} must be a power of two", self.entries, self.ways),
                 )
                 .and(format!("{at}.ways")),
             );

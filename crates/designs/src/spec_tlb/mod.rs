@@ -45,10 +45,7 @@ impl Settings for SpecTlbSpec {
         vec![
             Invalid::new(
                 format!("{at}.entries"),
-                format!(
-                    "is {} and `{at}.ways` {}: entries must be a power of two of sets",
-                    self.entries, self.ways
-                ),
+                format!("is {} and `{at}.ways` {}: entries must be a power of two of sets", self.entries, self.ways),
             )
             .and(format!("{at}.ways")),
         ]

@@ -196,7 +196,9 @@ impl Spec {
         }
         let cores = self.machine.cores as usize;
         for mut problem in self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0) {
-            problem.message.push_str(&format!(": they hold the intermediate addresses of `design.front_side`, \"{name}\""));
+            problem
+                .message
+                .push_str(&format!(": they hold the intermediate addresses of `design.front_side`, \"{name}\""));
             problem.related.push("design.front_side".into());
             wrong.push(problem);
         }

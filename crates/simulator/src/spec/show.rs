@@ -117,7 +117,9 @@ fn groups_markdown(text: &mut String, tree: &Setting) {
         if values.is_empty() {
             return;
         }
-        text.push_str("\n| setting | type | unit | allowed | default | meaning | source |\n|---|---|---|---|---|---|---|\n");
+        text.push_str(
+            "\n| setting | type | unit | allowed | default | meaning | source |\n|---|---|---|---|---|---|---|\n",
+        );
         for setting in values {
             let mut meaning = setting.meaning.clone();
             if let Kind::Choice(choices) = &setting.kind {

@@ -94,7 +94,6 @@ impl BenchmarkSpec for GupsSpec {
         default_footprint: 8 << 30,
     };
 
-
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
         let ran = space.stack_array(8, u64::from(self.streams));

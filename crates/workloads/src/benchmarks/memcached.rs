@@ -117,17 +117,21 @@ impl BenchmarkSpec for MemcachedSpec {
             );
         }
         let sizes = classes();
-        let class = |value: u32| sizes.partition_point(|size| *size < HEADER_BYTES + u64::from(self.key_bytes) + u64::from(value));
+        let class = |value: u32| {
+            sizes.partition_point(|size| *size < HEADER_BYTES + u64::from(self.key_bytes) + u64::from(value))
+        };
         let pages = 2 * (class(self.value_most).saturating_sub(class(self.value_least)) + 1) as u64;
         if problems.is_empty() && self.footprint < pages * SLAB_BYTES {
-            problems.push(Invalid::new(
-                format!("{at}.footprint"),
-                format!(
-                    "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for \
-                     each class",
-                    self.footprint
-                ),
-            ));
+            let message = format!(
+                "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for each class",
+                self.footprint
+            );
+            problems.push(
+                Invalid::new(format!("{at}.footprint"), message)
+                    .and(format!("{at}.value_least"))
+                    .and(format!("{at}.value_most"))
+                    .and(format!("{at}.key_bytes")),
+            );
         }
         if problems.is_empty() {
             let items = self.footprint / (HEADER_BYTES + u64::from(self.key_bytes) + u64::from(self.value_least));

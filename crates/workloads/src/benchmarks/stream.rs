@@ -74,7 +74,6 @@ impl BenchmarkSpec for StreamSpec {
         default_footprint: 8 << 30,
     };
 
-
     fn source(&self) -> Box<dyn RecordSource> {
         let (mut space, arrays) = self.layout();
         let facts = format!("array = {} doubles", arrays[0].len);

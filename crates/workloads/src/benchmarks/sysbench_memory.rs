@@ -110,7 +110,6 @@ impl BenchmarkSpec for SysbenchMemorySpec {
         default_footprint: 8 << 30,
     };
 
-
     fn source(&self) -> Box<dyn RecordSource> {
         let words = self.footprint / self.blocks() / 8;
         let facts = format!("{} blocks of {words} words of 8 bytes", self.blocks());
