@@ -41,6 +41,8 @@ pub struct CounterDef {
     pub name: &'static str,
     /// Unit of its value.
     pub unit: Unit,
+    /// It depends on when things happen, not only on what happens. Without time it has another value, or 0.
+    pub timed: bool,
     /// One line: what it counts.
     pub meaning: &'static str,
 }
@@ -75,7 +77,8 @@ pub trait Counters: Default {
     }
 }
 
-/// Declares a struct of `u64` counters, each with a one-line meaning and a unit:
+/// Declares a struct of `u64` counters, each with a one-line meaning and a unit. A counter whose value depends
+/// on when things happen is `timed`:
 ///
 /// ```
 /// ambulator_base::counters! {
@@ -85,15 +88,22 @@ pub trait Counters: Default {
 ///         hits: Events,
 ///         /// Lookups that missed.
 ///         misses: Events,
+///         /// Of these, lookups for a page whose walk was under way.
+///         joined: Events timed,
 ///     }
 /// }
 /// use ambulator_base::Counters;
 /// assert_eq!(TlbCounters::DEFS[1].name, "misses");
 /// assert_eq!(TlbCounters::DEFS[1].meaning, "Lookups that missed.");
+/// assert_eq!(TlbCounters::DEFS.iter().map(|def| def.timed).collect::<Vec<_>>(), [false, false, true]);
 /// ```
 #[macro_export]
 macro_rules! counters {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident { $( #[doc = $meaning:literal] $field:ident: $unit:ident ),* $(,)? }) => {
+    (@timed $unit:ident) => { false };
+    (@timed $unit:ident timed) => { true };
+    ($(#[$doc:meta])* $vis:vis struct $name:ident {
+        $( #[doc = $meaning:literal] $field:ident: $unit:ident $($timed:ident)? ),* $(,)?
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         $vis struct $name {
@@ -105,6 +115,7 @@ macro_rules! counters {
                 $( $crate::CounterDef {
                     name: stringify!($field),
                     unit: $crate::Unit::$unit,
+                    timed: $crate::counters!(@timed $unit $($timed)?),
                     meaning: $meaning.trim_ascii(),
                 } ),*
             ];

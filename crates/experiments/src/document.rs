@@ -58,13 +58,18 @@ impl Document {
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
     let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
-    for (name, CounterMeaning { unit, meaning }) in schema {
+    for (name, CounterMeaning { unit, meaning, timed }) in schema {
         let unit: Unit = unit;
-        all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning });
+        all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning, timed });
     }
     for measure in MEASURES {
         let name = format!("measures.{}", measure.name);
-        let info = CounterInfo { name: name.clone(), unit: measure.unit.into(), meaning: measure.meaning.into() };
+        let info = CounterInfo {
+            name: name.clone(),
+            unit: measure.unit.into(),
+            meaning: measure.meaning.into(),
+            timed: false,
+        };
         all.insert(name, info);
     }
     all.into_values().collect()

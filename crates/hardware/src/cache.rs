@@ -29,13 +29,13 @@ counters! {
         /// Prefetches that missed.
         prefetch_misses: Events,
         /// Hits on lines still in flight (merged with the miss that fetches them).
-        merges: Events,
+        merges: Events timed,
         /// Cycles that such hits waited beyond the hit latency.
-        merge_cycles: Cycles,
+        merge_cycles: Cycles timed,
         /// Misses that waited for a free MSHR.
-        mshr_stalls: Events,
+        mshr_stalls: Events timed,
         /// Cycles that they waited.
-        mshr_stall_cycles: Cycles,
+        mshr_stall_cycles: Cycles timed,
         /// Lines that were evicted.
         evictions: Events,
         /// Dirty lines written back to the level below.
@@ -43,19 +43,19 @@ counters! {
         /// Prefetches sent by this cache's prefetcher.
         prefetches: Events,
         /// Prefetches dropped because no MSHR was free.
-        prefetches_dropped: Events,
+        prefetches_dropped: Events timed,
         /// Prefetched lines that a demand or translation access used.
         prefetches_useful: Events,
         /// Useful ones that were still in flight when they were used.
-        prefetches_late: Events,
+        prefetches_late: Events timed,
         /// Prefetched lines that were evicted unused.
         prefetches_useless: Events,
         /// Speculatively fetched lines that a demand or translation access used.
         speculations_useful: Events,
         /// Useful ones that were still in flight when they were used.
-        speculations_late: Events,
+        speculations_late: Events timed,
         /// Speculative fetches dropped because no MSHR was free.
-        speculations_dropped: Events,
+        speculations_dropped: Events timed,
         /// Speculatively fetched lines that were evicted unused.
         speculations_useless: Events,
     }

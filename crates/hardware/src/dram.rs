@@ -31,29 +31,29 @@ counters! {
         /// Lines written back, of translation tables.
         table_writes: Events,
         /// Data accesses (reads and writes) whose row was open.
-        data_row_hits: Events,
+        data_row_hits: Events timed,
         /// Data accesses whose bank had no row open.
-        data_row_misses: Events,
+        data_row_misses: Events timed,
         /// Data accesses whose bank had another row open.
-        data_row_conflicts: Events,
+        data_row_conflicts: Events timed,
         /// Translation accesses whose row was open.
-        table_row_hits: Events,
+        table_row_hits: Events timed,
         /// Translation accesses whose bank had no row open.
-        table_row_misses: Events,
+        table_row_misses: Events timed,
         /// Translation accesses whose bank had another row open.
-        table_row_conflicts: Events,
+        table_row_conflicts: Events timed,
         /// Cycles from request to data, summed over data reads.
-        data_read_cycles: Cycles,
+        data_read_cycles: Cycles timed,
         /// Cycles from request to data, summed over translation reads.
-        table_read_cycles: Cycles,
+        table_read_cycles: Cycles timed,
         /// Rows activated (for energy).
-        activates: Events,
+        activates: Events timed,
         /// Refreshes of a rank (for energy).
-        refreshes: Events,
+        refreshes: Events timed,
         /// Requests that arrived during a refresh and waited for its end.
-        refresh_waits: Events,
+        refresh_waits: Events timed,
         /// Cycles for which the buses carried data, summed over channels.
-        bus_busy: Cycles,
+        bus_busy: Cycles timed,
     }
 }
 

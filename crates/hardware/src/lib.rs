@@ -27,7 +27,7 @@ pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
-pub use spec::{CacheSpec, HierarchySpec, PrefetcherKind};
+pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
 pub use window::{CoreCounters, CoreWindow};
 
 /// The level that served an access to the memory hierarchy.

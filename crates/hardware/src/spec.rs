@@ -1,14 +1,14 @@
 //! Settings of the cache hierarchy: [`HierarchySpec`] and [`CacheSpec`].
 
 use crate::{DramSpec, Replacement};
-use ambulator_base::{Invalid, LINE_BYTES};
+use ambulator_base::{Invalid, LINE_BYTES, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of ways of a cache.
 const MAX_CACHE_WAYS: u32 = 32;
 /// Maximum of a latency setting, in cycles; a greater value is a mistake.
-pub(crate) const MAX_LATENCY: u64 = 10_000;
+pub const MAX_LATENCY: u64 = 10_000;
 /// A tag is 32 bits, one value of which marks an empty way; the tags of all physical addresses must fit.
 const TAG_BITS: u32 = 32;
 
@@ -30,21 +30,21 @@ pub enum PrefetcherKind {
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
     /// Capacity. For the last-level cache this is the share of one core; the total is cores times this.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
+    #[schemars(range(min = 64, max = 1 << 30), extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
     pub bytes: u64,
     /// Associativity, 1 to 32. It need not be a power of two, but the number of sets must be (for the
     /// last-level cache: of one core's share; if the number of cores is not a power of two, the set is the
     /// line number modulo the number of sets).
-    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    #[schemars(range(min = 1, max = MAX_CACHE_WAYS), extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways: u32,
     /// Round trip of a hit as the requester sees it: from issue at the core (or walker) to the arrival of the
     /// value, including the look-ups of the levels above. A DRAM access costs the last level's round trip
     /// plus DRAM's own time.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(min = 1, max = MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
     /// Maximum number of outstanding misses (for the last level: for each core's share of it). Further misses
     /// wait.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
+    #[schemars(range(min = 1, max = 1024), extend("x-unit" = "entries", "x-source" = "our choice; no paper states it"))]
     pub mshrs: u32,
     /// Which line of a full set is evicted.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; no paper states it"))]
@@ -53,13 +53,13 @@ pub struct CacheSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 names none"))]
     pub prefetcher: PrefetcherKind,
     /// Maximum number of prefetches that one access triggers.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(max = 64), extend("x-unit" = "count"))]
     pub prefetch_degree: u32,
     /// How far ahead of the access prefetches reach: in strides (ip-stride) or lines (stream).
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(max = 64), extend("x-unit" = "count"))]
     pub prefetch_distance: u32,
     /// Instructions (ip-stride, a power of two) or runs (stream) that the prefetcher follows at a time.
-    #[schemars(extend("x-unit" = "entries"))]
+    #[schemars(range(max = 65_536), extend("x-unit" = "entries"))]
     pub prefetch_entries: u32,
 }
 
@@ -92,21 +92,11 @@ impl CacheSpec {
 
     /// All problems of the spec, one sentence each; `at` is the key of this cache.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if self.ways == 0 || self.ways > MAX_CACHE_WAYS {
-            wrong.push(Invalid::new(
-                format!("{at}.ways"),
-                format!("is {}, which is outside 1 to {MAX_CACHE_WAYS}", self.ways),
-            ));
-        } else {
+        let mut wrong = out_of_range(self, at);
+        if wrong.is_empty() {
             let way_bytes = u64::from(self.ways) * LINE_BYTES;
             let sets = self.bytes / way_bytes;
-            if self.bytes > 1 << 40 {
-                wrong.push(Invalid::new(
-                    format!("{at}.bytes"),
-                    format!("is {}, more than a cache can have; it must be at most 1 TiB", self.bytes),
-                ));
-            } else if !self.bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
+            if !self.bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
                 let below = if sets == 0 { 1 } else { 1 << sets.ilog2() };
                 wrong.push(
                     Invalid::new(
@@ -125,34 +115,22 @@ impl CacheSpec {
                 );
             }
         }
-        if self.latency == 0 || self.latency > MAX_LATENCY {
-            wrong.push(Invalid::new(
-                format!("{at}.latency"),
-                format!("is {} cycles; it must be 1 to {MAX_LATENCY}", self.latency),
-            ));
-        }
-        if self.mshrs == 0 || self.mshrs > 1024 {
-            wrong.push(Invalid::new(
-                format!("{at}.mshrs"),
-                format!("is {}; a cache needs 1 to 1024 of them", self.mshrs),
-            ));
-        }
         if self.prefetcher != PrefetcherKind::None {
-            for (key, value, most) in
-                [("prefetch_degree", self.prefetch_degree, 64), ("prefetch_distance", self.prefetch_distance, 64)]
+            for (key, value) in
+                [("prefetch_degree", self.prefetch_degree), ("prefetch_distance", self.prefetch_distance)]
             {
-                if value == 0 || value > most {
+                if value == 0 {
                     wrong.push(Invalid::new(
                         format!("{at}.{key}"),
-                        format!("is {value}; a prefetcher needs 1 to {most} (or `prefetcher = \"none\"`)"),
+                        "is 0; a prefetcher needs at least 1 (or `prefetcher = \"none\"`)",
                     ));
                 }
             }
             let entries = self.prefetch_entries;
-            if entries == 0 || entries > 65536 || !entries.is_power_of_two() {
+            if !entries.is_power_of_two() {
                 wrong.push(Invalid::new(
                     format!("{at}.prefetch_entries"),
-                    format!("is {entries}; it must be a power of two from 1 to 65536"),
+                    format!("is {entries}; it must be a power of two"),
                 ));
             }
         }

@@ -21,31 +21,31 @@ counters! {
         /// Instructions dispatched.
         instructions: Instructions,
         /// Cycles until everything so far has committed.
-        cycles: Cycles,
+        cycles: Cycles timed,
         /// Loads completed.
         loads: Events,
         /// Stores completed.
         stores: Events,
         /// Loads that took their value from the store queue.
-        forwards: Events,
+        forwards: Events timed,
         /// Branches resolved.
         branches: Events,
         /// Branches whose direction was predicted wrongly.
         mispredictions: Events,
         /// Cycles in which dispatch waited for room in the reorder buffer.
-        stall_rob: Cycles,
+        stall_rob: Cycles timed,
         /// Cycles in which dispatch waited for room in the load queue.
-        stall_load_queue: Cycles,
+        stall_load_queue: Cycles timed,
         /// Cycles in which dispatch waited for room in the store queue.
-        stall_store_queue: Cycles,
+        stall_store_queue: Cycles timed,
         /// Cycles in which dispatch waited for the correct path after a misprediction.
-        stall_branch: Cycles,
+        stall_branch: Cycles timed,
         /// Cycles in which dispatch waited for instruction fetch or its translation.
-        stall_front: Cycles,
+        stall_front: Cycles timed,
         /// Cycles in which dispatch waited for serialising events and during them.
-        stall_serialize: Cycles,
+        stall_serialize: Cycles timed,
         /// Cycles that dispatched instructions waited for the loads that they depend on (overlapping).
-        wait_dependences: Cycles,
+        wait_dependences: Cycles timed,
         /// Serialising events (faults, system calls, context switches).
         serializations: Events,
     }
@@ -314,9 +314,7 @@ impl CoreWindow {
     pub fn branch(&mut self, record: &Record) {
         let issue = self.dispatch(record);
         let resolved = issue.0 + 1;
-        self.counters.branches += 1;
-        if !self.predictor.resolve(record.pc, record.kind == RecordKind::BranchTaken) {
-            self.counters.mispredictions += 1;
+        if !self.resolve(record) {
             let resumes = (resolved + self.penalty) * self.width;
             if resumes > self.front {
                 self.front = resumes;
@@ -339,10 +337,32 @@ impl CoreWindow {
         self.push_value(0);
     }
 
-    /// Functional mode: counts the record's instructions and nothing else.
+    /// Functional mode: counts what needs no time. Branches train the predictor.
     #[inline(always)]
     pub fn count(&mut self, record: &Record) {
         self.counters.instructions += record.instructions();
+        match record.kind {
+            RecordKind::Load => self.counters.loads += 1,
+            RecordKind::Store => self.counters.stores += 1,
+            RecordKind::BranchNotTaken | RecordKind::BranchTaken => {
+                self.resolve(record);
+            }
+            RecordKind::Fetch => {}
+        }
+    }
+
+    /// Functional mode: counts an event that serialises.
+    pub fn count_serialization(&mut self) {
+        self.counters.serializations += 1;
+    }
+
+    /// Counts a branch and trains the predictor. Returns whether it predicted the branch.
+    #[inline(always)]
+    fn resolve(&mut self, record: &Record) -> bool {
+        self.counters.branches += 1;
+        let right = self.predictor.resolve(record.pc, record.kind == RecordKind::BranchTaken);
+        self.counters.mispredictions += u64::from(!right);
+        right
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The buddy allocator.
 
 use crate::bitmap::Bitmap;
-use ambulator_base::{Invalid, Pfn};
+use ambulator_base::{Invalid, Pfn, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct BuddySpec {
     /// The number of orders, as Linux's MAX_ORDER before 6.4: 11 has blocks of 4 KiB (order 0) to 4 MiB
     /// (order 10), 20 has blocks up to 2 GiB (order 19).
-    #[schemars(extend("x-unit" = "count", "x-source" = "Linux include/linux/mmzone.h"))]
+    #[schemars(range(min = 1, max = LARGEST_MAX_ORDER), extend("x-unit" = "count", "x-source" = "Linux include/linux/mmzone.h"))]
     pub max_order: u32,
     /// The lowest frames, which are never allocated (firmware, the kernel image): 256 is the first MiB.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(max = 1 << 20), extend("x-unit" = "count"))]
     pub reserve_low: u64,
 }
 
@@ -30,17 +30,7 @@ const LARGEST_MAX_ORDER: u32 = 30;
 impl BuddySpec {
     /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(1..=LARGEST_MAX_ORDER).contains(&self.max_order) {
-            wrong.push(Invalid::new(
-                format!("{at}.max_order"),
-                format!(
-                    "is {}: it must be from 1 (4 KiB blocks only) to {LARGEST_MAX_ORDER}; Linux has 11",
-                    self.max_order
-                ),
-            ));
-        }
-        wrong
+        out_of_range(self, at)
     }
 }
 

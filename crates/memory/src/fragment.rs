@@ -2,7 +2,7 @@
 
 use crate::BuddyAllocator;
 use crate::selection::Selection;
-use ambulator_base::{Invalid, Random};
+use ambulator_base::{Invalid, Random, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +15,17 @@ const LARGEST_ORDER: u32 = 29;
 pub struct FragmentSpec {
     /// The free memory fragmentation index to reach at `order`, 0 (all free memory serves a request) to 1
     /// (none).
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III has 0.7; LVM section 7.3 has 0.8 to 0.9"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III has 0.7; LVM section 7.3 has 0.8 to 0.9"))]
     pub fmfi: f64,
     /// The buddy order of `fmfi`: 9 is 2 MiB.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = LARGEST_ORDER), extend("x-unit" = "count"))]
     pub order: u32,
     /// Share of all frames that is free afterwards, 0 to 1.
-    #[schemars(extend("x-unit" = "ratio"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio"))]
     pub free_share: f64,
     /// The order of the aligned parts of a broken block that are taken, below `order`: 0 takes single frames
     /// at random and leaves hardly any contiguous run, 6 leaves runs of 256 KiB.
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Figure 3: 256 KiB runs are 30% of free memory in fragmented data centres"))]
+    #[schemars(range(max = LARGEST_ORDER - 1), extend("x-unit" = "count", "x-source" = "LVM Figure 3: 256 KiB runs are 30% of free memory in fragmented data centres"))]
     pub grain: u32,
 }
 
@@ -35,28 +35,10 @@ impl Default for FragmentSpec {
     }
 }
 
-/// An error if `value` is not a share.
-pub(crate) fn not_a_share(at: &str, key: &str, value: f64) -> Option<Invalid> {
-    (!(0.0..=1.0).contains(&value))
-        .then(|| Invalid::new(format!("{at}.{key}"), format!("is {value}: it is a share, so it must be from 0 to 1")))
-}
-
 impl FragmentSpec {
     /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong: Vec<Invalid> = Vec::new();
-        wrong.extend(not_a_share(at, "fmfi", self.fmfi));
-        wrong.extend(not_a_share(at, "free_share", self.free_share));
-        if !(1..=LARGEST_ORDER).contains(&self.order) {
-            wrong.push(Invalid::new(
-                format!("{at}.order"),
-                format!(
-                    "is {}: it must be from 1 (8 KiB) to {LARGEST_ORDER}; single frames never lack \
-                     contiguity, and 9 is 2 MiB",
-                    self.order
-                ),
-            ));
-        }
+        let mut wrong = out_of_range(self, at);
         if self.grain >= self.order.max(1) {
             wrong.push(
                 Invalid::new(

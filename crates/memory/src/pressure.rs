@@ -2,7 +2,7 @@
 
 use crate::BuddyAllocator;
 use crate::selection::Selection;
-use ambulator_base::{Invalid, Random};
+use ambulator_base::{Invalid, Random, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub struct PressureSpec {
     /// Share of all frames, 0 to 1, that other programs hold. They are chosen at random from the free frames
     /// before the run.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator section 5.1: p = M / P"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator section 5.1: p = M / P"))]
     pub pressure: f64,
 }
 
 impl PressureSpec {
     /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        crate::fragment::not_a_share(at, "pressure", self.pressure).into_iter().collect()
+        out_of_range(self, at)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Nested paging as a port: the walker of the hypervisor's table translates every guest-physical load first,
 //! whatever the guest's table is.
 
+use crate::spec::{MAX_ENTRIES, MAX_TLB_WAYS};
 use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
     tlb::{fragment, tlb_page_size},
@@ -14,13 +15,13 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct NestedSpec {
     /// Entries of the nested TLB, which holds guest-physical to host-physical translations; 0 omits it.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: Revelator Sec. 5.5 names no size"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "our choice: Revelator Sec. 5.5 names no size"))]
     pub tlb_entries: u32,
     /// Associativity of the nested TLB; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "our choice"))]
+    #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "our choice"))]
     pub tlb_ways: u32,
     /// Cycles of a nested TLB look-up.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub tlb_latency: u64,
 }
 
@@ -40,7 +41,7 @@ ambulator_base::counters! {
         /// Loads that walks of the hypervisor's table issued to the hierarchy.
         hypervisor_accesses: Events,
         /// Cycles of these walks.
-        hypervisor_walk_cycles: Cycles,
+        hypervisor_walk_cycles: Cycles timed,
         /// Walks of the hypervisor's table that found no page and trapped to the hypervisor.
         hypervisor_faults: Events,
     }

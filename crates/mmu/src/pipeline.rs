@@ -14,15 +14,15 @@ ambulator_base::counters! {
     /// Counters of a core's MMU.
     pub struct MmuCounters {
         /// Translations of data accesses that hit in the L1 data TLB.
-        l1d_tlb_hits: Events,
+        l1d_tlb_hits: Events timed,
         /// Translations of data accesses that missed the L1 data TLB or joined a walk in flight.
-        l1d_tlb_misses: Events,
+        l1d_tlb_misses: Events timed,
         /// Translations of fetches that hit in the L1 instruction TLB.
-        l1i_tlb_hits: Events,
+        l1i_tlb_hits: Events timed,
         /// Translations of fetches that missed the L1 instruction TLB.
-        l1i_tlb_misses: Events,
+        l1i_tlb_misses: Events timed,
         /// L1 TLB misses that joined a walk or an L2 look-up in flight for the page.
-        joined: Events,
+        joined: Events timed,
         /// L1 TLB misses that hit in the L2 TLB.
         l2_tlb_hits: Events,
         /// L1 TLB misses that missed the L2 TLB.
@@ -36,13 +36,13 @@ ambulator_base::counters! {
         /// Page walks repeated to set a dirty bit that the TLB entry lacked.
         dirty_assists: Events,
         /// Cycles of page walks, from their start on a walker to their result.
-        walk_cycles: Cycles,
+        walk_cycles: Cycles timed,
         /// Cycles that TLB misses waited for a free walker.
-        walker_queue_cycles: Cycles,
+        walker_queue_cycles: Cycles timed,
         /// Loads that page walks issued to the memory hierarchy.
         walk_accesses: Events,
         /// Cycles that accesses spent in the MMU, TLB look-ups included.
-        mmu_cycles: Cycles,
+        mmu_cycles: Cycles timed,
         /// Translations that ended in a page fault of any kind.
         faults: Events,
         /// Data lines fetched by speculation.
@@ -50,7 +50,7 @@ ambulator_base::counters! {
         /// Table lines fetched by speculation.
         speculated_table: Events,
         /// Cycles that accesses waited for the copy of a migrating page.
-        hold_cycles: Cycles,
+        hold_cycles: Cycles timed,
         /// Invalidations received.
         invalidations: Events,
     }
@@ -86,9 +86,6 @@ pub enum Translated {
     },
 }
 
-/// Cycles between walks in functional mode: more than any walk takes.
-const UNTIMED_WALK: u64 = 1 << 20;
-
 /// A core's MMU.
 pub struct Mmu {
     asid: Asid,
@@ -97,8 +94,6 @@ pub struct Mmu {
     second: SecondLevel,
     l1_latency: u64,
     timing: bool,
-    /// In functional mode: the start of the latest walk, as walk caches see it.
-    untimed: Cycle,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
     hypervisor: Option<HypervisorStage>,
@@ -140,8 +135,8 @@ fn allowed(found: &Translation, access: AccessKind) -> bool {
 }
 
 impl Mmu {
-    /// An MMU with empty TLBs. Without `timing` (functional mode) nothing takes time and a walker is always
-    /// free.
+    /// An MMU with empty TLBs. Without `timing` (functional mode) TLBs take no time and a walker is always
+    /// free; each translation must begin after everything that earlier ones left in flight.
     pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
         let mut second = SecondLevel::new(&spec.l2_tlb);
         if !timing {
@@ -154,7 +149,6 @@ impl Mmu {
             second,
             l1_latency: if timing { spec.l1_latency } else { 0 },
             timing,
-            untimed: Cycle(0),
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
             hypervisor: sockets.hypervisor,
@@ -441,13 +435,10 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         if !self.timing {
-            // Walk caches compare times: each walk begins after all earlier ones.
-            self.untimed = self.untimed.after(UNTIMED_WALK);
-            let walk = self.page_walk(va, access, self.untimed, port);
+            let walk = self.page_walk(va, access, now, port);
             self.counters.walk_accesses += u64::from(walk.accesses);
             self.walk_loads.add(u64::from(walk.accesses));
-            // Walk caches have latencies of their own, which functional mode ignores.
-            return Walk { ready: now, ..walk };
+            return walk;
         }
         let start = self.walkers.start(now);
         let walk = self.page_walk(va, access, start, port);

@@ -1,19 +1,24 @@
 //! Settings of the memory-management unit.
 
 use crate::PwcSpec;
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Maximum number of entries of an array that is probed in a few cycles.
+pub(crate) const MAX_ENTRIES: u32 = 1 << 20;
+/// Maximum number of ways of a TLB.
+pub(crate) const MAX_TLB_WAYS: u32 = 256;
 
 /// One translation look-aside buffer for one page size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlbSpec {
     /// Entries; 0 omits the TLB.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries: u32,
     /// Associativity; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways: u32,
 }
 
@@ -45,8 +50,9 @@ impl TlbSpec {
             return Vec::new();
         }
         let set = self.effective_ways();
-        if set > 256 {
-            let message = format!(": a set of {set} ways exceeds the maximum of 256; give 1 to 256 ways");
+        if set > MAX_TLB_WAYS {
+            let message =
+                format!(": a set of {set} ways exceeds the maximum of {MAX_TLB_WAYS}; give 1 to {MAX_TLB_WAYS} ways");
             return vec![Invalid::new(ways, message).and(entries)];
         }
         if !self.entries.is_multiple_of(set) {
@@ -80,25 +86,25 @@ pub struct L2TlbSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Table 1 (split)"))]
     pub organization: L2TlbOrganization,
     /// Entries for 4 KiB pages (unified: for 4 KiB and 2 MiB pages); 0 omits the array.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries: u32,
     /// Associativity of that array; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways: u32,
     /// Entries for 2 MiB pages when split.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries_2m: u32,
     /// Associativity for 2 MiB pages; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "LVM Table 1"))]
     pub ways_2m: u32,
     /// Entries for 1 GiB pages; 0 omits the array.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub entries_1g: u32,
     /// Associativity for 1 GiB pages; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = MAX_TLB_WAYS), extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
     pub ways_1g: u32,
     /// Cycles of a look-up, hit or miss, counted from the L1 TLB's miss.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III, Utopia Table 1 (12 cycles)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III, Utopia Table 1 (12 cycles)"))]
     pub latency: u64,
 }
 
@@ -163,19 +169,19 @@ pub struct MmuSpec {
     pub l1i_2m: TlbSpec,
     /// Cycles of an L1 TLB look-up. One cycle of it overlaps the indexing of the L1 cache, so the usual 1
     /// delays nothing.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Utopia Table 1 (1), ME-HPT Table III (2)"))]
     pub l1_latency: u64,
     /// The second-level TLB.
     #[schemars(extend("x-unit" = "group"))]
     pub l2_tlb: L2TlbSpec,
     /// Maximum number of concurrent page walks of a core. Further walks wait for one of them to end.
-    #[schemars(extend("x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "ME-HPT Table III (4)"))]
     pub walkers: u32,
     /// The cache level at which walk accesses enter the hierarchy.
     #[schemars(extend("x-unit" = "choice", "x-source" = "LVM Sec. 7.2: L2, with L1 as a study"))]
     pub walk_entry: WalkEntry,
     /// Bits of a virtual address: 48 (four levels in a page table with levels) or 57 (five levels).
-    #[schemars(extend("x-unit" = "count", "x-source" = "Intel SDM volume 3, chapter 4"))]
+    #[schemars(range(min = 48, max = 57), extend("x-unit" = "count", "x-source" = "Intel SDM volume 3, chapter 4"))]
     pub va_bits: u32,
     /// The page-walk caches of tree-shaped tables.
     #[schemars(extend("x-unit" = "group"))]
@@ -207,7 +213,10 @@ impl Default for MmuSpec {
 impl MmuSpec {
     /// All problems of the spec, one sentence each; `at` is its key (`mmu`).
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
+        let mut wrong = out_of_range(self, at);
+        if !wrong.is_empty() {
+            return wrong;
+        }
         for (name, tlb) in [
             ("l1d_4k", &self.l1d_4k),
             ("l1d_2m", &self.l1d_2m),
@@ -227,12 +236,6 @@ impl MmuSpec {
             }
         }
         wrong.extend(self.l2_tlb.validate(&format!("{at}.l2_tlb")));
-        if !(1..=64).contains(&self.walkers) {
-            wrong.push(Invalid::new(
-                format!("{at}.walkers"),
-                format!(": {} walkers; give a number between 1 and 64", self.walkers),
-            ));
-        }
         if ![48, 57].contains(&self.va_bits) {
             wrong.push(Invalid::new(
                 format!("{at}.va_bits"),

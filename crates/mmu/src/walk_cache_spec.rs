@@ -1,6 +1,7 @@
 //! Settings of page-walk caches.
 
-use ambulator_base::Invalid;
+use crate::spec::MAX_ENTRIES;
+use ambulator_base::{Invalid, out_of_range};
 use ambulator_hardware::MAX_WAYS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,22 +12,22 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct PwcSpec {
     /// Entries for page-directory entries, each covering 2 MiB; 0 omits the level.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pde_entries: u32,
     /// Entries for page-directory-pointer entries, each covering 1 GiB; 0 omits the level.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pdpte_entries: u32,
     /// Entries for PML4 entries, each covering 512 GiB; 0 omits the level.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub pml4e_entries: u32,
     /// Entries for PML5 entries, each covering 256 TiB; 0 omits the level. Four-level tables do not use it.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: as for the other levels"))]
+    #[schemars(range(max = MAX_ENTRIES), extend("x-unit" = "entries", "x-source" = "our choice: as for the other levels"))]
     pub pml5e_entries: u32,
     /// Associativity of each level; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "our choice: LVM Table 1 names none"))]
+    #[schemars(range(max = MAX_WAYS), extend("x-unit" = "ways", "x-source" = "our choice: LVM Table 1 names none"))]
     pub ways: u32,
     /// Cycles of the parallel look-up, which every walk pays, hit or miss.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub latency: u64,
 }
 
@@ -54,12 +55,8 @@ impl PwcSpec {
 
     /// All problems of the spec at key `at`, one sentence each.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if self.ways as usize > MAX_WAYS {
-            wrong.push(Invalid::new(
-                format!("{at}.ways"),
-                format!("is {}: at most {MAX_WAYS} ways are compared at once; 0 is fully associative", self.ways),
-            ));
+        let mut wrong = out_of_range(self, at);
+        if !wrong.is_empty() {
             return wrong;
         }
         for (key, entries) in self.levels() {
@@ -82,11 +79,6 @@ impl PwcSpec {
                     )
                     .and(format!("{at}.ways")),
                 );
-            } else if entries > 1 << 20 {
-                wrong.push(Invalid::new(
-                    format!("{at}.{key}"),
-                    format!("is {entries}: an array that is probed in a few cycles has at most 1048576 entries"),
-                ));
             }
         }
         wrong

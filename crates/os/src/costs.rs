@@ -1,6 +1,6 @@
 //! The costs of operating-system actions, in core cycles.
 
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,60 +13,60 @@ use serde::{Deserialize, Serialize};
 pub struct CostTable {
     /// Entry, exit and bookkeeping of a page fault, including the allocation of one base frame and one table
     /// entry.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a minor fault of Linux is about 0.5 us without zeroing"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: a minor fault of Linux is about 0.5 us without zeroing"))]
     pub fault: u64,
     /// Zeroing a 4 KiB frame.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 8 bytes a cycle"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 8 bytes a cycle"))]
     pub zero_4k: u64,
     /// Zeroing a 2 MiB page.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 8 bytes a cycle"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 8 bytes a cycle"))]
     pub zero_2m: u64,
     /// Copying a 4 KiB frame (copy-on-write, promotion, migration).
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 4 bytes a cycle"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 4 bytes a cycle"))]
     pub copy_4k: u64,
     /// Entry, exit and VMA work of a system call.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub syscall: u64,
     /// Changing or removing one table entry as part of a larger action (unmap, protect, fork, promotion).
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub table_entry: u64,
     /// How long an action on a page table holds the lock of the part that it changes, in addition to the
     /// table's own work. Other cores that need the same lock wait.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 50 ns of a minor fault"))]
     pub lock_hold: u64,
     /// A TLB shootdown, at the initiating core.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: IPI and wait, about 1 us"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: IPI and wait, about 1 us"))]
     pub shootdown: u64,
     /// A TLB shootdown, for each other core; the initiator waits for them.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub shootdown_core: u64,
     /// A context switch to another process.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: about 1 us"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: about 1 us"))]
     pub context_switch: u64,
     /// Writing a page to swap, as seen by the process that waits for the frame.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 us, an NVMe write with its queue"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 10 us, an NVMe write with its queue"))]
     pub swap_out: u64,
     /// Reading a page from swap.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 50 us, an NVMe read"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "our choice: 50 us, an NVMe read"))]
     pub swap_in: u64,
     /// Allocating 4 KiB contiguous bytes at 0.7 FMFI. This and the following four sizes are measured; sizes
     /// between them are interpolated on logarithmic scales.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_4k: u64,
     /// Allocating 8 KiB contiguous bytes at 0.7 FMFI.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_8k: u64,
     /// Allocating 1 MiB contiguous bytes at 0.7 FMFI.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_1m: u64,
     /// Allocating 8 MiB contiguous bytes at 0.7 FMFI.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_8m: u64,
     /// Allocating 64 MiB contiguous bytes at 0.7 FMFI.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(max = MOST_CYCLES), extend("x-unit" = "cycles", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_64m: u64,
     /// FMFI above which an allocation of 64 MiB or more fails.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Sec. III"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "ME-HPT Sec. III"))]
     pub allocate_64m_fails_above: f64,
 }
 
@@ -128,41 +128,7 @@ impl CostTable {
 
     /// The invalid costs of a table at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        let costs = [
-            ("fault", self.fault),
-            ("zero_4k", self.zero_4k),
-            ("zero_2m", self.zero_2m),
-            ("copy_4k", self.copy_4k),
-            ("syscall", self.syscall),
-            ("table_entry", self.table_entry),
-            ("lock_hold", self.lock_hold),
-            ("shootdown", self.shootdown),
-            ("shootdown_core", self.shootdown_core),
-            ("context_switch", self.context_switch),
-            ("swap_out", self.swap_out),
-            ("swap_in", self.swap_in),
-            ("allocate_4k", self.allocate_4k),
-            ("allocate_8k", self.allocate_8k),
-            ("allocate_1m", self.allocate_1m),
-            ("allocate_8m", self.allocate_8m),
-            ("allocate_64m", self.allocate_64m),
-        ];
-        for (name, cycles) in costs {
-            if cycles > MOST_CYCLES {
-                wrong.push(Invalid::new(
-                    format!("{at}.{name}"),
-                    format!("is {cycles} cycles; an action of the kernel can cost 0 to {MOST_CYCLES} cycles"),
-                ));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.allocate_64m_fails_above) {
-            wrong.push(Invalid::new(
-                format!("{at}.allocate_64m_fails_above"),
-                format!("is {}; a fragmentation index lies between 0 and 1", self.allocate_64m_fails_above),
-            ));
-        }
-        wrong
+        out_of_range(self, at)
     }
 }
 
@@ -175,7 +141,7 @@ mod tests {
         let costs = CostTable { fault: 1 << 62, allocate_64m_fails_above: 2.0, ..CostTable::default() };
         let wrong = costs.validate("costs");
         assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[0].to_string().starts_with("`costs.fault` is 4611686018427387904 cycles; "), "{wrong:?}");
+        assert!(wrong[0].to_string().starts_with("`costs.fault` is 4611686018427387904; "), "{wrong:?}");
         assert!(CostTable::default().validate("costs").is_empty());
     }
 

@@ -1,6 +1,6 @@
 //! Settings of the modelled kernel.
 
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,45 +35,45 @@ pub struct KernelSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off, as in the papers"))]
     pub gigantic_pages: bool,
     /// Share of a reserved 2 MiB that must be in use before it is promoted.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Table 1 (30%)"))]
     pub promotion_threshold: f64,
     /// Share of huge pages for which the allocation may succeed, to model memory that is more fragmented than
     /// the allocator's. The address of a page determines whether it is one of them.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
     /// Cycles between two rounds of the promotion daemon.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64), extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
     pub khugepaged_period: u64,
     /// Base pages that a round of the promotion daemon scans.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: pages_to_scan 4096"))]
+    #[schemars(range(min = 512, max = 1 << 30), extend("x-unit" = "count", "x-source" = "Linux: pages_to_scan 4096"))]
     pub khugepaged_pages: u64,
     /// Base pages that may be missing when the daemon promotes a 2 MiB page.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: max_ptes_none 511"))]
+    #[schemars(range(max = 511), extend("x-unit" = "count", "x-source" = "Linux: max_ptes_none 511"))]
     pub khugepaged_max_none: u64,
     /// Swap space. Without swap (0), running out of memory is an outcome of the run.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice"))]
+    #[schemars(range(max = 16_u64 << 40), extend("x-unit" = "bytes", "x-source" = "our choice"))]
     pub swap_bytes: u64,
     /// Pages that one round of reclaim tries to free.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
+    #[schemars(range(min = 1, max = 1 << 20), extend("x-unit" = "count", "x-source" = "Linux: SWAP_CLUSTER_MAX 32"))]
     pub reclaim_pages: u64,
     /// Share of all frames below which a fault reclaims before it allocates a frame, while swap has room.
     /// Reclaim itself may need the rest for the tables of huge pages that it splits. Without swap there are
     /// no watermarks.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice: Linux keeps 0.03% at 128 GiB and 1.5% at 64 MiB"))]
+    #[schemars(range(min = 0.0, max = 0.5), extend("x-unit" = "ratio", "x-source" = "our choice: Linux keeps 0.03% at 128 GiB and 1.5% at 64 MiB"))]
     pub watermark_min: f64,
     /// Share of all frames below which background reclaim starts. Unlike a fault it does not wait for swap.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
+    #[schemars(range(min = 0.0, max = 0.5), extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_low: f64,
     /// Free share of all frames at which background reclaim stops.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
+    #[schemars(range(min = 0.0, max = 0.5), extend("x-unit" = "ratio", "x-source" = "Linux: watermark_scale_factor, 0.1% above the one below"))]
     pub watermark_high: f64,
     /// Bits of the identifiers by which a core tells address spaces apart. A core that has run more address
     /// spaces than it has identifiers takes back the one that it gave first, and its TLBs lose the entries of
     /// that address space. What several cores share tells all live address spaces apart.
-    #[schemars(extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
+    #[schemars(range(min = 1, max = 14), extend("x-unit" = "count", "x-source" = "x86-64 PCID: 12 bits"))]
     pub asid_bits: u32,
     /// Number of pages above which a TLB shootdown flushes the entire address space instead of single pages.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Linux: tlb_single_page_flush_ceiling 33"))]
+    #[schemars(range(max = 1 << 20), extend("x-unit" = "count", "x-source" = "Linux: tlb_single_page_flush_ceiling 33"))]
     pub flush_ceiling: u32,
 }
 
@@ -101,42 +101,21 @@ impl Default for KernelSpec {
 impl KernelSpec {
     /// The invalid settings of a spec at key `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(self.promotion_threshold > 0.0 && self.promotion_threshold <= 1.0) {
+        let mut wrong = out_of_range(self, at);
+        if !wrong.is_empty() {
+            return wrong;
+        }
+        if self.promotion_threshold == 0.0 {
             wrong.push(Invalid::new(
                 format!("{at}.promotion_threshold"),
-                format!("is {}; it is a share of a 2 MiB page: above 0, at most 1", self.promotion_threshold),
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.huge_share) {
-            wrong.push(Invalid::new(
-                format!("{at}.huge_share"),
-                format!("is {}; a share lies between 0 and 1", self.huge_share),
-            ));
-        }
-        if self.khugepaged_period == 0 {
-            wrong.push(Invalid::new(
-                format!("{at}.khugepaged_period"),
-                "is 0; give the cycles between two rounds, at least 1",
-            ));
-        }
-        if self.khugepaged_max_none > 511 {
-            wrong.push(Invalid::new(
-                format!("{at}.khugepaged_max_none"),
-                format!("is {}; a 2 MiB page has 512, so at most 511", self.khugepaged_max_none),
-            ));
-        }
-        if self.khugepaged_pages < 512 {
-            wrong.push(Invalid::new(
-                format!("{at}.khugepaged_pages"),
-                format!("is {}; the daemon looks at 2 MiB at a time, so at least 512", self.khugepaged_pages),
+                "is 0; it is a share of a 2 MiB page: above 0, at most 1",
             ));
         }
         let marks = [self.watermark_min, self.watermark_low, self.watermark_high];
-        if !(marks.is_sorted() && marks.iter().all(|share| (0.0..=0.5).contains(share))) {
+        if !marks.is_sorted() {
             let message = format!(
-                "is {}, `{at}.watermark_low` {} and `{at}.watermark_high` {}; they are shares of all frames: none \
-                 below the one before, at most 0.5",
+                "is {}, `{at}.watermark_low` {} and `{at}.watermark_high` {}; none may be \
+                 below the one before",
                 marks[0], marks[1], marks[2]
             );
             wrong.push(
@@ -144,15 +123,6 @@ impl KernelSpec {
                     .and(format!("{at}.watermark_low"))
                     .and(format!("{at}.watermark_high")),
             );
-        }
-        if !(1..=14).contains(&self.asid_bits) {
-            wrong.push(Invalid::new(format!("{at}.asid_bits"), format!("is {}; give 1 to 14", self.asid_bits)));
-        }
-        if self.reclaim_pages == 0 {
-            wrong.push(Invalid::new(
-                format!("{at}.reclaim_pages"),
-                "is 0; reclaim must free something, at least 1 page a round",
-            ));
         }
         wrong
     }

@@ -35,13 +35,13 @@ ambulator_base::counters! {
         /// Data accesses served by DRAM.
         data_from_dram: Events,
         /// Cycles of loads and stores from their issue to their data, including translation.
-        access_cycles: Cycles,
+        access_cycles: Cycles timed,
         /// Page faults taken.
         page_faults: Events,
         /// Cycles that the core spent in the operating system.
         os_cycles: Cycles,
         /// Of these, cycles that it waited for another core's lock on the same part of a page table.
-        lock_cycles: Cycles,
+        lock_cycles: Cycles timed,
         /// Context switches to another process.
         context_switches: Events,
     }

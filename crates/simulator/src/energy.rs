@@ -5,7 +5,7 @@
 //! designs by their numbers of events; it is not a model of a chip.
 
 use crate::report::Totals;
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, out_of_range};
 use ambulator_hardware::CacheCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,40 +15,40 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
     /// An instruction, without its memory accesses.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: about 4 W at 2.9 GHz and 1.5 instructions a cycle; Horowitz, ISSCC 2014, has 70 pJ for a simple core"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: about 4 W at 2.9 GHz and 1.5 instructions a cycle; Horowitz, ISSCC 2014, has 70 pJ for a simple core"))]
     pub instruction: f64,
     /// An access to an L1 cache.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "Horowitz, ISSCC 2014: 20 pJ for 8 bytes of 32 KB"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "Horowitz, ISSCC 2014: 20 pJ for 8 bytes of 32 KB"))]
     pub l1: f64,
     /// An access to an L2 cache: a line.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice Horowitz's 100 pJ for 8 bytes of 1 MB, for a line"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: twice Horowitz's 100 pJ for 8 bytes of 1 MB, for a line"))]
     pub l2: f64,
     /// An access to the last-level cache: a line, and its transfer.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: twice the L2's"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: twice the L2's"))]
     pub llc: f64,
     /// Opening and closing a row of DRAM, of all chips of a rank.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips of DDR4-2400: (IDD0 55 mA - IDD3N 38 mA) x 1.2 V x tRC 45.75 ns"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "8 chips of DDR4-2400: (IDD0 55 mA - IDD3N 38 mA) x 1.2 V x tRC 45.75 ns"))]
     pub dram_activate: f64,
     /// Reading a line from an open row, and its transfer.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "8 chips: (IDD4R 150 mA - IDD3N 38 mA) x 1.2 V x 3.33 ns, and 5 pJ a bit on the bus"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "8 chips: (IDD4R 150 mA - IDD3N 38 mA) x 1.2 V x 3.33 ns, and 5 pJ a bit on the bus"))]
     pub dram_read: f64,
     /// Writing a line to an open row.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "as reading"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "as reading"))]
     pub dram_write: f64,
     /// A look-up of the L1 TLBs.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: a small array of 64 entries"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: a small array of 64 entries"))]
     pub l1_tlb: f64,
     /// A look-up of the L2 TLB, or of the lookaside.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: 16 KB, between the L1 cache and the L1 TLB"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: 16 KB, between the L1 cache and the L1 TLB"))]
     pub l2_tlb: f64,
     /// A look-up of a walker's caches.
-    #[schemars(extend("x-unit" = "pJ", "x-source" = "our choice: as the L1 TLB"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "pJ", "x-source" = "our choice: as the L1 TLB"))]
     pub walk_cache: f64,
     /// Static power of a core and its caches.
-    #[schemars(extend("x-unit" = "mW", "x-source" = "our choice"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "mW", "x-source" = "our choice"))]
     pub core_static: f64,
     /// Static power of a rank of DRAM.
-    #[schemars(extend("x-unit" = "mW", "x-source" = "8 chips: IDD3N 38 mA x 1.2 V"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "mW", "x-source" = "8 chips: IDD3N 38 mA x 1.2 V"))]
     pub rank_static: f64,
 }
 
@@ -74,24 +74,7 @@ impl Default for EnergySpec {
 impl EnergySpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let all = [
-            ("instruction", self.instruction),
-            ("l1", self.l1),
-            ("l2", self.l2),
-            ("llc", self.llc),
-            ("dram_activate", self.dram_activate),
-            ("dram_read", self.dram_read),
-            ("dram_write", self.dram_write),
-            ("l1_tlb", self.l1_tlb),
-            ("l2_tlb", self.l2_tlb),
-            ("walk_cache", self.walk_cache),
-            ("core_static", self.core_static),
-            ("rank_static", self.rank_static),
-        ];
-        let wrong = all.iter().filter(|(_, value)| !(0.0..=1e9).contains(value));
-        wrong
-            .map(|(key, value)| Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 0 to 1000000000")))
-            .collect()
+        out_of_range(self, at)
     }
 
     /// Energies of a run in nanojoules, by the name of their measure; `seconds` is the simulated time.

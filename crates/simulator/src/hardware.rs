@@ -18,7 +18,13 @@ pub(crate) struct Hardware {
     /// Where walkers' accesses enter the hierarchy.
     entry: EntryLevel,
     timing: bool,
+    /// Functional mode: when the latest access began.
+    untimed: Cycle,
 }
+
+/// Cycles between two accesses in functional mode: more than the loads, walks and refills of one access take
+/// together, so that nothing is in flight when the next one begins. A run may have 2^40 accesses.
+const UNTIMED_STEP: u64 = 1 << 24;
 
 /// The bytes that walkers read: the machine's, and the guest's with nested paging.
 pub(crate) type Memories<'a> = (&'a mut PhysicalMemory, Option<&'a mut PhysicalMemory>);
@@ -32,7 +38,7 @@ impl Hardware {
         entry: EntryLevel,
         timing: bool,
     ) -> Hardware {
-        Hardware { cores, hierarchy, path, entry, timing }
+        Hardware { cores, hierarchy, path, entry, timing, untimed: Cycle(0) }
     }
 
     /// The translation path.
@@ -53,6 +59,19 @@ impl Hardware {
     pub fn local_time(&self, number: usize) -> Cycle {
         let core = &self.cores[number];
         if self.timing { core.window.now() } else { Cycle(core.executed) }
+    }
+
+    /// Functional mode: the time at which the next access of any core begins. Everything before it has ended:
+    /// what needs time to become ready is ready, and what was busy is free.
+    #[inline(always)]
+    pub fn begin_untimed(&mut self) -> Cycle {
+        self.untimed = self.untimed.after(UNTIMED_STEP);
+        self.untimed
+    }
+
+    /// A core's time for what happens besides its accesses; in functional mode that of the latest access.
+    pub fn time_of(&self, number: usize) -> Cycle {
+        if self.timing { self.cores[number].window.now() } else { self.untimed }
     }
 
     /// Calls `act` with a core's MMU and its port to memory.
@@ -85,13 +104,15 @@ impl Hardware {
         core.counters.os_cycles += cycles;
         if self.timing {
             core.window.serialize(cycles);
+        } else {
+            core.window.count_serialization();
         }
     }
 
     /// Copies a page that the kernel has moved for a core, in the background. Accesses to the page wait for
     /// the end of the copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
-        let now = self.cores[number].window.now();
+        let now = self.time_of(number);
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
         for core in &mut self.cores {
             core.mmu.hold(moved.asid, moved.page, copy);

@@ -256,7 +256,7 @@ impl Machine {
     /// Fetches an instruction line into the front end.
     fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
         self.hw.cores[number].counters.fetches += 1;
-        let now = self.hw.cores[number].window.now();
+        let now = if self.hw.timing() { self.hw.cores[number].window.now() } else { self.hw.begin_untimed() };
         let Located { at, ready, .. } = self.translate(number, pc, AccessKind::Fetch, now)?;
         let access = self.hw.hierarchy.access(number, at, AccessKind::Fetch, pc, ready);
         if self.hw.timing() && (ready > now || access.served != Served::L1) {
@@ -269,6 +269,7 @@ impl Machine {
     #[inline(always)]
     fn data(&mut self, number: usize, record: &Record, access: AccessKind) -> Result<(), Stop> {
         let timing = self.hw.timing();
+        let untimed = if timing { Cycle(0) } else { self.hw.begin_untimed() };
         let core = &mut self.hw.cores[number];
         match access {
             AccessKind::Store => core.counters.stores += 1,
@@ -278,7 +279,7 @@ impl Machine {
             core.window.dispatch(record)
         } else {
             core.window.count(record);
-            Cycle(0)
+            untimed
         };
         let walks = core.mmu.counters.walks;
         let walk_dram = core.traffic.dram;
@@ -325,6 +326,7 @@ impl Machine {
         issued: Cycle,
     ) -> Result<Cycle, Stop> {
         let line = VirtAddr(last.0 & !63);
+        let issued = if self.hw.timing() { issued } else { self.hw.begin_untimed() };
         self.hw.cores[number].counters.split_lines += 1;
         let (at, ready) = if (last.0 ^ record.va.0) >> 12 != 0 {
             self.hw.cores[number].counters.split_pages += 1;

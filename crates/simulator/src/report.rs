@@ -27,12 +27,15 @@ impl Machine {
             sum.mmu.add(&core.mmu.counters);
             sum.walk_served.add(&core.traffic);
         }
+        if !self.hw.timing() {
+            sum.mmu.mmu_cycles = 0;
+        }
         sum
     }
 
     /// Every counter of the machine, summed over cores.
     pub fn gather(&self) -> Gathered {
-        let mut all = Gathered::default();
+        let mut all = Gathered { without_time: !self.hw.timing(), ..Gathered::default() };
         for core in &self.hw.cores {
             core.counters.report("core", &mut all);
             core.window.report("core.window", &mut all);

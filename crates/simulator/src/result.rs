@@ -27,6 +27,9 @@ pub struct CounterMeaning {
     pub unit: Unit,
     /// One line: what it counts.
     pub meaning: String,
+    /// Whether it depends on when things happen: functional mode has another value, or 0.
+    #[serde(skip)]
+    pub timed: bool,
 }
 
 /// A histogram of a result.
@@ -206,15 +209,20 @@ pub struct Gathered {
     pub values: BTreeMap<String, u64>,
     /// Unit and meaning by dotted name.
     pub meanings: BTreeMap<String, CounterMeaning>,
+    /// Times mean nothing and are 0: functional mode.
+    pub(crate) without_time: bool,
 }
 
 impl CounterSink for Gathered {
     fn counter(&mut self, prefix: &str, def: &'static CounterDef, value: u64) {
         let name = if prefix.is_empty() { def.name.to_owned() } else { format!("{prefix}.{}", def.name) };
-        self.meanings
-            .entry(name.clone())
-            .or_insert_with(|| CounterMeaning { unit: def.unit, meaning: def.meaning.to_owned() });
-        *self.values.entry(name).or_default() += value;
+        self.meanings.entry(name.clone()).or_insert_with(|| CounterMeaning {
+            unit: def.unit,
+            meaning: def.meaning.to_owned(),
+            timed: def.timed,
+        });
+        let is_time = def.timed && def.unit == Unit::Cycles;
+        *self.values.entry(name).or_default() += if self.without_time && is_time { 0 } else { value };
     }
 }
 

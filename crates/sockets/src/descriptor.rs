@@ -1,7 +1,7 @@
 //! The descriptor of a design: the only item that a design's folder exports.
 
 use crate::{Parts, Settings, Site, Socket};
-use ambulator_base::{Invalid, PageSize};
+use ambulator_base::{Invalid, PageSize, values_out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -176,14 +176,20 @@ impl<T> Descriptor<T> {
 
     /// Sets the type of its settings.
     pub fn settings<S: Settings>(self) -> Descriptor<S> {
-        let check: Check = Arc::new(|value, at, site| match serde_json::from_value::<S>(value.clone()) {
-            Ok(settings) => match site {
-                None => settings.validate(at),
-                Some(site) => settings.validate_on(at, site),
-            },
-            Err(error) => vec![Invalid::new(at, format!("does not hold this design's settings: {error}"))],
-        });
         let schema = serde_json::to_value(schemars::schema_for!(S)).unwrap_or_default();
+        let ranges = schema.clone();
+        let check: Check = Arc::new(move |value, at, site| {
+            if site.is_none() {
+                let wrong = values_out_of_range(&ranges, value, at);
+                if !wrong.is_empty() {
+                    return wrong;
+                }
+            }
+            match serde_json::from_value::<S>(value.clone()) {
+                Ok(settings) => site.map_or_else(|| settings.validate(at), |site| settings.validate_on(at, site)),
+                Err(error) => vec![Invalid::new(at, format!("does not hold this design's settings: {error}"))],
+            }
+        });
         let default = serde_json::to_value(S::default()).unwrap_or_default();
         Descriptor { schema, default, check, ..self.of::<S>() }
     }

@@ -1,18 +1,25 @@
 //! Settings of designs: one type for each design, and the settings of all designs as JSON.
 
 use crate::Site;
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The settings of a design. Units, sources and meanings come from the `x-unit`, `x-source` and doc comments
-/// of the fields, defaults from `Default`.
+/// of the fields, ranges from `range(...)`, defaults from `Default`.
 pub trait Settings: Default + Serialize + DeserializeOwned + JsonSchema + 'static {
-    /// The errors in the settings, whose group has the key `at`. Also called when no socket holds the design.
+    /// The errors in settings that are all in the ranges which their fields declare
+    /// (`#[schemars(range(...))]`); their group has the key `at`. Also called when no socket holds the design.
     fn validate(&self, _at: &str) -> Vec<Invalid> {
         Vec::new()
+    }
+
+    /// The settings outside of their ranges; if there are none, the errors of [`Settings::validate`].
+    fn invalid(&self, at: &str) -> Vec<Invalid> {
+        let wrong = out_of_range(self, at);
+        if wrong.is_empty() { self.validate(at) } else { wrong }
     }
 
     /// The errors in the settings on this machine. Called only for designs in sockets, with settings that

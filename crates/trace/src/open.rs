@@ -45,11 +45,11 @@ pub struct TraceOptions {
     pub implicit_maps: bool,
     /// Bytes of that region, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and so decides where
     /// huge pages are possible.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = 4096, max = 1 << 30), extend("x-unit" = "bytes"))]
     pub map_granularity: u64,
     /// Bits of virtual addresses kept from formats that do not state a width (kernel addresses have all upper
     /// bits set), 32 to 57.
-    #[schemars(extend("x-unit" = "bits"))]
+    #[schemars(range(min = 32, max = 57), extend("x-unit" = "bits"))]
     pub va_bits: u8,
 }
 

@@ -15,10 +15,10 @@ use std::io::Write;
 #[serde(deny_unknown_fields, default)]
 pub struct TraceWriterSpec {
     /// zstd level of the blocks, 1 (fast) to 22 (small). Decoding is as fast at every level.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 22), extend("x-unit" = "count"))]
     pub level: i32,
     /// Width of virtual addresses in bits, 32 to 57: the writer refuses addresses beyond it.
-    #[schemars(extend("x-unit" = "bits"))]
+    #[schemars(range(min = 32, max = 57), extend("x-unit" = "bits"))]
     pub va_bits: u8,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
-use ambulator_base::{Invalid, RecordSource};
+use ambulator_base::{Invalid, RecordSource, out_of_range, values_out_of_range};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,15 +24,24 @@ pub struct ProgramInfo {
 /// The settings of a program.
 ///
 /// Reject unknown keys (`#[serde(deny_unknown_fields, default)]`). The doc comment of each field is its
-/// meaning; `#[schemars(extend("x-unit" = "count", "x-source" = "..."))]` gives its unit and source. A
-/// request's footprint goes to a field called `footprint` (bytes), and the run's seed to one called `seed`
+/// meaning; `#[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "..."))]` gives its
+/// range, unit and source. A request's footprint goes to a field called `footprint` (bytes), and the run's seed to one called `seed`
 /// where there is one.
 pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + 'static {
     /// The program's description.
     const INFO: ProgramInfo;
 
-    /// Validates the settings; each problem names its key under `at`.
-    fn validate(&self, at: &str) -> Vec<Invalid>;
+    /// The problems of settings that are all in the ranges which their fields declare
+    /// (`#[schemars(range(...))]`); each names its key under `at`.
+    fn validate(&self, _at: &str) -> Vec<Invalid> {
+        Vec::new()
+    }
+
+    /// The settings outside of their ranges; if there are none, the problems of [`BenchmarkSpec::validate`].
+    fn invalid(&self, at: &str) -> Vec<Invalid> {
+        let wrong = out_of_range(self, at);
+        if wrong.is_empty() { self.validate(at) } else { wrong }
+    }
 
     /// The program as a stream. The settings must be valid.
     fn source(&self) -> Box<dyn RecordSource>;
@@ -73,7 +82,8 @@ impl ProgramDescriptor {
     /// applies if the settings contain none and the program has one.
     ///
     /// # Errors
-    /// [`OpenError::Settings`] for an unknown key or a value of the wrong type.
+    /// [`OpenError::Invalid`] for a number out of range, [`OpenError::Settings`] for an unknown key or a value of
+    /// the wrong type.
     pub fn program(
         &self,
         settings: &Map<String, Value>,
@@ -87,7 +97,12 @@ impl ProgramDescriptor {
         if self.default_settings().get("seed").is_some() {
             settings.entry("seed").or_insert(Value::from(seed));
         }
-        match (self.read)(Value::Object(settings)) {
+        let settings = Value::Object(settings);
+        let wrong = values_out_of_range(&self.schema(), &settings, self.info.name);
+        if !wrong.is_empty() {
+            return Err(OpenError::Invalid(wrong));
+        }
+        match (self.read)(settings) {
             Ok(spec) => Ok(Program { name: self.info.name, spec }),
             Err(e) => {
                 let message = with_nearest_key(&e.to_string());
@@ -147,7 +162,7 @@ trait Erased {
 
 impl<T: BenchmarkSpec> Erased for T {
     fn validate(&self, at: &str) -> Vec<Invalid> {
-        BenchmarkSpec::validate(self, at)
+        BenchmarkSpec::invalid(self, at)
     }
 
     fn source(&self) -> Box<dyn RecordSource> {

@@ -247,7 +247,7 @@ fn errors_suggest_corrections() {
     says(refusal("gups", json!({ "index": "hash" }), None), &["hash", "multiply-shift"]);
     says(refusal("gups", json!({ "streams": 0 }), None), &["`gups.streams` is 0", "1 "]);
     says(refusal("bfs", json!({ "graph": { "edge_facto": 4 } }), None), &["edge_facto", "did you mean `edge_factor`?"]);
-    says(refusal("stream", json!({}), Some(100)), &["`stream.footprint` is 100 bytes"]);
+    says(refusal("stream", json!({}), Some(100)), &["`stream.footprint` is 100; it must be from 1MiB to 16TiB"]);
     says(refusal("pagerank", json!({ "damping": 1.5 }), None), &["`pagerank.damping` is 1.5"]);
     says(
         refusal("bfs", json!({ "layout": "csr" }), Some(16 << 30)),

@@ -28,7 +28,6 @@ mod walker;
 use reservation::Asap;
 use walker::AsapWalker;
 
-use ambulator_base::Invalid;
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::tree::Tree;
 use schemars::JsonSchema;
@@ -39,7 +38,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AsapSpec {
     /// Range registers, each for the runs of one VMA; the largest VMAs get them.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: the paper has 8 to 16"))]
+    #[schemars(range(max = 256), extend("x-unit" = "entries", "x-source" = "our choice: the paper has 8 to 16"))]
     pub(crate) range_registers: u32,
     /// Prefetch the entry of the last level (PL1).
     #[schemars(extend("x-unit" = "flag", "x-source" = "ASAP, P1"))]
@@ -51,7 +50,7 @@ pub(crate) struct AsapSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: the paper prefetches on every TLB miss"))]
     pub(crate) filter: bool,
     /// The smallest VMA whose tables are contiguous.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: one PL1 table is contiguous anyhow"))]
+    #[schemars(range(min = 4096, max = 1_u64 << 57), extend("x-unit" = "bytes", "x-source" = "our choice: one PL1 table is contiguous anyhow"))]
     pub(crate) min_vma: u64,
 }
 
@@ -61,24 +60,7 @@ impl Default for AsapSpec {
     }
 }
 
-impl Settings for AsapSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if self.range_registers > 256 {
-            wrong.push(Invalid::new(
-                format!("{at}.range_registers"),
-                format!("is {}: at most 256 are compared at once, and the paper has 8 to 16", self.range_registers),
-            ));
-        }
-        if self.min_vma < 4096 {
-            wrong.push(Invalid::new(
-                format!("{at}.min_vma"),
-                format!("is {}: no VMA is smaller than a page of 4096 bytes", self.min_vma),
-            ));
-        }
-        wrong
-    }
-}
+impl Settings for AsapSpec {}
 
 /// The design.
 pub fn descriptor() -> Descriptor {

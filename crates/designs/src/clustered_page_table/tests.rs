@@ -337,7 +337,7 @@ fn every_counter_has_a_meaning() {
 fn what_is_wrong_with_a_spec_is_said() {
     let spec =
         ClusteredPageTableSpec { block_pages: 24, initial_buckets: 256, load_limit: f64::NAN, hash_latency: u64::MAX };
-    let wrong = spec.validate("t");
+    let wrong = spec.invalid("t");
     let keys =
         ["`t.block_pages` is 24", "`t.initial_buckets` is 256", "`t.load_limit` is NaN:", "`t.hash_latency` is 1"];
     assert_eq!(wrong.len(), keys.len(), "{wrong:?}");
@@ -358,7 +358,7 @@ fn what_is_wrong_with_a_spec_is_said() {
         (3, spec(512, 1 << 28, 16.5)),
         (3, spec(u64::MAX, u64::MAX, f64::INFINITY)),
     ] {
-        assert_eq!(spec.validate("t").len(), wrong, "{spec:?}");
+        assert_eq!(spec.invalid("t").len(), wrong, "{spec:?}");
     }
 }
 
@@ -382,7 +382,7 @@ proptest! {
             load_limit,
             ..ClusteredPageTableSpec::default()
         };
-        prop_assert_eq!(spec.validate("t"), vec![]);
+        prop_assert_eq!(spec.invalid("t"), vec![]);
         choice.settings.put("clustered_page_table", &spec);
         // The first buckets need a block of their size.
         let scatter = scatter.map(|order| order.max(log_buckets - 8));

@@ -18,7 +18,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::pte::Pte;
@@ -34,10 +34,10 @@ const CLUSTER: u64 = 8;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ClusteredSpec {
     /// Entries, fully associative.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "RMM Sec. 8.1 (512)"))]
+    #[schemars(range(min = 1, max = 65_536), extend("x-unit" = "entries", "x-source" = "RMM Sec. 8.1 (512)"))]
     pub(crate) entries: u32,
     /// Cycles of a look-up, in parallel with the L2 TLB.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
     pub(crate) latency: u64,
 }
 
@@ -47,17 +47,7 @@ impl Default for ClusteredSpec {
     }
 }
 
-impl Settings for ClusteredSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        if (1..=65536).contains(&self.entries) {
-            return Vec::new();
-        }
-        vec![Invalid::new(
-            format!("{at}.entries"),
-            format!("is {}; a clustered TLB has 1 to 65536 entries (the paper's has 512)", self.entries),
-        )]
-    }
-}
+impl Settings for ClusteredSpec {}
 
 ambulator_base::counters! {
     /// Counters of a clustered TLB.

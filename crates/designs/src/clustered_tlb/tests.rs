@@ -94,7 +94,7 @@ fn the_least_recently_used_entry_is_evicted_and_another_process_hits_nothing() {
     tlb.load_registers(Asid(0), &TableRegisters::default());
     tlb.invalidate(Invalidation::Asid(Asid(0)));
     assert_eq!(frame_of(&mut tlb, 3, &mut bed), None);
-    assert_eq!(ClusteredSpec { entries: 0, ..ClusteredSpec::default() }.validate("c").len(), 1);
+    assert_eq!(ClusteredSpec { entries: 0, ..ClusteredSpec::default() }.invalid("c").len(), 1);
     for def in ClusteredCounters::DEFS {
         assert!(def.meaning.ends_with('.'), "{}", def.name);
     }

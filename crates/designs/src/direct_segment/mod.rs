@@ -6,7 +6,7 @@
 //! Choices. The kernel maintains ranges as in RMM and loads the largest into registers. A page of it is
 //! translated by two comparisons and an addition.
 
-use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, VirtAddr, Vpn};
+use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::ranges::{Range, RangeCompanionFactory, RangeRules};
@@ -18,19 +18,19 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 struct DirectSegmentSpec {
     /// Cycles of the comparison, counted from the L1 TLB miss.
-    #[schemars(extend(
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend(
         "x-unit" = "cycles",
         "x-source" = "Basu et al., ISCA 2013: with the L1 TLB; one cycle more is our choice"
     ))]
     pub(crate) latency: u64,
     /// The fewest pages of the segment.
-    #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
+    #[schemars(range(min = 2, max = 1 << 20), extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
     pub(crate) threshold: u64,
     /// Whether pages of the segment are accessed and dirty from the start.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 6, Accessed & Dirty bits"))]
     pub(crate) eager_bits: bool,
     /// The operating system sets the registers once this much memory is mapped; 0 for always.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
+    #[schemars(range(max = 1_u64 << 57), extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
     pub(crate) enable_above_bytes: u64,
 }
 
@@ -40,14 +40,7 @@ impl Default for DirectSegmentSpec {
     }
 }
 
-impl Settings for DirectSegmentSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let valid = (2..=1 << 20).contains(&self.threshold);
-        let wrong =
-            Invalid::new(format!("{at}.threshold"), format!("is {}; it must be 2 to 2^20 pages", self.threshold));
-        if valid { Vec::new() } else { vec![wrong] }
-    }
-}
+impl Settings for DirectSegmentSpec {}
 
 /// The design.
 pub fn descriptor() -> Descriptor {

@@ -60,46 +60,46 @@ pub(crate) fn key_of(va: VirtAddr, size: PageSize) -> u64 {
 #[serde(deny_unknown_fields, default)]
 pub struct EcptSpec {
     /// Ways of each page size's table.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Sec. VI"))]
+    #[schemars(range(min = 2, max = MAX_WAYS), extend("x-unit" = "ways", "x-source" = "ME-HPT Sec. VI"))]
     pub ways: u32,
     /// Initial bytes of each way, and its minimum.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "ME-HPT Table III: 128 entries of 64 bytes"))]
+    #[schemars(range(min = FRAME_BYTES, max = 1 << 30), extend("x-unit" = "bytes", "x-source" = "ME-HPT Table III: 128 entries of 64 bytes"))]
     pub initial_bytes: u64,
     /// Occupancy above which the table doubles.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(min = 0.0, max = 0.9), extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
     pub upsize_at: f64,
     /// Occupancy below which the table halves.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(min = 0.0, max = 0.45), extend("x-unit" = "ratio", "x-source" = "ME-HPT Table III"))]
     pub downsize_at: f64,
     /// Slots by which rehash pointers advance with each slot inserted or removed.
-    #[schemars(extend(
+    #[schemars(range(min = 1, max = 1 << 20), extend(
         "x-unit" = "count",
         "x-source" = "our choice: the least that is done before the next upsize is due"
     ))]
     pub rehash_slots: u32,
     /// Slots that one insertion may displace before the table grows instead.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: the paper names no bound"))]
+    #[schemars(range(min = 1, max = 1 << 20), extend("x-unit" = "count", "x-source" = "our choice: the paper names no bound"))]
     pub max_reinsertions: u32,
     /// Hash functions of the ways.
     #[schemars(extend("x-unit" = "choice", "x-source" = "ME-HPT Table III: CRC; the mixer is our choice"))]
     pub hash: HashKind,
     /// Cycles of hashing at the start of a walk.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
     pub hash_latency: u64,
     /// Ways of the cuckoo walk tables.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(min = 2, max = MAX_WAYS), extend("x-unit" = "ways", "x-source" = "ME-HPT Table III"))]
     pub cwt_ways: u32,
     /// Initial slots of each way of the cuckoo walk tables: a power of two.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(min = 128, max = 1 << 20), extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub cwt_entries: u32,
     /// Entries of the PMD's cuckoo walk cache, fully associative; 0 for no such cache.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = ambulator_hardware::MAX_WAYS), extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub pmd_cwc_entries: u32,
     /// Entries of the PUD's cuckoo walk cache, fully associative; 0 for no such cache.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = ambulator_hardware::MAX_WAYS), extend("x-unit" = "entries", "x-source" = "ME-HPT Table III"))]
     pub pud_cwc_entries: u32,
     /// Cycles of a look-up in the cuckoo walk caches.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "ME-HPT Table III"))]
     pub cwc_latency: u64,
 }
 
@@ -143,33 +143,19 @@ impl EcptSpec {
 impl Settings for EcptSpec {
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if !(FRAME_BYTES..=1 << 30).contains(&self.initial_bytes) || !self.initial_bytes.is_power_of_two() {
+        if !self.initial_bytes.is_power_of_two() {
             wrong.push(Invalid::new(
                 format!("{at}.initial_bytes"),
-                format!("is {}: it must be a power of two, {FRAME_BYTES} to {} bytes", self.initial_bytes, 1 << 30),
+                format!("is {}: it must be a power of two", self.initial_bytes),
             ));
         } else {
             wrong.extend(self.elastic(false, 0).validate(at));
         }
-        if !(2..=MAX_WAYS as u32).contains(&self.cwt_ways) {
-            wrong.push(Invalid::new(
-                format!("{at}.cwt_ways"),
-                format!("is {}: cuckoo hashing here has 2 to {MAX_WAYS} ways", self.cwt_ways),
-            ));
-        }
-        if !self.cwt_entries.is_power_of_two() || !(128..=1 << 20).contains(&self.cwt_entries) {
+        if !self.cwt_entries.is_power_of_two() {
             wrong.push(Invalid::new(
                 format!("{at}.cwt_entries"),
-                format!("is {}: it must be a power of two, 128 (a frame) to {}", self.cwt_entries, 1 << 20),
+                format!("is {}: it must be a power of two", self.cwt_entries),
             ));
-        }
-        for (key, entries) in [("pmd_cwc_entries", self.pmd_cwc_entries), ("pud_cwc_entries", self.pud_cwc_entries)] {
-            if entries as usize > ambulator_hardware::MAX_WAYS {
-                wrong.push(Invalid::new(
-                    format!("{at}.{key}"),
-                    format!("is {entries}: at most {} entries are compared at once", ambulator_hardware::MAX_WAYS),
-                ));
-            }
         }
         wrong
     }

@@ -285,9 +285,9 @@ fn each_error_of_a_spec_is_reported() {
         pmd_cwc_entries: 4096,
         ..EcptSpec::default()
     };
-    let wrong = spec.validate("t");
+    let wrong = spec.invalid("t");
     for key in ["`t.ways`", "`t.upsize_at`", "`t.cwt_ways`", "`t.cwt_entries`", "`t.pmd_cwc_entries`"] {
         assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
     }
-    assert_eq!(EcptSpec::default().validate("t"), vec![]);
+    assert_eq!(EcptSpec::default().invalid("t"), vec![]);
 }

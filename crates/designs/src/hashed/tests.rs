@@ -131,13 +131,17 @@ fn every_counter_has_a_meaning() {
 
 #[test]
 fn each_error_of_a_spec_is_reported() {
-    let spec = HashedSpec { initial_bytes: 5000, load_limit: 1.0, ..HashedSpec::default() };
-    let wrong = spec.validate("t");
-    assert_eq!(wrong.len(), 2, "{wrong:?}");
-    for key in ["`t.initial_bytes` is 5000", "`t.load_limit` is 1:"] {
-        assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
+    for (initial_bytes, load_limit, keys) in [
+        (5000, 0.0, ["`t.initial_bytes` is 5000:", "`t.load_limit` is 0:"]),
+        (1, 1.0, ["`t.initial_bytes` is 1; it must be from 4KiB", "`t.load_limit` is 1.0; it must be from 0.0 to 0.9"]),
+    ] {
+        let wrong = HashedSpec { initial_bytes, load_limit, ..HashedSpec::default() }.invalid("t");
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        for key in keys {
+            assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
+        }
     }
-    assert_eq!(HashedSpec::default().validate("t"), vec![]);
+    assert_eq!(HashedSpec::default().invalid("t"), vec![]);
 }
 
 // ANCHOR: conforms

@@ -43,7 +43,7 @@ use kernel_range::{KernelIndex, ProcessTable, kernel_base};
 use table::LvmTable;
 use walker::LvmWalker;
 
-use ambulator_base::{FRAME_BYTES, Invalid};
+use ambulator_base::FRAME_BYTES;
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket, TableParts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,50 +58,50 @@ pub(crate) const MAX_SEGMENTS: usize = 16;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LvmSpec {
     /// Weight of the index's depth in the cost model.
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
     pub(crate) x1: u64,
     /// Weight of the index's bytes.
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
     pub(crate) x2: u64,
     /// Weight of collisions times the accesses of each.
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
+    #[schemars(range(max = 10_000), extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1"))]
     pub(crate) x3: u64,
     /// Slots of a gapped table for each thousand pages (`ga_scale`).
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1: 1.3"))]
+    #[schemars(range(min = 1000, max = 1900), extend("x-unit" = "count", "x-source" = "LVM Sec. 5.1: 1.3"))]
     pub(crate) gap_permille: u64,
     /// Lines that a search may read beyond the predicted one (`C_err`).
-    #[schemars(extend("x-unit" = "count", "x-source" = "LVM Sec. 4.3.3; 3 is our choice"))]
+    #[schemars(range(min = 1, max = 3), extend("x-unit" = "count", "x-source" = "LVM Sec. 4.3.3; 3 is our choice"))]
     pub(crate) max_extra: u32,
     /// Least growth of a segment in 4 KiB pages (the minimum insertion distance).
-    #[schemars(extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
+    #[schemars(range(min = 512, max = 1 << 30), extend("x-unit" = "pages", "x-source" = "LVM Sec. 5.1: 64 MB"))]
     pub(crate) insertion_pages: u64,
     /// Pages of an announced area for which the index makes room ahead of time, for each mapped page of the
     /// area (plus the minimum insertion distance); 0 makes room only for mapped pages.
-    #[schemars(extend(
+    #[schemars(range(max = 1 << 30), extend(
         "x-unit" = "pages",
         "x-source" = "LVM Sec. 4.3.4: page tables are built ahead of time; how far is our choice"
     ))]
     pub(crate) plan_ahead: u64,
     /// Unmapped 4 KiB pages that separate two segments.
-    #[schemars(extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
+    #[schemars(range(min = 512, max = 1 << 30), extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
     pub(crate) segment_gap_pages: u64,
     /// The most contiguous bytes of a gapped table.
-    #[schemars(extend(
+    #[schemars(range(min = FRAME_BYTES, max = 1_u64 << 40), extend(
         "x-unit" = "bytes",
         "x-source" = "our choice: as the allocator permits; LVM Sec. 7.3 limits it to 256 KiB"
     ))]
     pub(crate) max_table_bytes: u64,
     /// The most bytes of a node's children.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "our choice: bounds the index of any address space"))]
+    #[schemars(range(min = 1 << 20, max = 1 << 30), extend("x-unit" = "bytes", "x-source" = "our choice: bounds the index of any address space"))]
     pub(crate) max_level_bytes: u64,
     /// Entries of the LVM walk cache, fully associative; 0 for no such cache.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_WAYS), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub(crate) lwc_entries: u32,
     /// Cycles of a look-up in it.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
     pub(crate) lwc_latency: u64,
     /// Cycles of a multiplication and an addition.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "LVM Sec. 7.4"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Sec. 7.4"))]
     pub(crate) evaluation_latency: u64,
 }
 
@@ -125,57 +125,7 @@ impl Default for LvmSpec {
     }
 }
 
-impl Settings for LvmSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(1000..=1900).contains(&self.gap_permille) {
-            wrong.push(Invalid::new(
-                format!("{at}.gap_permille"),
-                format!(
-                    "is {}: a table has 1000 to 1900 slots for a thousand pages, because slopes must stay below 2",
-                    self.gap_permille
-                ),
-            ));
-        }
-        if !(1..=3).contains(&self.max_extra) {
-            wrong.push(Invalid::new(
-                format!("{at}.max_extra"),
-                format!("is {}: a search reads 1 to 3 more lines, for which tables have room", self.max_extra),
-            ));
-        }
-        for (key, pages) in [("insertion_pages", self.insertion_pages), ("segment_gap_pages", self.segment_gap_pages)] {
-            if !(512..=1 << 30).contains(&pages) {
-                wrong.push(Invalid::new(
-                    format!("{at}.{key}"),
-                    format!("is {pages}: it must be 512 (2 MiB) to {} pages (4 TiB)", 1 << 30),
-                ));
-            }
-        }
-        if self.max_table_bytes < FRAME_BYTES {
-            wrong.push(Invalid::new(
-                format!("{at}.max_table_bytes"),
-                format!("is {}: it must be at least a frame, {FRAME_BYTES}", self.max_table_bytes),
-            ));
-        }
-        if self.max_level_bytes < 1 << 20 {
-            wrong.push(Invalid::new(
-                format!("{at}.max_level_bytes"),
-                format!("is {}: the whole address space needs at least {}", self.max_level_bytes, 1 << 20),
-            ));
-        }
-        if self.lwc_entries as usize > ambulator_hardware::MAX_WAYS {
-            wrong.push(Invalid::new(
-                format!("{at}.lwc_entries"),
-                format!(
-                    "is {}: at most {} entries are compared at once",
-                    self.lwc_entries,
-                    ambulator_hardware::MAX_WAYS
-                ),
-            ));
-        }
-        wrong
-    }
-}
+impl Settings for LvmSpec {}
 
 /// The design.
 pub fn descriptor() -> Descriptor {

@@ -329,6 +329,6 @@ fn each_error_of_a_spec_is_reported() {
         lwc_entries: 4096,
         ..LvmSpec::default()
     };
-    assert_eq!(spec.validate("t").len(), 7, "{:?}", spec.validate("t"));
-    assert_eq!(LvmSpec::default().validate("t"), vec![]);
+    assert_eq!(spec.invalid("t").len(), 7, "{:?}", spec.invalid("t"));
+    assert_eq!(LvmSpec::default().invalid("t"), vec![]);
 }

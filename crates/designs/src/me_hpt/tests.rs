@@ -319,14 +319,16 @@ fn each_error_of_a_spec_is_reported() {
     let spec = MeHptSpec {
         l2p: false,
         chunk_bytes: vec![8192, 4096, 5000],
-        fixed_chunk_bytes: 1,
+        fixed_chunk_bytes: 5000,
         l2p_entries: 33,
         ..MeHptSpec::default()
     };
-    let wrong = spec.validate("t");
+    let wrong = spec.invalid("t");
     for key in ["`t.in_place`", "`t.chunk_bytes[2]`", "`t.chunk_bytes` is", "`t.fixed_chunk_bytes`", "`t.l2p_entries`"]
     {
         assert!(wrong.iter().any(|error| error.to_string().contains(key)), "{key}: {wrong:?}");
     }
-    assert_eq!(MeHptSpec::default().validate("t"), vec![]);
+    let listed = MeHptSpec { chunk_bytes: vec![8192, 1], ..MeHptSpec::default() }.invalid("t");
+    assert_eq!(listed[0].to_string(), "`t.chunk_bytes[1]` is 1; it must be from 4KiB to 1GiB");
+    assert_eq!(MeHptSpec::default().invalid("t"), vec![]);
 }

@@ -22,7 +22,7 @@ ambulator_base::counters! {
         /// Nodes loaded by these walks.
         nodes: Events,
         /// Cycles of these walks.
-        walk_cycles: Cycles,
+        walk_cycles: Cycles timed,
     }
 }
 

@@ -39,19 +39,19 @@ use std::sync::{Arc, Mutex};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MidgardSpec {
     /// Pages of the first-level VMA look-aside buffer, looked up in parallel with the L1 cache's index.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (as the L1 TLB)"))]
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (as the L1 TLB)"))]
     pub(crate) l1_entries: u32,
     /// Its associativity; 0 is fully associative.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "Midgard Sec. 5"))]
+    #[schemars(range(max = 256), extend("x-unit" = "ways", "x-source" = "Midgard Sec. 5"))]
     pub(crate) l1_ways: u32,
     /// Areas of the second-level VMA look-aside buffer, fully associative.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (16)"))]
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "entries", "x-source" = "Midgard Sec. 5 (16)"))]
     pub(crate) l2_entries: u32,
     /// Cycles of a look-up in the second-level buffer.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Midgard Sec. 5 (3)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Midgard Sec. 5 (3)"))]
     pub(crate) l2_latency: u64,
     /// Pages of a look-aside buffer after the last-level cache (the MLB); 0 for no such buffer.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "our choice: none; Midgard Sec. 5 has it as an option"))]
+    #[schemars(range(max = 1 << 20), extend("x-unit" = "entries", "x-source" = "our choice: none; Midgard Sec. 5 has it as an option"))]
     pub(crate) mlb_entries: u32,
 }
 
@@ -65,11 +65,6 @@ impl Settings for MidgardSpec {
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = ambulator_mmu::TlbSpec::new(self.l1_entries, self.l1_ways)
             .validate_keys(&format!("{at}.l1_entries"), &format!("{at}.l1_ways"));
-        for (key, entries) in [("l1_entries", self.l1_entries), ("l2_entries", self.l2_entries)] {
-            if !(1..=4096).contains(&entries) {
-                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {entries}; it must be 1 to 4096")));
-            }
-        }
         if self.mlb_entries > 0 {
             // The associativity is fixed.
             let entries = format!("{at}.mlb_entries");

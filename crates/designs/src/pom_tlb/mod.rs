@@ -47,10 +47,10 @@ const TAG_ASID_AT: u32 = 45;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PomSpec {
     /// Entries.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "Utopia Table 1 (64K)"))]
+    #[schemars(range(min = 4, max = 1 << 26), extend("x-unit" = "entries", "x-source" = "Utopia Table 1 (64K)"))]
     pub(crate) entries: u64,
     /// Its associativity.
-    #[schemars(extend("x-unit" = "ways", "x-source" = "Utopia Table 1 (8)"))]
+    #[schemars(range(min = 4, max = 16), extend("x-unit" = "ways", "x-source" = "Utopia Table 1 (8)"))]
     pub(crate) ways: u32,
     /// Replacement policy within a set.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Table 1 (DRRIP)"))]
@@ -77,17 +77,11 @@ impl Settings for PomSpec {
                 format!("{at}.ways"),
                 format!("is {}; a set has whole lines of 4 entries: 4, 8 or 16 ways", self.ways),
             ));
-        } else if !self.sets().is_power_of_two()
-            || self.sets() * u64::from(self.ways) != self.entries
-            || self.entries > 1 << 26
-        {
+        } else if !self.sets().is_power_of_two() || self.sets() * u64::from(self.ways) != self.entries {
             wrong.push(
                 Invalid::new(
                     format!("{at}.entries"),
-                    format!(
-                        "is {}: the number of sets of {} must be a power of two, with at most 2^26 entries",
-                        self.entries, self.ways
-                    ),
+                    format!("is {}: the number of sets of {} must be a power of two", self.entries, self.ways),
                 )
                 .and(format!("{at}.ways")),
             );
@@ -147,7 +141,7 @@ ambulator_base::counters! {
         /// Lines loaded by look-ups.
         loads: Events,
         /// Cycles of look-ups.
-        probe_cycles: Cycles,
+        probe_cycles: Cycles timed,
         /// Entries written after a walk.
         fills: Events,
         /// Entries cleared after a shootdown.

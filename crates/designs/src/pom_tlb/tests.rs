@@ -90,9 +90,9 @@ fn an_entry_outlives_the_identifier_that_a_core_had_for_its_address_space() {
 
 #[test]
 fn each_error_of_a_spec_is_reported() {
-    assert_eq!(PomSpec::default().validate("p"), vec![]);
-    assert_eq!(PomSpec { ways: 5, ..PomSpec::default() }.validate("p").len(), 1);
-    assert_eq!(PomSpec { entries: 1000, ..PomSpec::default() }.validate("p").len(), 1);
+    assert_eq!(PomSpec::default().invalid("p"), vec![]);
+    assert_eq!(PomSpec { ways: 5, ..PomSpec::default() }.invalid("p").len(), 1);
+    assert_eq!(PomSpec { entries: 1000, ..PomSpec::default() }.invalid("p").len(), 1);
     for def in PomCounters::DEFS {
         assert!(def.meaning.ends_with('.'), "{}", def.name);
     }

@@ -32,7 +32,7 @@ ambulator_base::counters! {
         /// Candidates rejected because their frames are not the process's.
         confined: Events,
         /// Predictions made while buses were busier than the filter's least share.
-        busy: Events,
+        busy: Events timed,
     }
 }
 

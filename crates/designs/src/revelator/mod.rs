@@ -40,7 +40,6 @@ use engine::Engine;
 use placement::{HashPlacement, HashedLeaves, HypervisorPlacement, LeavesOf, Shared};
 use tiers::MOST_TIERS;
 
-use ambulator_base::Invalid;
 use ambulator_sockets::{Descriptor, Parts, Settings, Site, Socket, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,14 +62,14 @@ pub enum DegreeFilter {
 #[serde(deny_unknown_fields, default)]
 pub struct RevelatorSpec {
     /// Hash functions, tried in order: 1 to 8.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Revelator Table 1 (6)"))]
+    #[schemars(range(min = 1, max = MOST_TIERS), extend("x-unit" = "count", "x-source" = "Revelator Table 1 (6)"))]
     pub tiers: u32,
     /// Share of all frames that hashing treats as allocated although they are free: emulates higher memory
     /// pressure.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
     pub taken: f64,
     /// Share of pages and nodes that hashing may place; the others go wherever the buddy allocator has room.
-    #[schemars(extend(
+    #[schemars(range(min = 0.0, max = 1.0), extend(
         "x-unit" = "ratio",
         "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 at low, 0.1 to 0.2 at high pressure)"
     ))]
@@ -89,16 +88,16 @@ pub struct RevelatorSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
     /// The adaptive filter fetches only candidates of tiers with at least this share of allocations.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "our choice, by trial; Revelator Sec. 5.3.2 has no number"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "our choice, by trial; Revelator Sec. 5.3.2 has no number"))]
     pub least_share: f64,
     /// Cycles from the L2 TLB miss to the issue of the candidates.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
+    #[schemars(range(max = 100), extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
     pub latency: u8,
     /// Whether only frames of the process are fetched.
     #[schemars(extend("x-unit" = "flag", "x-source" = "ours: the paper does not confine"))]
     pub confine: bool,
     /// Cycles to check the owner of a frame in confined speculation.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "our choice"))]
+    #[schemars(range(max = 100), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub confine_latency: u8,
 }
 
@@ -120,35 +119,7 @@ impl Default for RevelatorSpec {
     }
 }
 
-impl Settings for RevelatorSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(1..=MOST_TIERS as u32).contains(&self.tiers) {
-            wrong.push(Invalid::new(
-                format!("{at}.tiers"),
-                format!("is {}; there are 1 to {MOST_TIERS} hash functions", self.tiers),
-            ));
-        }
-        for (key, share) in [("taken", self.taken), ("hashable", self.hashable), ("least_share", self.least_share)] {
-            if !(0.0..=1.0).contains(&share) {
-                wrong.push(Invalid::new(format!("{at}.{key}"), format!("is {share}; a share is between 0 and 1")));
-            }
-        }
-        if self.latency > 100 || self.confine_latency > 100 {
-            wrong.push(
-                Invalid::new(
-                    format!("{at}.latency"),
-                    format!(
-                        "and `{at}.confine_latency` are {} and {}; each must be at most 100 cycles",
-                        self.latency, self.confine_latency
-                    ),
-                )
-                .and(format!("{at}.confine_latency")),
-            );
-        }
-        wrong
-    }
-}
+impl Settings for RevelatorSpec {}
 
 /// The design.
 pub fn descriptor() -> Descriptor {

@@ -198,9 +198,9 @@ fn confined_speculation_fetches_only_frames_of_the_process() {
 
 #[test]
 fn each_error_of_a_spec_is_reported() {
-    assert_eq!(RevelatorSpec::default().validate("r"), vec![]);
+    assert_eq!(RevelatorSpec::default().invalid("r"), vec![]);
     let wrong = RevelatorSpec { tiers: 0, taken: 2.0, least_share: -1.0, latency: 200, ..RevelatorSpec::default() };
-    assert_eq!(wrong.validate("r").len(), 4, "{:?}", wrong.validate("r"));
+    assert_eq!(wrong.invalid("r").len(), 4, "{:?}", wrong.invalid("r"));
     for def in EngineCounters::DEFS.iter().chain(TierCounters::DEFS) {
         assert!(def.meaning.ends_with('.'), "{}", def.name);
     }

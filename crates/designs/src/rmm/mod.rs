@@ -28,7 +28,6 @@ mod tests;
 use eager::EagerPlacement;
 use range_tlb::RangeTlb;
 
-use ambulator_base::Invalid;
 use ambulator_os::CompanionFactory;
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
 use ambulator_structures::ranges::{RangeCompanionFactory, RangeRules};
@@ -40,10 +39,10 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RmmSpec {
     /// Entries of the range TLB.
-    #[schemars(extend("x-unit" = "entries", "x-source" = "RMM Sec. 4.1 and 8.1 (32)"))]
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "entries", "x-source" = "RMM Sec. 4.1 and 8.1 (32)"))]
     pub(crate) entries: u32,
     /// Cycles of a look-up, in parallel with the L2 TLB.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "RMM Sec. 4.1 (about 7, as the L2 TLB)"))]
     pub(crate) latency: u64,
     /// Whether a pointer to the most recently used range is tried before all ranges are searched. It saves
     /// energy, not time.
@@ -54,19 +53,19 @@ pub(crate) struct RmmSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Fig. 7"))]
     pub(crate) curve: bool,
     /// The fewest pages of a range, and of a request placed eagerly.
-    #[schemars(extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
+    #[schemars(range(min = 2, max = 1 << 20), extend("x-unit" = "count", "x-source" = "RMM Sec. 5.1 (8)"))]
     pub(crate) threshold: u64,
     /// Whether pages of ranges are accessed and dirty from the start.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 6, Accessed & Dirty bits"))]
     pub(crate) eager_bits: bool,
     /// The hardware uses ranges once this much memory is mapped; 0 for always.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
+    #[schemars(range(max = 1_u64 << 57), extend("x-unit" = "bytes", "x-source" = "RMM Sec. 6, TLB friendly workloads"))]
     pub(crate) enable_above_bytes: u64,
     /// Highest unusable free space index at which requests are placed eagerly.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "RMM Fig. 5 names a threshold and no value: our choice"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "RMM Fig. 5 names a threshold and no value: our choice"))]
     pub(crate) fragmentation_limit: f64,
     /// Order of the blocks for that index; at most the order of the largest block.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: 2 MiB"))]
+    #[schemars(range(max = 29), extend("x-unit" = "count", "x-source" = "our choice: 2 MiB"))]
     pub(crate) fragmentation_order: u32,
     /// Whether to prefer a block contiguous with the previous one.
     #[schemars(extend("x-unit" = "flag", "x-source" = "RMM Sec. 5.2, the first optimization, not in its prototype"))]
@@ -94,30 +93,7 @@ impl Default for RmmSpec {
     }
 }
 
-impl Settings for RmmSpec {
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(1..=4096).contains(&self.entries) {
-            wrong.push(Invalid::new(
-                format!("{at}.entries"),
-                format!("is {}; a range TLB has 1 to 4096 entries (the paper's has 32)", self.entries),
-            ));
-        }
-        if !(2..=1 << 20).contains(&self.threshold) {
-            wrong.push(Invalid::new(
-                format!("{at}.threshold"),
-                format!("is {}; it must be 2 to 2^20 pages (the paper's is 8)", self.threshold),
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.fragmentation_limit) {
-            wrong.push(Invalid::new(
-                format!("{at}.fragmentation_limit"),
-                format!("is {}; it must be 0 to 1", self.fragmentation_limit),
-            ));
-        }
-        wrong
-    }
-}
+impl Settings for RmmSpec {}
 
 /// The design.
 pub fn descriptor() -> Descriptor {

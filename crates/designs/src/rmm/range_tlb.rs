@@ -23,9 +23,9 @@ ambulator_base::counters! {
         /// Nodes of the range table loaded by walks.
         nodes: Events,
         /// Cycles of these walks.
-        walk_cycles: Cycles,
+        walk_cycles: Cycles timed,
         /// Walks of the range table not made because its walker was busy.
-        busy: Events,
+        busy: Events timed,
         /// Ranges evicted for others.
         evictions: Events,
         /// Ranges removed by invalidations.

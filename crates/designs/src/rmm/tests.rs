@@ -264,9 +264,9 @@ fn any_page_table_with_ranges_still_conforms() {
 #[test]
 fn each_error_of_a_spec_is_reported() {
     let spec = RmmSpec { entries: 0, threshold: 1, fragmentation_limit: 2.0, ..RmmSpec::default() };
-    let wrong: Vec<String> = spec.validate("rmm").iter().map(|error| error.key.clone()).collect();
+    let wrong: Vec<String> = spec.invalid("rmm").iter().map(|error| error.key.clone()).collect();
     assert_eq!(wrong, ["rmm.entries", "rmm.threshold", "rmm.fragmentation_limit"]);
-    assert_eq!(RmmSpec::default().validate("rmm"), vec![]);
+    assert_eq!(RmmSpec::default().invalid("rmm"), vec![]);
 }
 
 fn finished(found: ambulator_mmu::Translation, now: u64) -> ambulator_mmu::FinishedWalk {

@@ -75,6 +75,11 @@ impl Default for RestSegSpec {
     }
 }
 
+/// Most bytes of a cache of filters or tags: all lines are compared at once.
+const MOST_CACHE_BYTES: u64 = ambulator_hardware::MAX_WAYS as u64 * LINE_BYTES;
+/// Most bytes of a RestSeg: all of the largest memory.
+const MOST_SEGMENT_BYTES: u64 = 16 << 40;
+
 /// Suffixes of sizes, and their powers of two.
 const SUFFIXES: [(&str, u32); 4] = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
 
@@ -128,13 +133,13 @@ pub struct UtopiaSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
     /// Walks after which a page migrates, if they were costly enough; 1 to 7.
-    #[schemars(extend(
+    #[schemars(range(min = 1, max = 7), extend(
         "x-unit" = "count",
         "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
     ))]
     pub frequency_threshold: u64,
     /// Loads from DRAM by a page's walks after which it migrates, if it is walked often enough; 0 to 15.
-    #[schemars(extend(
+    #[schemars(range(max = 15), extend(
         "x-unit" = "count",
         "x-source" = "our choice: the counter's maximum; the paper has a register, no number"
     ))]
@@ -146,13 +151,13 @@ pub struct UtopiaSpec {
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: it fills both levels, as any other"))]
     pub fill_l2: bool,
     /// The cache of set filters; 0 for no such cache.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    #[schemars(range(max = MOST_CACHE_BYTES), extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub sf_cache_bytes: u64,
     /// The cache of tag arrays; 0 for no such cache.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
+    #[schemars(range(max = MOST_CACHE_BYTES), extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub tar_cache_bytes: u64,
     /// Cycles of a look-up in either cache.
-    #[schemars(extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
     pub cache_latency: u64,
 }
 
@@ -213,6 +218,10 @@ impl Settings for UtopiaSpec {
                 wrong.push(wrong_in(format!("`ways` is {ways}; it must be 1 to 64")));
                 continue;
             }
+            if bytes > MOST_SEGMENT_BYTES {
+                wrong.push(wrong_in(format!("`bytes` is {bytes}; it must be at most {MOST_SEGMENT_BYTES}")));
+                continue;
+            }
             let set_bytes = page_bytes * u64::from(ways);
             let sets = bytes / set_bytes;
             if sets == 0 || !sets.is_power_of_two() || sets * set_bytes != bytes {
@@ -226,22 +235,11 @@ impl Settings for UtopiaSpec {
                 continue;
             }
         }
-        for (key, value, range) in
-            [("frequency_threshold", self.frequency_threshold, 1..=7), ("cost_threshold", self.cost_threshold, 0..=15)]
-        {
-            if !range.contains(&value) {
-                wrong.push(Invalid::new(
-                    format!("{at}.{key}"),
-                    format!("is {value}; the counter's range is {} to {}", range.start(), range.end()),
-                ));
-            }
-        }
         for (key, bytes) in [("sf_cache_bytes", self.sf_cache_bytes), ("tar_cache_bytes", self.tar_cache_bytes)] {
-            let most = ambulator_hardware::MAX_WAYS as u64 * LINE_BYTES;
-            if bytes > most || !bytes.is_multiple_of(LINE_BYTES) {
+            if !bytes.is_multiple_of(LINE_BYTES) {
                 wrong.push(Invalid::new(
                     format!("{at}.{key}"),
-                    format!("is {bytes}; it must be a multiple of lines of 64 bytes, at most {most} bytes"),
+                    format!("is {bytes}; it must be a multiple of lines of 64 bytes"),
                 ));
             }
         }

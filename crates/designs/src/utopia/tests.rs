@@ -43,7 +43,7 @@ struct Rig {
 
 impl Rig {
     fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
-        assert_eq!(spec.validate("u"), vec![]);
+        assert_eq!(spec.invalid("u"), vec![]);
         let segments = Arc::new(Mutex::new(Segments::new(spec, 48)));
         let translations = radix_with_tags(&segments);
         let placement = UtopiaPlacement::new(spec, Arc::clone(&segments));
@@ -437,7 +437,7 @@ fn site(va_bits: u32) -> Site {
 #[test]
 fn each_error_of_a_spec_is_reported_with_what_would_fit() {
     let with = |segment| UtopiaSpec { segments: vec![segment], ..UtopiaSpec::default() };
-    let errors = |segment| Invalid::lines(&with(segment).validate("u"));
+    let errors = |segment| Invalid::lines(&with(segment).invalid("u"));
     let errors_on = |segment| Invalid::lines(&with(segment).validate_on("u", &site(48)));
     let wide = errors_on(RestSegSpec { bytes: 512 << 20, page_bytes: 4096, ways: 32 });
     assert!(wide.contains("take 1024 bits, and a line has 512; 16 ways would fit"), "{wide}");
@@ -460,15 +460,16 @@ fn each_error_of_a_spec_is_reported_with_what_would_fit() {
     }
     let wrong = UtopiaSpec {
         segments: vec![],
-        frequency_threshold: 8,
-        cost_threshold: 16,
         sf_cache_bytes: 100,
-        tar_cache_bytes: 1 << 20,
+        tar_cache_bytes: 100,
         restrictive_only: true,
         fault_allocation: false,
         ..UtopiaSpec::default()
     };
-    assert_eq!(wrong.validate("u").len(), 6, "{:?}", wrong.validate("u"));
+    assert_eq!(wrong.invalid("u").len(), 4, "{:?}", wrong.invalid("u"));
+    let beyond =
+        UtopiaSpec { frequency_threshold: 8, cost_threshold: 16, tar_cache_bytes: 1 << 20, ..UtopiaSpec::default() };
+    assert_eq!(beyond.invalid("u").len(), 3, "{:?}", beyond.invalid("u"));
     for def in UtopiaWalkerCounters::DEFS.iter().chain(UtopiaPlacementCounters::DEFS).chain(UtopiaUse::DEFS) {
         assert!(def.meaning.ends_with('.'), "{}", def.name);
     }

@@ -17,19 +17,19 @@ ambulator_base::counters! {
         /// Of these, walks that found their page in a RestSeg.
         hits: Events,
         /// Look-ups of set filters that hit their cache.
-        sf_hits: Events,
-        /// Look-ups of set filters that missed their cache.
-        sf_misses: Events,
+        sf_hits: Events timed,
+        /// Look-ups of set filters that missed their cache, or found a line in flight there.
+        sf_misses: Events timed,
         /// Look-ups of tag arrays that hit their cache.
-        tar_hits: Events,
-        /// Look-ups of tag arrays that missed their cache.
-        tar_misses: Events,
+        tar_hits: Events timed,
+        /// Look-ups of tag arrays that missed their cache, or found a line in flight there.
+        tar_misses: Events timed,
         /// Sets that the filter reported as empty.
         filtered: Events,
         /// Cycles of walks.
-        walk_cycles: Cycles,
+        walk_cycles: Cycles timed,
         /// Of these, cycles of walks that found their page.
-        hit_cycles: Cycles,
+        hit_cycles: Cycles timed,
         /// Lines dropped from both caches because the kernel changed them.
         flushed: Events,
         /// Pages hinted for migration by the counters in their entries.

@@ -22,6 +22,8 @@ pub struct CounterInfo {
     pub unit: String,
     /// One line: what it counts.
     pub meaning: String,
+    /// Whether it depends on when things happen: functional mode has another value, or 0.
+    pub timed: bool,
 }
 
 /// The value of a setting in a preset.
@@ -246,6 +248,13 @@ pub(crate) fn show_value(setting: &Setting, value: &Value) -> String {
     }
 }
 
+/// The range of a setting in words, without its unit, which stands beside it; `None` if any number will do.
+pub(crate) fn allowed_range(setting: &Setting) -> Option<String> {
+    let unit = if setting.unit == "bytes" { "bytes" } else { "" };
+    let range = setting.kind.range().filter(|_| setting.unit != "seed")?;
+    Some(range.words(unit)?.trim_start_matches("from ").to_owned())
+}
+
 fn line(f: &mut fmt::Formatter<'_>, name: &str, value: &str) -> fmt::Result {
     if value.is_empty() { Ok(()) } else { writeln!(f, "  {name:<9}{value}") }
 }
@@ -306,10 +315,10 @@ impl fmt::Display for Explanation {
                 line(f, "default", &show_value(setting, &setting.default))?;
                 match &setting.kind {
                     Kind::Choice(allowed) => choices(f, allowed)?,
-                    Kind::Integer { least, greatest } if *greatest < i128::from(u32::MAX) || *least > 0 => {
-                        line(f, "allowed", &format!("{least} to {greatest}"))?;
+                    kind => {
+                        line(f, "type", &kind.name())?;
+                        line(f, "allowed", &allowed_range(setting).unwrap_or_default())?;
                     }
-                    kind => line(f, "type", &kind.name())?,
                 }
                 line(f, "source", setting.source.as_deref().unwrap_or_default())?;
                 for (at, value) in presets.iter().enumerate() {
@@ -328,7 +337,9 @@ impl fmt::Display for Explanation {
             Explanation::Counter(counter) => {
                 writeln!(f, "{} (counter)", counter.name)?;
                 line(f, "meaning", &counter.meaning)?;
-                line(f, "unit", &counter.unit)
+                line(f, "unit", &counter.unit)?;
+                let timed = "it depends on when things happen: functional mode has another value, or 0";
+                line(f, "time", if counter.timed { timed } else { "" })
             }
             Explanation::Counters { prefix, counters } => {
                 writeln!(f, "{prefix} (counters)")?;

@@ -1,5 +1,7 @@
 //! Sizes and counts with suffixes: `2MiB`, `20M`, `1_000`.
 
+pub(crate) use ambulator_base::show_size;
+
 /// The suffixes that a setting accepts, by its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suffixes {
@@ -144,16 +146,6 @@ fn entries_factor(suffix: &str) -> Result<u64, String> {
         "" | "Ki" | "Mi" | "Gi" => count_factor(suffix),
         _ => Err(format!("`{suffix}` is not a suffix of entries; the suffixes are Ki, Mi, Gi (powers of 1024)")),
     }
-}
-
-/// Bytes as `2MiB`, exactly, in the largest unit that divides them.
-pub(crate) fn show_size(bytes: u64) -> String {
-    for (shift, suffix) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes != 0 && bytes.trailing_zeros() >= shift {
-            return format!("{}{suffix}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! explaining, showing and the reference.
 
 use super::nearest::edits;
+use ambulator_base::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -27,8 +28,13 @@ pub enum Kind {
         /// Maximum.
         greatest: i128,
     },
-    /// A number.
-    Float,
+    /// A number in the range, both ends included.
+    Float {
+        /// Minimum; minus infinity if there is none.
+        least: f64,
+        /// Maximum; infinity if there is none.
+        greatest: f64,
+    },
     /// `true` or `false`.
     Flag,
     /// Free text.
@@ -40,12 +46,22 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The range of a number; `None` for others.
+    pub fn range(&self) -> Option<Range> {
+        match self {
+            Kind::Integer { least, greatest } => Some(Range::of_integers(*least, *greatest)),
+            Kind::Float { least, greatest } => Some(Range::of_numbers(*least, *greatest)),
+            Kind::List(of) => of.range(),
+            _ => None,
+        }
+    }
+
     /// The kind in words: "integer", "one of ...".
     pub fn name(&self) -> String {
         match self {
             Kind::Group(_) => "group".into(),
             Kind::Integer { .. } => "integer".into(),
-            Kind::Float => "number".into(),
+            Kind::Float { .. } => "number".into(),
             Kind::Flag => "true or false".into(),
             Kind::Text => "text".into(),
             Kind::Choice(choices) => {
@@ -257,7 +273,13 @@ fn kind_of(key: &str, schema: &Value, default: &Value, definitions: &Map<String,
                 greatest: bound("maximum").map_or(greatest, |bound| bound.min(greatest)),
             }
         }
-        Some("number") => Kind::Float,
+        Some("number") => {
+            let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+            Kind::Float {
+                least: bound("minimum").unwrap_or(f64::NEG_INFINITY),
+                greatest: bound("maximum").unwrap_or(f64::INFINITY),
+            }
+        }
         Some("boolean") => Kind::Flag,
         Some("array") => {
             let item = schema.get("items").cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::schema::{Choice as SettingChoice, Kind, Setting};
 use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
-use ambulator_base::{Invalid, PageSize};
+use ambulator_base::{Invalid, PageSize, out_of_range};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
 use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
@@ -92,7 +92,11 @@ impl Spec {
 
     /// All problems of the spec; none if a machine can be built from it.
     pub fn validate(&self) -> Vec<Invalid> {
-        let mut wrong = self.machine.validate("machine");
+        // What lies outside of its range may overflow where settings are combined.
+        let mut wrong = out_of_range(self, "");
+        if !wrong.is_empty() {
+            return wrong;
+        }
         wrong.extend(self.core.validate("core"));
         let cores = self.machine.cores as usize;
         let hierarchy = self.hierarchy();
@@ -191,7 +195,13 @@ impl Spec {
             wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
-        wrong.extend(self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0));
+        for mut problem in self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0) {
+            problem
+                .message
+                .push_str(&format!(": they hold the intermediate addresses of `design.front_side`, \"{name}\""));
+            problem.related.push("design.front_side".into());
+            wrong.push(problem);
+        }
         wrong
     }
 
@@ -218,15 +228,18 @@ impl Spec {
     }
 }
 
+/// Most instructions of a run: years of simulation.
+const MOST_INSTRUCTIONS: u64 = 1 << 50;
+
 /// The machine as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
     /// The clock of the cores and caches.
-    #[schemars(extend("x-unit" = "MHz", "x-source" = "LVM Table 1 (2 GHz)"))]
+    #[schemars(range(min = 100, max = 10_000), extend("x-unit" = "MHz", "x-source" = "LVM Table 1 (2 GHz)"))]
     pub clock_mhz: u64,
     /// Cores, each with its own L1 and L2 caches, TLBs and walkers; 1 to 16.
-    #[schemars(extend("x-unit" = "count", "x-source" = "our choice: one program on one core"))]
+    #[schemars(range(min = 1, max = 16), extend("x-unit" = "count", "x-source" = "our choice: one program on one core"))]
     pub cores: u32,
 }
 
@@ -236,26 +249,10 @@ impl Default for MachineSpec {
     }
 }
 
-/// Maximum number of cores of a machine.
-const MAX_CORES: u32 = 16;
-
 impl MachineSpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        if !(100..=10_000).contains(&self.clock_mhz) {
-            wrong.push(Invalid::new(
-                format!("{at}.clock_mhz"),
-                format!("is {}; it must be 100 to 10000 MHz", self.clock_mhz),
-            ));
-        }
-        if !(1..=MAX_CORES).contains(&self.cores) {
-            wrong.push(Invalid::new(
-                format!("{at}.cores"),
-                format!("is {}; a machine has 1 to {MAX_CORES} cores", self.cores),
-            ));
-        }
-        wrong
+        out_of_range(self, at)
     }
 }
 
@@ -264,7 +261,7 @@ impl MachineSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
     /// Physical memory, for data and translation structures alike.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1 (128 GB)"))]
+    #[schemars(range(min = *MEMORY_RANGE.start(), max = *MEMORY_RANGE.end()), extend("x-unit" = "bytes", "x-source" = "LVM Table 1 (128 GB)"))]
     pub bytes: u64,
     /// The buddy allocator.
     pub buddy: BuddySpec,
@@ -293,12 +290,7 @@ impl MemorySpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = Vec::new();
-        if !MEMORY_RANGE.contains(&self.bytes) {
-            wrong.push(Invalid::new(
-                format!("{at}.bytes"),
-                format!("is {}; it must be 16 MiB to 16 TiB", super::quantity::show_size(self.bytes)),
-            ));
-        } else if !self.bytes.is_multiple_of(2 << 20) {
+        if !self.bytes.is_multiple_of(2 << 20) {
             wrong.push(Invalid::new(
                 format!("{at}.bytes"),
                 format!(
@@ -400,10 +392,10 @@ pub struct RunSpec {
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Measured instructions on each core, after warm-up; a program that ends earlier ends the run.
-    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
+    #[schemars(range(min = 1, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
     pub instructions: u64,
     /// Instructions that each core runs in the program's region of interest before counting begins.
-    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice"))]
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
@@ -427,7 +419,7 @@ pub struct RunSpec {
     pub census: bool,
     /// Time slice of round-robin multiprogramming: the instructions after which a core with several programs
     /// switches context to its next program.
-    #[schemars(extend("x-unit" = "instructions", "x-source" = "our choice: about a millisecond, between Linux's least and usual slices"))]
+    #[schemars(range(min = 1000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: about a millisecond, between Linux's least and usual slices"))]
     pub time_slice: u64,
     /// Whether the threads of one program run on several cores: thread `t` on core `t` modulo `machine.cores`
     /// (in a mix, each program has an equal share of the cores). Otherwise each core runs its own program,
@@ -456,19 +448,7 @@ impl Default for RunSpec {
 impl RunSpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        if self.instructions == 0 {
-            return vec![Invalid::new(
-                format!("{at}.instructions"),
-                "is 0: a run must simulate something; it must be at least 1",
-            )];
-        }
-        if self.time_slice < 1000 {
-            return vec![Invalid::new(
-                format!("{at}.time_slice"),
-                format!("is {}; a time slice has at least 1000 instructions", self.time_slice),
-            )];
-        }
-        Vec::new()
+        out_of_range(self, at)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A spec as annotated TOML, and the reference of all settings.
 
-use super::explain::show_value;
+use super::explain::{allowed_range, show_value};
 use super::program::program_tree;
 use super::schema::{Kind, Setting};
 use super::settings::{Spec, tree};
@@ -117,7 +117,9 @@ fn groups_markdown(text: &mut String, tree: &Setting) {
         if values.is_empty() {
             return;
         }
-        text.push_str("\n| setting | type | unit | default | meaning | source |\n|---|---|---|---|---|---|\n");
+        text.push_str(
+            "\n| setting | type | unit | allowed | default | meaning | source |\n|---|---|---|---|---|---|---|\n",
+        );
         for setting in values {
             let mut meaning = setting.meaning.clone();
             if let Kind::Choice(choices) = &setting.kind {
@@ -128,7 +130,8 @@ fn groups_markdown(text: &mut String, tree: &Setting) {
             let kind = if matches!(setting.kind, Kind::Choice(_)) { "choice".into() } else { setting.kind.name() };
             let default = show_value(setting, &setting.default);
             let source = setting.source.clone().unwrap_or_default();
-            let cells = [kind, setting.unit.clone(), format!("`{default}`"), meaning, source];
+            let allowed = allowed_range(setting).unwrap_or_default();
+            let cells = [kind, setting.unit.clone(), allowed, format!("`{default}`"), meaning, source];
             let _ = writeln!(text, "| `{}` | {} |", setting.key, cells.map(|text| cell(&text)).join(" | "));
         }
     });

@@ -3,6 +3,7 @@
 use super::nearest::edits;
 use super::quantity::Suffixes;
 use super::schema::{Choice, Kind};
+use ambulator_base::Range;
 use serde_json::{Number, Value};
 use toml::de::DeValue;
 
@@ -45,7 +46,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
         };
         let article = if matches!(kind, Kind::Integer { .. }) {
             "an "
-        } else if matches!(kind, Kind::Float | Kind::List(_)) {
+        } else if matches!(kind, Kind::Float { .. } | Kind::List(_)) {
             "a "
         } else {
             ""
@@ -56,19 +57,21 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
     match (kind, value) {
         (Kind::Integer { least, greatest }, DeValue::Integer(number)) => {
             let parsed = i128::from_str_radix(number.as_str(), number.radix());
-            in_range(parsed.unwrap_or(i128::MAX), &number.to_string(), *least, *greatest)
+            in_range(parsed.unwrap_or(i128::MAX), &number.to_string(), *least, *greatest, unit)
         }
         (Kind::Integer { least, greatest }, DeValue::String(text)) => match Suffixes::of_unit(unit).parse(text) {
-            Ok(number) => in_range(i128::from(number), text, *least, *greatest),
+            Ok(number) => in_range(i128::from(number), text, *least, *greatest, unit),
             Err(sentence) => Err(Mistake {
                 help: Some(sentence),
                 ..Mistake::new(format!("takes an integer ({unit}), but \"{text}\" is not one"), "not a valid number")
             }),
         },
-        (Kind::Float, DeValue::Float(number)) => {
-            real(number.as_str()).ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite"))
+        (Kind::Float { .. }, DeValue::Float(number)) => real(number.as_str())
+            .ok_or_else(|| Mistake::new(format!("must be finite, not {number}"), "not finite"))
+            .and_then(|value| real_in_range(kind, value, unit)),
+        (Kind::Float { .. }, DeValue::Integer(number)) if number.radix() == 10 => {
+            real(number.as_str()).ok_or_else(wrong_type).and_then(|value| real_in_range(kind, value, unit))
         }
-        (Kind::Float, DeValue::Integer(number)) if number.radix() == 10 => real(number.as_str()).ok_or_else(wrong_type),
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Bool(*flag)),
         (Kind::Text, DeValue::String(text)) => Ok(Value::String(text.to_string())),
         (Kind::Choice(choices), DeValue::String(text)) => {
@@ -94,12 +97,20 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
     }
 }
 
-fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
-    let out = || Mistake::new(format!("is {shown}; it must be from {least} to {greatest}"), "out of range");
+fn in_range(number: i128, shown: &str, least: i128, greatest: i128, unit: &str) -> Result<Value, Mistake> {
+    let range = Range::of_integers(least, greatest).words(unit).unwrap_or_default();
+    let out = || Mistake::new(format!("is {shown}; it must be {range}"), "out of range");
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }
     Number::from_i128(number).map(Value::Number).ok_or_else(out)
+}
+
+fn real_in_range(kind: &Kind, value: Value, unit: &str) -> Result<Value, Mistake> {
+    match kind.range().filter(|range| !range.contains(&value)) {
+        Some(range) => Err(Mistake::new(range.refusal(&value, unit), "out of range")),
+        None => Ok(value),
+    }
 }
 
 fn real(text: &str) -> Option<Value> {

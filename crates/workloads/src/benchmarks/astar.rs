@@ -12,7 +12,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, check_sim_host_bytes, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource, mix64};
 use schemars::JsonSchema;
@@ -23,19 +23,19 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct AstarSpec {
     /// Bytes of map and records; sets the map's edge.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of map and searches.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Share of cells that cannot be entered.
-    #[schemars(extend("x-unit" = "ratio"))]
+    #[schemars(range(min = 0.0, max = 0.35), extend("x-unit" = "ratio"))]
     pub blocked: f64,
     /// Terrains, with costs from 1 to this number.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 1000), extend("x-unit" = "count"))]
     pub terrains: u32,
     /// Searches, after which the program ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub searches: u64,
 }
 
@@ -47,6 +47,8 @@ impl Default for AstarSpec {
 
 const CELL_BYTES: u64 = 2;
 const RECORD_BYTES: u64 = 16;
+/// Bytes of the simulator's memory for a cell: where the search has reached it, and its part of the open list.
+const SIM_HOST_BYTES_A_CELL: u128 = 16;
 
 impl AstarSpec {
     fn edge(&self) -> u64 {
@@ -71,23 +73,8 @@ impl BenchmarkSpec for AstarSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(0.0..=0.35).contains(&self.blocked) {
-            problems.push(Invalid::new(
-                format!("{at}.blocked"),
-                format!("is {}; it must be 0 to 0.35 (with more, the map falls into parts)", self.blocked),
-            ));
-        }
-        if !(1..=1000).contains(&self.terrains) {
-            problems
-                .push(Invalid::new(format!("{at}.terrains"), format!("is {}; it must be 1 to 1000", self.terrains)));
-        }
-        if self.edge() > 1 << 16 {
-            problems.push(Invalid::new(
-                format!("{at}.footprint"),
-                format!("makes a map of {0} by {0} cells; the most is 2^16", self.edge()),
-            ));
-        }
+        let cells = u128::from(self.edge()).pow(2);
+        check_sim_host_bytes(at, "footprint", cells * SIM_HOST_BYTES_A_CELL, &mut problems);
         problems
     }
 

@@ -16,7 +16,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, check_sim_host_bytes, identity};
 use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource, VirtAddr};
@@ -28,25 +28,25 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct CannealSpec {
     /// Bytes of the netlist; sets the number of elements.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of netlist and moves.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Connections that enter an element, and that leave it on average.
-    #[schemars(extend("x-unit" = "count", "x-source" = "canneal's inputs: 5"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "canneal's inputs: 5"))]
     pub fan: u32,
     /// Moves at each temperature.
-    #[schemars(extend("x-unit" = "count", "x-source" = "canneal: 15000"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count", "x-source" = "canneal: 15000"))]
     pub moves: u64,
     /// First temperature; each is two thirds of the one before.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "canneal: 2000"))]
+    #[schemars(range(min = 0.0, max = 1e9), extend("x-unit" = "ratio", "x-source" = "canneal: 2000"))]
     pub temperature: f64,
     /// Temperatures, after which the program ends.
-    #[schemars(extend("x-unit" = "count", "x-source" = "canneal, native input: 6000"))]
+    #[schemars(range(min = 1, max = 1 << 20), extend("x-unit" = "count", "x-source" = "canneal, native input: 6000"))]
     pub temperatures: u32,
     /// Threads, 1 to 64.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count"))]
     pub threads: u32,
     /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
@@ -90,16 +90,11 @@ impl BenchmarkSpec for CannealSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        for (key, value, most) in
-            [("fan", self.fan, 64), ("threads", self.threads, 64), ("temperatures", self.temperatures, 1 << 20)]
-        {
-            if !(1..=most).contains(&value) {
-                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
-            }
-        }
-        if self.moves == 0 {
-            problems.push(Invalid::new(format!("{at}.moves"), "is 0; it must be 1 or more"));
+        if self.elements() < 4 {
+            problems.push(Invalid::new(
+                format!("{at}.footprint"),
+                format!("holds {} elements; set a larger one, or a smaller `{at}.fan`", self.elements()),
+            ));
         }
         if self.elements() > u64::from(u32::MAX) / (u64::from(self.fan) + 1) {
             problems.push(Invalid::new(
@@ -107,6 +102,9 @@ impl BenchmarkSpec for CannealSpec {
                 format!("holds {} elements: more than 2^32 connections", self.elements()),
             ));
         }
+        // Connections both ways, their starts, places and vectors.
+        let of_element = 8 * u128::from(self.fan) + 32;
+        check_sim_host_bytes(at, "footprint", u128::from(self.elements()) * of_element, &mut problems);
         problems
     }
 

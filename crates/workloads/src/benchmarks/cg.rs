@@ -12,7 +12,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
 use schemars::JsonSchema;
@@ -23,25 +23,25 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct CgSpec {
     /// Bytes of matrix and vectors; decides on the rows.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the matrix.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Pairs of non-zeroes off the diagonal for each row.
-    #[schemars(extend("x-unit" = "count", "x-source" = "NPB CG: about 80 to 130 non-zeroes a row in classes C to E"))]
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "NPB CG: about 80 to 130 non-zeroes a row in classes C to E"))]
     pub pairs: u32,
     /// Iterations of the method in each of the outer steps.
-    #[schemars(extend("x-unit" = "count", "x-source" = "NPB CG: 25"))]
+    #[schemars(range(min = 1, max = 10_000), extend("x-unit" = "count", "x-source" = "NPB CG: 25"))]
     pub iterations: u32,
     /// Outer steps, after which the program ends.
-    #[schemars(extend("x-unit" = "count", "x-source" = "NPB CG: 75 to 100"))]
+    #[schemars(range(min = 1, max = 1 << 30), extend("x-unit" = "count", "x-source" = "NPB CG: 75 to 100"))]
     pub steps: u32,
     /// Threads that share the rows out, 1 to 64.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count"))]
     pub threads: u32,
     /// Memory of the simulator that the vectors may take; larger ones are rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -70,14 +70,6 @@ impl BenchmarkSpec for CgSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        for (key, value, most) in
-            [("pairs", self.pairs, 4096), ("iterations", self.iterations, 10_000), ("threads", self.threads, 64)]
-        {
-            if !(1..=most).contains(&value) {
-                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
-            }
-        }
         if problems.is_empty() && self.rows() < 64 {
             problems.push(
                 Invalid::new(

@@ -17,7 +17,7 @@
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::zipf::Zipf;
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::Permutation;
 use crate::layout::{AddressSpace, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource};
@@ -29,31 +29,31 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct DlrmSpec {
     /// Bytes of all tables.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the indices.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Embedding tables, 1 to 256.
-    #[schemars(extend("x-unit" = "count", "x-source" = "DLRM, random data set: 8 tables"))]
+    #[schemars(range(min = 1, max = 256), extend("x-unit" = "count", "x-source" = "DLRM, random data set: 8 tables"))]
     pub tables: u32,
     /// Numbers of 4 bytes in a row, a multiple of 8 up to 1024.
-    #[schemars(extend("x-unit" = "count", "x-source" = "DLRM: 64"))]
+    #[schemars(range(min = 8, max = 1024), extend("x-unit" = "count", "x-source" = "DLRM: 64"))]
     pub dimension: u32,
     /// Rows summed for a sample and a table.
-    #[schemars(extend("x-unit" = "count", "x-source" = "DLRM (RMC2): 80 to 120"))]
+    #[schemars(range(min = 1, max = 1 << 16), extend("x-unit" = "count", "x-source" = "DLRM (RMC2): 80 to 120"))]
     pub pooling: u32,
     /// Samples of a batch.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 1 << 16), extend("x-unit" = "count"))]
     pub batch: u32,
     /// Exponent of Zipf's law for the indices; 0 is uniform.
-    #[schemars(extend("x-unit" = "ratio"))]
+    #[schemars(range(min = 0.0, max = 4.0), extend("x-unit" = "ratio"))]
     pub skew: f64,
     /// Batches, after which the program ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub batches: u64,
     /// Threads that divide the samples, 1 to 64.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count"))]
     pub threads: u32,
 }
 
@@ -89,25 +89,11 @@ impl BenchmarkSpec for DlrmSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        for (key, value, most) in [
-            ("tables", self.tables, 256),
-            ("pooling", self.pooling, 1 << 16),
-            ("batch", self.batch, 1 << 16),
-            ("threads", self.threads, 64),
-        ] {
-            if !(1..=most).contains(&value) {
-                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
-            }
-        }
-        if !(8..=1024).contains(&self.dimension) || !self.dimension.is_multiple_of(8) {
+        if !self.dimension.is_multiple_of(8) {
             problems.push(Invalid::new(
                 format!("{at}.dimension"),
-                format!("is {}; it must be a multiple of 8 from 8 to 1024", self.dimension),
+                format!("is {}; it must be a multiple of 8", self.dimension),
             ));
-        }
-        if !(0.0..=4.0).contains(&self.skew) {
-            problems.push(Invalid::new(format!("{at}.skew"), format!("is {}; it must be 0 (uniform) to 4", self.skew)));
         }
         if problems.is_empty() && self.rows() == 0 {
             problems.push(

@@ -20,9 +20,9 @@
 //! With `streams = 1` the state stays in a register, as in the many copies of this benchmark with one
 //! generator: 11 instructions, and no dependence on any load.
 
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, check_footprint, identity, load, store};
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Batch, Invalid, Record, RecordSource, mix64};
+use ambulator_base::{Batch, Record, RecordSource, mix64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ pub enum GupsIndex {
 #[serde(deny_unknown_fields, default)]
 pub struct GupsSpec {
     /// Bytes of the table. With `index = "mask"` it is rounded down to a power of two.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Where in the generator's period the streams start; 0 and 1 are HPCC's own start.
     #[schemars(extend("x-unit" = "seed"))]
@@ -62,10 +62,10 @@ pub struct GupsSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "HPCC 1.5 RandomAccess"))]
     pub index: GupsIndex,
     /// Generators, used round-robin, with states in memory; 1 keeps its state in a register.
-    #[schemars(extend("x-unit" = "count", "x-source" = "HPCC 1.5 RandomAccess"))]
+    #[schemars(range(min = 1, max = 8192), extend("x-unit" = "count", "x-source" = "HPCC 1.5 RandomAccess"))]
     pub streams: u32,
     /// Updates for each word of the table, after which the program ends.
-    #[schemars(extend("x-unit" = "count", "x-source" = "HPCC 1.5 RandomAccess"))]
+    #[schemars(range(min = 1, max = 1 << 20), extend("x-unit" = "count", "x-source" = "HPCC 1.5 RandomAccess"))]
     pub updates_per_word: u64,
 }
 
@@ -93,24 +93,6 @@ impl BenchmarkSpec for GupsSpec {
         stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
         default_footprint: 8 << 30,
     };
-
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(1..=8192).contains(&self.streams) {
-            problems.push(Invalid::new(
-                format!("{at}.streams"),
-                format!("is {}; it must be 1 (state in a register) to 8192 (HPCC has 128)", self.streams),
-            ));
-        }
-        if !(1..=1 << 20).contains(&self.updates_per_word) {
-            problems.push(Invalid::new(
-                format!("{at}.updates_per_word"),
-                format!("is {}; it must be 1 to 2^20 (HPCC has 4)", self.updates_per_word),
-            ));
-        }
-        problems
-    }
 
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
@@ -330,8 +312,8 @@ mod tests {
     #[test]
     fn absurd_settings_are_named() {
         let spec = GupsSpec { footprint: 0, streams: 0, updates_per_word: 0, ..GupsSpec::default() };
-        let problems = spec.validate("program");
+        let problems = spec.invalid("program");
         assert_eq!(problems.len(), 3);
-        assert!(problems[0].to_string().starts_with("`program.footprint` is 0 bytes; it must be"), "{problems:?}");
+        assert!(problems[0].to_string().starts_with("`program.footprint` is 0; it must be from 1MiB"), "{problems:?}");
     }
 }

@@ -19,7 +19,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource, VirtAddr, mix64, mul_high};
 use rustc_hash::FxHashMap;
@@ -31,28 +31,28 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct KmerSpec {
     /// Bytes of the hash table, rounded down to whole buckets.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of genome and reads.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Bases of a k-mer, 8 to 31.
-    #[schemars(extend("x-unit" = "count", "x-source" = "Flye: 17"))]
+    #[schemars(range(min = 8, max = 31), extend("x-unit" = "count", "x-source" = "Flye: 17"))]
     pub k: u32,
     /// Bases of the genome.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1 << 10, max = 1_u64 << 34), extend("x-unit" = "count"))]
     pub genome: u64,
     /// Bases of a read.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 8, max = 1 << 30), extend("x-unit" = "count"))]
     pub read_length: u32,
     /// Share of a read's bases that are wrong.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "raw long reads: 5 to 15%"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "raw long reads: 5 to 15%"))]
     pub error_rate: f64,
     /// Reads, after which the program ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub reads: u64,
     /// Threads that take reads round-robin, 1 to 64.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count"))]
     pub threads: u32,
 }
 
@@ -86,13 +86,6 @@ impl BenchmarkSpec for KmerSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(8..=31).contains(&self.k) {
-            problems.push(Invalid::new(
-                format!("{at}.k"),
-                format!("is {}; it must be 8 to 31 (a k-mer is a word of 8 bytes)", self.k),
-            ));
-        }
         if u64::from(self.read_length) < u64::from(self.k) || self.genome < u64::from(self.read_length) {
             problems.push(
                 Invalid::new(
@@ -105,19 +98,6 @@ impl BenchmarkSpec for KmerSpec {
                 .and(format!("{at}.k"))
                 .and(format!("{at}.genome")),
             );
-        }
-        if !(1 << 10..=1 << 34).contains(&self.genome) {
-            problems.push(Invalid::new(
-                format!("{at}.genome"),
-                format!("is {}; it must be 1024 to 2^34 bases", self.genome),
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.error_rate) {
-            problems
-                .push(Invalid::new(format!("{at}.error_rate"), format!("is {}; it must be 0 to 1", self.error_rate)));
-        }
-        if !(1..=64).contains(&self.threads) {
-            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
         }
         problems
     }

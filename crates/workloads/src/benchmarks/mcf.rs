@@ -20,7 +20,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
@@ -31,19 +31,19 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct McfSpec {
     /// Bytes of nodes and arcs; decides on the nodes.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the network.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Arcs for each node.
-    #[schemars(extend("x-unit" = "count", "x-source" = "mcf's reference input: about 30 in its largest phase"))]
+    #[schemars(range(min = 1, max = 1000), extend("x-unit" = "count", "x-source" = "mcf's reference input: about 30 in its largest phase"))]
     pub arcs: u32,
     /// Arcs that pricing examines for each pivot.
-    #[schemars(extend("x-unit" = "count", "x-source" = "mcf: K = 300 groups"))]
+    #[schemars(range(min = 1, max = 1 << 30), extend("x-unit" = "count", "x-source" = "mcf: K = 300 groups"))]
     pub block: u32,
     /// Memory of the simulator that the network may take; a larger one is rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -76,13 +76,6 @@ impl BenchmarkSpec for McfSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(1..=1000).contains(&self.arcs) {
-            problems.push(Invalid::new(format!("{at}.arcs"), format!("is {}; it must be 1 to 1000", self.arcs)));
-        }
-        if self.block == 0 {
-            problems.push(Invalid::new(format!("{at}.block"), "is 0; it must be 1 or more"));
-        }
         let bytes = self.nodes() * (HOST_NODE + HOST_ARC * (u64::from(self.arcs) + 1));
         if bytes > self.host_memory || self.nodes() * (u64::from(self.arcs) + 1) > u64::from(u32::MAX) {
             let message = format!(

@@ -17,7 +17,7 @@
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::zipf::Zipf;
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::Permutation;
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource, VirtAddr, mix64};
@@ -29,34 +29,34 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct MemcachedSpec {
     /// Bytes of slab pages and hash table.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of keys, sizes and requests.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Bytes of a key, 1 to 250.
-    #[schemars(extend("x-unit" = "bytes", "x-source" = "Atikoglu et al., SIGMETRICS 2012: about 30"))]
+    #[schemars(range(min = 1, max = 250), extend("x-unit" = "bytes", "x-source" = "Atikoglu et al., SIGMETRICS 2012: about 30"))]
     pub key_bytes: u32,
     /// Least bytes of a value.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = 1, max = 1 << 18), extend("x-unit" = "bytes"))]
     pub value_least: u32,
     /// Most bytes of a value; sizes are drawn so that each power of two is equally likely.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = 1, max = 1 << 18), extend("x-unit" = "bytes"))]
     pub value_most: u32,
     /// Share of gets; the rest are sets of existing keys.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "Atikoglu et al.: 30 gets to a set"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Atikoglu et al.: 30 gets to a set"))]
     pub gets: f64,
     /// Exponent of Zipf's law for keys; 0 is uniform.
-    #[schemars(extend("x-unit" = "ratio", "x-source" = "YCSB: 0.99"))]
+    #[schemars(range(min = 0.0, max = 4.0), extend("x-unit" = "ratio", "x-source" = "YCSB: 0.99"))]
     pub skew: f64,
     /// Requests, after which the client ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub requests: u64,
     /// Worker threads, 1 to 64.
-    #[schemars(extend("x-unit" = "count", "x-source" = "memcached -t (4)"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "memcached -t (4)"))]
     pub threads: u32,
     /// Memory of the simulator that the chains may take; a larger store is rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -107,46 +107,31 @@ impl BenchmarkSpec for MemcachedSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(1..=250).contains(&self.key_bytes) {
-            problems.push(Invalid::new(
-                format!("{at}.key_bytes"),
-                format!("is {}; memcached's keys have 1 to 250", self.key_bytes),
-            ));
-        }
-        if self.value_least == 0 || self.value_least > self.value_most || self.value_most > 1 << 18 {
+        if self.value_least > self.value_most {
             problems.push(
                 Invalid::new(
                     format!("{at}.value_least"),
-                    format!(
-                        "is {} and `{at}.value_most` {}; they must ascend from 1 to 262144",
-                        self.value_least, self.value_most
-                    ),
+                    format!("is {} and `{at}.value_most` {}; they must ascend", self.value_least, self.value_most),
                 )
                 .and(format!("{at}.value_most")),
             );
         }
-        if !(0.0..=1.0).contains(&self.gets) {
-            problems.push(Invalid::new(format!("{at}.gets"), format!("is {}; it must be 0 to 1", self.gets)));
-        }
-        if !(0.0..=4.0).contains(&self.skew) {
-            problems.push(Invalid::new(format!("{at}.skew"), format!("is {}; it must be 0 (uniform) to 4", self.skew)));
-        }
-        if !(1..=64).contains(&self.threads) {
-            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
-        }
         let sizes = classes();
-        let class = |value: u32| sizes.partition_point(|size| *size < HEADER_BYTES + u64::from(self.key_bytes + value));
-        let pages = 2 * (class(self.value_most) - class(self.value_least) + 1) as u64;
+        let class = |value: u32| {
+            sizes.partition_point(|size| *size < HEADER_BYTES + u64::from(self.key_bytes) + u64::from(value))
+        };
+        let pages = 2 * (class(self.value_most).saturating_sub(class(self.value_least)) + 1) as u64;
         if problems.is_empty() && self.footprint < pages * SLAB_BYTES {
-            problems.push(Invalid::new(
-                format!("{at}.footprint"),
-                format!(
-                    "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for \
-                     each class",
-                    self.footprint
-                ),
-            ));
+            let message = format!(
+                "is {} bytes; values of that many sizes need at least {pages} MiB, two slab pages for each class",
+                self.footprint
+            );
+            problems.push(
+                Invalid::new(format!("{at}.footprint"), message)
+                    .and(format!("{at}.value_least"))
+                    .and(format!("{at}.value_most"))
+                    .and(format!("{at}.key_bytes")),
+            );
         }
         if problems.is_empty() {
             let items = self.footprint / (HEADER_BYTES + u64::from(self.key_bytes) + u64::from(self.value_least));

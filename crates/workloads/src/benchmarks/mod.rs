@@ -84,16 +84,25 @@ pub(crate) static BUILT_IN: &[ProgramDescriptor] = &[
 ];
 
 /// Smallest and largest footprint of a benchmark in bytes: less is all overhead, more exceeds the address
-/// space.
+/// space. Programs are made for 64 MiB to 128 GiB.
 pub const FOOTPRINTS: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 40;
 
-pub(crate) fn check_footprint(at: &str, footprint: u64, problems: &mut Vec<Invalid>) {
-    if !FOOTPRINTS.contains(&footprint) {
+/// Most events of one sort in a program: years of them.
+pub(crate) const MOST_EVENTS: u64 = 1 << 50;
+
+/// Bytes that the state of a program may take in the simulator's own memory, if no setting says more.
+const MOST_SIM_HOST_BYTES: u64 = 6 << 30;
+
+/// The problem of a footprint whose program takes too much of the simulator's own memory; `bytes` may exceed
+/// 64 bits.
+pub(crate) fn check_sim_host_bytes(at: &str, key: &str, bytes: u128, problems: &mut Vec<Invalid>) {
+    if bytes > u128::from(MOST_SIM_HOST_BYTES) {
         problems.push(Invalid::new(
-            format!("{at}.footprint"),
+            format!("{at}.{key}"),
             format!(
-                "is {footprint} bytes; it must be between 1 MiB and 16 TiB (64 MiB to 128 GiB is what \
-                 the programs are made for)"
+                "takes {} MiB of the simulator's own memory, and the most is {} MiB: set a smaller one",
+                bytes >> 20,
+                MOST_SIM_HOST_BYTES >> 20
             ),
         ));
     }

@@ -17,7 +17,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
@@ -28,19 +28,19 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct MummerSpec {
     /// Bytes of reference, suffix array and query; 10 for each base of the reference.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of genome and query.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Shortest match that is reported.
-    #[schemars(extend("x-unit" = "count", "x-source" = "mummer -l (20)"))]
+    #[schemars(range(min = 4, max = 1000), extend("x-unit" = "count", "x-source" = "mummer -l (20)"))]
     pub least_match: u32,
     /// Share of the query's bases that differ from the reference.
-    #[schemars(extend("x-unit" = "ratio"))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio"))]
     pub divergence: f64,
     /// Memory of the simulator that genome and array may take; larger ones are rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -72,17 +72,6 @@ impl BenchmarkSpec for MummerSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(4..=1000).contains(&self.least_match) {
-            problems.push(Invalid::new(
-                format!("{at}.least_match"),
-                format!("is {}; it must be 4 to 1000", self.least_match),
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.divergence) {
-            problems
-                .push(Invalid::new(format!("{at}.divergence"), format!("is {}; it must be 0 to 1", self.divergence)));
-        }
         if self.bases() > u64::from(u32::MAX) || self.bases() * SIM_HOST_BYTES_A_BASE > self.host_memory {
             let message = format!(
                 "is {} MiB, and a reference of {} bases takes {} MiB of the simulator's memory: raise it (up to \

@@ -16,7 +16,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, check_sim_host_bytes, identity};
 use crate::heap::HeapModel;
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource, VirtAddr};
@@ -28,16 +28,16 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct OmnetppSpec {
     /// Bytes of modules, address tables and pending messages; sets the number of hosts.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the traffic.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Hosts of a switch, 2 to 1024.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 2, max = 1024), extend("x-unit" = "count"))]
     pub ports: u32,
     /// Events, after which the program ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub events: u64,
     /// The heap that allocates the objects.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; RMM's programs use TCMalloc"))]
@@ -59,6 +59,8 @@ const CHUNK_BYTES: u64 = 16;
 /// Cycles of simulated time for a hop, and between a host's frames on average.
 const HOP: u64 = 100;
 const PAUSE: u64 = 20_000;
+/// Bytes of the simulator's memory for a host: its modules, address, messages and the hops of its frames.
+const SIM_HOST_BYTES_A_HOST: u128 = 128;
 
 impl OmnetppSpec {
     /// Bytes for each host: itself with a gate, its pending message, its entry in its switch, its share of
@@ -81,16 +83,7 @@ impl BenchmarkSpec for OmnetppSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(2..=1024).contains(&self.ports) {
-            problems.push(Invalid::new(format!("{at}.ports"), format!("is {}; it must be 2 to 1024", self.ports)));
-        }
-        if self.hosts() > 1 << 30 {
-            problems.push(Invalid::new(
-                format!("{at}.footprint"),
-                format!("makes {} hosts; the most is 2^30", self.hosts()),
-            ));
-        }
+        check_sim_host_bytes(at, "footprint", u128::from(self.hosts()) * SIM_HOST_BYTES_A_HOST, &mut problems);
         problems
     }
 

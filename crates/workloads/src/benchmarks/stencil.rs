@@ -17,7 +17,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ pub enum StencilPattern {
 #[serde(deny_unknown_fields, default)]
 pub struct StencilSpec {
     /// Bytes of all grids; decides on the cells.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the first values.
     #[schemars(extend("x-unit" = "seed"))]
@@ -48,13 +48,13 @@ pub struct StencilSpec {
     #[schemars(extend("x-unit" = "choice"))]
     pub pattern: StencilPattern,
     /// Grid functions, an even number from 2 to 256.
-    #[schemars(extend("x-unit" = "count", "x-source" = "GemsFDTD: 6 field components; cactusADM: about 70"))]
+    #[schemars(range(min = 2, max = 256), extend("x-unit" = "count", "x-source" = "GemsFDTD: 6 field components; cactusADM: about 70"))]
     pub functions: u32,
     /// Time steps, after which the program ends.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 1 << 30), extend("x-unit" = "count"))]
     pub steps: u32,
     /// Memory of the simulator that the values may take; larger grids are rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -87,20 +87,16 @@ impl BenchmarkSpec for StencilSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(2..=256).contains(&self.functions) || !self.functions.is_multiple_of(2) {
+        if !self.functions.is_multiple_of(2) {
             problems.push(Invalid::new(
                 format!("{at}.functions"),
-                format!("is {}; it must be an even number from 2 to 256", self.functions),
+                format!("is {}; it must be an even number", self.functions),
             ));
         } else if self.edge() < 4 {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),
                 format!("holds grids of {} cells an edge; set a larger one", self.edge()),
             ));
-        }
-        if self.steps == 0 {
-            problems.push(Invalid::new(format!("{at}.steps"), "is 0; it must be 1 or more"));
         }
         if self.footprint > self.host_memory {
             let message = format!(

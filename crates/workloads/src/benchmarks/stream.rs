@@ -12,9 +12,9 @@
 //! vectorises). For instance triad, 8 instructions: `movupd (c); movupd (b); mulpd; addpd; movups (a); add;
 //! cmp; jne`. Copy is modelled as the same kind of loop, 5 instructions; gcc would call `memcpy`.
 
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, check_footprint, identity, load, store};
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{Batch, FRAME_BYTES, Invalid, Record, RecordSource, VirtAddr, VmEvent};
+use ambulator_base::{Batch, FRAME_BYTES, Record, RecordSource, VirtAddr, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub enum StreamOperation {
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSpec {
     /// Bytes of the three arrays together, rounded down to whole vectors.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Without effect: nothing in this program is random.
     #[schemars(extend("x-unit" = "seed"))]
@@ -73,12 +73,6 @@ impl BenchmarkSpec for StreamSpec {
         stands_for: "STREAM; dense loops that are bound by bandwidth",
         default_footprint: 8 << 30,
     };
-
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        problems
-    }
 
     fn source(&self) -> Box<dyn RecordSource> {
         let (mut space, arrays) = self.layout();

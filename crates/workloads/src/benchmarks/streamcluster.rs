@@ -13,7 +13,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, check_sim_host_bytes, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
@@ -24,22 +24,22 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct StreamclusterSpec {
     /// Bytes of a block's points and records; sets the number of points in a block.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of points and candidates.
     #[schemars(extend("x-unit" = "seed"))]
     pub seed: u64,
     /// Coordinates of a point.
-    #[schemars(extend("x-unit" = "count", "x-source" = "streamcluster, native input: 128"))]
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "streamcluster, native input: 128"))]
     pub dimensions: u32,
     /// Candidates tried for a block.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 1 << 20), extend("x-unit" = "count"))]
     pub candidates: u32,
     /// Blocks, after which the program ends.
-    #[schemars(extend("x-unit" = "count", "x-source" = "streamcluster, native input: 1 million points"))]
+    #[schemars(range(min = 1, max = 1 << 30), extend("x-unit" = "count", "x-source" = "streamcluster, native input: 1 million points"))]
     pub blocks: u32,
     /// Threads that divide the points, 1 to 64.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count"))]
     pub threads: u32,
 }
 
@@ -70,17 +70,8 @@ impl BenchmarkSpec for StreamclusterSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        for (key, value, most) in [
-            ("dimensions", self.dimensions, 4096),
-            ("candidates", self.candidates, 1 << 20),
-            ("blocks", self.blocks, 1 << 30),
-            ("threads", self.threads, 64),
-        ] {
-            if !(1..=most).contains(&value) {
-                problems.push(Invalid::new(format!("{at}.{key}"), format!("is {value}; it must be 1 to {most}")));
-            }
-        }
+        // Coordinates, and what is known of each point, are kept as the program keeps them.
+        check_sim_host_bytes(at, "footprint", u128::from(self.footprint), &mut problems);
         if self.points() < 16 {
             problems.push(Invalid::new(
                 format!("{at}.footprint"),

@@ -13,9 +13,9 @@
 //! footprint.
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, Array, TEXT};
-use ambulator_base::{FRAME_BYTES, Invalid, Random, RecordSource};
+use ambulator_base::{FRAME_BYTES, Random, RecordSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub enum MemoryScope {
 #[serde(deny_unknown_fields, default)]
 pub struct SysbenchMemorySpec {
     /// Bytes of all blocks together.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of the threads' generators.
     #[schemars(extend("x-unit" = "seed"))]
@@ -72,10 +72,10 @@ pub struct SysbenchMemorySpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "sysbench --memory-scope"))]
     pub scope: MemoryScope,
     /// Threads, 1 to 64.
-    #[schemars(extend("x-unit" = "count", "x-source" = "sysbench --threads"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "sysbench --threads"))]
     pub threads: u32,
     /// Passes of each thread over its block.
-    #[schemars(extend("x-unit" = "count"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count"))]
     pub events: u64,
 }
 
@@ -109,18 +109,6 @@ impl BenchmarkSpec for SysbenchMemorySpec {
         stands_for: "SysBench memory (ME-HPT, LVM)",
         default_footprint: 8 << 30,
     };
-
-    fn validate(&self, at: &str) -> Vec<Invalid> {
-        let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(1..=64).contains(&self.threads) {
-            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
-        }
-        if self.events == 0 {
-            problems.push(Invalid::new(format!("{at}.events"), "is 0; it must be 1 or more"));
-        }
-        problems
-    }
 
     fn source(&self) -> Box<dyn RecordSource> {
         let words = self.footprint / self.blocks() / 8;

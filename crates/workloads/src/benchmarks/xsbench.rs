@@ -20,7 +20,7 @@
 //! ```
 
 use super::execution::{Execution, Program, ProgramSource, Value};
-use super::{BenchmarkSpec, ProgramInfo, check_footprint, identity};
+use super::{BenchmarkSpec, ProgramInfo, identity};
 use crate::layout::{AddressSpace, TEXT};
 use ambulator_base::{Invalid, Random, RecordSource};
 use schemars::JsonSchema;
@@ -63,7 +63,7 @@ const PROBABILITIES: [f64; MATERIALS] =
 pub struct XsbenchSpec {
     /// Bytes of the three grids; sets the points of a nuclide's grid (XSBench has 11303: 5.6 GiB with
     /// `large`).
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(min = *super::FOOTPRINTS.start(), max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub footprint: u64,
     /// Seed of energies, materials and look-ups.
     #[schemars(extend("x-unit" = "seed"))]
@@ -72,13 +72,13 @@ pub struct XsbenchSpec {
     #[schemars(extend("x-unit" = "choice", "x-source" = "XSBench -s"))]
     pub size: XsbenchSize,
     /// Look-ups, after which the program ends.
-    #[schemars(extend("x-unit" = "count", "x-source" = "XSBench -l"))]
+    #[schemars(range(min = 1, max = super::MOST_EVENTS), extend("x-unit" = "count", "x-source" = "XSBench -l"))]
     pub lookups: u64,
     /// Threads that divide the look-ups, 1 to 64.
-    #[schemars(extend("x-unit" = "count", "x-source" = "XSBench -t"))]
+    #[schemars(range(min = 1, max = 64), extend("x-unit" = "count", "x-source" = "XSBench -t"))]
     pub threads: u32,
     /// Memory of the simulator that the grids may take; larger ones are rejected.
-    #[schemars(extend("x-unit" = "bytes"))]
+    #[schemars(range(max = *super::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
     pub host_memory: u64,
 }
 
@@ -116,10 +116,6 @@ impl BenchmarkSpec for XsbenchSpec {
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        check_footprint(at, self.footprint, &mut problems);
-        if !(1..=64).contains(&self.threads) {
-            problems.push(Invalid::new(format!("{at}.threads"), format!("is {}; it must be 1 to 64", self.threads)));
-        }
         if self.points() < 2 {
             problems.push(
                 Invalid::new(

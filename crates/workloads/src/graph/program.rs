@@ -63,7 +63,6 @@ impl GraphChoice<'_> {
     /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = Vec::new();
-        crate::benchmarks::check_footprint(at, self.footprint, &mut problems);
         problems.extend(self.graph.validate(&format!("{at}.graph")));
         problems.extend(self.property.validate(&format!("{at}.property")));
         if !problems.is_empty() {

@@ -24,7 +24,7 @@ macro_rules! graph_settings {
         pub struct $Name $(<$A: $Bound>)? {
             /// Bytes of graph and arrays in the address space when the algorithm begins; sets the number of
             /// vertices unless `graph.vertices` does. The graph ends up at most a tenth smaller.
-            #[schemars(extend("x-unit" = "bytes"))]
+            #[schemars(range(min = *$crate::benchmarks::FOOTPRINTS.start(), max = *$crate::benchmarks::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
             pub footprint: u64,
             /// Which graph of its kind, and which roots.
             #[schemars(extend("x-unit" = "seed"))]
@@ -40,7 +40,7 @@ macro_rules! graph_settings {
             #[schemars(extend("x-unit" = "choice"))]
             pub edge_list: $crate::graph::EdgeList,
             /// Memory of the simulator that the graph may take; a larger graph is rejected.
-            #[schemars(extend("x-unit" = "bytes"))]
+            #[schemars(range(max = *$crate::benchmarks::FOOTPRINTS.end()), extend("x-unit" = "bytes"))]
             pub host_memory: u64,
             $($(#[$own])* $vis $field: $Type,)*
         }

@@ -1,6 +1,7 @@
 //! Errors in specs, and their messages.
 
 use super::*;
+use ambulator_hardware::CoreSpec;
 
 #[test]
 fn a_misspelt_key_shows_file_line_and_the_nearest() {
@@ -134,8 +135,8 @@ fn wrong_types_are_reported_with_the_expected_type() {
         &["`core.rob` takes an integer (entries), not `true`", "mine.toml:1:12"],
     );
     assert_says(parse_text("core.rob = 2.5"), &["takes an integer (entries), not the number 2.5"]);
-    assert_says(parse_text("core.rob = -1"), &["`core.rob` is -1; it must be from 0 to 4294967295"]);
-    assert_says(parse_text("core.rob = 5_000_000_000"), &["is 5000000000; it must be from 0 to"]);
+    assert_says(parse_text("core.rob = -1"), &["`core.rob` is -1; it must be from 1 to 65536"]);
+    assert_says(parse_text("core.rob = 5_000_000_000"), &["is 5000000000; it must be from 1 to 65536"]);
     assert_says(
         parse_text("run.seed = 99999999999999999999999999999999999999999999"),
         &["must be from 0 to 18446744073709551615"],
@@ -179,28 +180,38 @@ fn suffixes_are_read_by_unit() {
 #[test]
 fn invalid_specs_get_a_sentence_each() {
     for (option, sentence) in [
-        ("l1d.ways=0", "`l1d.ways` is 0, which is outside 1 to 32"),
         ("l2.bytes=48KiB", "the number of sets must be a power of two"),
-        ("machine.cores=0", "a machine has 1 to 16 cores"),
         ("memory.bytes=16TiB", "need tags of more than 32 bits"),
-        ("machine.clock_mhz=1", "100 to 10000 MHz"),
-        ("memory.bytes=4097KiB", "it must be 16 MiB to 16 TiB"),
         ("memory.bytes=16385KiB", "not a multiple of 2 MiB"),
-        ("memory.fragmentation.fmfi=1.5", "must be from 0 to 1"),
-        ("memory.buddy.max_order=99", "it must be from 1"),
         ("mmu.l2_tlb.ways=12", "do not divide into sets of 12 ways"),
-        ("mmu.walkers=0", "give a number between 1 and 64"),
         ("dram.channels=3", "must be a power of two"),
-        ("run.instructions=0", "must simulate something"),
         ("kernel.promotion_threshold=0", "above 0, at most 1"),
-        ("kernel.asid_bits=40", "give 1 to 14"),
-        ("mmu.va_bits=39", "`mmu.va_bits` is 39"),
+        ("mmu.va_bits=50", "`mmu.va_bits` is 50"),
         ("mmu.pwc.ways=5", "must be a multiple of"),
-        ("costs.fault=9223372036854775807", "an action of the kernel can cost"),
         ("virtualization.nested.tlb_entries=65", "`virtualization.nested.tlb_entries`"),
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
     }
+    for (option, sentence) in [
+        ("l1d.ways=0", "`l1d.ways` is 0; it must be from 1 to 32"),
+        ("machine.cores=0", "it must be from 1 to 16"),
+        ("machine.clock_mhz=1", "it must be from 100 to 10000 MHz"),
+        ("memory.bytes=4097KiB", "`memory.bytes` is 4097KiB; it must be from 16MiB to 16TiB"),
+        ("memory.fragmentation.fmfi=1.5", "`memory.fragmentation.fmfi` is 1.5; it must be from 0.0 to 1.0"),
+        ("memory.buddy.max_order=99", "it must be from 1 to 30"),
+        ("mmu.walkers=0", "it must be from 1 to 64"),
+        ("run.instructions=0", "it must be from 1 to"),
+        ("kernel.asid_bits=40", "it must be from 1 to 14"),
+        ("mmu.va_bits=39", "it must be from 48 to 57"),
+        ("costs.fault=9223372036854775807", "it must be from 0 to 10000000000 cycles"),
+        ("mmu.l2_tlb.latency=10001", "it must be from 0 to 10000 cycles"),
+    ] {
+        assert_says(with_options(&[option]), &[sentence, "out of range", option]);
+    }
+    // A spec that was not read but made.
+    let made = Spec { core: CoreSpec { rob: 0, ..CoreSpec::default() }, ..Spec::default() };
+    let wrong = made.validate();
+    assert_eq!(wrong[0].to_string(), "`core.rob` is 0; it must be from 1 to 65536");
     // The highest layer that wrote a concerned setting is at fault; within a layer, the setting that is named
     // first.
     let marks = "kernel.watermark_min=0.4";

@@ -11,7 +11,10 @@ fn some_value(setting: &Setting, seed: u64) -> Option<Value> {
             let span = (greatest - least) as u128 + 1;
             serde_json::from_str(&(least + (u128::from(seed) % span) as i128).to_string()).unwrap()
         }
-        Kind::Float => Value::from(f64::from_bits(seed)).as_f64().map_or(Value::from(0.1), Value::from),
+        Kind::Float { least, greatest } => {
+            let share = seed as f64 / u64::MAX as f64;
+            Value::from(least + share * (greatest - least))
+        }
         Kind::Flag => Value::Bool(seed % 2 == 1),
         Kind::Choice(choices) => Value::String(choices[seed as usize % choices.len()].name.clone()),
         Kind::Text => Value::String(format!("a \"text\" with \\ and\nlines {seed}")),

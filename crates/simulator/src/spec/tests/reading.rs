@@ -24,7 +24,8 @@ fn explain_shows_everything_about_a_setting() {
     let text = explain("mmu.l2_tlb", &[]).unwrap().to_string();
     assert!(text.contains("mmu.l2_tlb.ways_2m"), "{text}");
     assert!(explain("", &[]).unwrap().to_string().contains("core.rob"));
-    let counter = |name: &str| CounterInfo { name: name.into(), unit: "events".into(), meaning: "Walks.".into() };
+    let counter =
+        |name: &str| CounterInfo { name: name.into(), unit: "events".into(), meaning: "Walks.".into(), timed: false };
     let counters = [counter("mmu.walks.started"), counter("mmu.walks.merged")];
     assert_eq!(explain("mmu.walks.started", &counters), Ok(Explanation::Counter(counters[0].clone())));
     assert!(explain("mmu.walks", &counters).unwrap().to_string().contains("mmu.walks.merged   events: Walks."));
