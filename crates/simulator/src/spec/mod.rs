@@ -14,6 +14,8 @@
 //! - `problem`: an error in a spec and its place, with a caret.
 //! - `value`: checks one TOML value against its setting.
 //! - `layer`: checks one text against the tree; combines layers.
+//! - `joined`: presets joined with `+`.
+//! - `unused`: settings without effect.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
 //! - `moved`: former keys.
@@ -22,6 +24,7 @@
 //! - `explain`, `show`: output for readers.
 
 mod explain;
+mod joined;
 mod layer;
 mod load;
 mod moved;
@@ -35,17 +38,21 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod unused;
+mod unused_program;
 mod value;
 
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use layer::Origins;
-pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, fuzz_spec, load, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, fuzz_spec, load, option_settings, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
-pub use program::{program_request, program_tree};
+pub use program::{option_program, program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
     HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
 pub use show::{designs_markdown, program_reference_markdown, reference_markdown, show_spec};
+pub use unused::unused;
+pub use unused_program::unused_by_program;

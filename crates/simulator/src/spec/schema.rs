@@ -135,7 +135,7 @@ impl Setting {
     /// or a similar name elsewhere in `root`.
     pub(crate) fn nearest<'a>(&'a self, name: &str, root: &'a Setting) -> Option<&'a Setting> {
         let near = |candidate: &Setting| {
-            let distance = strsim::damerau_levenshtein(name, candidate.name());
+            let distance = strsim::damerau_levenshtein(&name.to_lowercase(), candidate.name());
             (distance <= (name.chars().count() / 3).max(1)).then_some(distance)
         };
         let siblings = self.children().iter().filter_map(|child| Some((near(child)?, child)));

@@ -74,7 +74,8 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             if choices.iter().any(|choice| choice.name == *text) {
                 return Ok(Value::String(text.to_string()));
             }
-            let distance = |choice: &Choice| strsim::damerau_levenshtein(text, &choice.name);
+            let lower = text.to_lowercase();
+            let distance = |choice: &Choice| strsim::damerau_levenshtein(&lower, &choice.name.to_lowercase());
             let contains = |choice: &&Choice| text.len() > 1 && choice.name.contains(text.as_ref());
             let near = |choice: &&Choice| distance(choice) <= (choice.name.len() / 3).max(1);
             let nearest = choices
