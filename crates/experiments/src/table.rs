@@ -81,7 +81,7 @@ pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
 
 /// The designs of each table, by number.
 fn blocks(names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) -> Vec<Range<usize>> {
-    let Some(width) = width else { return vec![0..names.len()] };
+    let width = width.unwrap_or(usize::MAX);
     let first = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let column = |at: usize| {
         let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
