@@ -104,8 +104,8 @@ pub struct FigureResult {
 }
 
 impl FigureResult {
-    /// The figure as a table for the terminal. If it is wider than `width`, in characters, the values by program
-    /// and the sources stand below it.
+    /// The figure as a table for the terminal. If it is wider than `width`, in characters, the values by
+    /// program and the sources stand below it.
     pub fn table(&self, width: Option<usize>) -> String {
         let mut table = self.rows(true).to_string();
         let fits = |table: &str| width.is_none_or(|width| table.lines().all(|line| line.chars().count() <= width));

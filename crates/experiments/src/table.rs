@@ -59,9 +59,9 @@ const ROWS: [(&str, Value); 14] = [
 const BORDERS: usize = 2;
 const PADDING: usize = 2;
 
-/// The table: a row for each quantity, a column for each design that has measured anything. With a `width`, in
-/// characters, designs that do not fit beside each other are in further tables below. The simulator's own speed
-/// is reported elsewhere.
+/// The table: a row for each quantity, a column for each design that has measured anything. With a `width`,
+/// in characters, designs that do not fit beside each other are in further tables below. The simulator's own
+/// speed is reported elsewhere.
 pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
     // Speed-ups are relative to the first design.
     let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);

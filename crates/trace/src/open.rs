@@ -111,8 +111,8 @@ pub(crate) enum Opened {
 /// Opens a trace file, recognising its format by its contents.
 ///
 /// # Errors
-/// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged; or
-/// the options are for foreign formats, and the trace is ours.
+/// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged;
+/// or the options are for foreign formats, and the trace is ours.
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     Ok(match open(path, options)? {
         Opened::Ours(reader) => reader,

@@ -33,7 +33,7 @@ fn every_pair_of_presets_is_there_whole_or_is_one_error() {
                 (Err(there), Err(back)) => {
                     refused += 1;
                     for error in [there, back] {
-                        // Presets that exclude each other get one sentence; designs that do, one for each socket.
+                        // Presets that exclude each other get one sentence.
                         let exclude = error.problems.iter().filter(|p| p.title.contains("exclude each other")).count();
                         assert!(exclude == 0 || error.problems.len() == 1, "{name}: {error}");
                         assert!(exclude == 0 || error.problems[0].place.is_some(), "{name}: {error}");
