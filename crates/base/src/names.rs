@@ -35,7 +35,8 @@ impl RegisterError {
         RegisterError { what, name: name.into(), reason }
     }
 
-    /// Checks that a name consists of lower-case letters and digits, in words joined with `-`, a letter first.
+    /// Checks that a name consists of lower-case letters and digits, in words joined with `-`, a letter
+    /// first.
     ///
     /// # Errors
     /// [`RegisterReason::Malformed`].

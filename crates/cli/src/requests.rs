@@ -1,4 +1,5 @@
-//! What the options of `run` and `compare` ask for together: whatever is asked for is done, or it is an error.
+//! What the options of `run` and `compare` ask for together: whatever is asked for is done, or it is an
+//! error.
 
 use crate::Failure;
 use crate::arguments::{MachineArguments, ProgramArguments};

@@ -6,7 +6,8 @@ use std::io::IsTerminal;
 /// Fewer columns than this are not a terminal's width.
 const LEAST: usize = 20;
 
-/// Columns of the output: `COLUMNS` if it is set, else the terminal's; `None` where the output goes elsewhere.
+/// Columns of the output: `COLUMNS` if it is set, else the terminal's; `None` where the output goes
+/// elsewhere.
 pub fn width() -> Option<usize> {
     let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let terminal = || {

@@ -59,8 +59,8 @@ fn is_instruction(bytes: &[u8]) -> bool {
 }
 
 /// Whether a file that begins with `bytes` may be a trace: the first instruction is one, and so are three
-/// quarters of all. (One alone says little: the header of an ELF file passes for an instruction. But a damaged
-/// one among many is to be reported with its place.)
+/// quarters of all. (One alone says little: the header of an ELF file passes for an instruction. But a
+/// damaged one among many is to be reported with its place.)
 pub(crate) fn plausible(bytes: &[u8]) -> bool {
     let are: Vec<bool> = bytes.chunks_exact(INSTRUCTION_BYTES).map(is_instruction).collect();
     are.first() == Some(&true) && are.iter().filter(|is| **is).count() * 4 >= are.len() * 3

@@ -37,8 +37,8 @@ impl Compression {
         }
     }
 
-    /// The compression of a new trace of `format` that is to be called `to`: the one that the name's extension
-    /// promises.
+    /// The compression of a new trace of `format` that is to be called `to`: the one that the name's
+    /// extension promises.
     ///
     /// # Errors
     /// A name that promises what the file would not be: a compression that is not written, any compression

@@ -88,8 +88,8 @@ impl Scheduler {
     /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
     /// restarts.
     ///
-    /// With threads placed on cores, a program is warm when those of its cores that have run anything have run
-    /// the warm-up on average: a thread that waits for others must not make all of them wait.
+    /// With threads placed on cores, a program is warm when those of its cores that have run anything have
+    /// run the warm-up on average: a thread that waits for others must not make all of them wait.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
         let is_ready = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup;
         let is_warm = |own: &[Core]| {

@@ -109,9 +109,9 @@ pub enum Explanation {
     },
 }
 
-/// Explains a design's name, a setting's key, a group's key, a program's name or setting (`bfs.layout`), a counter's
-/// name or a prefix of counters. An empty key explains all settings. A name that is both a design's and a group's is
-/// the design's: its explanation lists the group.
+/// Explains a design's name, a setting's key, a group's key, a program's name or setting (`bfs.layout`), a
+/// counter's name or a prefix of counters. An empty key explains all settings. A name that is both a design's
+/// and a group's is the design's: its explanation lists the group.
 ///
 /// # Errors
 /// No such name: the error suggests the nearest.
@@ -153,7 +153,8 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     .into())
 }
 
-/// The nearest name: by the first part that is wrong among settings, by the whole name among counters and designs.
+/// The nearest name: by the first part that is wrong among settings, by the whole name among counters and
+/// designs.
 fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String> {
     let programs = program_tree().children().iter().map(Setting::name);
     let designs = catalogue().designs().iter().map(|design| design.name);

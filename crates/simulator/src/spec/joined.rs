@@ -1,5 +1,5 @@
-//! Presets that are joined with `+`, or named together as the bases of a file: whatever one asks for is there,
-//! or it is an error.
+//! Presets that are joined with `+`, or named together as the bases of a file: whatever one asks for is
+//! there, or it is an error.
 
 use super::explain::show_value;
 use super::layer::Layers;

@@ -297,8 +297,8 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    /// Says which keys the settings of a table have now, if it is one from before: a design's group, which lies
-    /// at the top now, or `design.page_table` as a table. False if nothing of it has moved.
+    /// Says which keys the settings of a table have now, if it is one from before: a design's group, which
+    /// lies at the top now, or `design.page_table` as a table. False if nothing of it has moved.
     fn moved_below(&mut self, whole: &str, value: &DeValue<'_>, span: Range<usize>) -> bool {
         if let DeValue::Table(table) = value {
             let mut any = false;
