@@ -1,7 +1,8 @@
 //! Extends the command with a user's own designs, programs and presets.
 
+use ambulator_base::RegisterError;
+use ambulator_simulator::register_design;
 use ambulator_simulator::spec::{PresetKind, register_preset};
-use ambulator_simulator::{RegistrationError, register_design};
 use ambulator_sockets::Descriptor;
 use ambulator_workloads::{BenchmarkSpec, register_program};
 use std::process::ExitCode;
@@ -26,9 +27,8 @@ impl App {
 
     /// Adds a program by the type of its settings; it can be named like the built-in ones.
     #[must_use]
-    pub fn program<T: BenchmarkSpec>(mut self) -> App {
-        self.rejected.extend(register_program::<T>().err().map(|error| error.to_string()));
-        self
+    pub fn program<T: BenchmarkSpec>(self) -> App {
+        self.keep(register_program::<T>())
     }
 
     /// Adds a preset for `--design` and `--designs`, as TOML: the designs in the sockets, and settings.
@@ -49,7 +49,7 @@ impl App {
         self.keep(register_preset(PresetKind::Workload, name, toml))
     }
 
-    fn keep(mut self, done: Result<(), RegistrationError>) -> App {
+    fn keep(mut self, done: Result<(), RegisterError>) -> App {
         self.rejected.extend(done.err().map(|error| error.to_string()));
         self
     }

@@ -18,7 +18,9 @@ Examples:
   ambulator run bfs --footprint 1GiB --design thp --set mmu.l2_tlb.entries=1024
   ambulator list designs
   ambulator explain mmu.l2_tlb.entries
-  ambulator reproduce utopia/fig2 --quick"
+  ambulator reproduce utopia/fig2 --quick
+
+Tables and texts fold to the width of the terminal, or to COLUMNS where it is set."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -91,12 +93,17 @@ Examples:
   ambulator conformance lvm --operations 5000 --seed 7")]
     Conformance(ConformanceArguments),
     /// Print completions for a shell.
-    #[command(
-        after_help = "Example:\n  ambulator completions bash > ~/.local/share/bash-completion/completions/ambulator"
-    )]
+    #[command(after_help = "\
+Examples:
+  ambulator completions bash --out ~/.local/share/bash-completion/completions/ambulator
+  ambulator completions fish --out ~/.config/fish/completions/ambulator.fish
+  ambulator completions zsh")]
     Completions {
         /// Which shell.
         shell: Shell,
+        /// Write them to a file, whose folder is created if it is missing.
+        #[arg(long, short, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Print the reference chapters of the book.
     #[command(hide = true)]
@@ -112,7 +119,7 @@ pub struct ConformanceArguments {
     /// Page tables by name; all by default.
     pub designs: Vec<String>,
     /// Operations of the random script.
-    #[arg(long, value_name = "COUNT", default_value_t = 1500)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..))]
     pub operations: u32,
     /// Seed of the script.
     #[arg(long, default_value_t = 1)]
@@ -133,10 +140,11 @@ pub struct MachineArguments {
     /// Machine preset, or a TOML file's path.
     #[arg(long, short, value_name = "PRESET|FILE")]
     pub machine: Option<String>,
-    /// A spec file that overrides the presets; repeatable.
+    /// A spec file that overrides the presets; repeatable, later ones override earlier ones.
     #[arg(long, value_name = "FILE")]
     pub spec: Vec<PathBuf>,
-    /// Override one setting, such as mmu.l2_tlb.entries=2048; repeatable.
+    /// Override one setting, such as mmu.l2_tlb.entries=2048; repeatable. A setting that has no effect, or
+    /// that another option gives another value, is an error.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -146,7 +154,7 @@ pub struct MachineArguments {
 pub struct ProgramArguments {
     /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a
     /// trace file's path. Several, separated by commas, are a mix, one on each core; with fewer --cores than
-    /// programs, the programs of a core run round-robin.
+    /// programs, the programs of a core run round-robin. The path of an existing file may contain commas.
     #[arg(required_unless_present = "live")]
     pub program: Option<String>,
     /// Capture a program while it runs and simulate it at once: `--live -- program arguments`.
@@ -161,7 +169,8 @@ pub struct ProgramArguments {
     /// Bytes of data that the program works on, such as 8GiB.
     #[arg(long, value_name = "SIZE")]
     pub footprint: Option<String>,
-    /// A setting of the program, such as layout=csr; repeatable.
+    /// A setting of the program, such as layout=csr; repeatable. In a mix, the key may begin with the program
+    /// that it is for: bfs.layout=csr.
     #[arg(long = "program-set", value_name = "KEY=VALUE")]
     pub program_set: Vec<String>,
     /// Instructions to measure on each core, such as 20M.
@@ -187,7 +196,7 @@ pub struct ProgramArguments {
     pub no_oracle: bool,
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// Write everything as JSON; `-` for standard output.
+    /// Write everything as JSON; `-` for standard output, which then has nothing else.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// No progress on standard error.
@@ -212,14 +221,8 @@ pub struct CompareArguments {
     #[command(flatten)]
     pub program: ProgramArguments,
     /// Design presets or TOML files, separated by commas; speed-ups are relative to the first. `+` joins
-    /// presets.
-    #[arg(
-        long,
-        short,
-        value_delimiter = ',',
-        default_value = "radix,thp,ideal,perfect-tlb",
-        value_name = "DESIGN,..."
-    )]
+    /// presets that do not contradict each other. The path of an existing file may contain commas.
+    #[arg(long, short, default_value = "radix,thp,ideal,perfect-tlb", value_name = "DESIGN,...")]
     pub designs: Vec<String>,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
@@ -320,13 +323,14 @@ Examples:
         from: PathBuf,
         /// The trace to write.
         to: PathBuf,
-        /// The format to write. ChampSim's is compressed according to the new name's extension (.gz, .xz).
+        /// The format to write. ChampSim's is compressed according to the new name's extension (.gz, .xz,
+        /// .zst); Ambulator's has its own compression.
         #[arg(long, value_enum, default_value_t = FormatArgument::Amb)]
         format: FormatArgument,
         /// Records to skip at the beginning, such as 10M.
         #[arg(long, default_value = "0", value_name = "COUNT")]
         skip: String,
-        /// Records to keep.
+        /// Records to keep, at least 1.
         #[arg(long, value_name = "COUNT")]
         records: Option<String>,
         #[command(flatten)]
@@ -348,8 +352,8 @@ Examples:
 /// The width of a trace's addresses.
 #[derive(Args)]
 pub struct WidthArguments {
-    /// Bits of virtual addresses to keep, 32 to 57, where the format does not state their width (ChampSim's
-    /// and lackey's).
+    /// Bits of virtual addresses to keep, 32 to 57: for ChampSim's and lackey's formats, which do not state
+    /// their width.
     #[arg(long, value_name = "BITS", default_value_t = 48, value_parser = clap::value_parser!(u8).range(32..=57))]
     pub va_bits: u8,
 }

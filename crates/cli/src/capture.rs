@@ -140,6 +140,11 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
         FormatArgument::Champsim => "champsim.xz",
     };
     let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{extension}")));
+    let format = match arguments.format {
+        FormatArgument::Amb => TraceFormat::Ambulator,
+        FormatArgument::Champsim => TraceFormat::ChampSim,
+    };
+    let compression = Compression::of_name(&out, format).map_err(Failure::bad)?;
     // ChampSim's format has no VM events: a complete Ambulator trace is converted to it.
     let captured = match arguments.format {
         FormatArgument::Amb => out.clone(),
@@ -171,12 +176,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
         return Err(Failure::failed(format!("nothing was captured: the program ended with {ended}")));
     }
     if arguments.format == FormatArgument::Champsim {
-        let compression = match out.extension().and_then(|e| e.to_str()) {
-            Some("gz") => Compression::Gzip,
-            Some("xz") => Compression::Xz,
-            _ => Compression::None,
-        };
-        let conversion = Conversion { format: TraceFormat::ChampSim, compression, ..Conversion::default() };
+        let conversion = Conversion { format, compression, ..Conversion::default() };
         trace::convert(&captured, &out, &conversion).map_err(Failure::failed)?;
         let _ = std::fs::remove_file(&captured);
     }

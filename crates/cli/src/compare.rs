@@ -2,11 +2,12 @@
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
 use crate::output::{JsonOutput, print, report, warn};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
+use crate::terminal::{self, print_folded};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
-use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status, open_mix};
+use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
+use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -14,11 +15,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 }
 
 pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
-    compare_designs(&arguments.program, &arguments.designs, arguments.threads)
+    compare_designs(&arguments.program, &requests::design_names(&arguments.designs), arguments.threads)
 }
 
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
-    let jobs = jobs(arguments, designs)?;
+    requests::check_live(arguments)?;
+    let jobs = requests::jobs(arguments, designs)?;
     let spec = &jobs[0].spec;
     let stop = interrupt::stop_flag();
     let programs = if arguments.live {
@@ -37,6 +39,8 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
             return Err(Failure::bad(Invalid::lines(&problems)));
         }
     }
+    let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
+    let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
     let output = JsonOutput::prepare(arguments.json.as_deref())?;
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     let began = std::time::Instant::now();
@@ -54,6 +58,11 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     }
     // Notes that appeared only during the run.
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
+    let short = outcome.runs.iter().find(|run| run.status == Status::Done);
+    if let Some((run, asked)) = short.zip(asked).filter(|(run, asked)| run.simulated_instructions < *asked) {
+        let ran = run.simulated_instructions;
+        warn(&format!("{} ended after {ran} of the {asked} instructions that --instructions asks for", run.program));
+    }
     for run in outcome.runs.iter().filter(|run| run.status != Status::Done) {
         let outcome = run.outcome.as_deref().unwrap_or("it did not complete");
         report(&format!("{} on {}: {outcome}", run.design, run.program));
@@ -67,89 +76,42 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     Ok(if all_done { DONE } else { SOME_FAILED })
 }
 
+/// Prints the results; nothing of runs that have none, whose failures are reported.
 fn show(outcome: &Outcome, took: f64) {
-    let Some(first) = outcome.runs.first() else { return };
+    let shown: Vec<&RunResult> = outcome.runs.iter().filter(|run| run.simulated_instructions > 0).collect();
+    let Some(first) = shown.first() else { return };
     let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    print(&format!(
+    let heading = format!(
         "{} ({}): {} instructions measured on each machine with {} of memory, seed {}\n",
         first.program,
         first.identity.detail.replace('\n', ", "),
         ambulator_experiments::count(first.simulated_instructions as f64),
         ambulator_experiments::bytes(memory as f64),
         first.seed
-    ));
-    print(&comparison_table(&outcome.runs));
+    );
+    print_folded(&heading, 0);
+    print(&comparison_table(&outcome.runs, terminal::width()));
     let why = reasons(&outcome.runs);
     if !why.is_empty() {
         print("");
-        why.iter().for_each(|sentence| print(sentence));
+        why.iter().for_each(|sentence| print_folded(sentence, 0));
     }
-    let checked: u64 = outcome.runs.iter().map(|run| run.checked_translations).sum();
-    let accesses: u64 = outcome.runs.iter().map(|run| run.simulated_accesses).sum();
-    let executed: u64 = outcome.runs.iter().map(|run| run.simulated_instructions).sum();
-    let busy: f64 = outcome.runs.iter().map(|run: &RunResult| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
+    let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
+    let accesses: u64 = shown.iter().map(|run| run.simulated_accesses).sum();
+    let executed: u64 = shown.iter().map(|run| run.simulated_instructions).sum();
+    let busy: f64 = shown.iter().map(|run| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
     } else {
         "the oracle was off".into()
     };
-    print(&format!(
+    let end = format!(
         "\n{verdict}. Simulator: {} in total, {:.1} M instructions and {:.1} M accesses per second and thread.",
         seconds(took),
         executed as f64 / busy.max(1e-9) / 1e6,
         accesses as f64 / busy.max(1e-9) / 1e6,
-    ));
-}
-
-fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Failure> {
-    let mut options = Vec::new();
-    for (key, value) in [("run.instructions", &arguments.instructions), ("run.warmup", &arguments.warmup)] {
-        if let Some(value) = value {
-            let count =
-                parse_count(value).map_err(|e| Failure::bad(format!("--{}: {e}", key.trim_start_matches("run."))))?;
-            options.push(format!("{key}={count}"));
-        }
-    }
-    if let Some(seed) = arguments.seed {
-        options.push(format!("run.seed={}", seed_text(seed)));
-    }
-    let mixed = names(arguments).len();
-    if let Some(cores) = arguments.cores.or((mixed > 1).then_some(mixed as u32)) {
-        options.push(format!("machine.cores={cores}"));
-    }
-    if arguments.spread_threads {
-        options.push("run.spread_threads=true".into());
-    }
-    if arguments.functional {
-        options.push("run.mode=\"functional\"".into());
-    }
-    if arguments.no_oracle {
-        options.push("run.oracle=false".into());
-    }
-    options.extend(arguments.machine.set.iter().cloned());
-    let designs: Vec<Option<String>> =
-        if designs.is_empty() { vec![None] } else { designs.iter().map(|d| Some(d.trim().to_owned())).collect() };
-    let mut jobs: Vec<Job> = Vec::new();
-    for design in designs {
-        let loaded = load(&SpecRequest {
-            machine: arguments.machine.machine.clone(),
-            design: design.clone(),
-            files: arguments.machine.spec.clone(),
-            options: options.clone(),
-        })
-        .map_err(Failure::bad)?;
-        let name = design.unwrap_or(loaded.design);
-        if jobs.iter().any(|job| job.design == name) {
-            return Err(Failure::bad(format!("--designs: `{name}` is named twice; name each design once")));
-        }
-        jobs.push(Job { design: name, spec: loaded.spec });
-    }
-    Ok(jobs)
-}
-
-/// The programs of a mix: names or trace files between commas.
-fn names(arguments: &ProgramArguments) -> Vec<&str> {
-    arguments.program.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+    );
+    print_folded(&end, 0);
 }
 
 /// A program that runs under the capture.
@@ -169,17 +131,12 @@ fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSourc
     crate::capture::live(&arguments.command, skip)
 }
 
-/// Seeds above the range of TOML's integers are written as text.
-fn seed_text(seed: u64) -> String {
-    if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") }
-}
-
 fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
     let footprint = match &arguments.footprint {
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,
     };
-    let names = names(arguments);
+    let names = requests::program_names(arguments);
     let open = |name: &str, number: usize| {
         let seed = spec.run.seed.wrapping_add(number as u64);
         let request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;

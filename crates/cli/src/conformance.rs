@@ -3,6 +3,7 @@
 use crate::arguments::ConformanceArguments;
 use crate::output::print;
 use crate::{DONE, Failure, SOME_FAILED};
+use ambulator_base::nearest;
 use ambulator_conformance::{Options, check};
 use ambulator_simulator::catalogue;
 use ambulator_sockets::Socket;
@@ -13,8 +14,10 @@ pub fn conformance(arguments: &ConformanceArguments) -> Result<u8, Failure> {
     let asked = |name: &str| arguments.designs.is_empty() || arguments.designs.iter().any(|asked| asked == name);
     if let Some(unknown) = arguments.designs.iter().find(|name| !tables.iter().any(|table| table.name == **name)) {
         let known: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        let meant =
+            nearest(unknown, known.iter().copied()).map_or_else(String::new, |n| format!(" (did you mean `{n}`?)"));
         return Err(Failure::bad(format!(
-            "`{unknown}` is not a page table; the page tables are: {}",
+            "`{unknown}` is not a page table{meant}; the page tables are: {}",
             known.join(", ")
         )));
     }

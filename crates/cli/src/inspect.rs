@@ -2,7 +2,8 @@
 
 use crate::arguments::{ExplainArguments, ListArguments, ListOf, ReferenceOf, SpecArguments};
 use crate::output::print;
-use crate::{DONE, Failure};
+use crate::terminal::print_folded;
+use crate::{DONE, Failure, requests};
 use ambulator_experiments::{counter_catalogue, figures};
 use ambulator_simulator::spec::{
     self, PresetKind, SpecRequest, designs_markdown, presets, program_reference_markdown, reference_markdown,
@@ -12,7 +13,7 @@ fn section(title: &str, rows: &[(String, String)]) {
     print(title);
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, about) in rows {
-        print(&format!("  {name:width$}  {about}"));
+        print_folded(&format!("  {name:width$}  {about}"), width + 2);
     }
     print("");
 }
@@ -54,7 +55,7 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
         section("figures (ambulator reproduce)", &rows);
     }
     if arguments.what == Some(ListOf::Settings) {
-        print(&spec::explain("", &[]).map_err(Failure::bad)?.to_string());
+        print_folded(&spec::explain("", &[]).map_err(Failure::bad)?.to_string(), 4);
     }
     if arguments.what == Some(ListOf::Counters) {
         let rows: Vec<_> =
@@ -71,11 +72,12 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
         Ok(found) => found,
         Err(_) => spec::explain(key, &counter_catalogue()).map_err(Failure::bad)?,
     };
-    print(found.to_string().trim_end());
+    print_folded(found.to_string().trim_end(), 4);
     Ok(DONE)
 }
 
 pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
+    requests::check_set(&arguments.machine)?;
     let loaded = spec::load(&SpecRequest {
         machine: arguments.machine.machine.clone(),
         design: arguments.design.clone(),

@@ -11,12 +11,18 @@ mod layout;
 mod output;
 mod progress;
 mod reproduce;
+mod requests;
+mod suggest;
+mod terminal;
 mod trace;
 
+use ambulator_base::OutputFile;
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use output::{print, report};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub use ambulator_base as base;
@@ -60,7 +66,7 @@ fn run() -> ExitCode {
             print(message.render().to_string().trim_end());
             Ok(DONE)
         }
-        Err(message) => message.exit(),
+        Err(message) => suggest::with_nearest_command(message, std::env::args().skip(1)).exit(),
     };
     let (done, written) =
         (done.unwrap_or_else(report_failure), output::finish().map_or_else(report_failure, |()| DONE));
@@ -90,13 +96,26 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
-        Command::Completions { shell } => {
-            // The generator panics on write errors, so it writes to memory.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "ambulator", &mut script);
-            output::print_bytes(&script);
-            Ok(DONE)
-        }
+        Command::Completions { shell, out } => completions(shell, out.as_deref()),
         Command::Reference { what } => inspect::reference(what),
     }
+}
+
+/// Prints or writes the completions of a shell.
+fn completions(shell: Shell, out: Option<&Path>) -> Result<u8, Failure> {
+    // The generator panics on write errors, so it writes to memory.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "ambulator", &mut script);
+    let Some(out) = out else {
+        output::print_bytes(&script);
+        return Ok(DONE);
+    };
+    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::bad(format!("the folder {} cannot be created: {error}", folder.display())))?;
+    }
+    let file = OutputFile::prepare(out).map_err(Failure::bad)?;
+    file.write(&script).map_err(Failure::failed)?;
+    print(&format!("{}: completions for {shell}", out.display()));
+    Ok(DONE)
 }

@@ -1,7 +1,8 @@
 //! `reproduce`.
 
 use crate::arguments::ReproduceArguments;
-use crate::output::{JsonOutput, print, report};
+use crate::output::{JsonOutput, report};
+use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
 use ambulator_experiments::{Reproduction, Size, figures_of, reproduce as reproduce_figure};
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         match reproduce_figure(figure, &how) {
             Ok(result) => {
                 if !to_stdout {
-                    print(&format!("{}\n", result.table()));
+                    print_folded(&format!("{}\n", result.table(terminal::width())), 2);
                 }
                 if !result.missing.is_empty() {
                     code = SOME_FAILED;

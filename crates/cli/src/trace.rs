@@ -22,16 +22,13 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
             let number = |name: &str, text: &str| parse_count(text).map_err(|e| Failure::bad(format!("--{name}: {e}")));
             let first = number("skip", skip)?;
             let records = records.as_ref().map(|text| number("records", text)).transpose()?;
+            let format = match format {
+                FormatArgument::Amb => TraceFormat::Ambulator,
+                FormatArgument::Champsim => TraceFormat::ChampSim,
+            };
             let conversion = Conversion {
-                format: match format {
-                    FormatArgument::Amb => TraceFormat::Ambulator,
-                    FormatArgument::Champsim => TraceFormat::ChampSim,
-                },
-                compression: match to.extension().and_then(|e| e.to_str()) {
-                    Some("gz") => Compression::Gzip,
-                    Some("xz") => Compression::Xz,
-                    _ => Compression::None,
-                },
+                format,
+                compression: Compression::of_name(to, format).map_err(Failure::bad)?,
                 range: first..records.map_or(u64::MAX, |n| first.saturating_add(n)),
                 reader: options(width),
                 stop: interrupt::stop_flag(),

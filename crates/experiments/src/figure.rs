@@ -1,5 +1,6 @@
 //! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
 
+use ambulator_base::nearest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -236,7 +237,9 @@ pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
         return Ok(found);
     }
     let names: Vec<_> = figures().iter().map(|figure| format!("{}/{}", figure.paper, figure.name)).collect();
-    Err(format!("there is no paper or figure `{what}`; there are: {}", names.join(", ")))
+    let known = figures().iter().map(|figure| figure.paper.as_str()).chain(names.iter().map(String::as_str));
+    let meant = nearest(what, known).map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
+    Err(format!("there is no paper or figure `{what}`{meant}; there are: {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -312,6 +315,7 @@ mod tests {
     #[test]
     fn a_wrong_name_lists_the_right_ones() {
         let error = figures_of(Some("utopai")).unwrap_err();
-        assert!(error.contains("utopia/fig2"), "{error}");
+        assert!(error.contains("did you mean `utopia`?") && error.contains("utopia/fig2"), "{error}");
+        assert!(figures_of(Some("Utopia/FIG2")).unwrap_err().contains("did you mean `utopia/fig2`?"));
     }
 }

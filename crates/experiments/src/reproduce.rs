@@ -60,6 +60,13 @@ impl MetricResult {
         values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
     }
 
+    /// Ours by program, as text.
+    fn programs(&self) -> String {
+        let programs: Vec<_> =
+            self.by_program.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        programs.join(", ")
+    }
+
     /// The difference of ours from the published number, as text.
     pub fn difference(&self) -> String {
         match (self.published.as_deref(), self.ours.as_slice()) {
@@ -97,26 +104,30 @@ pub struct FigureResult {
 }
 
 impl FigureResult {
-    /// The figure as a table for the terminal.
-    pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(["", "unit", "published", "ours", "difference", "by program", "said in"]);
-        for metric in &self.metrics {
-            let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);
-            let programs: Vec<_> = metric.by_program.iter().map(|(name, v)| format!("{name} {}", short(*v))).collect();
-            table.add_row([
-                metric.name.clone(),
-                metric.unit.clone(),
-                published,
-                if metric.ours.is_empty() { "-".into() } else { MetricResult::text(&metric.ours) },
-                metric.difference(),
-                programs.join(", "),
-                metric.source.clone(),
-            ]);
+    /// The figure as a table for the terminal. If it is wider than `width`, in characters, the values by
+    /// program and the sources stand below it.
+    pub fn table(&self, width: Option<usize>) -> String {
+        let mut table = self.rows(true).to_string();
+        let fits = |table: &str| width.is_none_or(|width| table.lines().all(|line| line.chars().count() <= width));
+        let is_whole = fits(&table);
+        if !is_whole {
+            let mut narrow = self.rows(false);
+            table = narrow.to_string();
+            if let Some(width) = width.filter(|_| !fits(&table)) {
+                narrow.set_content_arrangement(ContentArrangement::Dynamic);
+                table = narrow.set_width(u16::try_from(width).unwrap_or(u16::MAX)).to_string();
+            }
         }
         let size = if self.full_size { "" } else { " (quick sizes: not the paper's)" };
         let mut text = format!("{}: {}{size}\n{table}", self.figure, self.title);
+        for metric in self.metrics.iter().filter(|_| !is_whole) {
+            text.push_str(&format!("\n  {}: {}", metric.name, metric.programs()));
+            text.push_str(&format!(
+                "{}said in {}",
+                if metric.by_program.is_empty() { "" } else { "; " },
+                metric.source
+            ));
+        }
         for metric in &self.metrics {
             if let Some(note) = &metric.note {
                 text.push_str(&format!("\n  {}: {note}", metric.name));
@@ -129,6 +140,29 @@ impl FigureResult {
             text.push_str(&format!("\n  {note}"));
         }
         text
+    }
+
+    /// A row for each number, with or without the values by program and the source.
+    fn rows(&self, whole: bool) -> Table {
+        let columns = if whole { 7 } else { 5 };
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+        let header = ["", "unit", "published", "ours", "difference", "by program", "said in"];
+        table.set_header(header.into_iter().take(columns));
+        for metric in &self.metrics {
+            let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);
+            let row = [
+                metric.name.clone(),
+                metric.unit.clone(),
+                published,
+                if metric.ours.is_empty() { "-".into() } else { MetricResult::text(&metric.ours) },
+                metric.difference(),
+                metric.programs(),
+                metric.source.clone(),
+            ];
+            table.add_row(row.into_iter().take(columns));
+        }
+        table
     }
 }
 
@@ -359,6 +393,37 @@ mod tests {
     fn run(design: &str, cycles: u64, walks: u64, walk_cycles: u64) -> RunResult {
         let counters = [("mmu.walks".to_owned(), walks), ("mmu.walk_cycles".to_owned(), walk_cycles)].into();
         RunResult { design: design.into(), cycles, counters, ..RunResult::default() }
+    }
+
+    #[test]
+    fn a_wide_figure_has_its_programs_below_the_table() {
+        let metric = MetricResult {
+            name: "speed-up of Utopia over radix".into(),
+            unit: "ratio".into(),
+            published: Some(vec![1.24]),
+            ours: vec![1.2],
+            by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
+            source: "section 8.1, figure 15".into(),
+            note: None,
+        };
+        let figure = FigureResult {
+            figure: "paper/fig".into(),
+            title: "a figure".into(),
+            full_size: true,
+            metrics: vec![metric],
+            missing: Vec::new(),
+            note: None,
+        };
+        let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);
+        let whole = figure.table(None);
+        assert!(whole.lines().filter(|line| is_box(line)).any(|line| line.contains("program-11 12.0")), "{whole}");
+        for width in [60, 80] {
+            let folded = figure.table(Some(width));
+            let boxes: Vec<&str> = folded.lines().filter(|line| is_box(line)).collect();
+            assert!(boxes.iter().all(|line| line.chars().count() <= width && !line.contains("program-11")), "{folded}");
+            let below = "\n  speed-up of Utopia over radix: program-0 1.00, ";
+            assert!(folded.contains(below) && folded.ends_with("; said in section 8.1, figure 15"), "{folded}");
+        }
     }
 
     #[test]

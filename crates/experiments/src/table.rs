@@ -3,6 +3,7 @@
 use crate::number::{bytes, count, short};
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use std::ops::Range;
 
 type Value = fn(&RunResult) -> String;
 
@@ -26,9 +27,12 @@ fn of_walks(run: &RunResult, measure: &str) -> String {
     if run.counters.get("mmu.walks").is_none_or(|n| *n == 0) { "-".into() } else { short(run.measure(measure)) }
 }
 
+/// The row that compares with the first design.
+const SPEED_UP: &str = "speed-up";
+
 /// Rows of the table: label and value. All are simulated quantities.
 const ROWS: [(&str, Value); 14] = [
-    ("speed-up", |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
+    (SPEED_UP, |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
     ("instructions per cycle", |run| if run.ipc > 0.0 { format!("{:.3}", run.ipc) } else { "-".into() }),
     (
         "MMU cycles per access",
@@ -51,26 +55,68 @@ const ROWS: [(&str, Value); 14] = [
     }),
 ];
 
-/// The table: a row for each quantity, a column for each design. The simulator's own speed is reported
-/// elsewhere.
-pub fn comparison_table(runs: &[RunResult]) -> String {
+/// Columns of a table besides its cells: two borders, and a space on each side of a cell.
+const BORDERS: usize = 2;
+const PADDING: usize = 2;
+
+/// The table: a row for each quantity, a column for each design that has measured anything. With a `width`,
+/// in characters, designs that do not fit beside each other are in further tables below. The simulator's own
+/// speed is reported elsewhere.
+pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
+    // Speed-ups are relative to the first design.
+    let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);
+    let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
+    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    if shown.iter().any(|run| run.status != Status::Done) {
+        rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
+    }
+    for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
+        rows.push((name, shown.iter().map(|run| value(run)).collect()));
+    }
+    let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
+    let blocks = blocks(&names, &rows, width);
+    let tables: Vec<String> = blocks.into_iter().map(|columns| block(&names, &rows, columns, width)).collect();
+    tables.join("\n")
+}
+
+/// The designs of each table, by number.
+fn blocks(names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) -> Vec<Range<usize>> {
+    let width = width.unwrap_or(usize::MAX);
+    let first = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let column = |at: usize| {
+        let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
+        PADDING + cells.chain([names[at].chars().count()]).max().unwrap_or(0)
+    };
+    let (mut blocks, mut begin, mut used) = (Vec::new(), 0, 0);
+    for at in 0..names.len() {
+        let needed = column(at);
+        if at > begin && BORDERS + PADDING + first + used + needed > width {
+            blocks.push(begin..at);
+            (begin, used) = (at, 0);
+        }
+        used += needed;
+    }
+    blocks.push(begin..names.len());
+    blocks
+}
+
+/// The table of some of the designs.
+fn block(names: &[&str], rows: &[(&str, Vec<String>)], columns: Range<usize>, width: Option<usize>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = vec![Cell::new("simulated")];
-    header.extend(runs.iter().map(|run| Cell::new(&run.design).set_alignment(CellAlignment::Right)));
+    header.extend(names[columns.clone()].iter().map(|name| right(name)));
     table.set_header(header);
-    if runs.iter().any(|run| run.status != Status::Done) {
-        let mut row = vec![Cell::new("status")];
-        row.extend(runs.iter().map(|run| Cell::new(status_word(run.status)).set_alignment(CellAlignment::Right)));
+    for (name, cells) in rows {
+        let mut row = vec![Cell::new(name)];
+        row.extend(cells[columns.clone()].iter().map(|cell| right(cell)));
         table.add_row(row);
     }
-    for (name, value) in ROWS {
-        let mut row = vec![Cell::new(name)];
-        row.extend(runs.iter().map(|run| {
-            let text = if run.simulated_instructions == 0 { "-".to_owned() } else { value(run) };
-            Cell::new(text).set_alignment(CellAlignment::Right)
-        }));
-        table.add_row(row);
+    // One design may need more by itself: its cells fold.
+    if let Some(width) = width.filter(|width| table.lines().any(|line| line.chars().count() > *width)) {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     table.to_string()
 }
@@ -81,5 +127,50 @@ fn status_word(status: Status) -> &'static str {
         Status::Interrupted => "interrupted",
         Status::Outcome => "stopped",
         Status::Failed => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(design: &str, instructions: u64) -> RunResult {
+        RunResult {
+            design: design.into(),
+            simulated_instructions: instructions,
+            ipc: 0.5,
+            speedup: 1.0,
+            status: if instructions > 0 { Status::Done } else { Status::Failed },
+            ..RunResult::default()
+        }
+    }
+
+    #[test]
+    fn a_wide_table_folds_and_its_boxes_stay_whole() {
+        let names = ["radix", "nested-revelator-entries", "thp", "utopia-restrictive", "perfect-tlb", "l2tlb-128k"];
+        let runs = names.map(|name| run(name, 1000));
+        let whole = comparison_table(&runs, None);
+        assert!(whole.lines().next().unwrap().chars().count() > 100, "{whole}");
+        assert_eq!(comparison_table(&runs, Some(200)), whole);
+        for width in [40, 60, 80, 100, 120] {
+            let folded = comparison_table(&runs, Some(width));
+            for line in folded.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(line.starts_with(['┌', '│', '╞', '└']) && line.ends_with(['┐', '│', '╡', '┘']), "{folded}");
+            }
+            for name in names.iter().filter(|name| name.len() < 20 && width >= 60) {
+                assert_eq!(folded.matches(name).count(), 1, "{width}: {folded}");
+            }
+        }
+        assert_eq!(comparison_table(&runs, Some(80)).matches("simulated").count(), 2);
+    }
+
+    #[test]
+    fn runs_without_results_have_no_column() {
+        let table = comparison_table(&[run("radix", 1000), run("lvm", 0)], None);
+        assert!(table.contains("radix") && !table.contains("lvm") && table.contains("speed-up"), "{table}");
+        // Nothing is faster than a run that failed.
+        let table = comparison_table(&[run("radix", 0), run("lvm", 1000)], None);
+        assert!(table.contains("lvm") && !table.contains("radix") && !table.contains("speed-up"), "{table}");
     }
 }

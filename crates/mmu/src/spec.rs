@@ -60,7 +60,7 @@ impl TlbSpec {
                 ": {} entries do not divide into sets of {set} ways; {} or {} would",
                 self.entries,
                 self.entries / set * set,
-                (self.entries / set + 1) * set
+                u64::from(self.entries / set + 1) * u64::from(set)
             );
             return vec![Invalid::new(entries, message).and(ways)];
         }

@@ -25,7 +25,7 @@ pub mod spec;
 mod statistics;
 mod stream;
 
-pub use catalogue::{RegistrationError, catalogue, register_design};
+pub use catalogue::{catalogue, register_design};
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
 pub use error::{SimError, Stop};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};

@@ -46,6 +46,31 @@ fn four_threads_on_four_cores_run_in_parallel() {
 }
 
 #[test]
+fn warm_up_is_not_measured() {
+    let program = four_threads();
+    let spread = |warmup: &str| {
+        let options = ["machine.cores=4", "run.spread_threads=true", "run.instructions=1000", warmup];
+        let done = run("radix", &options, &program);
+        assert_eq!(done.status, Status::Done, "{:?}", done.outcome);
+        done
+    };
+    let (cold, warm) = (spread("run.warmup=0"), spread("run.warmup=2000"));
+    assert_eq!((cold.simulated_instructions, warm.simulated_instructions), (4000, 4000));
+    assert!(warm.cycles < cold.cycles, "{} cycles after a warm-up, {} without", warm.cycles, cold.cycles);
+    // A thread that runs little does not keep the others from being measured.
+    let mut uneven = Scripted::new(PAGES * 4096);
+    uneven.touch(DATA, PAGES * 4096, true).begin();
+    uneven.load(DATA);
+    switch(&mut uneven, 1);
+    for i in 0..10_000 {
+        uneven.load(DATA + i % PAGES * 4096);
+    }
+    let options = ["machine.cores=2", "run.spread_threads=true", "run.instructions=1000", "run.warmup=2000"];
+    let done = run("radix", &options, &uneven);
+    assert_eq!((done.status, done.simulated_instructions), (Status::Done, 1000), "{:?}", done.outcome);
+}
+
+#[test]
 fn a_page_that_one_thread_unmaps_is_unreachable_for_others_in_stream_order() {
     // Thread 1 uses a page, thread 0 unmaps it and maps it again read-only: both in the stream's order,
     // whichever core is ahead.

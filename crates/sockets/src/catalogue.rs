@@ -5,40 +5,13 @@ use crate::{
     Choice, Descriptor, DesignParts, DesignSettings, DesignSpec, HypervisorParts, NewLookaside, NewNodes, Parts, Site,
     Socket, Stage,
 };
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, RegisterError, RegisterReason};
 use ambulator_mmu::{Lookaside, LookasidePair, PwcSpec};
 use ambulator_os::{BuddyPlacement, CompanionFactory, TranslationsFactory};
 use serde_json::Map;
-use std::fmt;
 
-/// Why a design cannot be registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegisterError {
-    /// The name is not a lower-case word, or several joined with `-`.
-    Name(&'static str),
-    /// Another design has this name, or a name with the same key.
-    Taken(&'static str),
-    /// It fills no socket.
-    FillsNothing(&'static str),
-}
-
-impl fmt::Display for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegisterError::Name(name) => write!(
-                f,
-                "`{name}` is not a valid name of a design: use lower-case letters and digits, \
-                 words joined with `-`, such as `my-table`"
-            ),
-            RegisterError::Taken(name) => write!(f, "a design named `{name}` exists already: choose another name"),
-            RegisterError::FillsNothing(name) => {
-                write!(f, "the design `{name}` fills no socket: declare one with `Descriptor::fills`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RegisterError {}
+/// What is registered, as errors call it.
+const DESIGN: &str = "design";
 
 /// Designs by name, in the order of registration.
 #[derive(Clone, Debug, Default)]
@@ -53,18 +26,16 @@ impl Catalogue {
     /// A name that is not valid in specs, a name that is taken, or a design that fills no socket.
     pub fn register(&mut self, design: Descriptor) -> Result<(), RegisterError> {
         let name = design.name;
-        let is_word = |word: &str| {
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        if !name.split('-').all(is_word) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
-            return Err(RegisterError::Name(name));
+        RegisterError::check(DESIGN, name)?;
+        let error = |reason| Err(RegisterError::new(DESIGN, name, reason));
+        if Socket::ALL.into_iter().any(|socket| socket.empty() == Some(name)) {
+            return error(RegisterReason::Reserved("the name of an empty socket"));
         }
-        let empty = Socket::ALL.into_iter().any(|socket| socket.empty() == Some(name));
-        if empty || self.designs.iter().any(|other| other.group() == design.group()) {
-            return Err(RegisterError::Taken(name));
+        if self.designs.iter().any(|other| other.group() == design.group()) {
+            return error(RegisterReason::Taken);
         }
         if design.fills.is_empty() {
-            return Err(RegisterError::FillsNothing(name));
+            return error(RegisterReason::Incomplete("fills no socket: declare one with `Descriptor::fills`"));
         }
         self.designs.push(design);
         Ok(())

@@ -9,7 +9,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use catalogue::{Catalogue, RegisterError};
+pub use catalogue::Catalogue;
 pub use descriptor::{Claims, Descriptor, Fill, NoSettings};
 pub use parts::{
     Boot, DesignParts, HypervisorParts, NewFrontSide, NewLookaside, NewNodes, NewSpeculator, NewWalker, Parts, Site,

@@ -1,7 +1,14 @@
 //! Compressed files, recognised by their first bytes, never by their names.
 
 use crate::format;
+use crate::open::TraceFormat;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Greatest window of a zstd frame, as a power of two: 2 GiB, the format's own limit for `zstd --long`.
+const MAX_ZSTD_WINDOW: u32 = 31;
+/// Extensions of compressions that traces are not written in.
+const OTHER_COMPRESSIONS: [&str; 11] = ["bz2", "bz", "lzma", "lz4", "lzo", "lz", "br", "z", "zip", "7z", "rar"];
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +36,73 @@ impl Compression {
             Compression::None
         }
     }
+
+    /// The compression of a new trace of `format` that is to be called `to`: the one that the name's
+    /// extension promises.
+    ///
+    /// # Errors
+    /// A name that promises what the file would not be: a compression that is not written, any compression
+    /// around our own format (which has its own), or the other format.
+    pub fn of_name(to: &Path, format: TraceFormat) -> Result<Compression, String> {
+        let shown = to.display();
+        let name = to.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
+        let compression = match extension {
+            "gz" => Compression::Gzip,
+            "xz" => Compression::Xz,
+            "zst" | "zstd" => Compression::Zstd,
+            other if OTHER_COMPRESSIONS.contains(&other) => {
+                return Err(format!(
+                    "{shown}: traces are not written with the compression `.{other}`; name the file .gz, .xz or .zst"
+                ));
+            }
+            _ => Compression::None,
+        };
+        let inner = if compression == Compression::None { extension } else { stem.rsplit('.').next().unwrap_or(stem) };
+        let champsim = inner.starts_with("champsim");
+        match format {
+            TraceFormat::Ambulator if champsim => Err(format!(
+                "{shown}: the name says ChampSim, and the format is Ambulator's: write `--format champsim`, or name the \
+                 file .amb"
+            )),
+            TraceFormat::Ambulator if compression != Compression::None => Err(format!(
+                "{shown}: Ambulator's format has its own compression; name the file .amb, or write ChampSim's format \
+                 with `--format champsim`"
+            )),
+            TraceFormat::ChampSim if inner == "amb" => Err(format!(
+                "{shown}: the name says Ambulator's format, and the format is ChampSim's: write `--format amb`, or name \
+                 the file .champsim.xz"
+            )),
+            _ => Ok(compression),
+        }
+    }
+}
+
+/// The bytes of history that the zstd frame at the beginning of `bytes` needs for its decompression.
+fn zstd_window(bytes: &[u8]) -> Option<u64> {
+    // Zstandard's format (RFC 8878), section 3.1.1.1: magic number, descriptor, then the window's descriptor
+    // or, for a single segment, the identifier of a dictionary and the size of the contents.
+    let descriptor = *bytes.get(4)?;
+    if descriptor & 0x20 == 0 {
+        let window = *bytes.get(5)?;
+        let base = 1u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    let at = 5 + [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let mut contents = [0; 8];
+    contents[..size].copy_from_slice(bytes.get(at..at + size)?);
+    Some(u64::from_le_bytes(contents) + if size == 2 { 256 } else { 0 })
+}
+
+/// Says that a zstd frame's window is too large.
+fn window_too_large(name: &str, window: Option<u64>) -> String {
+    let needed = window.map_or_else(String::new, |bytes| format!(" of {} MiB", bytes.div_ceil(1 << 20)));
+    format!(
+        "{name}: its zstd compression needs a window{needed} in memory, and at most {} MiB are supported; compress it \
+         again with a smaller one (`zstd --long={MAX_ZSTD_WINDOW}` or less)",
+        1 << (MAX_ZSTD_WINDOW - 20)
+    )
 }
 
 /// A window of a file's decompressed contents, with the offset for error messages.
@@ -41,6 +115,8 @@ pub(crate) struct Unpacked {
     /// Decompressed bytes consumed so far.
     pub(crate) offset: u64,
     pub(crate) compression: Compression,
+    /// Bytes of history that the first zstd frame needs.
+    zstd_window: Option<u64>,
 }
 
 impl Unpacked {
@@ -49,14 +125,21 @@ impl Unpacked {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let head = source.fill_buf().map_err(|e| format!("{name}: cannot be read: {e}"))?;
         let compression = Compression::of(head);
+        let zstd_window = if compression == Compression::Zstd { zstd_window(head) } else { None };
+        if zstd_window.is_some_and(|window| window > 1 << MAX_ZSTD_WINDOW) {
+            return Err(window_too_large(name, zstd_window));
+        }
         let inner: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(source),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
             Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(source)),
-            Compression::Zstd => Box::new(
-                zstd::stream::Decoder::with_buffer(source)
-                    .map_err(|e| format!("{name}: cannot be decompressed: {e}"))?,
-            ),
+            Compression::Zstd => {
+                let decoder = zstd::stream::Decoder::with_buffer(source).and_then(|mut decoder| {
+                    decoder.window_log_max(MAX_ZSTD_WINDOW)?;
+                    Ok(decoder)
+                });
+                Box::new(decoder.map_err(|e| format!("{name}: cannot be decompressed: {e}"))?)
+            }
         };
         Ok(Unpacked {
             name: name.to_owned(),
@@ -66,6 +149,7 @@ impl Unpacked {
             end: 0,
             offset: 0,
             compression,
+            zstd_window,
         })
     }
 
@@ -86,6 +170,7 @@ impl Unpacked {
                 Ok(0) => break,
                 Ok(n) => self.end += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.to_string().contains("memory") => return Err(self.lacks_memory(&e)),
                 Err(e) => {
                     let at = self.offset + (self.end - self.begin) as u64;
                     let packed = if self.compression == Compression::None { "" } else { " unpacked" };
@@ -97,6 +182,19 @@ impl Unpacked {
             }
         }
         Ok(&self.buffer[self.begin..self.end])
+    }
+
+    /// Says that the sim host has too little memory to decompress the file: it is not damaged.
+    fn lacks_memory(&self, error: &io::Error) -> String {
+        // zstd's name for a frame that needs more than the limit: a later frame, as the first was checked.
+        if error.to_string().contains("requires too much memory") {
+            return window_too_large(&self.name, None);
+        }
+        let window = self.zstd_window.map_or_else(String::new, |bytes| format!(" (a window of {bytes} bytes)"));
+        format!(
+            "{}: cannot be decompressed in this machine's memory: {error}{window}; free some, or decompress the file first",
+            self.name
+        )
     }
 
     /// Consumes `count` bytes of what [`Unpacked::peek`] showed.

@@ -113,8 +113,10 @@ impl Counted {
 /// is written directly.
 ///
 /// # Errors
-/// The input cannot be read or is damaged within the range, the output cannot be written, both are the same
-/// file, the output format is read-only here, or the conversion was stopped.
+/// The input cannot be read or is damaged within the range, it ends before the range begins, the range is
+/// empty, the output cannot be written, its name promises another format or compression
+/// ([`Compression::of_name`]), both are the same file, the output format is read-only here, or the conversion
+/// was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to)) {
         return Err(SourceError::new(format!(
@@ -125,6 +127,13 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
     if conversion.format == TraceFormat::Lackey {
         return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
     }
+    if conversion.range.is_empty() {
+        return Err(SourceError::new(format!(
+            "{}: a trace of 0 records is not a trace; keep at least 1",
+            to.display()
+        )));
+    }
+    Compression::of_name(to, conversion.format).map_err(SourceError::new)?;
     let mut source = open_trace(from, &conversion.reader)?;
     let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
     let cannot = |e| SourceError::new(format!("the trace cannot be written: {e}"));
@@ -185,10 +194,21 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
             }
         }
     }
+    if number <= range.start && range.start > 0 {
+        return Err(SourceError::new(format!(
+            "{}: has {number} records, so nothing is left after the first {}; skip fewer",
+            from.display(),
+            range.start
+        )));
+    }
     let mut report = out.report;
     out.sink.finish().map_err(|e| at_output(&e))?;
     output.finish().map_err(cannot)?;
     report.bytes = bytes.get();
     report.notes = source.notes();
+    if range.end < u64::MAX && number < range.end {
+        let (from, kept, asked) = (from.display(), report.records, range.end - range.start);
+        report.notes.push(format!("{from}: ends after {number} records, so {kept} were kept of the {asked} asked for"));
+    }
     Ok(report)
 }

@@ -109,9 +109,10 @@ fn compression_is_recognised_by_contents() {
         (Compression::Zstd, Some("zstd")),
         (Compression::None, None),
     ] {
-        let to = scratch.0.path().join("misleading.amb");
+        let (made, to) = (scratch.0.path().join("made"), scratch.0.path().join("misleading.amb"));
         let conversion = Conversion { format: TraceFormat::ChampSim, compression, ..Conversion::default() };
-        convert(&raw, &to, &conversion).unwrap();
+        convert(&raw, &made, &conversion).unwrap();
+        std::fs::rename(&made, &to).unwrap();
         let summary = info(&to, &plain()).unwrap();
         assert_eq!((summary.compression, summary.format), (packed, TraceFormat::ChampSim));
         assert_eq!(read(&to, &plain()).unwrap().records.len(), records.len());
@@ -383,4 +384,107 @@ proptest! {
         bytes[at] = byte;
         fuzz_open(&bytes);
     }
+}
+
+#[test]
+fn a_new_traces_name_decides_its_compression_or_is_refused() {
+    let scratch = Scratch::new();
+    let (bytes, records) = champsim_sample();
+    let from = scratch.file("from.trace", &bytes);
+    let champsim = Conversion { format: TraceFormat::ChampSim, ..Conversion::default() };
+    for (name, compression) in [
+        ("a.champsim.gz", Compression::Gzip),
+        ("a.XZ", Compression::Xz),
+        ("a.zst", Compression::Zstd),
+        ("a", Compression::None),
+    ] {
+        assert_eq!(Compression::of_name(Path::new(name), TraceFormat::ChampSim), Ok(compression), "{name}");
+        let to = scratch.0.path().join(name);
+        convert(&from, &to, &Conversion { compression, ..champsim.clone() }).unwrap();
+        assert_eq!(Compression::of(&std::fs::read(&to).unwrap()), compression, "{name}");
+        assert_eq!(read(&to, &plain()).unwrap().records.len(), records.len(), "{name}");
+    }
+    let refused = |name: &str, format| {
+        let to = scratch.0.path().join(name);
+        let message = convert(&from, &to, &Conversion { format, ..Conversion::default() }).unwrap_err().message;
+        assert!(!to.exists() && message.contains(name), "{message}");
+        message
+    };
+    assert!(refused("b.bz2", TraceFormat::ChampSim).contains("name the file .gz, .xz or .zst"));
+    assert!(refused("b.xz", TraceFormat::Ambulator).contains("has its own compression"));
+    assert!(refused("b.champsimtrace.xz", TraceFormat::Ambulator).contains("write `--format champsim`"));
+    assert!(refused("b.amb", TraceFormat::ChampSim).contains("write `--format amb`"));
+}
+
+#[test]
+fn a_range_that_the_trace_does_not_have_is_refused_or_noted() {
+    let scratch = Scratch::new();
+    let (bytes, records) = champsim_sample();
+    let (from, to) = (scratch.file("from.trace", &bytes), scratch.0.path().join("to.amb"));
+    let part = |range| convert(&from, &to, &Conversion { range, ..Conversion::default() });
+    let all = records.len() as u64;
+    for (range, sentence) in [
+        (all..u64::MAX, "has 8 records, so nothing is left after the first 8"),
+        (1000..2000, "has 8 records, so nothing is left after the first 1000"),
+        (3..3, "keep at least 1"),
+    ] {
+        let message = part(range).unwrap_err().message;
+        assert!(message.contains(sentence), "{message}");
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1, "only the input is there");
+    }
+    let report = part(all - 2..all + 8).unwrap();
+    assert_eq!(report.records, 2);
+    assert!(report.notes[0].contains("ends after 8 records, so 2 were kept of the 10 asked for"), "{:?}", report.notes);
+    assert_eq!(part(0..u64::MAX).unwrap().notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_long_zstd_window_is_read_or_named() {
+    use std::io::Write;
+    let scratch = Scratch::new();
+    let (bytes, records) = champsim_sample();
+    let mut packer = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    packer.window_log(28).unwrap();
+    packer.write_all(&bytes).unwrap();
+    let packed = packer.finish().unwrap();
+    assert_eq!(read(&scratch.file("long.zst", &packed), &plain()).unwrap().records, records);
+    // A window of 4 GiB: 2^(10 + 22) bytes.
+    let magic = [0x28, 0xb5, 0x2f, 0xfd];
+    let message = error(&scratch.file("longer.zst", &[&magic[..], &[0, 22 << 3], &[0; 20]].concat()));
+    assert!(message.contains("needs a window of 4096 MiB in memory, and at most 2048 MiB are supported"), "{message}");
+    assert!(
+        message.contains("longer.zst") && message.contains("--long=31") && !message.contains("damaged"),
+        "{message}"
+    );
+    // As a second frame, it is found later.
+    let second = [&packed[..], &magic, &[0, 22 << 3], &[0; 20]].concat();
+    let message = error(&scratch.file("second.zst", &second));
+    assert!(message.contains("at most 2048 MiB are supported") && !message.contains("damaged"), "{message}");
+}
+
+#[test]
+fn a_program_is_not_a_trace() {
+    let this = std::env::current_exe().unwrap();
+    for path in [this.as_path(), Path::new("/bin/ls")] {
+        let message = info(path, &TraceOptions::default()).unwrap_err().message;
+        assert!(
+            message.contains("is not a trace of a known format: it begins with the bytes 7f 45 4c 46"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn options_for_foreign_formats_are_refused_for_our_own() {
+    let scratch = Scratch::new();
+    let ours = scratch.file("ours.amb", &written(&generated(0), &[]));
+    for (options, key) in [
+        (TraceOptions { va_bits: 57, ..TraceOptions::default() }, "omit va_bits"),
+        (TraceOptions { map_granularity: 4096, ..TraceOptions::default() }, "omit map_granularity"),
+    ] {
+        let message = read(&ours, &options).unwrap_err().message;
+        assert!(message.contains("is an Ambulator trace") && message.contains(key), "{message}");
+    }
+    let both = TraceOptions { map_granularity: 4096, ..plain() };
+    assert!(both.validate("trace")[0].to_string().contains("`trace.implicit_maps` is false"));
 }

@@ -69,6 +69,15 @@ impl TraceOptions {
                 format!("is {} bytes: it must be a power of two from 4 KiB to 1 GiB", self.map_granularity),
             ));
         }
+        if !self.implicit_maps && self.map_granularity != TraceOptions::default().map_granularity {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.map_granularity"),
+                    format!("is set, and `{at}.implicit_maps` is false: no mappings are synthesised; omit one of them"),
+                )
+                .and(format!("{at}.implicit_maps")),
+            );
+        }
         if !(32..=57).contains(&self.va_bits) {
             wrong.push(Invalid::new(
                 format!("{at}.va_bits"),
@@ -76,6 +85,16 @@ impl TraceOptions {
             ));
         }
         wrong
+    }
+
+    /// The settings that differ from their defaults, which an Ambulator trace has no use for.
+    fn for_foreign_formats(&self) -> Vec<&'static str> {
+        let default = TraceOptions::default();
+        let differs = [
+            ("map_granularity", self.map_granularity != default.map_granularity),
+            ("va_bits", self.va_bits != default.va_bits),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 
     fn maps(&self) -> Option<ImplicitMaps> {
@@ -92,7 +111,8 @@ pub(crate) enum Opened {
 /// Opens a trace file, recognising its format by its contents.
 ///
 /// # Errors
-/// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged.
+/// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged;
+/// or the options are for foreign formats, and the trace is ours.
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
     Ok(match open(path, options)? {
         Opened::Ours(reader) => reader,
@@ -120,6 +140,14 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
     let mut head = [0; 8];
     let got = file.read(&mut head).map_err(|e| fail(format!("cannot be read: {e}")))?;
     if compressed::is_ours(&head[..got]) {
+        let foreign = options.for_foreign_formats();
+        if !foreign.is_empty() {
+            return Err(fail(format!(
+                "is an Ambulator trace, which has its own mappings and addresses of up to 57 bits: omit {}, which is for \
+                 ChampSim's and lackey's traces",
+                foreign.join(" and ")
+            )));
+        }
         return TraceReader::new(file, &name).map(|reader| Opened::Ours(Box::new(reader)));
     }
     let digest = digest(&mut file).map_err(|e| fail(format!("cannot be read: {e}")))?;

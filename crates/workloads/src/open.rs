@@ -1,9 +1,9 @@
 //! The single entry point: opens a program by name, or a trace file by path, as a stream.
 
 use crate::OpenError;
-use crate::nearest::{nearest, with_nearest_key};
+use crate::nearest::with_nearest_key;
 use crate::registry::{program, programs};
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, nearest};
 use ambulator_trace::{TraceOptions, open_trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,25 +2,11 @@
 
 use crate::benchmarks::BUILT_IN;
 use crate::program::{BenchmarkSpec, ProgramDescriptor};
-use ambulator_base::lock;
+use ambulator_base::{RegisterError, RegisterReason, lock};
 use std::sync::{Mutex, OnceLock};
 
-/// Why a program could not be registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RegisterError {
-    /// The name would not work on a command line or as a key of settings.
-    #[error(
-        "`{0}` cannot be a program's name: write lower-case letters, digits and hyphens, a letter first (`trace` is \
-         reserved for trace files)"
-    )]
-    Name(String),
-    /// Another program has the name.
-    #[error("there is already a program called `{0}`: register each program once, under a unique name")]
-    Taken(String),
-    /// Programs have been listed or opened already; earlier uses would have missed this one.
-    #[error("`{0}` is registered too late: register programs before any program is listed, explained or opened")]
-    TooLate(String),
-}
+/// What is registered, as errors call it.
+const PROGRAM: &str = "program";
 
 /// The programs registered so far; `None` once the list is in use.
 static REGISTERED: Mutex<Option<Vec<ProgramDescriptor>>> = Mutex::new(Some(Vec::new()));
@@ -40,17 +26,17 @@ pub fn register_program<T: BenchmarkSpec>() -> Result<(), RegisterError> {
 /// As for [`register_program`].
 pub fn register_descriptor(program: ProgramDescriptor) -> Result<(), RegisterError> {
     let name = program.info.name;
-    let well_formed = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if !well_formed || name == "trace" {
-        return Err(RegisterError::Name(name.into()));
+    RegisterError::check(PROGRAM, name)?;
+    let error = |reason| Err(RegisterError::new(PROGRAM, name, reason));
+    if name == "trace" {
+        return error(RegisterReason::Reserved("the group of settings of trace files"));
     }
     let mut registered = lock(&REGISTERED);
     let Some(registered) = registered.as_mut() else {
-        return Err(RegisterError::TooLate(name.into()));
+        return error(RegisterReason::TooLate);
     };
     if BUILT_IN.iter().chain(registered.iter()).any(|known| known.info.name == name) {
-        return Err(RegisterError::Taken(name.into()));
+        return error(RegisterReason::Taken);
     }
     registered.push(program);
     Ok(())

@@ -2,10 +2,10 @@
 //!
 //! The registry belongs to the process and the order of calls matters, so there is only one test.
 
-use ambulator_base::{Batch, Invalid, ProgramIdentity, Record, RecordSource, SourceError, VirtAddr};
-use ambulator_workloads::{
-    BenchmarkSpec, OpenError, ProgramInfo, ProgramRequest, RegisterError, open, programs, register_program,
+use ambulator_base::{
+    Batch, Invalid, ProgramIdentity, Record, RecordSource, RegisterError, RegisterReason, SourceError, VirtAddr,
 };
+use ambulator_workloads::{BenchmarkSpec, OpenError, ProgramInfo, ProgramRequest, open, programs, register_program};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -85,11 +85,15 @@ named!(Late, "late");
 
 #[test]
 fn a_registered_program_is_listed_suggested_and_opened_like_a_built_in_one() {
+    let error = |name: &str, reason| Err(RegisterError::new("program", name, reason));
     assert_eq!(register_program::<StrideSpec>(), Ok(()));
-    assert_eq!(register_program::<StrideSpec>(), Err(RegisterError::Taken("stride".into())));
-    assert_eq!(register_program::<SecondGups>(), Err(RegisterError::Taken("gups".into())));
-    assert_eq!(register_program::<Reserved>(), Err(RegisterError::Name("trace".into())));
-    assert_eq!(register_program::<Dotted>(), Err(RegisterError::Name("my.program".into())));
+    assert_eq!(register_program::<StrideSpec>(), error("stride", RegisterReason::Taken));
+    assert_eq!(register_program::<SecondGups>(), error("gups", RegisterReason::Taken));
+    assert_eq!(
+        register_program::<Reserved>(),
+        error("trace", RegisterReason::Reserved("the group of settings of trace files"))
+    );
+    assert_eq!(register_program::<Dotted>(), error("my.program", RegisterReason::Malformed));
 
     let names: Vec<&str> = programs().iter().map(|program| program.info.name).collect();
     assert!(names.is_sorted() && names.contains(&"stride") && names.contains(&"gups"), "{names:?}");
@@ -117,6 +121,6 @@ fn a_registered_program_is_listed_suggested_and_opened_like_a_built_in_one() {
     let senseless = refused(&request("stride", json!({ "stride": 0 })));
     assert_eq!(senseless.to_string(), "`stride.stride` is 0; it must be at least 1");
 
-    assert_eq!(register_program::<Late>(), Err(RegisterError::TooLate("late".into())));
+    assert_eq!(register_program::<Late>(), error("late", RegisterReason::TooLate));
     assert!(refused(&request("late", json!({}))).to_string().contains("no program or trace file"));
 }

@@ -87,12 +87,22 @@ impl Scheduler {
 
     /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
     /// restarts.
+    ///
+    /// With threads placed on cores, a program is warm when those of its cores that have run anything have
+    /// run the warm-up on average: a thread that waits for others must not make all of them wait.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
-        let ready = |core: &Core| {
-            let idle = self.places_threads() && core.executed == 0;
-            core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup || idle
+        let is_ready = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup;
+        let is_warm = |own: &[Core]| {
+            let ran = own.iter().filter(|core| core.counters.instructions > 0).count() as u64;
+            let executed: u64 = own.iter().map(|core| core.counters.instructions).sum();
+            own.iter().all(is_ready) || (ran > 0 && executed >= self.warmup.saturating_mul(ran))
         };
-        if self.phase != Phase::Warmup || !cores.iter().all(ready) {
+        let ready = if self.places_threads() {
+            self.placements.iter().all(|placement| is_warm(&cores[placement.cores()]))
+        } else {
+            cores.iter().all(is_ready)
+        };
+        if self.phase != Phase::Warmup || !ready {
             return false;
         }
         self.phase = Phase::Measure;

@@ -66,6 +66,11 @@ impl ThreadPlacement {
         }
     }
 
+    /// The program's cores.
+    pub fn cores(&self) -> Range<usize> {
+        self.cores.clone()
+    }
+
     /// Whether the program runs on this core.
     pub fn has_core(&self, number: usize) -> bool {
         self.cores.contains(&number)

@@ -1,7 +1,6 @@
 //! What a setting, a group of settings, a design or a counter means.
 
 use super::layer::Layers;
-use super::nearest::edits;
 use super::preset::{PresetKind, presets};
 use super::problem::{Problem, SpecError};
 use super::program::program_tree;
@@ -159,12 +158,14 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
 /// The nearest name: by the first part that is wrong among settings, by the whole name among counters and
 /// designs.
 fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String> {
-    let counters = counters.iter().map(|counter| counter.name.as_str());
-    let whole_name = counters
-        .chain(catalogue().designs().iter().map(|design| design.name))
-        .filter_map(|name| Some((edits(key, name, (name.len() / 4).max(1))?, name)))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name.to_owned());
+    let programs = program_tree().children().iter().map(Setting::name);
+    let designs = catalogue().designs().iter().map(|design| design.name);
+    let whole_name = if key.contains('.') {
+        nearest_counter(&key.to_lowercase(), counters)
+    } else {
+        ambulator_base::nearest(key, designs.chain(programs))
+    };
+    let whole_name = whole_name.map(str::to_owned);
     let mut at = root;
     for part in key.split('.') {
         match at.child(part) {
@@ -177,6 +178,15 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
         }
     }
     whole_name
+}
+
+/// The counter whose name differs from the key in at most a quarter of its characters.
+fn nearest_counter<'a>(key: &str, counters: &'a [CounterInfo]) -> Option<&'a str> {
+    let names = counters.iter().map(|counter| counter.name.as_str());
+    names
+        .filter_map(|name| Some((ambulator_base::edits(key, name, (name.len() / 4).max(1))?, name)))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }
 
 /// The nearest setting of a program, if the key begins with a program's name or a similar one.

@@ -1,6 +1,7 @@
 //! Layers of settings: each text is checked key by key against the tree of settings, later texts override
 //! earlier ones, and the result becomes a spec.
 
+use super::explain::show_value;
 use super::moved::{new_choice, new_key};
 use super::problem::{OPTION, Place, Problem, Source, SpecError};
 use super::schema::{Kind, Setting};
@@ -75,15 +76,10 @@ impl<'s> Layers<'s> {
         self.layers
     }
 
-    /// The texts that layers above the first `layers` have written to keys that begin with `prefix`: key,
-    /// value and place.
-    pub(crate) fn written_above<'a>(
-        &'a self,
-        layers: usize,
-        prefix: &'a str,
-    ) -> impl Iterator<Item = (String, String, Place)> + 'a {
-        let above = self.values.iter().filter(move |(key, (_, _, layer))| *layer > layers && key.starts_with(prefix));
-        above.filter_map(|(key, (value, place, _))| Some((key.clone(), value.as_str()?.to_owned(), place.clone())))
+    /// What layers above the first `layers` have written: key, value and place.
+    pub(crate) fn written_above(&self, layers: usize) -> impl Iterator<Item = (&str, &Value, &Place)> {
+        let above = self.values.iter().filter(move |(_, (_, _, layer))| *layer > layers);
+        above.map(|(key, (value, place, _))| (key.as_str(), value, place))
     }
 
     /// Adds a TOML text as the top layer.
@@ -116,7 +112,7 @@ impl<'s> Layers<'s> {
         let source = Arc::new(Source { name: name.into(), text: option.into() });
         let Some((key, _)) = option.split_once('=') else {
             let title = format!("`{name} {option}` has no `=`");
-            let help = format!("write `{name} key=value`, such as `{name} mmu.l2_tlb.entries=2048`");
+            let help = format!("write `{name} key=value`, such as `{name} {}`", self.example());
             self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
             return;
         };
@@ -159,6 +155,17 @@ impl<'s> Layers<'s> {
         // Spans inside the value count from its start, those of the option from the option's start.
         let end = value_span.len();
         reader.value(setting, &value, 0..end, Place::new(&reader.source, key_span));
+    }
+
+    /// An option that sets one of the settings of the tree.
+    fn example(&self) -> String {
+        if self.option == OPTION {
+            return "mmu.l2_tlb.entries=2048".into();
+        }
+        let leaves = self.schema.leaves();
+        let Some(leaf) = leaves.first() else { return "key=value".into() };
+        let key = leaf.key.strip_prefix(&self.schema.key).unwrap_or(&leaf.key).trim_start_matches('.');
+        format!("{key}={}", show_value(leaf, &leaf.default).trim_matches('"'))
     }
 
     /// The values that the layers have written, by key: for settings that do not become a spec.
@@ -212,6 +219,13 @@ impl<'s> Layers<'s> {
         }
         last.map(|(_, key, place)| (key.clone(), place.clone()))
     }
+}
+
+/// What a `key=value` option sets below `schema`, by key; nothing if it is invalid.
+pub(crate) fn settings_of_option(schema: &Setting, option: &str) -> Vec<(String, Value)> {
+    let mut layers = Layers::new(schema);
+    layers.add_option(option);
+    layers.settings().unwrap_or_default()
 }
 
 /// The entries of a table in the order of the text.
@@ -283,8 +297,8 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    /// Says which keys the settings of a table have now, if it is one from before: a design's group, which lies
-    /// at the top now, or `design.page_table` as a table. False if nothing of it has moved.
+    /// Says which keys the settings of a table have now, if it is one from before: a design's group, which
+    /// lies at the top now, or `design.page_table` as a table. False if nothing of it has moved.
     fn moved_below(&mut self, whole: &str, value: &DeValue<'_>, span: Range<usize>) -> bool {
         if let DeValue::Table(table) = value {
             let mut any = false;

@@ -1,12 +1,12 @@
 //! Makes a [`Spec`] from presets, files and options.
 
-use super::layer::{Layers, Origins};
-use super::nearest::edits;
+use super::joined::{Joined, without_effect};
+use super::layer::{Layers, Origins, settings_of_option};
 use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
 use crate::catalogue::catalogue;
-use std::collections::BTreeMap;
+use ambulator_base::{nearest, split_names};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,11 +22,12 @@ pub fn default_design() -> String {
 /// `options`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecRequest {
-    /// The name of a machine preset or the path of a TOML file, or several joined with `+`, of which later
-    /// ones override earlier ones. The default is the machine that a file of `files` names as its `base`, or
-    /// else [`DEFAULT_MACHINE`].
+    /// The name of a machine preset or the path of a TOML file, or several joined with `+`, none of which may
+    /// contradict another. The default is the machine that a file of `files` names as its `base`, or else
+    /// [`DEFAULT_MACHINE`].
     pub machine: Option<String>,
-    /// The name of a design preset or the path of a TOML file, or several joined with `+` (`thp+l2tlb-128k`).
+    /// The name of a design preset or the path of a TOML file, or several joined with `+` (`thp+l2tlb-128k`),
+    /// none of which may contradict another or leave it without effect.
     /// The default is the design that a file of `files` names as its `base`, or else [`default_design`].
     pub design: Option<String>,
     /// Spec files (`--spec`); later ones override earlier ones.
@@ -54,7 +55,7 @@ pub struct LoadedSpec {
 /// All errors, each with its file, line and caret: unknown presets and keys with the nearest valid name,
 /// wrong types, values out of range, settings that exclude each other.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
+    let mut loader = Loader { layers: Layers::new(tree()), joined: Vec::new(), chain: Vec::new() };
     let mut files = Vec::new();
     // The bases of the files determine the presets below them, so the files are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
@@ -87,6 +88,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
         loader.layers.add_option(option);
     }
     let (spec, origins) = loader.layers.finish(Spec::validate)?;
+    without_effect(&spec, &loader.joined)?;
     Ok(LoadedSpec { spec, machine, design, origins })
 }
 
@@ -95,10 +97,16 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
+    let mut loader = Loader { layers: Layers::new(tree()), joined: Vec::new(), chain: Vec::new() };
     let source = Arc::new(Source { name: name.into(), text: text.into() });
     loader.file(Path::new(name), &source, false);
     loader.layers.finish(Spec::validate).map(|(spec, _)| spec)
+}
+
+/// What the `key=value` text of a `--set` option sets, by key; nothing if the text is invalid, which [`load`]
+/// reports.
+pub fn option_settings(option: &str) -> Vec<(String, serde_json::Value)> {
+    settings_of_option(tree(), option)
 }
 
 /// Reads a file.
@@ -120,6 +128,8 @@ pub(super) fn is_path(name: &str) -> bool {
 
 struct Loader {
     layers: Layers<'static>,
+    /// What presets that are joined with others write: preset, key and place.
+    joined: Vec<(String, String, Place)>,
     /// Names of the sources that are being layered, each followed by its base.
     chain: Vec<String>,
 }
@@ -127,40 +137,19 @@ struct Loader {
 impl Loader {
     /// Adds the presets that `names` joins with `+` as layers, and returns the name to show.
     fn presets(&mut self, kind: PresetKind, names: &str) -> String {
-        if is_path(names) && Path::new(names).exists() {
-            return self.preset(kind, names);
-        }
+        let known = |name: &str| preset(kind, name).is_some();
+        let names = split_names(names, '+', known, |name| is_path(name) && Path::new(name).exists());
+        let mut joined = Joined::above(&self.layers);
         let mut shown: Vec<String> = Vec::new();
-        let mut filled: BTreeMap<String, (String, String)> = BTreeMap::new();
-        for name in names.split('+').map(str::trim) {
+        for name in &names {
             let layer = self.layers.height();
             shown.push(self.preset(kind, name));
-            self.sockets_filled_twice(name, layer, &mut filled);
-        }
-        shown.join("+")
-    }
-
-    /// Records in `filled` the sockets that the preset `name` fills, whose layers are those above `layer`,
-    /// and reports each that an earlier preset fills with another design.
-    fn sockets_filled_twice(&mut self, name: &str, layer: usize, filled: &mut BTreeMap<String, (String, String)>) {
-        let written: Vec<(String, String, Place)> = self.layers.written_above(layer, "design.").collect();
-        for (key, value, place) in written {
-            match filled.get(&key) {
-                Some((other, before)) if *before != value => {
-                    let title = format!(
-                        "`{other}` and `{name}` exclude each other: `{key}` would be \"{before}\" and \"{value}\", and \
-                         a machine has one"
-                    );
-                    let problem = Problem::new(title)
-                        .label(format!("`{name}` fills the socket"))
-                        .help("remove one of them, or compare them with `--designs`, which takes several, separated by commas");
-                    self.layers.problem(Problem { place: Some(place), ..problem });
-                }
-                _ => {
-                    filled.insert(key, (name.to_owned(), value));
-                }
+            if names.len() > 1 {
+                joined.add(&mut self.layers, name, layer);
             }
         }
+        self.joined.extend(joined.written());
+        shown.join("+")
     }
 
     /// Adds a preset or file of a kind as a layer, and returns the name to show.
@@ -195,8 +184,14 @@ impl Loader {
 
     fn layer(&mut self, source: &Arc<Source>, folder: Option<&Path>, presets_done: bool) {
         self.chain.push(source.name.clone());
-        for (name, place) in Layers::header(tree(), source).base {
+        let bases = Layers::header(tree(), source).base;
+        let mut siblings: Vec<(PresetKind, Joined)> = Vec::new();
+        if bases.len() > 1 {
+            siblings.extend([PresetKind::Machine, PresetKind::Design].map(|kind| (kind, Joined::above(&self.layers))));
+        }
+        for (name, place) in bases {
             let embedded = presets().iter().find(|preset| preset.name == name);
+            let height = self.layers.height();
             let base = match embedded {
                 Some(_) if presets_done => continue,
                 Some(found) => Ok((found.source.clone(), None)),
@@ -217,6 +212,10 @@ impl Loader {
                 Ok((base, folder)) => self.layer(&base, folder.as_deref(), false),
                 Err(problem) => self.layers.problem(Problem { place: Some(place), ..problem }),
             }
+            let kind = embedded.map(|preset| preset.kind);
+            if let Some((_, joined)) = siblings.iter_mut().find(|(of, _)| Some(*of) == kind) {
+                joined.add(&mut self.layers, &name, height);
+            }
         }
         if let Some((_, place)) = self.layers.add_toml(source).program {
             let title = "`program` belongs in a workload, not in a spec";
@@ -229,12 +228,8 @@ impl Loader {
 
 pub(super) fn unknown_preset(title: &str, name: &str, eligible: impl Fn(&Preset) -> bool) -> Problem {
     let known: Vec<&str> = presets().iter().filter(|preset| eligible(preset)).map(|preset| preset.name).collect();
-    let nearest = known
-        .iter()
-        .filter_map(|known| Some((edits(name, known, (known.len() / 3).max(1))?, known)))
-        .min_by_key(|(distance, _)| *distance);
-    Problem::new(title).help(match nearest {
-        Some((_, nearest)) => format!("did you mean `{nearest}`? The path of a TOML file is also accepted"),
+    Problem::new(title).help(match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean `{nearest}`? The path of a TOML file is also accepted"),
         None => format!("there are: {}; the path of a TOML file is also accepted", known.join(", ")),
     })
 }

@@ -14,21 +14,22 @@
 //! - `problem`: an error in a spec and its place, with a caret.
 //! - `value`: checks one TOML value against its setting.
 //! - `layer`: checks one text against the tree; combines layers.
+//! - `joined`: presets joined with `+`.
+//! - `unused`: settings without effect.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
 //! - `moved`: former keys.
 //! - `program`: programs, workloads and their settings.
 //! - `load`: combines presets, files and options.
-//! - `nearest`: suggestions for names that do not exist.
 //! - `explain`, `show`: output for readers.
 //! - `fuzz`: entry points for fuzzing.
 
 mod explain;
 mod fuzz;
+mod joined;
 mod layer;
 mod load;
 mod moved;
-mod nearest;
 mod preset;
 mod problem;
 mod program;
@@ -39,18 +40,22 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod unused;
+mod unused_program;
 mod value;
 
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use fuzz::{fuzz_program, fuzz_spec};
 pub use layer::Origins;
-pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, load, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, load, option_settings, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
-pub use program::{program_request, program_tree};
+pub use program::{option_program, program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
     HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
 };
 pub use show::{designs_markdown, program_reference_markdown, reference_markdown, show_spec};
+pub use unused::unused;
+pub use unused_program::unused_by_program;

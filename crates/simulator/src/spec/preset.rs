@@ -3,8 +3,7 @@
 use super::layer::{Header, Layers};
 use super::problem::Source;
 use super::settings;
-use crate::RegistrationError;
-use ambulator_base::lock;
+use ambulator_base::{RegisterError, RegisterReason, lock};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a preset describes.
@@ -58,6 +57,11 @@ pub struct Preset {
 }
 
 impl Preset {
+    /// The name of its text in errors: its path in the repository, or the name of a registered one.
+    pub fn source_name(&self) -> &str {
+        &self.source.name
+    }
+
     /// Its TOML text.
     pub fn text(&self) -> &str {
         &self.source.text
@@ -70,14 +74,21 @@ static OWN: Mutex<Vec<Embedded>> = Mutex::new(Vec::new());
 /// Registers a preset for this process: its TOML text, in the form of the presets that come with Ambulator.
 ///
 /// # Errors
-/// A name that another preset has, or presets already in use.
-pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str) -> Result<(), RegistrationError> {
+/// A name that no command line could name, a name that another preset has, or presets already in use.
+pub fn register_preset(kind: PresetKind, name: &'static str, text: &'static str) -> Result<(), RegisterError> {
+    let what = match kind {
+        PresetKind::Machine => "machine preset",
+        PresetKind::Design => "design preset",
+        PresetKind::Workload => "workload",
+    };
+    // As in `mcf-1.7g`.
+    RegisterError::check_with(what, name, |c| c == '.')?;
     if PRESETS.get().is_some() {
-        return Err(RegistrationError::TooLate("presets"));
+        return Err(RegisterError::new(what, name, RegisterReason::TooLate));
     }
     let mut own = lock(&OWN);
     if EMBEDDED.iter().chain(&*own).any(|other| other.name == name) {
-        return Err(RegistrationError::PresetTaken(name.into()));
+        return Err(RegisterError::new("preset", name, RegisterReason::Taken));
     }
     own.push(Embedded { kind, name, path: name, text });
     Ok(())

@@ -1,10 +1,12 @@
 //! Programs and their settings: programs by name, workloads (presets of their settings) and traces.
 
-use super::layer::Layers;
+use super::layer::{Layers, settings_of_option};
 use super::load::{is_path, read};
 use super::preset::{PresetKind, preset, presets};
 use super::problem::{Problem, Source, SpecError};
+use super::quantity::show_size;
 use super::schema::{Kind, Setting};
+use ambulator_base::nearest;
 use ambulator_trace::TraceOptions;
 use ambulator_workloads::ProgramRequest;
 use serde_json::{Map, Value};
@@ -38,12 +40,14 @@ pub fn program_tree() -> &'static Setting {
 }
 
 /// The request for a program. `name` is a program, a workload (a preset, or a TOML file with a `program`
-/// key), or the path of a trace file; `options` are `key=value` texts that override its settings.
+/// key), or the path of a trace file; `options` are `key=value` texts that override its settings. A key may
+/// begin with the name of a program, or `trace`: it is for that program only, and ignored for others
+/// ([`option_program`]).
 ///
 /// # Errors
-/// An unknown key with the nearest valid one, an invalid value, a workload of an unknown program: each with
-/// its place. A name that is neither a program nor a workload is taken as the path of a trace, which is
-/// checked when it is opened.
+/// An unknown key with the nearest valid one, an invalid value, a key that is given two values, a workload of
+/// an unknown program: each with its place. A name that is neither a program nor a workload nor a path, with
+/// the nearest valid one. A path is taken as that of a trace, which is checked when it is opened.
 pub fn program_request(
     name: &str,
     options: &[String],
@@ -63,6 +67,27 @@ pub fn program_request(
         request.label = Some(stem.map_or(name.into(), |stem| stem.to_string_lossy().into_owned()));
         request.name = bases(&source, &mut below)?;
     }
+    let known = request.label.is_some() || ambulator_workloads::program(name).is_some();
+    if !known && !Path::new(name).exists() {
+        let nearest = nearest(name, program_names());
+        // A name that looks like a path is an error about the file.
+        if nearest.is_some() || !looks_like_a_path(name) {
+            let title = format!("there is no program, workload or trace file `{name}`");
+            return Err(Problem::new(title)
+                .help(match nearest {
+                    Some(nearest) => format!("did you mean `{nearest}`?"),
+                    None => format!(
+                        "the programs are: {}; `ambulator list workloads` names those with the papers' settings",
+                        ambulator_workloads::programs()
+                            .iter()
+                            .map(|known| known.info.name)
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
+                })
+                .into());
+        }
+    }
     let programs = program_tree();
     let group = if ambulator_workloads::program(&request.name).is_some() { request.name.as_str() } else { TRACE };
     let Some(settings) = programs.child(group) else {
@@ -72,13 +97,52 @@ pub fn program_request(
     for source in below.iter().rev() {
         layers.add_toml(source);
     }
+    let mut given: Vec<(String, Value, String)> = Vec::new();
+    if let Some(bytes) = footprint {
+        let flag = format!("--footprint {}", show_size(bytes));
+        given.push((format!("{group}.footprint"), Value::from(bytes), flag));
+    }
     for option in options {
+        let option = match option_program(option) {
+            Some(program) if program == group => &option.trim_start()[program.len() + 1..],
+            Some(_) => continue,
+            None => option.as_str(),
+        };
+        let shown = format!("--program-set {option}");
+        for (key, value) in settings_of_option(settings, option) {
+            match given.iter().find(|(other, ..)| *other == key) {
+                Some((_, before, flag)) if *before != value => {
+                    let title = format!("`{flag}` and `{shown}` contradict each other: both set `{key}`");
+                    layers.problem(Problem::new(title).help("give one of them"));
+                }
+                _ => given.push((key, value, shown.clone())),
+            }
+        }
         layers.add_option(option);
     }
     for (key, value) in layers.settings()? {
         put(&mut request.settings, key.split('.').skip(1), value);
     }
     Ok(request)
+}
+
+/// The names of programs and workloads.
+fn program_names() -> impl Iterator<Item = &'static str> {
+    let workloads = presets().iter().filter(|preset| preset.kind == PresetKind::Workload).map(|preset| preset.name);
+    ambulator_workloads::programs().iter().map(|program| program.info.name).chain(workloads)
+}
+
+/// Whether a name is rather that of a file than that of a program.
+fn looks_like_a_path(name: &str) -> bool {
+    let path = Path::new(name);
+    path.components().count() > 1 || path.extension().is_some()
+}
+
+/// The program (or `trace`) that the key of a `key=value` option begins with, as in `bfs.layout=csr`.
+pub fn option_program(option: &str) -> Option<&'static str> {
+    let key = option.split('=').next()?;
+    let (first, _) = key.split_once('.')?;
+    program_tree().child(first.trim()).map(Setting::name)
 }
 
 /// Inserts a value at the path given by the parts of its key.
@@ -121,8 +185,11 @@ fn bases(source: &Arc<Source>, texts: &mut Vec<Arc<Source>>) -> Result<String, S
     };
     if ambulator_workloads::program(&program).is_none() {
         let known: Vec<&str> = ambulator_workloads::programs().iter().map(|known| known.info.name).collect();
-        let problem = Problem::new(format!("the workload `{}` runs `{program}`, which is not a program", source.name))
-            .help(format!("there are: {}", known.join(", ")));
+        let problem = Problem::new(format!("the workload `{}` runs `{program}`, which is not a program", source.name));
+        let problem = problem.help(match nearest(&program, known.iter().copied()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("there are: {}", known.join(", ")),
+        });
         return Err(Problem { place: Some(place), ..problem }.into());
     }
     Ok(program)

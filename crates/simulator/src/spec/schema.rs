@@ -1,8 +1,8 @@
 //! The settings of a spec type as a tree, made from its JSON schema: the single description for checking,
 //! explaining, showing and the reference.
 
-use super::nearest::edits;
 use ambulator_base::Range;
+use ambulator_base::edits;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -119,6 +119,7 @@ impl Spec {
         let choice = self.choice();
         wrong.extend(catalogue().validate("design", &choice));
         wrong.extend(self.validate_page_sizes());
+        wrong.extend(self.validate_perfect());
         wrong.extend(self.virtualization.validate("virtualization"));
         wrong.extend(self.run.validate("run"));
         if self.has_front_side() {
@@ -164,6 +165,20 @@ impl Spec {
         wrong
     }
 
+    /// What is wrong with a perfect MMU next to designs that only act where a translation takes time.
+    fn validate_perfect(&self) -> Vec<Invalid> {
+        let idle = self.design.entries().into_iter().filter(|(_, socket, name)| {
+            let acts = matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::FrontSide);
+            self.mmu.perfect && acts && socket.empty() != Some(*name)
+        });
+        idle.map(|(key, _, name)| {
+            let message =
+                format!("is true and leaves nothing to do for `design.{key}`, \"{name}\"; choose one of them");
+            Invalid::new("mmu.perfect", message).and(format!("design.{key}"))
+        })
+        .collect()
+    }
+
     /// Whether accesses are translated before the caches, into an intermediate address space.
     pub fn has_front_side(&self) -> bool {
         Some(self.design.front_side.as_str()) != Socket::FrontSide.empty()
@@ -188,11 +203,6 @@ impl Spec {
                  `design.front_side`, \"{name}\", to \"none\""
             );
             wrong.push(Invalid::new("virtualization.mode", message).and("design.front_side"));
-        }
-        if self.mmu.perfect {
-            let message =
-                format!("leaves nothing to translate for `design.front_side`, \"{name}\"; choose one of them");
-            wrong.push(Invalid::new("mmu.perfect", message).and("design.front_side"));
         }
         let cores = self.machine.cores as usize;
         for mut problem in self.hierarchy().validate_machine(cores, ambulator_mmu::INTERMEDIATE.end.0) {
@@ -394,7 +404,8 @@ pub struct RunSpec {
     /// Measured instructions on each core, after warm-up; a program that ends earlier ends the run.
     #[schemars(range(min = 1, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
     pub instructions: u64,
-    /// Instructions that each core runs in the program's region of interest before counting begins.
+    /// Instructions that each core runs in the program's region of interest before counting begins (with
+    /// `run.spread_threads`, the cores that run a thread, on average).
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.

@@ -1,9 +1,9 @@
 //! Checks one TOML value against its setting.
 
-use super::nearest::edits;
 use super::quantity::Suffixes;
 use super::schema::{Choice, Kind};
 use ambulator_base::Range;
+use ambulator_base::edits;
 use serde_json::{Number, Value};
 use toml::de::DeValue;
 

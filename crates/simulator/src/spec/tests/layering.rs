@@ -168,9 +168,9 @@ fn design_presets_set_their_designs() {
 #[test]
 fn presets_join_with_a_plus() {
     let design = |name: &str| load(&SpecRequest { design: Some(name.into()), ..SpecRequest::default() });
-    let loaded = design("l2tlb-128k + perfect-tlb").unwrap();
-    assert_eq!(loaded.design, "l2tlb-128k+perfect-tlb");
-    assert_eq!((loaded.spec.mmu.l2_tlb.entries, loaded.spec.mmu.perfect), (131_072, true));
+    let loaded = design("l2tlb-128k + lvm").unwrap();
+    assert_eq!(loaded.design, "l2tlb-128k+lvm");
+    assert_eq!((loaded.spec.mmu.l2_tlb.entries, loaded.spec.design.page_table.as_str()), (131_072, "lvm"));
     let message = design("radix+perfect-tbl").unwrap_err().to_string();
     assert!(message.contains("did you mean `perfect-tlb`?"), "{message}");
 }

@@ -1,10 +1,12 @@
 //! Tests of specs from the user's point of view.
 
+mod joined;
 mod layering;
 mod mistakes;
 mod programs;
 mod properties;
 mod reading;
+mod unused;
 
 use super::layer::Layers;
 use super::problem::Source;

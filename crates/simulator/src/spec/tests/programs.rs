@@ -48,8 +48,50 @@ fn errors_name_the_nearest_setting_and_the_option() {
         &["there is no setting `bfs.lay_out`", "--program-set", "the nearest setting is `bfs.layout`"],
     );
     assert_says(request("bfs", &["layout=rows"]), &["`bfs.layout`", "\"property\"", "\"csr\""]);
-    assert_says(request("gups", &["streams"]), &["`--program-set streams` has no `=`"]);
+    assert_says(
+        request("gups", &["streams"]),
+        &["`--program-set streams` has no `=`", "such as `--program-set footprint=8GiB`"],
+    );
     assert_says(request("gups", &["footprint=8GB"]), &["`GiB`"]);
+}
+
+#[test]
+fn unknown_programs_get_the_nearest_program_or_workload() {
+    for (name, nearest) in [("GUPS", "gups"), ("gusp", "gups"), ("mcf-1.8g", "mcf-1.7g"), ("gups-8gb", "gups-8g")] {
+        let said = format!("there is no program, workload or trace file `{name}`");
+        assert_says(request(name, &[]), &[&said, &format!("did you mean `{nearest}`?")]);
+    }
+    assert_says(request("quicksort", &[]), &["the programs are: ", "gups", "ambulator list workloads"]);
+    // Paths are opened as traces.
+    assert_eq!(request("no/such/gups", &[]).unwrap().name, "no/such/gups");
+    assert_eq!(request("missing.amb", &[]).unwrap().name, "missing.amb");
+}
+
+#[test]
+fn options_do_not_contradict_each_other() {
+    let footprint = |bytes, options: &[&str]| {
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        program_request("gups", &options, Some(bytes), 7).map_err(|error| error.to_string())
+    };
+    assert_says(
+        footprint(2 << 20, &["footprint=4MiB"]),
+        &["`--footprint 2MiB` and `--program-set footprint=4MiB` contradict each other: both set `gups.footprint`"],
+    );
+    assert!(footprint(4 << 20, &["footprint=4MiB"]).is_ok());
+    assert_says(
+        request("gups", &["streams=1", "gups.streams=2"]),
+        &["`--program-set streams=1` and `--program-set streams=2` contradict each other"],
+    );
+}
+
+#[test]
+fn an_option_may_be_for_one_program_of_a_mix() {
+    let options = ["bfs.layout=csr", "gups.streams=1", "trace.va_bits=57"];
+    assert_eq!(serde_json::Value::Object(request("gups", &options).unwrap().settings), json!({ "streams": 1 }));
+    assert_eq!(serde_json::Value::Object(request("bfs", &options).unwrap().settings), json!({ "layout": "csr" }));
+    assert_eq!(serde_json::Value::Object(request("a.champsim", &options).unwrap().settings), json!({ "va_bits": 57 }));
+    assert_eq!(option_program("bfs.layout=csr"), Some("bfs"));
+    assert_eq!((option_program("graph.a=1"), option_program("layout=bfs.csr")), (None, None));
 }
 
 #[test]

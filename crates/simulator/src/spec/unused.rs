@@ -1,0 +1,81 @@
+//! Settings that have no effect: what they belong to is absent from the machine or switched off.
+
+use super::settings::{Spec, VirtualizationMode};
+use crate::catalogue::catalogue;
+use ambulator_hardware::PrefetcherKind;
+use ambulator_mmu::L2TlbOrganization;
+use ambulator_os::PageSizePolicy;
+
+/// Why the setting `key` has no effect on a machine of `spec`, as a sentence's end that says what would be
+/// right; `None` if it may have one.
+pub fn unused(spec: &Spec, key: &str) -> Option<String> {
+    let (group, rest) = key.split_once('.').unwrap_or((key, ""));
+    of_absent_design(spec, group).or_else(|| switched_off(spec, group, rest).map(str::to_owned))
+}
+
+/// Why a setting of a design's group has no effect: no socket holds the design.
+fn of_absent_design(spec: &Spec, group: &str) -> Option<String> {
+    let design = catalogue().designs().iter().find(|design| design.group() == group)?;
+    let nested = spec.virtualization.mode == VirtualizationMode::Nested;
+    let in_use = spec.design.entries().iter().any(|(.., name)| *name == design.name)
+        || nested && spec.virtualization.hypervisor_table == design.name;
+    let sockets: Vec<String> = design.fills.iter().map(|fill| format!("`design.{}`", fill.socket)).collect();
+    (!in_use).then(|| format!("\"{}\" is not in {}", design.name, sockets.join(" or ")))
+}
+
+/// Why a setting below `group` has no effect, where another setting decides about it.
+fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
+    let kernel = &spec.kernel;
+    let l2_tlb = &spec.mmu.l2_tlb;
+    let nested = spec.virtualization.mode == VirtualizationMode::Nested;
+    let (of, name) = rest.rsplit_once('.').unwrap_or(("", rest));
+    match group {
+        "mmu" if spec.mmu.perfect && !matches!(rest, "perfect" | "va_bits") => {
+            Some("`mmu.perfect` is true: there are neither TLBs nor walks")
+        }
+        "mmu" if of == "l2_tlb" => match name {
+            "entries_2m" | "ways_2m" if l2_tlb.organization == L2TlbOrganization::Unified => {
+                Some("`mmu.l2_tlb.organization` is \"unified\": `mmu.l2_tlb.entries` holds pages of 2 MiB too")
+            }
+            _ => None,
+        },
+        "virtualization" if rest != "mode" && !nested => Some("`virtualization.mode` is not \"nested\""),
+        "virtualization" if of == "nested" && spec.mmu.perfect => {
+            Some("`mmu.perfect` is true: there are neither TLBs nor walks")
+        }
+        "kernel" => match rest {
+            "promotion_threshold" if kernel.page_size_policy != PageSizePolicy::Reservation => {
+                Some("`kernel.page_size_policy` is not \"reservation\"")
+            }
+            _ if rest.starts_with("khugepaged_") && kernel.page_size_policy != PageSizePolicy::Khugepaged => {
+                Some("`kernel.page_size_policy` is not \"khugepaged\"")
+            }
+            "huge_share" if kernel.page_size_policy == PageSizePolicy::Never && !kernel.gigantic_pages => Some(
+                "`kernel.page_size_policy` is \"never\" and `kernel.gigantic_pages` false: there are no huge pages",
+            ),
+            "watermark_min" | "watermark_low" | "watermark_high" if kernel.swap_bytes == 0 => {
+                Some("`kernel.swap_bytes` is 0: without swap there are no watermarks")
+            }
+            _ => None,
+        },
+        "memory" if matches!(rest, "fragmentation.order" | "fragmentation.grain") => {
+            let fragmentation = &spec.memory.fragmentation;
+            let whole = fragmentation.fmfi == 0.0 && fragmentation.free_share == 1.0;
+            whole.then_some("`memory.fragmentation.fmfi` is 0 and `memory.fragmentation.free_share` 1: memory is whole")
+        }
+        "run" if rest == "advise_huge" && kernel.page_size_policy != PageSizePolicy::Madvise => {
+            Some("`kernel.page_size_policy` is not \"madvise\"")
+        }
+        "run" if rest == "spread_threads" && spec.machine.cores == 1 => Some("`machine.cores` is 1"),
+        "l1i" | "l1d" | "l2" | "llc" if rest.starts_with("prefetch_") => {
+            let cache = match group {
+                "l1i" => &spec.l1i,
+                "l1d" => &spec.l1d,
+                "l2" => &spec.l2,
+                _ => &spec.llc,
+            };
+            (cache.prefetcher == PrefetcherKind::None).then_some("this cache's `prefetcher` is \"none\"")
+        }
+        _ => None,
+    }
+}
