@@ -19,6 +19,7 @@ static AGAIN: AtomicBool = AtomicBool::new(false);
 
 /// From now on a second signal does not end the process but sets the returned flag: the caller then ends at once, and
 /// keeps what there is.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code))]
 pub fn take_over() -> &'static AtomicBool {
     TAKEN_OVER.store(true, Ordering::SeqCst);
     &AGAIN

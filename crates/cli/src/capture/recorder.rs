@@ -50,7 +50,10 @@ struct TraceFile {
 impl Write for TraceFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.at.saturating_add(bytes.len() as u64) > self.limit {
-            return Err(io::ErrorKind::FileTooLarge.into());
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "the limit of file sizes (`ulimit -f`) is reached",
+            ));
         }
         let written = self.file.write(bytes)?;
         self.at += written as u64;
@@ -72,14 +75,14 @@ impl Truncate for TraceFile {
 }
 
 enum Sink {
-    Ours(TraceWriter<TraceFile>),
+    Ours(Box<TraceWriter<TraceFile>>),
     Foreign(Box<dyn RecordSink>),
 }
 
 impl Sink {
     fn put(&mut self, batch: &Batch) -> Result<(), SourceError> {
         let sink: &mut dyn RecordSink = match self {
-            Sink::Ours(writer) => writer,
+            Sink::Ours(writer) => writer.as_mut(),
             Sink::Foreign(writer) => writer.as_mut(),
         };
         let mut events = batch.events.iter().peekable();
@@ -252,7 +255,7 @@ impl Recorder {
         let start = self.reader.start().unwrap_or_default().to_vec();
         let header = TraceHeader { identity, start, ..TraceHeader::default() };
         let spec = TraceWriterSpec { level: self.style.level, va_bits: VA_BITS };
-        TraceWriter::new(file, header, &spec).map(Sink::Ours)
+        TraceWriter::new(file, header, &spec).map(|writer| Sink::Ours(Box::new(writer)))
     }
 }
 
@@ -298,6 +301,70 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_base::{Random, Record, VirtAddr};
+    use ambulator_trace::wire::{RING_AT, record_cell, region, region_at, start_cell};
+    use ambulator_trace::{TraceOptions, info};
+    use std::os::unix::fs::FileExt;
+
+    /// Memory that a process filled with `records` records of random addresses before it finished.
+    fn memory(records: usize) -> Arc<File> {
+        let memory = tempfile::tempfile().unwrap();
+        memory.set_len(region_at(1)).unwrap();
+        let mut random = Random::new(3);
+        let record = |va| Record { pc: VirtAddr(va % 64), va: VirtAddr(va), size: 8, ..Record::default() };
+        let mut cells = vec![start_cell()];
+        cells.extend((0..records).map(|_| record_cell(&record(random.below(1 << 40)))));
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        memory.write_all_at(&bytes(cells.as_flattened()), region_at(0) + RING_AT).unwrap();
+        let head = [cells.len() as u64; 2];
+        memory.write_all_at(&bytes(&head), region_at(0) + 8 * region::HEAD as u64).unwrap();
+        memory.write_all_at(&bytes(&[region::FINISHED]), region_at(0)).unwrap();
+        Arc::new(memory)
+    }
+
+    fn record(memory: &Arc<File>, path: &Path, limit: u64) -> Result<Recorded, String> {
+        let output = OutputFile::prepare(path).unwrap();
+        let style = Style { format: TraceFormat::Ambulator, level: 1, detail: String::new(), skip: 0, limit };
+        let recorder = Recorder {
+            reader: WireReader::new(Arc::clone(memory), 0, "test"),
+            name: "test".into(),
+            file: output.open().unwrap(),
+            output,
+            path: path.to_owned(),
+            style,
+            totals: Arc::default(),
+        };
+        recorder.run(&|| None)
+    }
+
+    #[test]
+    fn a_limit_keeps_the_blocks_that_fit_and_else_the_earlier_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.amb");
+        let records = 3 * Batch::TARGET_RECORDS + 100;
+        let memory = memory(records);
+        let whole = record(&memory, &path, u64::MAX).unwrap();
+        assert_eq!((whole.records, whole.cut_short.as_deref(), whole.failed), (records as u64, None, false));
+        assert_eq!(whole.bytes, std::fs::metadata(&path).unwrap().len());
+        std::fs::write(&path, "an earlier trace").unwrap();
+        for (limit, blocks) in [(10, 0), (whole.bytes / 4, 0), (whole.bytes / 2, 1), (whole.bytes - 1, 3)] {
+            let recorded = record(&memory, &path, limit);
+            if blocks == 0 {
+                let error = recorded.unwrap_err();
+                assert!(error.contains("x.amb: the trace cannot be written: the limit of file sizes"), "{error}");
+                assert_eq!(std::fs::read(&path).unwrap(), b"an earlier trace");
+                continue;
+            }
+            let recorded = recorded.unwrap();
+            assert!(recorded.failed && recorded.bytes <= limit, "{recorded:?}");
+            assert_eq!(recorded.records, blocks * Batch::TARGET_RECORDS as u64);
+            let summary = info(&path, &TraceOptions::default()).unwrap();
+            assert_eq!((summary.records, summary.instructions), (recorded.records, recorded.instructions));
+            assert_eq!(summary.cut_short, recorded.cut_short);
+            assert!(summary.cut_short.unwrap().contains("ulimit -f") && summary.damage.is_none());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
 
     #[test]
     fn names_follow_the_first() {

@@ -63,6 +63,7 @@ pub(super) enum Content {
 }
 
 /// Decodes a cell; `None` if it is not valid.
+#[inline]
 pub(super) fn content(cell: &Cell) -> Option<Content> {
     let kind = match cell[3] >> 8 & 0xff {
         0 => RecordKind::Load,

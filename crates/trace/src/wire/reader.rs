@@ -9,7 +9,7 @@ use ambulator_base::{Batch, ProcessId, SourceError, VirtAddr, VmEvent};
 use std::io;
 
 /// The most cells that one call takes from the ring.
-const MOST_CELLS: u64 = Batch::TARGET_RECORDS as u64;
+const MOST_CELLS: u64 = 1 << 13;
 /// The most events of an initial address space: an address space has at most as many mappings.
 const MOST_START_EVENTS: usize = 1 << 17;
 /// Attempts to read a head that is stored twice the same.
@@ -59,6 +59,15 @@ fn words<const N: usize>(memory: &impl WireMemory, at: u64) -> io::Result<[u64; 
         *word = u64::from_le_bytes(*bytes);
     }
     Ok(words)
+}
+
+#[inline]
+fn cell(bytes: &[u8; 32]) -> Cell {
+    let mut cell = [0; 4];
+    for (word, bytes) in cell.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    cell
 }
 
 /// Prepares empty memory of as many regions as fit into `bytes`, and returns their number.
@@ -233,33 +242,26 @@ impl<M: WireMemory> WireReader<M> {
         if count == 0 {
             return Ok(false);
         }
-        let cells = self.cells(RING_AT + place * CELL_BYTES, count)?;
+        let bytes = self.bytes(RING_AT + place * CELL_BYTES, count)?;
         self.tail += count;
         let tail = [self.tail.to_le_bytes(), self.tail.to_le_bytes()].concat();
         let at = self.base + 8 * region::TAIL as u64;
         self.memory.write(at, &tail).map_err(|e| self.unreadable(&e))?;
-        for cell in &cells {
-            self.cell(cell, batch)?;
-        }
-        Ok(true)
+        batch.records.reserve(count as usize);
+        let read = bytes.as_chunks::<32>().0.iter().try_for_each(|bytes| self.cell(&cell(bytes), batch));
+        self.bytes = bytes;
+        read.map(|()| true)
     }
 
-    fn cells(&mut self, at: u64, count: u64) -> Result<Vec<Cell>, SourceError> {
+    /// Copies cells from the memory, into the buffer that this takes.
+    fn bytes(&mut self, at: u64, count: u64) -> Result<Vec<u8>, SourceError> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize((count * CELL_BYTES) as usize, 0);
-        let read = self.memory.read(self.base + at, &mut bytes);
-        let cell = |bytes: &[u8; 32]| {
-            let mut cell = [0; 4];
-            for (word, bytes) in cell.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                *word = u64::from_le_bytes(*bytes);
-            }
-            cell
-        };
-        let cells = bytes.as_chunks::<32>().0.iter().map(cell).collect();
-        self.bytes = bytes;
-        read.map(|()| cells).map_err(|e| self.unreadable(&e))
+        self.memory.read(self.base + at, &mut bytes).map_err(|e| self.unreadable(&e))?;
+        Ok(bytes)
     }
 
+    #[inline]
     fn cell(&mut self, cell: &Cell, batch: &mut Batch) -> Result<(), SourceError> {
         if let Some(first) = self.half.take() {
             let Some(event) = event(&[first, *cell]) else { return Err(self.damaged("an event is not valid")) };
@@ -327,7 +329,8 @@ impl<M: WireMemory> WireReader<M> {
             if thread as u32 != self.thread {
                 self.event(VmEvent::Switch { process: ProcessId(0), thread: thread as u32 }, batch)?;
             }
-            for mut cell in self.cells(chunk_at(thread), records)? {
+            let bytes = self.bytes(chunk_at(thread), records)?;
+            for mut cell in bytes.as_chunks::<32>().0.iter().map(cell) {
                 trim_dependences(&mut cell, self.turn);
                 let Some(Content::Record(record)) = content(&cell) else {
                     return Err(self.damaged(&format!("a record of thread {thread} is not valid")));
