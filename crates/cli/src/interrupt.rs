@@ -13,12 +13,13 @@ const INTERRUPTED: i32 = 130;
 /// Bytes of stack of a worker thread: as many as the main thread has.
 const STACK: usize = 8 << 20;
 
-/// Whether the current work ends soon by itself after a signal ([`take_over`]), and whether another signal came then.
+/// Whether the current work ends soon by itself after a signal ([`take_over`]), and whether another signal
+/// came then.
 static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 static AGAIN: AtomicBool = AtomicBool::new(false);
 
-/// From now on a second signal does not end the process but sets the returned flag: the caller then ends at once, and
-/// keeps what there is.
+/// From now on a second signal does not end the process but sets the returned flag: the caller then ends at
+/// once, and keeps what there is.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
 pub fn take_over() -> &'static AtomicBool {
     TAKEN_OVER.store(true, Ordering::SeqCst);

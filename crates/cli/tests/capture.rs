@@ -1,5 +1,5 @@
-//! Captures whose emulator is this test itself: what becomes of traces and results when programs crash, disks are full,
-//! and signals arrive. `scripts/test-capture.sh` captures real programs.
+//! Captures whose emulator is this test itself: what becomes of traces and results when programs crash, disks
+//! are full, and signals arrive. `scripts/test-capture.sh` captures real programs.
 #![cfg(target_os = "linux")]
 
 use ambulator_base::{MapKind, Protection, Record, RecordKind, VirtAddr, VmEvent};

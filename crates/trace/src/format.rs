@@ -56,8 +56,8 @@
 //! A dependence counts records backwards and never crosses a switch event: with several threads it stays
 //! within the records of its own thread.
 //!
-//! The note says why the trace ends before its program would have: a crash, an interrupt, a full disk. Readers that
-//! do not know it find the blocks by the footer.
+//! The note says why the trace ends before its program would have: a crash, an interrupt, a full disk.
+//! Readers that do not know it find the blocks by the footer.
 //!
 //! Each block can be decoded without the others. A file whose writer was killed has no footer; readers use
 //! the blocks' own headers and read it up to its last complete block. Readers reject versions that they do

@@ -1,12 +1,12 @@
-//! The fuzzing entry point of the capture's wire: any bytes in the shared memory must give records or an error,
-//! never a panic or a hang.
+//! The fuzzing entry point of the capture's wire: any bytes in the shared memory must give records or an
+//! error, never a panic or a hang.
 
 use crate::wire::{CELL_BYTES, CHUNKS_AT, RING_AT, THREADS_AT, WireMemory, WireReader, region, region_at};
 use ambulator_base::Batch;
 use std::io;
 
-/// Memory that is zero but for pieces of the input: the words of a region, its first threads, the beginning of the ring,
-/// and of the first thread's chunk.
+/// Memory that is zero but for pieces of the input: the words of a region, its first threads, the beginning
+/// of the ring, and of the first thread's chunk.
 struct Sparse<'a> {
     pieces: [(u64, &'a [u8]); 4],
 }
@@ -29,9 +29,9 @@ impl WireMemory for Sparse<'_> {
     }
 }
 
-/// The wire's memory as its reader meets it after the writer has died. The input is 8 words of the region (state,
-/// process, origin, bytes of the name, head, and the pending run), 2 words of the first thread, and cells: those up to
-/// the head are in the ring, the others in the thread's chunk.
+/// The wire's memory as its reader meets it after the writer has died. The input is 8 words of the region
+/// (state, process, origin, bytes of the name, head, and the pending run), 2 words of the first thread, and
+/// cells: those up to the head are in the ring, the others in the thread's chunk.
 pub fn fuzz_wire(bytes: &[u8]) {
     let (words, cells) = bytes.split_at(bytes.len().min(80));
     let word = |at: usize| {

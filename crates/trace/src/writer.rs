@@ -175,8 +175,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(self.out)
     }
 
-    /// As [`TraceWriter::finish`], for a trace that ends before its program would have: readers say why. An empty reason
-    /// is a complete trace. Nothing may be appended afterwards.
+    /// As [`TraceWriter::finish`], for a trace that ends before its program would have: readers say why. An
+    /// empty reason is a complete trace. Nothing may be appended afterwards.
     ///
     /// # Errors
     /// Writing fails; [`TraceWriter::salvage`] may still keep the blocks before.
@@ -224,8 +224,9 @@ impl Truncate for File {
 }
 
 impl<W: Write + Truncate> TraceWriter<W> {
-    /// After writing has failed (a full disk): keeps the whole blocks, or as many of them as leave room for the end
-    /// of a valid trace, which says why it is cut short. Returns the records and the instructions in them.
+    /// After writing has failed (a full disk): keeps the whole blocks, or as many of them as leave room for
+    /// the end of a valid trace, which says why it is cut short. Returns the records and the instructions in
+    /// them.
     ///
     /// # Errors
     /// There is no room even for a trace without blocks, or the output is not a file.

@@ -64,8 +64,8 @@ fn start_time(process: u32) -> Option<String> {
     Some(fields.nth(18).filter(|_| lives).unwrap_or_default().to_owned())
 }
 
-/// Makes this process end with the recorder, however that ends. The kernel kills a child of its at once, unless the
-/// program has changed its user; every process watches it from a thread.
+/// Makes this process end with the recorder, however that ends. The kernel kills a child of its at once,
+/// unless the program has changed its user; every process watches it from a thread.
 pub fn end_with_recorder(recorder: u32) {
     RECORDER.store(recorder, Ordering::Relaxed);
     if parent() == recorder {
@@ -85,7 +85,8 @@ fn exists(process: u32) -> bool {
     answer == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Starts the thread that watches the recorder. A forked child has no threads but its first: it calls this again.
+/// Starts the thread that watches the recorder. A forked child has no threads but its first: it calls this
+/// again.
 pub fn watch_recorder() {
     let recorder = recorder();
     // A process in another namespace cannot see it.

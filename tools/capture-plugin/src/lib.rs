@@ -1,23 +1,25 @@
-//! A QEMU user-mode plugin that sends a program's execution, or windows of it, to a recorder: `ambulator capture`, which
-//! writes a trace, or `ambulator run --live`, which simulates it.
+//! A QEMU user-mode plugin that sends a program's execution, or windows of it, to a recorder:
+//! `ambulator capture`, which writes a trace, or `ambulator run --live`, which simulates it.
 //!
 //! ```sh
 //! qemu-x86_64 -cpu Haswell-noTSX,erms=off \
 //!     -plugin libambulator_capture.so,wire=/proc/123/fd/3,recorder=123,skip=1000000,take=5000000 program arguments
 //! ```
 //!
-//! Plugin and recorder share memory (`ambulator_trace::wire`), so that what the program has done is not lost when it
-//! crashes or is killed. The first `skip` instructions leave no records, but all VM events, and `Touch` events for the pages that they touched, in the program's order of first touch (loads,
-//! stores, fetches, and the buffers of `read`). Then `take` instructions are recorded: loads and stores with
-//! sizes, true register dependences (not through memory), conditional and indirect branches with outcomes.
-//! With `every=N,window=M`, M of every N instructions are recorded. After `take` instructions the plugin ends
-//! the program.
+//! Plugin and recorder share memory (`ambulator_trace::wire`), so that what the program has done is not lost
+//! when it crashes or is killed. The first `skip` instructions leave no records, but all VM events, and
+//! `Touch` events for the pages that they touched, in the program's order of first touch (loads, stores,
+//! fetches, and the buffers of `read`). Then `take` instructions are recorded: loads and stores with sizes,
+//! true register dependences (not through memory), conditional and indirect branches with outcomes. With
+//! `every=N,window=M`, M of every N instructions are recorded. After `take` instructions the plugin ends the
+//! program.
 //!
 //! Every thread of the program collects its own records and submits some thousands at a time, with a `Switch`
 //! event where threads change. Their order is therefore approximate; but before an event that unmaps pages or
 //! removes permissions, every running thread submits its records. A forked child runs unrecorded, or with
-//! `follow` has its own part of the memory. A program started by `execve` runs unrecorded, or with
-//! `follow` under its own emulator and plugin. No process outlives the recorder. Windows begin and end at blocks of the program; with several threads they are exact to some thousand instructions.
+//! `follow` has its own part of the memory. A program started by `execve` runs unrecorded, or with `follow`
+//! under its own emulator and plugin. No process outlives the recorder. Windows begin and end at blocks of
+//! the program; with several threads they are exact to some thousand instructions.
 //!
 //! Limits: pages that only the kernel touches, in system calls other than `read`, count as touched at the
 //! program's own first access; calls, returns and direct jumps have no branch record.
@@ -482,8 +484,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// QEMU's entry point: reads `wire=`, `recorder=`, `origin=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `follow=`.
-/// Returns 0, or 1 if an argument is wrong.
+/// QEMU's entry point: reads `wire=`, `recorder=`, `origin=`, `name=`, `skip=`, `take=`, `every=`, `window=`,
+/// `follow=`. Returns 0, or 1 if an argument is wrong.
 ///
 /// # Safety
 /// Called by QEMU, which passes `argc` C strings.

@@ -1,4 +1,5 @@
-//! Merges all threads' records and events into one ordered stream on the wire; the recorder encodes and writes it.
+//! Merges all threads' records and events into one ordered stream on the wire; the recorder encodes and
+//! writes it.
 //!
 //! When the ring is full the program waits. Nothing is lost, and memory is bounded.
 
@@ -100,8 +101,8 @@ impl Output {
         }
     }
 
-    /// Appends the records of `thread`, from its `first`-th on. Dependences that reach back across another thread's
-    /// records are dropped, because their distances would count those.
+    /// Appends the records of `thread`, from its `first`-th on. Dependences that reach back across another
+    /// thread's records are dropped, because their distances would count those.
     pub fn records(&mut self, thread: u32, first: u64, records: &mut Chunk) {
         if records.len() == 0 {
             return;
@@ -112,7 +113,8 @@ impl Output {
         if self.turn == u64::MAX || first < self.turn || first == 1 {
             self.turn = first;
         }
-        // A process that is killed while it waits has these records in the chunk, and none of them in the ring.
+        // A process that is killed while it waits has these records in the chunk, and none of them in the
+        // ring.
         self.ring.reserve((records.len() as u64).min(RING_CELLS / 2));
         let mut reach = first - self.turn;
         let ring = &mut self.ring;

@@ -1,7 +1,7 @@
 //! The writing end of the wire: one region of the memory that the program shares with its recorder.
 //!
-//! Other threads of the emulator write to a region only what is theirs: a thread its own entry and chunk, and whoever
-//! holds the capture's lock the ring and the header. The recorder writes only the tail.
+//! Other threads of the emulator write to a region only what is theirs: a thread its own entry and chunk, and
+//! whoever holds the capture's lock the ring and the header. The recorder writes only the tail.
 
 use crate::host;
 use ambulator_base::{Record, VmEvent};
@@ -24,7 +24,8 @@ pub struct Region {
     base: *mut u8,
 }
 
-// SAFETY: the memory stays mapped, words are accessed atomically, and cells by one thread at a time (see above).
+// SAFETY: the memory stays mapped, words are accessed atomically, and cells by one thread at a time (see
+// above).
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -181,8 +182,8 @@ impl Ring {
     }
 }
 
-/// A thread's records that are not in the ring yet. They are in shared memory, so that they outlive the program; more
-/// than a chunk holds are kept aside until the thread's next block.
+/// A thread's records that are not in the ring yet. They are in shared memory, so that they outlive the
+/// program; more than a chunk holds are kept aside until the thread's next block.
 pub struct Chunk {
     cells: *mut Cell,
     records: &'static AtomicU64,

@@ -102,8 +102,8 @@ impl Live {
     }
 }
 
-/// Starts a program for a live simulation. `failed` is set if it crashes or reports a failure before the simulation has
-/// enough.
+/// Starts a program for a live simulation. `failed` is set if it crashes or reports a failure before the
+/// simulation has enough.
 pub fn live(line: &[String], skip: u64, failed: Arc<AtomicBool>) -> Result<Box<dyn RecordSource>, Failure> {
     let [program, rest @ ..] = line else { return Err(Failure::bad("--live: name the program after `--`")) };
     let program = check_program(program)?;

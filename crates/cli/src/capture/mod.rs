@@ -147,7 +147,8 @@ struct Session {
 }
 
 impl Session {
-    /// Starts to record new processes, collects those that have ended, and returns how the program ended, if it did.
+    /// Starts to record new processes, collects those that have ended, and returns how the program ended, if
+    /// it did.
     fn look(&mut self, interrupted: bool) -> Result<Option<ExitStatus>, Failure> {
         let status = self.emulator.ended();
         if let Some(status) = status {

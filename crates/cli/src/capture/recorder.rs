@@ -38,8 +38,8 @@ pub struct Style {
     pub limit: u64,
 }
 
-/// A trace file that is being written. The limit of file sizes is an error like a full disk; the system's way to say so
-/// is to end the process.
+/// A trace file that is being written. The limit of file sizes is an error like a full disk; the system's way
+/// to say so is to end the process.
 struct TraceFile {
     file: File,
     at: u64,
@@ -135,8 +135,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records until the process has finished its trace or has died, which `death` tells with the reason. A trace
-    /// without records is none: the file of that name is as it was.
+    /// Records until the process has finished its trace or has died, which `death` tells with the reason. A
+    /// trace without records is none: the file of that name is as it was.
     ///
     /// # Errors
     /// A sentence: nothing was recorded, or the file could not be written.

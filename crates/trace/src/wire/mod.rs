@@ -1,8 +1,9 @@
-//! The wire between a captured program and its recorder: memory that both share and that outlives the program.
+//! The wire between a captured program and its recorder: memory that both share and that outlives the
+//! program.
 //!
-//! The plugin in the program's emulator writes, and the recorder in another process reads. Whatever ends the program,
-//! what it had recorded is still in the memory. The recorder reads with ordinary file operations, so it needs no
-//! mapping, and a hostile writer can at worst give it wrong numbers.
+//! The plugin in the program's emulator writes, and the recorder in another process reads. Whatever ends the
+//! program, what it had recorded is still in the memory. The recorder reads with ordinary file operations, so
+//! it needs no mapping, and a hostile writer can at worst give it wrong numbers.
 //!
 //! ```text
 //! memory := page region{regions}
@@ -21,10 +22,10 @@
 //!             17 the end of the initial address space
 //! ```
 //!
-//! All words are 64 bits, little-endian. A process claims a region by raising word 2 of the page. Its cells are the
-//! events of the initial address space, a cell of kind 17, then records and events in order. The halves of an event
-//! become visible together. Head and tail are stored twice, because a copy of memory may tear: unequal ones are read
-//! again. A set stop word asks all processes to end.
+//! All words are 64 bits, little-endian. A process claims a region by raising word 2 of the page. Its cells
+//! are the events of the initial address space, a cell of kind 17, then records and events in order. The
+//! halves of an event become visible together. Head and tail are stored twice, because a copy of memory may
+//! tear: unequal ones are read again. A set stop word asks all processes to end.
 
 mod cell;
 mod reader;

@@ -105,7 +105,8 @@ pub enum Origin {
 
 /// Reads one region: the records and events of one process while it runs, and after its death the rest.
 ///
-/// Read with [`WireReader::take`] until it gives nothing and the process has ended, then call [`WireReader::rest`].
+/// Read with [`WireReader::take`] until it gives nothing and the process has ended, then call
+/// [`WireReader::rest`].
 pub struct WireReader<M> {
     memory: M,
     base: u64,
@@ -193,8 +194,8 @@ impl<M: WireMemory> WireReader<M> {
         Ok((number, origin, String::from_utf8_lossy(&name).into_owned()))
     }
 
-    /// Instructions that the process has executed, recorded or not; exact after its death, and before that some
-    /// thousands too few.
+    /// Instructions that the process has executed, recorded or not; exact after its death, and before that
+    /// some thousands too few.
     ///
     /// # Errors
     /// The memory cannot be read.
@@ -230,8 +231,8 @@ impl<M: WireMemory> WireReader<M> {
         Ok(head[0])
     }
 
-    /// Appends the cells that are there to `batch`, at most some ten thousands, and makes room for the writer.
-    /// Returns whether there were any; `dead` says that the process has ended.
+    /// Appends the cells that are there to `batch`, at most some ten thousands, and makes room for the
+    /// writer. Returns whether there were any; `dead` says that the process has ended.
     ///
     /// # Errors
     /// The memory cannot be read, or is damaged.
@@ -302,8 +303,8 @@ impl<M: WireMemory> WireReader<M> {
         self.started.then_some(self.start.as_slice())
     }
 
-    /// After the death of a process that did not finish its trace, and after the last [`WireReader::take`]: appends
-    /// the records that its threads had not handed over, and the end of the process.
+    /// After the death of a process that did not finish its trace, and after the last [`WireReader::take`]:
+    /// appends the records that its threads had not handed over, and the end of the process.
     ///
     /// # Errors
     /// The memory cannot be read, or is damaged.
