@@ -152,6 +152,8 @@ fn stand_in_for_the_emulator() {
             let mut other = Wire::claim(path, 1, 1, child.id());
             fs::write(std::env::var("STAND_IN_RAN").unwrap(), child.id().to_string()).unwrap();
             other.push(&loads(50));
+            // One that has ended before there was anything to record.
+            Wire::claim(path, 2, 1, child.id()).finish();
             wire.push(&loads(1000));
             wire.finish();
         }
@@ -388,6 +390,7 @@ fn every_process_gets_a_trace() {
         (&info["records"], &info["cut_short"]),
         (&50.into(), &"the process was ended by a signal after 0 instructions".into())
     );
+    assert!(said.contains(&format!("x.{child}.2.amb: nothing was recorded")), "{said}");
     assert_eq!((&scene.info("x.amb")["records"], &scene.info("x.amb")["cut_short"]), (&1000.into(), &Value::Null));
 }
 

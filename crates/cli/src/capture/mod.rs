@@ -79,6 +79,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let mut session = Session {
         emulator: Emulator::start(&run)?,
         name,
+        path: path.clone(),
         names: Names::like(&path, format),
         style,
         totals: Arc::default(),
@@ -93,7 +94,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let mut stopped: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
     let status = loop {
-        let ended = session.look(stopped.is_some())?;
+        let ended = session.look(stopped.is_some());
         if let Some(status) = ended
             && session.processes.is_empty()
         {
@@ -131,10 +132,12 @@ struct Process {
 struct Session {
     emulator: Emulator,
     name: String,
+    /// The first process's trace.
+    path: PathBuf,
     names: Names,
     style: Style,
     totals: Arc<Totals>,
-    /// The first process's trace, until it is being recorded.
+    /// The same, prepared, until it is being recorded.
     first: Option<(PathBuf, OutputFile, File)>,
     /// Regions that may open: the one after the last that did, and those before it that have not yet.
     waiting: Vec<u64>,
@@ -149,7 +152,7 @@ struct Session {
 impl Session {
     /// Starts to record new processes, collects those that have ended, and returns how the program ended, if
     /// it did.
-    fn look(&mut self, interrupted: bool) -> Result<Option<ExitStatus>, Failure> {
+    fn look(&mut self, interrupted: bool) -> Option<ExitStatus> {
         let status = self.emulator.ended();
         if let Some(status) = status {
             self.end.get_or_init(|| match interrupted {
@@ -157,7 +160,11 @@ impl Session {
                 false => format!("the program {}", how_it_ended(status)),
             });
         }
-        self.welcome().map_err(Failure::failed)?;
+        if !self.has_failed()
+            && let Err(error) = self.welcome()
+        {
+            self.done.push(Err(error));
+        }
         let mut at = 0;
         while at < self.processes.len() {
             if !self.processes[at].recorder.is_finished() {
@@ -170,7 +177,7 @@ impl Session {
                 .push(recorded.unwrap_or_else(|_| Err("a recorder panicked: this is a mistake in Ambulator".into())));
             release(&self.emulator.memory(), process.region);
         }
-        Ok(status)
+        status
     }
 
     /// Starts a recorder for each region that has opened.
@@ -253,6 +260,16 @@ impl Session {
         self.done.sort_by_key(|done| done.as_ref().map(|recorded| recorded.path.clone()).unwrap_or_default());
         for done in self.done {
             match done {
+                Ok(Recorded { nothing: Some(why), path, .. }) => {
+                    // That a process which was followed did nothing of interest is no failure.
+                    let what = format!("{}: {why}", path.display());
+                    if path == self.path {
+                        report_failure(Failure::failed(what));
+                        all_well = false;
+                    } else {
+                        print(&what);
+                    }
+                }
                 Ok(recorded) => {
                     print(&format!(
                         "{}: {}, {} of {} instructions recorded",

@@ -111,6 +111,8 @@ pub struct Recorded {
     pub executed: u64,
     /// Why it ends before its program would have, if it does.
     pub cut_short: Option<String>,
+    /// Why there is no trace, if nothing was recorded: the file of that name is as it was.
+    pub nothing: Option<String>,
     /// The capture cannot go on: the trace could not be written to its end.
     pub failed: bool,
 }
@@ -139,7 +141,7 @@ impl Recorder {
     /// trace without records is none: the file of that name is as it was.
     ///
     /// # Errors
-    /// A sentence: nothing was recorded, or the file could not be written.
+    /// A sentence: the file could not be written.
     pub fn run(mut self, death: &dyn Fn() -> Option<String>) -> Result<Recorded, String> {
         let (mut sink, mut batch) = (None, Batch::default());
         let mut recorded = Recorded {
@@ -149,6 +151,7 @@ impl Recorder {
             instructions: 0,
             executed: 0,
             cut_short: None,
+            nothing: None,
             failed: false,
         };
         let received = self.receive(&mut sink, &mut batch, &mut recorded, death);
@@ -181,7 +184,8 @@ impl Recorder {
             if recorded.executed < self.style.skip {
                 why += &format!(", before the {} to skip", self.style.skip);
             }
-            return Err(format!("{}: nothing was recorded: {why}; the file was not written", self.path.display()));
+            recorded.nothing = Some(format!("nothing was recorded: {why}; the file was not written"));
+            return Ok(recorded);
         }
         recorded.bytes = self.file.metadata().map_or(0, |meta| meta.len());
         self.output.finish().map_err(|error| error.to_string())?;
