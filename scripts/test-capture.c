@@ -1,6 +1,7 @@
 /* A program whose accesses are known: scripts/test-capture.sh captures it. Its loops are assembly, so that no compiler changes the
    counts. The argument's first letter says what it does. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #define BYTES ((N + 1) * 64)
 
 /* How much more than once the loops run, by the letter: from memory, so that all letters take the same path through main. */
-static const volatile long walks[256] = {['w'] = N}, vector_walks[256] = {['v'] = N};
+static const volatile long walks[256] = {['w'] = N, ['s'] = N}, vector_walks[256] = {['v'] = N};
 
 /* count times: one store, one load of the same 8 bytes, 64 bytes further each time; 5 instructions, a branch among them. */
 static void walk(char *at, long count) {
@@ -40,10 +41,12 @@ int main(int argc, char **argv) {
         walk(at, N);
         pthread_join(other, NULL);
     }
-    if (what == 'f') {
+    if (what == 's') *(volatile char *)8 = 0;
+    if (what == 'f' || what == 'a') {
         pid_t child = fork();
         if (child == 0) {
             walk(at, N);
+            if (what == 'a') abort();
             _exit(0);
         }
         waitpid(child, NULL, 0);

@@ -17,7 +17,7 @@ cd "$work"
 gcc -O1 -pthread -o known "$source"
 
 capture() { "$ambulator" capture --no-progress "$@" >>log.txt 2>&1; }
-info() { "$ambulator" trace info "$1.amb" --json >"$1.json"; }
+info() { "$ambulator" trace info "$1.amb" --json >"$1.json" 2>>log.txt; }
 
 for what in n w v t; do # n: nothing more than the others do
     capture --out $what.amb -- ./known $what
@@ -53,16 +53,59 @@ capture --format champsim --out w.champsim.xz -- ./known w
 # The program's exit status is reported.
 if capture --out e.amb -- ./known e; then echo "the program's exit status 7 was not reported"; exit 1; fi
 
-# A capture that is killed leaves what it has written.
-"$ambulator" capture --no-progress --out k.amb -- ./known k >>log.txt 2>&1 &
-killed=$!
-for _ in $(seq 200); do
-    [ "$(stat -c %s k.amb 2>/dev/null || echo 0)" -gt 300000 ] && break
-    sleep 0.1
-done
-kill -9 "$(tr -d ' ' <"/proc/$killed/task/$killed/children")"
-wait $killed || true
+# A program that crashes, or is killed, leaves what it has done; so does a child of its.
+expect_failure() { if "$@"; then echo "this did not fail: $*"; exit 1; fi; }
+expect_failure capture --out s.amb -- ./known s
+info s
+capture --follow --out a.amb -- ./known a || true
+info a
+mv a.[0-9]*.amb aborted.amb
+info aborted
+
+begins() { # TRACE: the capture in the background has written some blocks
+    for _ in $(seq 200); do
+        [ "$(cat "$1".*part* 2>/dev/null | wc -c)" -gt 100000 ] && return
+        sleep 0.05
+    done
+    echo "$1 is not written"; exit 1
+}
+emulators() { pgrep -f "qemu-x86_64.*$PWD/known" || true; }
+endless() { "$ambulator" capture --no-progress --out "$1" -- "$PWD/known" k >>log.txt 2>&1 & capturing=$!; begins "$1"; }
+endless k.amb
+kill -9 "$(tr -d ' ' <"/proc/$capturing/task/$capturing/children")"
+expect_failure wait $capturing
 info k
+endless t.amb
+kill -TERM $capturing
+sleep 0.05
+kill -TERM $capturing 2>/dev/null || true
+expect_failure wait $capturing
+mv t.amb term.amb
+info term
+# Whatever ends ambulator ends the emulator, and no folder is left.
+mkdir tmp
+endless never.amb
+kill -9 $capturing
+wait $capturing 2>/dev/null || true
+TMPDIR=$PWD/tmp "$ambulator" run --live --design radix -n 100G --no-progress --quiet -- "$PWD/known" k >>log.txt 2>&1 &
+living=$!
+for _ in $(seq 200); do [ -n "$(emulators)" ] && break; sleep 0.05; done
+kill -9 $living
+wait $living 2>/dev/null || true
+for _ in $(seq 100); do [ -z "$(emulators)" ] && break; sleep 0.05; done
+[ -z "$(emulators)" ] || { echo "emulators outlive ambulator: $(emulators)"; exit 1; }
+[ -z "$(ls tmp)" ] || { echo "temporary folders are left: $(ls tmp)"; exit 1; }
+[ ! -e never.amb ] || { echo "a capture that was killed wrote its trace"; exit 1; }
+
+# A disk that fills ends the program and keeps what fits. Mounting one needs root's rights.
+mkdir disk
+if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
+    trap 'umount "$work/disk"; rm -rf "$work"' EXIT
+    expect_failure timeout 60 "$ambulator" capture --no-progress --out disk/full.amb -- ./known k >>log.txt 2>&1
+    mv disk/full.amb .
+    [ -z "$(ls disk)" ] || { echo "left on the full disk: $(ls disk)"; exit 1; }
+    info full
+fi
 
 # A program of Debian's behaves under capture as it does without.
 seq 20000 | awk '{ print ($1 * 7919) % 20011 }' >numbers.txt
@@ -72,7 +115,9 @@ cmp native.txt captured.txt
 info sort
 
 # Live: into a simulation, without a file; the program ends when the simulation has enough.
-"$ambulator" run --live --design radix --instructions 300k --json live.json --no-progress --quiet -- ./known k
+# Its accesses compress well: the simulation must not wait for them to fill a buffer.
+timeout 60 "$ambulator" run --live --design radix --warmup 0 --instructions 300k --json live.json --no-progress --quiet -- ./known k
+expect_failure "$ambulator" run --live --design radix --warmup 0 --instructions 100M --json crash.json --no-progress --quiet -- ./known s
 
 # A program that cannot be captured is refused with a sentence.
 printf '#!/bin/sh\necho\n' >script; chmod +x script
@@ -87,10 +132,10 @@ refused "64-bit Arm" ./foreign
 refused "is not found" ./nowhere
 
 python3 - <<'PY'
-import json
+import json, os
 
 N = 65536
-of = {name: json.load(open(f"{name}.json")) for name in "n w v t f k child x grandchild p P place scripted window windows champsim sort".split()}
+of = {name: json.load(open(f"{name}.json")) for name in "n w v t f s a aborted k term child x grandchild p P place scripted window windows champsim sort".split()}
 for name, info in of.items():
     assert info["damage"] is None, f"{name}: {info['damage']}"
     if name != "champsim":
@@ -136,10 +181,28 @@ whole = of["w"]["instructions"]
 assert 0.08 * whole < of["windows"]["instructions"] < 0.13 * whole, (whole, of["windows"]["instructions"])
 assert of["champsim"]["stores"] >= N
 
+for name, why in [("s", "the program was ended by SIGSEGV"), ("aborted", "the process was ended by a signal"),
+                  ("k", "the program was ended by SIGKILL"), ("term", "the capture was interrupted")]:
+    said, _, count = of[name]["cut_short"].partition(" after ")
+    assert said == why, (name, of[name]["cut_short"])
+    # Repetitions of a string instruction are executed many times and recorded once.
+    assert 0 <= int(count.split()[0]) - of[name]["instructions"] < 10_000, (name, count, of[name]["instructions"])
+    assert events[name]["exit"] == 1, events[name]
+assert abs(of["s"]["stores"] - of["w"]["stores"]) < 3_000, (of["s"]["stores"], of["w"]["stores"])
+assert N <= of["aborted"]["stores"] < N + 10_000 and of["a"]["cut_short"] is None, of["aborted"]["stores"]
+if os.path.exists("full.json"):
+    full = json.load(open("full.json"))
+    assert "No space left" in full["cut_short"] and full["records"] > 100_000, full["cut_short"]
+    assert full["blocks_good"] == full["blocks"] and 200_000 < full["bytes"] <= 262_144, full["bytes"]
+
 assert of["k"]["notes"] and of["k"]["blocks_good"] >= 1 and of["k"]["records"] > 100_000, of["k"]["notes"]
 assert of["sort"]["instructions"] > 1_000_000 and of["sort"]["bytes_per_access"] < 3, of["sort"]["bytes_per_access"]
 
 run = json.load(open("live.json"))["runs"][0]
 assert run["status"] == "done" and run["simulated_instructions"] >= 300_000, run["status"]
+document = json.load(open("crash.json"))
+run = document["runs"][0]
+assert run["status"] == "done" and abs(run["simulated_instructions"] - of["s"]["instructions"]) < 5_000, run["status"]
+assert "known was ended by SIGSEGV after" in document["notes"][0], document["notes"]
 print("captures hold what is known of their programs")
 PY

@@ -5,7 +5,7 @@
 # usage: traces/make-mummer.sh [OUTPUT]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:-$here/mummer.amb}
+out=$(realpath "${1:-$here/mummer.amb}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -32,8 +32,8 @@ random_dna() {
 random_dna 10000000 1 reference >"$work/reference.fa"
 random_dna 200000 2 query >"$work/query.fa"
 
-target=${CARGO_TARGET_DIR:-$here/../target/capture-plugin}
-CARGO_TARGET_DIR=$target cargo build --release --manifest-path "$here/../tools/capture-plugin/Cargo.toml"
+ambulator=$(realpath -m "${AMBULATOR:-${CARGO_TARGET_DIR:-$here/../target}/release/ambulator}")
+make -C "$here/.." ambulator capture-plugin
 
 # The processor model without enhanced REP MOVSB lets the C library copy with vectors, as it does natively.
 # The construction of the suffix tree runs from 0.3 to 3.0 G instructions; the window opens when the tree has 140 MB.
@@ -41,10 +41,9 @@ skip=2700000000
 take=7000000
 program=$(command -v mummer)
 cd "$work"
+# The program sees these variables: its stack begins above them.
 env -i PATH="$PATH" \
     AMBULATOR_DETAIL="mummer -maxmatch -l 20 reference.fa query.fa (Debian MUMmer 3.23, random 10 Mbp reference), $take instructions after $skip" \
-    qemu-x86_64 -cpu Haswell-noTSX,erms=off \
-    -plugin "$target/release/libambulator_capture.so,out=$work/mummer.amb,name=mummer,skip=$skip,take=$take,level=19" \
+    "$ambulator" capture --no-progress --out "$out" --cpu Haswell-noTSX,erms=off --skip "$skip" --take "$take" --level 19 -- \
     "$program" -maxmatch -l 20 reference.fa query.fa >/dev/null
-mv "$work/mummer.amb" "$out"
 ls -l "$out"

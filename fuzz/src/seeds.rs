@@ -70,6 +70,19 @@ fn trace(between: usize) -> Result<Vec<u8>> {
     Ok(writer.finish()?)
 }
 
+/// What a captured process leaves in memory when it dies, as the target `wire` takes it.
+fn wire() -> Vec<u8> {
+    use ambulator_trace::wire::{event_cells, record_cell, start_cell};
+    let mut cells: Vec<[u64; 4]> = events().iter().take(2).flat_map(event_cells).collect();
+    cells.push(start_cell());
+    cells.extend(events().iter().skip(2).flat_map(event_cells));
+    cells.extend(records(20).iter().map(record_cell));
+    let in_ring = cells.len() as u64;
+    cells.extend(records(10).iter().map(record_cell));
+    let words = [1, 77, 1, 0, in_ring, DATA, 8192, 1, 10, 40];
+    words.iter().chain(cells.as_flattened()).flat_map(|word| word.to_le_bytes()).collect()
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -103,6 +116,7 @@ fn main() -> Result<()> {
             put("machine", format!("trace-{between}-{name}"), &[&choice[..], &block_of(&file)].concat())?;
         }
     }
+    put("wire", "killed".into(), &wire())?;
     // Operations on each preset and on some compositions.
     for (design, name) in fuzz_designs().into_iter().enumerate() {
         let word = |i: usize| (((i + 1) * (design + 3)).wrapping_mul(0x9e37_79b9) >> 13) as u8;

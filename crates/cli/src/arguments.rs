@@ -248,7 +248,7 @@ pub struct CaptureArguments {
     #[arg(long, value_name = "COUNT", requires = "every")]
     pub window: Option<String>,
     /// Record forked processes, and programs that they execute, in separate traces, NAME.PID.amb and
-    /// NAME.PID.PROGRAM.amb.
+    /// NAME.PID.PROGRAM.amb. The capture lasts until all have ended.
     #[arg(long)]
     pub follow: bool,
     /// The format to write.

@@ -8,6 +8,8 @@ use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -23,8 +25,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     let jobs = requests::jobs(arguments, designs)?;
     let spec = &jobs[0].spec;
     let stop = interrupt::stop_flag();
+    let program_failed = Arc::new(AtomicBool::new(false));
     let programs = if arguments.live {
-        vec![live(arguments, spec)?]
+        vec![live(arguments, spec, &program_failed)?]
     } else {
         // Some programs now generate a graph of gigabytes.
         let (arguments, spec) = (arguments.clone(), spec.clone());
@@ -73,7 +76,8 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
         let text = serde_json::to_vec_pretty(&document).map_err(Failure::failed)?;
         output.write(&text)?;
     }
-    Ok(if all_done { DONE } else { SOME_FAILED })
+    let all_well = all_done && !program_failed.load(Ordering::SeqCst);
+    Ok(if all_well { DONE } else { SOME_FAILED })
 }
 
 /// Prints the results; nothing of runs that have none, whose failures are reported.
@@ -114,8 +118,8 @@ fn show(outcome: &Outcome, took: f64) {
     print_folded(&end, 0);
 }
 
-/// A program that runs under the capture.
-fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSource>, Failure> {
+/// A program that runs under the capture; sets `failed` if it crashes or reports a failure.
+fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Box<dyn RecordSource>, Failure> {
     if spec.machine.cores > 1 && !spec.run.spread_threads {
         return Err(Failure::bad(
             "--live runs one program: to use several cores, spread its threads with --spread-threads",
@@ -128,7 +132,7 @@ fn live(arguments: &ProgramArguments, spec: &Spec) -> Result<Box<dyn RecordSourc
         Some(text) => parse_count(text).map_err(|e| Failure::bad(format!("--skip: {e}")))?,
         None => 0,
     };
-    crate::capture::live(&arguments.command, skip)
+    crate::capture::live(&arguments.command, skip, Arc::clone(failed))
 }
 
 fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {

@@ -13,6 +13,19 @@ const INTERRUPTED: i32 = 130;
 /// Bytes of stack of a worker thread: as many as the main thread has.
 const STACK: usize = 8 << 20;
 
+/// Whether the current work ends soon by itself after a signal ([`take_over`]), and whether another signal
+/// came then.
+static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+static AGAIN: AtomicBool = AtomicBool::new(false);
+
+/// From now on a second signal does not end the process but sets the returned flag: the caller then ends at
+/// once, and keeps what there is.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+pub fn take_over() -> &'static AtomicBool {
+    TAKEN_OVER.store(true, Ordering::SeqCst);
+    &AGAIN
+}
+
 /// A flag that the first Ctrl-C (or termination signal) sets; the second removes unfinished files and ends
 /// the process with status 130.
 pub fn stop_flag() -> Arc<AtomicBool> {
@@ -23,6 +36,10 @@ pub fn stop_flag() -> Arc<AtomicBool> {
         // Without a handler the process is still useful.
         let _ = ctrlc::set_handler(move || {
             if flag.swap(true, Ordering::SeqCst) {
+                if TAKEN_OVER.load(Ordering::SeqCst) {
+                    AGAIN.store(true, Ordering::SeqCst);
+                    return;
+                }
                 OutputFile::remove_unfinished();
                 std::process::exit(INTERRUPTED);
             }

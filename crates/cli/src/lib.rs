@@ -2,6 +2,10 @@
 
 mod app;
 mod arguments;
+#[cfg(target_os = "linux")]
+mod capture;
+#[cfg(not(target_os = "linux"))]
+#[path = "capture/elsewhere.rs"]
 mod capture;
 mod compare;
 mod conformance;

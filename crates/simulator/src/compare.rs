@@ -215,8 +215,15 @@ fn run_slice(
         }
         None => (empty_result(job, streams), BTreeMap::new()),
     };
+    // An interrupted source ends early, which to the machine is the end of its program.
+    let unfinished = queued.machine.as_ref().is_some_and(|machine| {
+        let (done, of) = machine.progress();
+        of.is_none_or(|of| done < of)
+    });
+    let interrupted = result.status == Status::Interrupted || (unfinished && stop.load(Ordering::Relaxed));
     match ended {
-        Ok(()) if result.status == Status::Interrupted => {
+        Ok(()) if interrupted => {
+            result.status = Status::Interrupted;
             result.outcome = Some("interrupted before its end: the result is that of the part that ran".into());
         }
         Ok(()) if result.simulated_instructions == 0 => {

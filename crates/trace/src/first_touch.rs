@@ -70,7 +70,14 @@ impl FirstTouches {
 
     /// Takes the pending run; call it before each VM event and at the end.
     pub fn take_run(&mut self) -> Option<VmEvent> {
-        self.run.take().map(|(start, end, write)| VmEvent::Touch {
+        let run = self.run();
+        self.run = None;
+        run
+    }
+
+    /// The pending run.
+    pub fn run(&self) -> Option<VmEvent> {
+        self.run.map(|(start, end, write)| VmEvent::Touch {
             start: VirtAddr(start << FRAME_SHIFT),
             len: (end - start) << FRAME_SHIFT,
             write,

@@ -6,7 +6,7 @@
 //! 63)`. A *text* is a varint of its bytes, then UTF-8. Checksums are xxh3-64 with seed 0.
 //!
 //! ```text
-//! file     := header block* [footer]
+//! file     := header block* [note] [footer]
 //!
 //! header   := "AMBTRACE"  u16 version (1)  u16 reserved (0)  u32 body bytes  body  u64 checksum of the above
 //! body     := u8 log2 of the page size (12)
@@ -20,6 +20,8 @@
 //!             u64 checksum of the 32 bytes before it followed by the payload     payload
 //! payload  := column{7}: sites, order, address, gap, dependence 1, dependence 2, event
 //! column   := u8 packing (0: none, 1: one zstd frame)  varint unpacked bytes  varint stored bytes  stored
+//!
+//! note     := "ANOT"  u32 bytes of the text (at most 4096)  text in UTF-8  u64 checksum of the above
 //!
 //! footer   := "AIDX"  u32 blocks  entry*  u64 checksum of all of the footer before it
 //!             u64 offset of the footer in the file  "AMBINDEX"
@@ -54,6 +56,9 @@
 //! A dependence counts records backwards and never crosses a switch event: with several threads it stays
 //! within the records of its own thread.
 //!
+//! The note says why the trace ends before its program would have: a crash, an interrupt, a full disk.
+//! Readers that do not know it find the blocks by the footer.
+//!
 //! Each block can be decoded without the others. A file whose writer was killed has no footer; readers use
 //! the blocks' own headers and read it up to its last complete block. Readers reject versions that they do
 //! not know.
@@ -73,6 +78,9 @@ pub const EXTENSION: &str = "amb";
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"ABLK";
 pub(crate) const BLOCK_HEADER_BYTES: usize = 40;
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"AIDX";
+pub(crate) const NOTE_MAGIC: [u8; 4] = *b"ANOT";
+/// The most bytes of a note's text.
+pub(crate) const MAX_NOTE: usize = 4096;
 pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"AMBINDEX";
 /// The footer's offset and the trailer's magic.
 pub(crate) const TRAILER_BYTES: usize = 16;
@@ -244,6 +252,25 @@ pub(crate) fn checksum(head: &[u8], payload: &[u8]) -> u64 {
     hasher.update(head);
     hasher.update(payload);
     hasher.digest()
+}
+
+/// Encodes a note; a text that is too long is cut.
+pub(crate) fn encode_note(text: &str) -> Vec<u8> {
+    let fits = (0..=text.len().min(MAX_NOTE)).rev().find(|&end| text.is_char_boundary(end));
+    let text = &text[..fits.unwrap_or(0)];
+    let mut out = NOTE_MAGIC.to_vec();
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend(text.as_bytes());
+    out.extend(xxh3_64(&out).to_le_bytes());
+    out
+}
+
+/// Decodes a note; `None` if the bytes are not exactly one.
+pub(crate) fn decode_note(bytes: &[u8]) -> Option<String> {
+    let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
+    let text = content.strip_prefix(&NOTE_MAGIC)?.get(4..)?;
+    let sound = u32_at(content, 4) as usize == text.len() && xxh3_64(content) == u64_at(sum, 0);
+    sound.then(|| std::str::from_utf8(text).ok().map(str::to_owned)).flatten()
 }
 
 /// Encodes a footer at `offset`, with its trailer.

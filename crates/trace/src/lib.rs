@@ -10,16 +10,17 @@ mod event_codec;
 mod first_touch;
 pub mod format;
 mod fuzz;
+mod fuzz_wire;
 mod implicit_maps;
 mod lackey;
 mod mappings;
 mod open;
 mod reader;
 pub mod regularity;
-mod stream;
 mod summary;
 mod varint;
 mod width;
+pub mod wire;
 mod writer;
 
 pub use champsim::ChampSimWriter;
@@ -28,11 +29,11 @@ pub use convert::{Conversion, ConversionReport, convert};
 pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
 pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, fuzz_trace, sealed_block};
+pub use fuzz_wire::fuzz_wire;
 pub use open::{TraceFormat, TraceOptions, open_trace};
 pub use reader::{TraceInfo, TraceReader};
-pub use stream::TraceStream;
 pub use summary::{Head, HeadLine, TraceSummary, head, info};
-pub use writer::{TraceWriter, TraceWriterSpec};
+pub use writer::{TraceWriter, TraceWriterSpec, Truncate};
 
 use ambulator_base::{Record, SourceError, VmEvent};
 

@@ -2,8 +2,8 @@
 
 use crate::decode::Decoder;
 use crate::format::{
-    BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, TRAILER_BYTES,
-    TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, MAX_NOTE, TRAILER_BYTES,
+    TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, decode_note, u32_at, u64_at,
 };
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use std::io::{Read, Seek, SeekFrom};
@@ -26,6 +26,8 @@ pub struct TraceInfo {
     pub bytes: u64,
     /// A sentence, if the file has no footer (its writer was killed) and is read up to its last whole block.
     pub recovered: Option<String>,
+    /// Why the trace ends before its program would have, if its writer said so.
+    pub cut_short: Option<String>,
 }
 
 /// A trace file of our format as a stream. It can be positioned at any record.
@@ -56,9 +58,15 @@ impl<R: Read + Seek> TraceReader<R> {
         let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
         source.seek(SeekFrom::Start(0)).map_err(io)?;
         let (header, head_bytes, mut digest) = read_header(&mut source, name, bytes)?;
-        let (entries, recovered) = match read_footer(&mut source, head_bytes, bytes).map_err(io)? {
-            Some(entries) => (entries, None),
-            None => scan(&mut source, name, head_bytes, bytes)?,
+        let (entries, recovered, cut_short) = match read_footer(&mut source, head_bytes, bytes).map_err(io)? {
+            Some((entries, at)) => {
+                let note = read_note(&mut source, &entries, head_bytes, at).map_err(io)?;
+                (entries, None, note)
+            }
+            None => {
+                let (entries, note) = scan(&mut source, name, head_bytes, bytes)?;
+                (entries, note, None)
+            }
         };
         let mut first_records = Vec::with_capacity(entries.len());
         let mut before = 0u64;
@@ -75,6 +83,7 @@ impl<R: Read + Seek> TraceReader<R> {
             blocks: entries.len() as u64,
             bytes,
             recovered,
+            cut_short,
             header,
         };
         info.header.identity.digest = digest.digest();
@@ -199,8 +208,12 @@ pub(crate) fn read_header<R: Read>(
     Ok((header, all, digest))
 }
 
-/// Reads the index; `None` if the file does not end in a valid one.
-fn read_footer<R: Read + Seek>(source: &mut R, head: u64, bytes: u64) -> std::io::Result<Option<Vec<BlockEntry>>> {
+/// Reads the index and its place; `None` if the file does not end in a valid one.
+fn read_footer<R: Read + Seek>(
+    source: &mut R,
+    head: u64,
+    bytes: u64,
+) -> std::io::Result<Option<(Vec<BlockEntry>, u64)>> {
     if bytes < head + TRAILER_BYTES as u64 {
         return Ok(None);
     }
@@ -215,7 +228,30 @@ fn read_footer<R: Read + Seek>(source: &mut R, head: u64, bytes: u64) -> std::io
     source.seek(SeekFrom::Start(offset))?;
     let mut footer = Vec::new();
     source.take(end - offset).read_to_end(&mut footer)?;
-    Ok(decode_footer(&footer, offset, head))
+    Ok(decode_footer(&footer, offset, head).map(|entries| (entries, offset)))
+}
+
+/// Reads the note between the last block and the footer, if there is a sound one.
+fn read_note<R: Read + Seek>(
+    source: &mut R,
+    entries: &[BlockEntry],
+    head: u64,
+    footer: u64,
+) -> std::io::Result<Option<String>> {
+    let mut end = head;
+    if let Some(last) = entries.last() {
+        let mut block = [0; BLOCK_HEADER_BYTES];
+        source.seek(SeekFrom::Start(last.offset))?;
+        source.read_exact(&mut block)?;
+        end = last.offset + (BLOCK_HEADER_BYTES as u64) + u64::from(u32_at(&block, 4));
+    }
+    let Some(len) = footer.checked_sub(end).filter(|len| (16..=16 + MAX_NOTE as u64).contains(len)) else {
+        return Ok(None);
+    };
+    let mut note = vec![0; len as usize];
+    source.seek(SeekFrom::Start(end))?;
+    source.read_exact(&mut note)?;
+    Ok(decode_note(&note))
 }
 
 type Scanned = (Vec<BlockEntry>, Option<String>);
@@ -311,6 +347,7 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.info.recovered.iter().cloned().collect()
+        let cut = self.info.cut_short.iter().map(|why| format!("{}: the trace was cut short: {why}", self.name));
+        self.info.recovered.iter().cloned().chain(cut).collect()
     }
 }

@@ -64,6 +64,8 @@ pub struct TraceSummary {
     pub blocks: Option<u64>,
     /// Blocks that were read with matching checksums, for our format.
     pub blocks_good: Option<u64>,
+    /// Why the trace ends before its program would have (a crash, an interrupt, a full disk), if its writer said so.
+    pub cut_short: Option<String>,
     /// Why reading ended early, if it did; all other numbers then cover what came before.
     pub damage: Option<String>,
     /// The `notes` that report a fault ([`RecordSource::notes`]): a missing footer, addresses that lost bits.
@@ -120,6 +122,10 @@ impl Pages {
 pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
     let opened = open(path, options)?;
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let cut_short = match &opened {
+        Opened::Ours(reader) => reader.info().cut_short.clone(),
+        Opened::Foreign { .. } => None,
+    };
     let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
         Opened::Ours(reader) => (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader),
         Opened::Foreign { format, compression, source } => (format, compression, None, source),
@@ -154,6 +160,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         bytes_per_access: 0.0,
         blocks,
         blocks_good: blocks.map(|_| 0),
+        cut_short,
         damage: None,
         warnings: Vec::new(),
         notes: Vec::new(),

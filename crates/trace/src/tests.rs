@@ -273,3 +273,87 @@ fn the_writer_refuses_what_readers_would_refuse() {
     assert!(writer.event(VmEvent::Unmap { start: VirtAddr(u64::MAX), len: 2 }).is_err());
     assert_eq!(TraceWriterSpec { level: 0, va_bits: 64 }.validate("trace").len(), 2);
 }
+
+/// A disk with room for so many bytes.
+#[derive(Default)]
+struct Disk {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+impl std::io::Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let fits = bytes.len().min(self.room - self.bytes.len());
+        if fits == 0 && !bytes.is_empty() {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(&bytes[..fits]);
+        Ok(fits)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Truncate for Disk {
+    fn truncate(&mut self, bytes: u64) -> std::io::Result<()> {
+        self.bytes.truncate(bytes as usize);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_short_says_why() {
+    let batch = generated(1);
+    let ends = |why: &str| {
+        let disk = Disk { room: usize::MAX, ..Disk::default() };
+        let mut writer = TraceWriter::new(disk, header("x"), &TraceWriterSpec { level: 1, va_bits: 57 }).unwrap();
+        batch.records.iter().for_each(|record| writer.push(record).unwrap());
+        writer.finish_early(why).unwrap();
+        writer.into_inner().bytes
+    };
+    let long = "é".repeat(5000);
+    for (why, said) in [("", None), ("it crashed", Some("it crashed")), (&long, Some(&long[..4096]))] {
+        let mut reader = reader(ends(why));
+        assert_eq!(reader.info().cut_short.as_deref(), said);
+        assert_eq!(reader.notes().len(), usize::from(said.is_some()), "{:?}", reader.notes());
+        assert_eq!(drained(&mut reader).unwrap().records, batch.records);
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_the_whole_blocks_and_the_reason() {
+    let batch = generated(2);
+    let why = "the disk is full";
+    let full = written(&Batch { events: Vec::new(), ..batch.clone() }, &[]).len();
+    let write = |room: usize| {
+        let spec = TraceWriterSpec { level: 1, va_bits: 57 };
+        let mut writer = TraceWriter::new(Disk { room, ..Disk::default() }, header("generated"), &spec).ok()?;
+        let pushed = batch.records.iter().try_for_each(|record| writer.push(record));
+        let kept = match pushed.and_then(|()| writer.finish_early("")) {
+            Ok(()) => return None,
+            Err(_) => writer.salvage(why).ok()?,
+        };
+        Some((kept, writer))
+    };
+    let mut kept_most = 0;
+    // Room for nothing; around the ends of the blocks, where the note and the footer do not fit; and almost all.
+    for room in (0..full).step_by(full / 60).chain(full - 40..full) {
+        let Some(((records, instructions), writer)) = write(room) else {
+            assert!(room < 200, "nothing was kept of {room} bytes");
+            continue;
+        };
+        let bytes = writer.into_inner().bytes;
+        assert!(bytes.len() <= room);
+        let mut reader = reader(bytes);
+        assert_eq!((reader.info().records, reader.info().instructions), (records, instructions));
+        assert_eq!(reader.info().cut_short.as_deref(), Some(why));
+        assert_eq!(reader.info().recovered, None);
+        let all = drained(&mut reader).unwrap();
+        assert_eq!(all.records, batch.records[..records as usize]);
+        assert!(records >= kept_most, "more room keeps no less");
+        kept_most = records;
+    }
+    assert_eq!(kept_most, 65536);
+}

@@ -4,11 +4,12 @@ use crate::RecordSink;
 use crate::block::{MAX_EVENTS, MAX_RECORDS};
 use crate::encode::Encoder;
 use crate::event_codec;
-use crate::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer};
+use crate::format::{BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, TraceHeader, encode_footer, encode_note};
 use ambulator_base::{Batch, Invalid, Record, SourceError, VmEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
 
 /// Settings of the writer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,14 +175,72 @@ impl<W: Write> TraceWriter<W> {
         Ok(self.out)
     }
 
-    fn end(&mut self) -> Result<(), SourceError> {
+    /// As [`TraceWriter::finish`], for a trace that ends before its program would have: readers say why. An
+    /// empty reason is a complete trace. Nothing may be appended afterwards.
+    ///
+    /// # Errors
+    /// Writing fails; [`TraceWriter::salvage`] may still keep the blocks before.
+    pub fn finish_early(&mut self, why: &str) -> Result<(), SourceError> {
         if !self.batch.is_empty() {
             self.write_block()?;
         }
-        let footer = encode_footer(&self.entries, self.offset);
-        self.out.write_all(&footer).and_then(|()| self.out.flush()).map_err(cannot_write)?;
-        self.offset += footer.len() as u64;
+        self.write_end(why).map_err(cannot_write)
+    }
+
+    fn end(&mut self) -> Result<(), SourceError> {
+        self.finish_early("")
+    }
+
+    /// The output as it is: complete after [`TraceWriter::finish_early`] or [`TraceWriter::salvage`].
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    /// Writes the note, unless it is empty, and the footer.
+    fn write_end(&mut self, note: &str) -> std::io::Result<()> {
+        let mut end = if note.is_empty() { Vec::new() } else { encode_note(note) };
+        end.extend(encode_footer(&self.entries, self.offset + end.len() as u64));
+        self.out.write_all(&end)?;
+        self.out.flush()?;
+        self.offset += end.len() as u64;
         Ok(())
+    }
+}
+
+/// Output whose end can be cut off.
+pub trait Truncate {
+    /// Keeps the first `bytes`; the next byte is written there.
+    ///
+    /// # Errors
+    /// It is not a file on a disk.
+    fn truncate(&mut self, bytes: u64) -> std::io::Result<()>;
+}
+
+impl Truncate for File {
+    fn truncate(&mut self, bytes: u64) -> std::io::Result<()> {
+        self.set_len(bytes)?;
+        self.seek(SeekFrom::Start(bytes)).map(|_| ())
+    }
+}
+
+impl<W: Write + Truncate> TraceWriter<W> {
+    /// After writing has failed (a full disk): keeps the whole blocks, or as many of them as leave room for
+    /// the end of a valid trace, which says why it is cut short. Returns the records and the instructions in
+    /// them.
+    ///
+    /// # Errors
+    /// There is no room even for a trace without blocks, or the output is not a file.
+    pub fn salvage(&mut self, why: &str) -> Result<(u64, u64), SourceError> {
+        self.batch.clear();
+        loop {
+            self.out.truncate(self.offset).map_err(cannot_write)?;
+            let Err(error) = self.write_end(why) else {
+                return Ok((self.records_before, self.entries.iter().map(|entry| entry.instructions).sum()));
+            };
+            let Some(last) = self.entries.pop() else { return Err(cannot_write(error)) };
+            self.offset = last.offset;
+            self.records_before -= u64::from(last.records);
+        }
     }
 }
 

@@ -1,35 +1,38 @@
-//! A QEMU user-mode plugin that writes a program's execution, or windows of it, as an Ambulator trace.
+//! A QEMU user-mode plugin that sends a program's execution, or windows of it, to a recorder:
+//! `ambulator capture`, which writes a trace, or `ambulator run --live`, which simulates it.
 //!
 //! ```sh
 //! qemu-x86_64 -cpu Haswell-noTSX,erms=off \
-//!     -plugin libambulator_capture.so,out=program.amb,name=program,skip=1000000,take=5000000 \
-//!     program arguments
+//!     -plugin libambulator_capture.so,wire=/proc/123/fd/3,recorder=123,skip=1000000,take=5000000 program arguments
 //! ```
 //!
-//! This is how `ambulator capture` runs it. The first `skip` instructions leave no records, but all VM
-//! events, and `Touch` events for the pages that they touched, in the program's order of first touch (loads,
-//! stores, fetches, and the buffers of `read`). Then `take` instructions are recorded: loads and stores with
-//! sizes, true register dependences (not through memory), conditional and indirect branches with outcomes.
-//! With `every=N,window=M`, M of every N instructions are recorded. After `take` instructions the plugin ends
-//! the program.
+//! Plugin and recorder share memory (`ambulator_trace::wire`), so that what the program has done is not lost
+//! when it crashes or is killed. The first `skip` instructions leave no records, but all VM events, and
+//! `Touch` events for the pages that they touched, in the program's order of first touch (loads, stores,
+//! fetches, and the buffers of `read`). Then `take` instructions are recorded: loads and stores with sizes,
+//! true register dependences (not through memory), conditional and indirect branches with outcomes. With
+//! `every=N,window=M`, M of every N instructions are recorded. After `take` instructions the plugin ends the
+//! program.
 //!
 //! Every thread of the program collects its own records and submits some thousands at a time, with a `Switch`
 //! event where threads change. Their order is therefore approximate; but before an event that unmaps pages or
 //! removes permissions, every running thread submits its records. A forked child runs unrecorded, or with
-//! `follow` has its own trace, `NAME.PID.amb`. A program started by `execve` runs unrecorded, or with
-//! `follow` under its own emulator and plugin, with the trace `NAME.PID.PROGRAM.amb`. Windows begin and end
-//! at blocks of the program; with several threads they are exact to some thousand instructions.
+//! `follow` has its own part of the memory. A program started by `execve` runs unrecorded, or with `follow`
+//! under its own emulator and plugin. No process outlives the recorder. Windows begin and end at blocks of
+//! the program; with several threads they are exact to some thousand instructions.
 //!
 //! Limits: pages that only the kernel touches, in system calls other than `read`, count as touched at the
 //! program's own first access; calls, returns and direct jumps have no branch record.
 
 mod decode;
+mod host;
 mod output;
 mod program;
 mod qemu;
 mod slot;
 mod system_calls;
 mod thread;
+mod wire;
 
 use decode::Block;
 use iced_x86::InstructionInfoFactory;
@@ -41,6 +44,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use system_calls::{Outcome, Process};
 use thread::{CHUNK, Tracer};
+use wire::Chunk;
 
 /// The most concurrent threads of a program, as the emulator numbers them.
 const THREADS: usize = 1024;
@@ -84,11 +88,6 @@ fn capture() -> &'static Capture {
     unsafe { &*CAPTURE.load(Ordering::Acquire) }
 }
 
-fn stop(error: &str) -> ! {
-    eprintln!("ambulator capture: {error}");
-    std::process::exit(74)
-}
-
 impl Capture {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,20 +108,24 @@ impl Capture {
         let own = unsafe { slot.own() };
         if own.is_none() {
             // A forked child may run only blocks that its parent translated.
-            self.begin_trace(&mut self.lock());
+            let mut shared = self.lock();
+            self.begin_trace(&mut shared);
+            let region = shared.output.as_ref()?.region();
+            drop(shared);
             slot.pending.store(0, Ordering::SeqCst);
             slot.mode.store(self.mode.load(Ordering::SeqCst), Ordering::SeqCst);
             slot.epoch.store(self.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
             slot.state.store(state::RUNNING, Ordering::SeqCst);
-            *own = Some(Box::new(Own { tracer: Tracer::new(), limit: 0, arguments: [0; 6] }));
+            let tracer = Tracer::new(Chunk::new(&region, cpu as usize));
+            *own = Some(Box::new(Own { tracer, limit: 0, arguments: [0; 6] }));
         }
         own.as_deref_mut().map(|own| (slot, own))
     }
 
-    /// Starts the trace, unless it has started.
+    /// Starts the trace, unless it has started or is over.
     fn begin_trace(&self, shared: &mut Shared) {
-        if shared.output.is_none() {
-            shared.output = Some(Output::new(&self.target).unwrap_or_else(|e| stop(&e)));
+        if shared.output.is_none() && self.mode.load(Ordering::SeqCst) != OVER {
+            shared.output = Some(Output::new(&self.target).unwrap_or_else(|e| host::stop(&e)));
         }
     }
 
@@ -130,16 +133,21 @@ impl Capture {
         let count = own.tracer.records.len() as u64;
         if let Some(output) = &mut shared.output {
             output.records(cpu, own.tracer.first, &mut own.tracer.records);
+        } else {
+            own.tracer.records.drain(drop, || ());
         }
-        own.tracer.records.clear();
         own.tracer.first += count;
     }
 
     /// Adds the thread's executed instructions to the total. At the end of the process another thread does
     /// so; what the slot's thread adds meanwhile is not counted.
-    fn count(&self, slot: &Slot, shared: &mut Shared) {
+    fn count(&self, cpu: usize, slot: &Slot, shared: &mut Shared) {
         let pending = slot.pending.swap(0, Ordering::SeqCst);
         shared.executed += pending;
+        if let Some(output) = &shared.output {
+            output.region().set_executed(shared.executed);
+            output.region().clear_uncounted(cpu);
+        }
         if slot.mode.load(Ordering::SeqCst) == RECORDING {
             shared.recorded += pending;
         }
@@ -149,7 +157,10 @@ impl Capture {
     #[cold]
     fn account(&self, cpu: c_uint, slot: &Slot, own: &mut Own) {
         let mut shared = self.lock();
-        self.count(slot, &mut shared);
+        self.count(cpu as usize, slot, &mut shared);
+        if shared.output.as_ref().is_some_and(|output| output.region().must_end()) {
+            host::exit(74);
+        }
         if shared.executed >= shared.change_at {
             self.change_mode(&mut shared);
         }
@@ -165,8 +176,7 @@ impl Capture {
         }
         if mode == OVER {
             self.finish(&mut shared, false);
-            drop(shared);
-            std::process::exit(0);
+            host::exit(0);
         }
         own.limit = QUANTUM.min(shared.change_at - shared.executed);
     }
@@ -213,7 +223,7 @@ impl Capture {
         if slot.pending.load(Ordering::Relaxed) >= own.limit {
             self.account(cpu, slot, own);
         }
-        slot.executed(block.instructions.len() as u64);
+        own.tracer.records.set_uncounted(slot.executed(block.instructions.len() as u64));
         if slot.mode.load(Ordering::Relaxed) == RECORDING {
             own.tracer.begin(block);
             if own.tracer.records.len() >= CHUNK {
@@ -254,9 +264,9 @@ impl Capture {
     /// accessed from here.
     fn end_process(&self) {
         let mut shared = self.lock();
-        for slot in &self.threads {
+        for (cpu, slot) in self.threads.iter().enumerate() {
             if slot.state.load(Ordering::SeqCst) != state::ABSENT {
-                self.count(slot, &mut shared);
+                self.count(cpu, slot, &mut shared);
             }
         }
         self.finish(&mut shared, true);
@@ -264,19 +274,8 @@ impl Capture {
 
     fn finish(&self, shared: &mut Shared, exited: bool) {
         self.mode.store(OVER, Ordering::SeqCst);
-        let Some(mut output) = shared.output.take() else { return };
-        let pages = output.pages();
-        output.finish(exited);
-        if shared.recorded == 0 {
-            eprintln!(
-                "ambulator capture: the program ended after {} instructions, before the {} to skip",
-                shared.executed, self.skip
-            );
-        } else {
-            eprintln!(
-                "ambulator capture: {} of {} instructions recorded in {}, {pages} pages touched outside of them",
-                shared.recorded, shared.executed, self.target.out
-            );
+        if let Some(mut output) = shared.output.take() {
+            output.finish(exited);
         }
     }
 }
@@ -416,7 +415,7 @@ extern "C" fn on_thread_end(_id: Id, cpu: c_uint) {
     let Some((slot, own)) = (unsafe { capture.own(cpu) }) else { return };
     own.tracer.end(0);
     let mut shared = capture.lock();
-    capture.count(slot, &mut shared);
+    capture.count(cpu as usize, slot, &mut shared);
     capture.submit(cpu, own, &mut shared);
     drop(shared);
     // SAFETY: as above; `own` is not used after this. Another thread may get this number.
@@ -432,8 +431,8 @@ extern "C" fn in_child() {
     let parent = capture();
     let follows = parent.follow && parent.mode.load(Ordering::SeqCst) != OVER;
     let mut target = parent.target.clone();
-    target.out = format!("{}.{}.amb", target.stem, std::process::id());
-    target.status = None;
+    target.origin = 1;
+    target.name.clear();
     let child = Capture::new(target, parent);
     if follows {
         // Another thread may have held the lock during the fork, so the child gets a new one. The process
@@ -445,6 +444,7 @@ extern "C" fn in_child() {
         child.mode.store(OVER, Ordering::SeqCst);
     }
     CAPTURE.store(Box::into_raw(Box::new(child)), Ordering::Release);
+    host::watch_recorder();
 }
 
 impl Capture {
@@ -484,8 +484,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// QEMU's entry point: reads `out=`, `name=`, `skip=`, `take=`, `every=`, `window=`, `level=`, `follow=`,
-/// `stem=`, `status=`. Returns 0, or 1 if an argument is wrong.
+/// QEMU's entry point: reads `wire=`, `recorder=`, `origin=`, `name=`, `skip=`, `take=`, `every=`, `window=`,
+/// `follow=`. Returns 0, or 1 if an argument is wrong.
 ///
 /// # Safety
 /// Called by QEMU, which passes `argc` C strings.
@@ -496,27 +496,28 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    let mut target = Target { out: "program.amb".into(), name: "program".into(), level: 3, ..Target::default() };
+    let mut target = Target::default();
+    let mut recorder = 0;
     let (mut skip, mut take, mut every, mut window, mut follow) = (0, u64::MAX / 4, 0, 0, false);
     // SAFETY: QEMU passes argc arguments.
     for argument in unsafe { qemu::arguments(argc, argv) } {
         let (key, value) = argument.split_once('=').unwrap_or((&argument, ""));
         let number = value.parse::<u64>();
         match (key, number) {
-            ("out", _) => target.out = value.into(),
+            ("wire", _) => target.wire = value.into(),
             ("name", _) => target.name = value.into(),
-            ("stem", _) => target.stem = value.into(),
-            ("status", _) => target.status = Some(value.into()),
+            ("origin", Ok(n)) => target.origin = n,
+            ("recorder", Ok(n)) => recorder = n as u32,
             ("follow", _) => follow = matches!(value, "on" | "true" | "1"),
             ("skip", Ok(n)) => skip = n,
             ("take", Ok(n)) => take = n,
             ("every", Ok(n)) => every = n,
             ("window", Ok(n)) => window = n,
-            ("level", Ok(n)) if (1..=22).contains(&n) => target.level = n as i32,
             _ => {
                 eprintln!(
-                    "ambulator capture: \"{argument}\" is not out=FILE, name=TEXT, skip=COUNT, take=COUNT, \
-                     every=COUNT, window=COUNT, level=1..22, follow=on, stem=PATH or status=FILE"
+                    "ambulator capture: \"{argument}\" is not wire=PATH, recorder=PROCESS, origin=0..2, name=TEXT, \
+                     skip=COUNT, take=COUNT, every=COUNT, window=COUNT or follow=on: plugin and command are of different \
+                     versions; run `make capture-plugin` again"
                 );
                 return 1;
             }
@@ -526,8 +527,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("ambulator capture: window={window} must be 1 to every={every}");
         return 1;
     }
-    if target.stem.is_empty() {
-        target.stem = target.out.strip_suffix(".amb").unwrap_or(&target.out).into();
+    if target.wire.is_empty() {
+        eprintln!("ambulator capture: wire=PATH is missing; `ambulator capture` runs this plugin");
+        return 1;
+    }
+    if recorder != 0 {
+        host::end_with_recorder(recorder);
     }
     let capture = Capture::with(target, skip, take, every, window, follow);
     CAPTURE.store(Box::into_raw(Box::new(capture)), Ordering::Release);

@@ -1,6 +1,6 @@
 //! A program that `execve` substitutes for the running one.
 
-use crate::Capture;
+use crate::{Capture, host};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::File;
 use std::io::Read;
@@ -103,7 +103,7 @@ impl Program {
         Kind::Emulated(path, argument.into_iter().chain([self.path.clone()]).collect())
     }
 
-    /// The emulator's command line: the same options, with a separate trace for the program.
+    /// The emulator's command line: the same options, for another program.
     fn emulator(&self, capture: &Capture, path: &CStr, before: &[CString]) -> Option<Vec<CString>> {
         let own = std::fs::read("/proc/self/cmdline").ok()?;
         let own: Vec<&[u8]> = own.split(|&byte| byte == 0).collect();
@@ -130,19 +130,13 @@ impl Program {
 }
 
 impl Capture {
-    /// The plugin's settings for program `name` in this process: this capture's, except for the trace.
+    /// The plugin's settings for a program that this process becomes: this capture's, but with its own name.
     fn settings_for(&self, name: &str) -> String {
-        let word = |text: &str| text.replace(',', ",,");
-        let stem = format!("{}.{}.{name}", self.target.stem, std::process::id());
-        // A process may run the same program several times in sequence.
-        let out = (1..)
-            .map(|time| if time == 1 { format!("{stem}.amb") } else { format!("{stem}.{time}.amb") })
-            .find(|out| !Path::new(out).exists())
-            .unwrap_or_default();
-        let mut text = format!(",out={},name={},stem={},follow=on", word(&out), word(name), word(&self.target.stem));
-        let numbers =
-            [("level", self.target.level as u64), ("skip", self.skip), ("take", self.take), ("every", self.every)];
-        for (key, value) in numbers.into_iter().chain([("window", self.window)]) {
+        let name = name.replace(',', ",,");
+        let mut text =
+            format!(",wire={},recorder={},origin=2,name={name},follow=on", self.target.wire, host::recorder());
+        let numbers = [("skip", self.skip), ("take", self.take), ("every", self.every), ("window", self.window)];
+        for (key, value) in numbers {
             text.push_str(&format!(",{key}={value}"));
         }
         text

@@ -82,9 +82,12 @@ impl Slot {
         self.state.store(state::ABSENT, Ordering::SeqCst);
     }
 
-    /// Adds executed instructions. Only the slot's thread calls it, so a load and a store suffice.
+    /// Adds executed instructions, and returns those not accounted for. Only the slot's thread calls it, so a
+    /// load and a store suffice.
     #[inline(always)]
-    pub fn executed(&self, instructions: u64) {
-        self.pending.store(self.pending.load(Ordering::Relaxed) + instructions, Ordering::Relaxed);
+    pub fn executed(&self, instructions: u64) -> u64 {
+        let pending = self.pending.load(Ordering::Relaxed) + instructions;
+        self.pending.store(pending, Ordering::Relaxed);
+        pending
     }
 }

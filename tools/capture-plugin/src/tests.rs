@@ -2,19 +2,23 @@
 //! the rest.
 
 use super::*;
+use crate::wire::Region;
 use ambulator_base::{Batch, RecordKind};
-use ambulator_trace::{TraceOptions, open_trace};
+use ambulator_trace::wire::WireReader;
+use std::fs::File;
+use std::os::fd::FromRawFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 const EXIT_GROUP: i64 = 231;
 
-/// A capture that records from the start, into a file of this test.
-fn recording(test: &str) -> Capture {
-    let out = std::env::temp_dir().join(format!("ambulator-capture-{test}-{}.amb", std::process::id()));
-    let out = out.to_string_lossy().into_owned();
-    let target = Target { out, name: test.into(), level: 1, ..Target::default() };
-    Capture::with(target, 0, u64::MAX / 4, 0, 0, false)
+/// A capture that records from the start, and the memory that it shares with nobody.
+fn recording() -> (Capture, File) {
+    // SAFETY: a new descriptor, which the file owns.
+    let memory = unsafe { File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), 0)) };
+    let capture = Capture::with(Target::default(), 0, u64::MAX / 4, 0, 0, false);
+    capture.lock().output = Some(Output::on(Region::in_file(&memory), &Target::default(), &[]));
+    (capture, memory)
 }
 
 /// `mov rax, [rax]`, as a separate block.
@@ -42,21 +46,21 @@ fn exit_group(capture: &Capture, cpu: c_uint) {
     capture.end_process();
 }
 
-/// Loads in the finished trace; deletes it.
-fn loads(capture: &Capture) -> usize {
-    let path = std::path::Path::new(&capture.target.out);
-    let mut source = open_trace(path, &TraceOptions::default()).unwrap();
-    let (mut batch, mut loads) = (Batch::default(), 0);
-    while source.fill(&mut batch).unwrap() {
-        loads += batch.records.iter().filter(|record| record.kind == RecordKind::Load).count();
+/// Loads on the wire, and whether it is finished.
+fn loads(memory: File, dead: bool) -> (usize, bool) {
+    let mut reader = WireReader::new(memory, 0, "test");
+    let mut batch = Batch::default();
+    while reader.take(&mut batch, dead).unwrap() {}
+    if dead {
+        reader.rest(&mut batch).unwrap();
     }
-    std::fs::remove_file(path).unwrap();
-    loads
+    let loads = batch.records.iter().filter(|record| record.kind == RecordKind::Load).count();
+    (loads, reader.is_finished().unwrap())
 }
 
 #[test]
 fn the_end_of_a_process_leaves_running_threads_alone() {
-    let (capture, block) = (recording("alone"), chase());
+    let ((capture, memory), block) = (recording(), chase());
     std::thread::scope(|scope| {
         scope.spawn(|| (0..10).for_each(|_| run_block(&capture, 1, block))).join().unwrap();
     });
@@ -66,12 +70,12 @@ fn the_end_of_a_process_leaves_running_threads_alone() {
     // SAFETY: the thread has ended.
     let own = unsafe { capture.threads[1].own() }.as_mut().unwrap();
     assert_eq!(own.tracer.records.len(), 9, "the records are still the thread's; the tenth load is not retired");
-    assert_eq!(loads(&capture), 0);
+    assert_eq!(loads(memory, false), (0, true));
 }
 
 #[test]
 fn an_exiting_process_first_collects_its_running_threads_records() {
-    let (capture, block) = (recording("exits"), chase());
+    let ((capture, memory), block) = (recording(), chase());
     let (begun, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut counted = 0;
     std::thread::scope(|scope| {
@@ -94,6 +98,19 @@ fn an_exiting_process_first_collects_its_running_threads_records() {
         worker.join().unwrap();
     });
     // The worker's last load before it submitted its records may not have retired.
-    let found = loads(&capture) as u64;
-    assert!(counted >= 100 && found >= counted, "{found} loads of at least {counted} + 1 are in the trace");
+    let (found, finished) = loads(memory, false);
+    let found = found as u64;
+    assert!(finished && counted >= 100 && found >= counted, "{found} loads of at least {counted} + 1 are in the trace");
+}
+
+#[test]
+fn a_killed_process_leaves_what_its_threads_have_recorded() {
+    let ((capture, memory), block) = (recording(), chase());
+    for cpu in [0, 1] {
+        (0..10_000).for_each(|_| run_block(&capture, cpu, block));
+    }
+    // Nobody asks for anything any more.
+    let executed = WireReader::new(memory.try_clone().unwrap(), 0, "test").executed().unwrap();
+    assert_eq!(executed, 20_000);
+    assert_eq!(loads(memory, true), (2 * 9_999, false), "the last load of each thread is not retired");
 }

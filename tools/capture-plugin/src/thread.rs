@@ -2,6 +2,7 @@
 //! branch outcomes.
 
 use crate::decode::{Block, Branch, Decoded, FLAGS};
+use crate::wire::Chunk;
 use ambulator_base::{FRAME_SHIFT, Record, RecordKind, VirtAddr};
 
 /// An access of the current instruction, with its parts merged.
@@ -31,7 +32,7 @@ const FILTER: usize = 512;
 /// The state of a thread between two of its blocks.
 pub struct Tracer {
     /// Records not submitted yet.
-    pub records: Vec<Record>,
+    pub records: Chunk,
     /// Number of the first of them, from 1.
     pub first: u64,
     /// The current block and the next of its instructions to retire.
@@ -50,10 +51,10 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A thread whose registers have no known producers.
-    pub fn new() -> Tracer {
+    /// A thread whose registers have no known producers, and which keeps its records in `records`.
+    pub fn new(records: Chunk) -> Tracer {
         Tracer {
-            records: Vec::with_capacity(CHUNK + 1024),
+            records,
             first: 1,
             block: None,
             next: 0,
@@ -202,7 +203,7 @@ impl Tracer {
             _ => 0,
         };
         let (dep1, dep2) = (distance(producers[0]), distance(producers[1]));
-        self.records.push(Record {
+        self.records.push(&Record {
             pc: VirtAddr(done.pc),
             va: VirtAddr(va),
             gap: gap.min(u64::from(u32::MAX)) as u32,
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_chase_depends_and_a_stack_pointer_does_not() {
-        let mut tracer = Tracer::new();
+        let mut tracer = Tracer::new(Chunk::private());
         run_block(
             &mut tracer,
             0x1000,
@@ -263,7 +264,7 @@ mod tests {
             ],
         );
         tracer.end(0x1019);
-        let told: Vec<_> = tracer.records.iter().map(|r| (r.va.0, r.kind, r.gap, r.dep1, r.dep2)).collect();
+        let told: Vec<_> = tracer.records.records().iter().map(|r| (r.va.0, r.kind, r.gap, r.dep1, r.dep2)).collect();
         use RecordKind::*;
         assert_eq!(
             told,
@@ -274,14 +275,14 @@ mod tests {
                 (0x7000, Store, 0, 0, 0),
                 (0xa000, Load, 2, 2, 3),
                 (0xb000, Load, 0, 1, 0),
-                (tracer.records[6].va.0, BranchNotTaken, 0, 1, 0),
+                (tracer.records.records()[6].va.0, BranchNotTaken, 0, 1, 0),
             ]
         );
     }
 
     #[test]
     fn parts_merge_and_instructions_add_up() {
-        let mut tracer = Tracer::new();
+        let mut tracer = Tracer::new(Chunk::private());
         run_block(
             &mut tracer,
             0x1000,
@@ -294,14 +295,14 @@ mod tests {
             ],
         );
         tracer.end(0);
-        assert_eq!(tracer.records.iter().map(|r| r.size).collect::<Vec<_>>(), [32, 8, 8, 8]);
-        assert_eq!(tracer.records.iter().map(Record::instructions).sum::<u64>(), 5);
-        assert_eq!(tracer.records[3].gap, 1, "this gap is shorter by the second record of the increment");
+        assert_eq!(tracer.records.records().iter().map(|r| r.size).collect::<Vec<_>>(), [32, 8, 8, 8]);
+        assert_eq!(tracer.records.records().iter().map(Record::instructions).sum::<u64>(), 5);
+        assert_eq!(tracer.records.records()[3].gap, 1, "this gap is shorter by the second record of the increment");
     }
 
     #[test]
     fn a_repeated_string_instruction_is_one_instruction() {
-        let mut tracer = Tracer::new();
+        let mut tracer = Tracer::new(Chunk::private());
         // rep stosq, four times, then nops and a store whose gap is shorter by the surplus of the
         // repetitions.
         for i in 0..4 {
@@ -313,12 +314,12 @@ mod tests {
         run_block(&mut tracer, 0x1003, &rest);
         tracer.end(0x1100);
         assert_eq!(tracer.records.len(), 5);
-        assert_eq!(tracer.records.iter().map(Record::instructions).sum::<u64>(), 1 + 5 + 1);
+        assert_eq!(tracer.records.records().iter().map(Record::instructions).sum::<u64>(), 1 + 5 + 1);
     }
 
     #[test]
     fn pages_are_new_once_until_forgotten() {
-        let mut tracer = Tracer::new();
+        let mut tracer = Tracer::new(Chunk::private());
         assert!(tracer.is_new_page(0x5000, false) && !tracer.is_new_page(0x5fff, false));
         assert!(
             tracer.is_new_page(0x5000, true) && !tracer.is_new_page(0x5fff, true) && !tracer.is_new_page(0x5fff, false)

@@ -1,0 +1,22 @@
+//! `capture` and live sources on systems without Linux's user-mode emulation.
+
+use crate::Failure;
+use crate::arguments::CaptureArguments;
+use ambulator_base::RecordSource;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// No processor.
+pub const CPU: &str = "none";
+
+fn refusal() -> Failure {
+    Failure::bad("programs are captured on Linux only, with qemu-user")
+}
+
+pub fn capture(_arguments: &CaptureArguments) -> Result<u8, Failure> {
+    Err(refusal())
+}
+
+pub fn live(_line: &[String], _skip: u64, _failed: Arc<AtomicBool>) -> Result<Box<dyn RecordSource>, Failure> {
+    Err(refusal())
+}
