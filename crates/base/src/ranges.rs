@@ -39,7 +39,7 @@ pub fn values_out_of_range(schema: &Value, settings: &Value, at: &str) -> Vec<In
     let mut wrong = Vec::new();
     let none = Map::new();
     let definitions = schema.get("$defs").and_then(Value::as_object).unwrap_or(&none);
-    check(schema, definitions, settings, at, &mut wrong);
+    check(schema, definitions, settings, (at, ""), &mut wrong);
     wrong
 }
 
@@ -62,23 +62,30 @@ fn resolve<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Va
     of_reference(target).unwrap_or(target)
 }
 
-fn check(schema: &Value, definitions: &Map<String, Value>, value: &Value, at: &str, wrong: &mut Vec<Invalid>) {
+/// Checks a value at a key; `unit` is the unit of the list that it is in.
+fn check(
+    schema: &Value,
+    definitions: &Map<String, Value>,
+    value: &Value,
+    (at, unit): (&str, &str),
+    wrong: &mut Vec<Invalid>,
+) {
     let target = resolve(schema, definitions);
+    let unit = schema.get("x-unit").or_else(|| target.get("x-unit")).and_then(Value::as_str).unwrap_or(unit);
     if let (Some(properties), Some(values)) = (target.get("properties").and_then(Value::as_object), value.as_object()) {
         for (name, below) in values {
             let Some(schema) = properties.get(name) else { continue };
             let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-            check(schema, definitions, below, &key, wrong);
+            check(schema, definitions, below, (&key, ""), wrong);
         }
     } else if let (Some(of), Some(items)) = (target.get("items"), value.as_array()) {
         for (number, item) in items.iter().enumerate() {
-            check(of, definitions, item, &format!("{at}[{number}]"), wrong);
+            check(of, definitions, item, (&format!("{at}[{number}]"), unit), wrong);
         }
     } else if let Some(range) = Range::of(target)
         && (value.is_number() || value.is_null())
         && !range.contains(value)
     {
-        let unit = schema.get("x-unit").or_else(|| target.get("x-unit")).and_then(Value::as_str).unwrap_or_default();
         wrong.push(Invalid::new(at, range.refusal(value, unit)));
     }
 }

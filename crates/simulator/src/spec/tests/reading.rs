@@ -41,7 +41,7 @@ fn the_reference_has_every_setting() {
     }
     let rows = reference.lines().filter(|line| line.starts_with("| `"));
     for row in rows {
-        assert_eq!(row.replace("\\|", "").matches('|').count(), 7, "{row}");
+        assert_eq!(row.replace("\\|", "").matches('|').count(), 8, "{row}");
     }
 }
 
