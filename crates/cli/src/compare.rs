@@ -1,12 +1,16 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
+use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_base::{Invalid, RecordSource, distinct_notes};
+use ambulator_base::{InputFiles, Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{Document, comparison_table, reasons, seconds};
-use ambulator_simulator::spec::{Spec, SpecRequest, load, parse_count, parse_size, program_request};
+use ambulator_simulator::spec::{
+    PresetKind, Spec, SpecRequest, load, parse_count, parse_size, preset, program_request,
+};
 use ambulator_simulator::{Comparison, Job, Outcome, RunResult, Status, open_mix};
+use std::sync::Arc;
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
@@ -18,7 +22,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
 }
 
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
-    let jobs = jobs(arguments, designs)?;
+    let (jobs, mut inputs) = jobs(arguments, designs)?;
+    inputs.extend(names(arguments).into_iter().filter(|name| is_file(name)));
+    inputs.extend(arguments.command.first());
     let spec = &jobs[0].spec;
     let stop = interrupt::stop_flag();
     let programs = if arguments.live {
@@ -37,19 +43,25 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
             return Err(Failure::bad(Invalid::lines(&problems)));
         }
     }
-    let output = JsonOutput::prepare(arguments.json.as_deref())?;
+    let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
+    let shown = progress::bars(&names, !arguments.no_progress);
+    let finished = Arc::new(FinishedRuns::new(names, shown));
+    let command: Vec<String> = std::env::args().collect();
+    let output = output.map(|output| {
+        let (finished, command, known) = (Arc::clone(&finished), command.clone(), known.clone());
+        output.keep_if_ended(move || {
+            let document = finished.document(command.clone(), known.clone())?;
+            serde_json::to_vec_pretty(&document).ok()
+        })
+    });
     let began = std::time::Instant::now();
-    let outcome = ambulator_simulator::compare(Comparison {
-        jobs,
-        programs,
-        threads,
-        stop,
-        progress: progress::bars(&names, !arguments.no_progress),
-    })
-    .map_err(Failure::bad)?;
+    let outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
+        .map_err(Failure::bad)?;
     let took = began.elapsed().as_secs_f64();
-    if !arguments.quiet && !output.as_ref().is_some_and(JsonOutput::takes_standard_output) {
+    outcome.fewer_threads.iter().for_each(|why| warn(why));
+    if !arguments.quiet && !to_stdout {
         show(&outcome, took);
     }
     // Notes that appeared only during the run.
@@ -60,9 +72,8 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     }
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
-        let document = Document::new(std::env::args().collect(), outcome);
-        let text = serde_json::to_vec_pretty(&document).map_err(Failure::failed)?;
-        output.write(&text)?;
+        let document = Document::new(command, outcome);
+        output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
     Ok(if all_done { DONE } else { SOME_FAILED })
 }
@@ -101,7 +112,8 @@ fn show(outcome: &Outcome, took: f64) {
     ));
 }
 
-fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Failure> {
+/// The jobs, and the files that describe them.
+fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<(Vec<Job>, InputFiles), Failure> {
     let mut options = Vec::new();
     for (key, value) in [("run.instructions", &arguments.instructions), ("run.warmup", &arguments.warmup)] {
         if let Some(value) = value {
@@ -129,7 +141,7 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
     options.extend(arguments.machine.set.iter().cloned());
     let designs: Vec<Option<String>> =
         if designs.is_empty() { vec![None] } else { designs.iter().map(|d| Some(d.trim().to_owned())).collect() };
-    let mut jobs: Vec<Job> = Vec::new();
+    let (mut jobs, mut inputs) = (Vec::<Job>::new(), InputFiles::default());
     for design in designs {
         let loaded = load(&SpecRequest {
             machine: arguments.machine.machine.clone(),
@@ -138,13 +150,19 @@ fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Fa
             options: options.clone(),
         })
         .map_err(Failure::bad)?;
+        inputs.extend(loaded.files);
         let name = design.unwrap_or(loaded.design);
         if jobs.iter().any(|job| job.design == name) {
             return Err(Failure::bad(format!("--designs: `{name}` is named twice; name each design once")));
         }
         jobs.push(Job { design: name, spec: loaded.spec });
     }
-    Ok(jobs)
+    Ok((jobs, inputs))
+}
+
+/// Whether a program's name is the path of a trace or of a workload.
+fn is_file(name: &str) -> bool {
+    ambulator_workloads::program(name).is_none() && preset(PresetKind::Workload, name).is_none()
 }
 
 /// The programs of a mix: names or trace files between commas.

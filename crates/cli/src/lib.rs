@@ -5,6 +5,7 @@ mod arguments;
 mod capture;
 mod compare;
 mod conformance;
+mod finished;
 mod inspect;
 mod interrupt;
 mod layout;

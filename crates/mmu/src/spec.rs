@@ -5,11 +5,14 @@ use ambulator_base::Invalid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Maximum number of entries of a TLB: some hundred megabytes of the sim host.
+const MAX_TLB_ENTRIES: u32 = 1 << 22;
+
 /// One translation look-aside buffer for one page size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlbSpec {
-    /// Entries; 0 omits the TLB.
+    /// Entries, at most 4194304; 0 omits the TLB.
     #[schemars(extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub entries: u32,
     /// Associativity; 0 is fully associative.
@@ -43,6 +46,11 @@ impl TlbSpec {
     pub fn validate_keys(&self, entries: &str, ways: &str) -> Vec<Invalid> {
         if self.entries == 0 {
             return Vec::new();
+        }
+        if self.entries > MAX_TLB_ENTRIES {
+            let message =
+                format!("is {}, more than a TLB can have; it must be at most {MAX_TLB_ENTRIES}", self.entries);
+            return vec![Invalid::new(entries, message)];
         }
         let set = self.effective_ways();
         if set > 256 {

@@ -29,6 +29,25 @@ pub struct CounterMeaning {
     pub meaning: String,
 }
 
+/// Unit and meaning of counters, by dotted name.
+pub type Schema = BTreeMap<String, CounterMeaning>;
+
+/// The schemas of several runs as one. Where designs count different things under one name, the meaning is all of
+/// theirs in the order of the runs, with ` / ` between them.
+pub fn join_schemas<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Schema {
+    let mut meanings: BTreeMap<&str, (Unit, Vec<&str>)> = BTreeMap::new();
+    for (name, CounterMeaning { unit, meaning }) in schemas.into_iter().flatten() {
+        let (_, all) = meanings.entry(name).or_insert((*unit, Vec::new()));
+        if !all.contains(&meaning.as_str()) {
+            all.push(meaning);
+        }
+    }
+    let joined = |(name, (unit, all)): (&str, (Unit, Vec<&str>))| {
+        (name.to_owned(), CounterMeaning { unit, meaning: all.join(" / ") })
+    };
+    meanings.into_iter().map(joined).collect()
+}
+
 /// A histogram of a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistogramResult {

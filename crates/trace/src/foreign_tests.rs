@@ -258,7 +258,7 @@ fn impossible_conversions_are_refused_and_leave_nothing() {
     let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
-    assert!(message(&from, &Conversion::default()).contains("onto itself"));
+    assert!(message(&from, &Conversion::default()).contains("this file is an input"));
     let nowhere = scratch.0.path().join("no/such/directory.amb");
     assert!(message(&nowhere, &Conversion::default()).contains("cannot be written"));
     let to = scratch.0.path().join("to");
@@ -382,5 +382,27 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         fuzz_open(&bytes);
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_short_while_it_is_read_is_an_error() {
+    let scratch = Scratch::new();
+    let ours = scratch.file("ours.amb", &written(&generated(0), &[]));
+    let theirs = scratch.0.path().join("theirs.champsim");
+    convert(&ours, &theirs, &Conversion { format: TraceFormat::ChampSim, ..Conversion::default() }).unwrap();
+    for path in [ours, theirs] {
+        let mut source = open_trace(&path, &plain()).unwrap();
+        let length = std::fs::metadata(&path).unwrap().len();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
+        let mut batch = Batch::default();
+        let error = loop {
+            match source.fill(&mut batch) {
+                Ok(true) => {}
+                Ok(false) => panic!("{}: the end came without an error", path.display()),
+                Err(error) => break error.message,
+            }
+        };
+        assert!(error.contains("cut short while it was read"), "{error}");
     }
 }

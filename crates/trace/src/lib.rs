@@ -18,6 +18,7 @@ mod reader;
 pub mod regularity;
 mod stream;
 mod summary;
+mod unchanged;
 mod varint;
 mod width;
 mod writer;

@@ -5,9 +5,10 @@ use super::preset::{PresetKind, presets};
 use super::problem::{Problem, SpecError};
 use super::program::program_tree;
 use super::quantity::{Suffixes, show_size};
-use super::schema::{Choice, Kind, Setting};
+use super::schema::{Choice, Kind, Setting, spelling_distance};
 use super::settings::tree;
 use crate::catalogue::catalogue;
+use ambulator_base::excerpt;
 use ambulator_sockets::{Descriptor, Socket};
 use serde_json::Value;
 use std::fmt;
@@ -145,7 +146,7 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     if !below.is_empty() {
         return Ok(Explanation::Counters { prefix: key.into(), counters: below });
     }
-    let problem = Problem::new(format!("there is no setting, design or counter `{key}`"));
+    let problem = Problem::new(format!("there is no setting, design or counter `{}`", excerpt(key)));
     Err(match nearest(key, root, counters) {
         Some(nearest) => problem.help(format!("the nearest is `{nearest}`")),
         None => problem.help("`ambulator explain` without a name lists all settings"),
@@ -158,7 +159,7 @@ fn nearest(key: &str, root: &Setting, counters: &[CounterInfo]) -> Option<String
     let counters = counters.iter().map(|counter| counter.name.as_str());
     let whole_name = counters
         .chain(catalogue().designs().iter().map(|design| design.name))
-        .map(|name| (strsim::damerau_levenshtein(key, name), name))
+        .filter_map(|name| Some((spelling_distance(key, name)?, name)))
         .filter(|(distance, name)| *distance <= (name.len() / 4).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name.to_owned());

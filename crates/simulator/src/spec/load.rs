@@ -3,8 +3,10 @@
 use super::layer::{Layers, Origins};
 use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
+use super::schema::spelling_distance;
 use super::settings::{Spec, tree};
 use crate::catalogue::catalogue;
+use ambulator_base::{excerpt, read_text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub struct LoadedSpec {
     pub design: String,
     /// The place of each setting that is not a built-in default.
     pub origins: Origins,
+    /// The files that were read, bases included.
+    pub files: Vec<PathBuf>,
 }
 
 /// Loads the spec of a request and validates it.
@@ -53,12 +57,12 @@ pub struct LoadedSpec {
 /// All errors, each with its file, line and caret: unknown presets and keys with the nearest valid name,
 /// wrong types, values out of range, settings that exclude each other.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
+    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new(), files: Vec::new() };
     let mut files = Vec::new();
     // The bases of the files determine the presets below them, so the files are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
     for path in &request.files {
-        match read(path) {
+        match loader.read(path) {
             Ok(source) => {
                 for (name, _) in Layers::header(tree(), &source).base {
                     if preset(PresetKind::Machine, &name).is_some() {
@@ -86,7 +90,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
         loader.layers.add_option(option);
     }
     let (spec, origins) = loader.layers.finish(Spec::validate)?;
-    Ok(LoadedSpec { spec, machine, design, origins })
+    Ok(LoadedSpec { spec, machine, design, origins, files: loader.files })
 }
 
 /// Reads a spec from one TOML text and the built-in defaults; `name` is the text's name in errors.
@@ -94,7 +98,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new() };
+    let mut loader = Loader { layers: Layers::new(tree()), chain: Vec::new(), files: Vec::new() };
     let source = Arc::new(Source { name: name.into(), text: text.into() });
     loader.file(Path::new(name), &source, false);
     loader.layers.finish(Spec::validate).map(|(spec, _)| spec)
@@ -102,12 +106,11 @@ pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
+    /// Every setting with its meaning is a twentieth of this.
+    const MOST_BYTES: u64 = 1 << 20;
     let name = path.display().to_string();
-    match std::fs::read(path) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(Arc::new(Source { name, text })),
-            Err(_) => Err(Problem::new(format!("the spec file `{name}` is not UTF-8 text"))),
-        },
+    match read_text(path, MOST_BYTES) {
+        Ok(text) => Ok(Arc::new(Source { name, text })),
         Err(error) => Err(Problem::new(format!("the spec file `{name}` cannot be read: {error}"))),
     }
 }
@@ -121,9 +124,16 @@ struct Loader {
     layers: Layers<'static>,
     /// Names of the sources that are being layered, each followed by its base.
     chain: Vec<String>,
+    /// Files that were read.
+    files: Vec<PathBuf>,
 }
 
 impl Loader {
+    fn read(&mut self, path: &Path) -> Result<Arc<Source>, Problem> {
+        self.files.push(path.to_owned());
+        read(path)
+    }
+
     /// Adds the presets that `names` joins with `+` as layers, and returns the name to show.
     fn presets(&mut self, kind: PresetKind, names: &str) -> String {
         if is_path(names) && Path::new(names).exists() {
@@ -170,7 +180,7 @@ impl Loader {
         }
         let path = Path::new(name);
         if is_path(name) {
-            match read(path) {
+            match self.read(path) {
                 Ok(source) => self.file(path, &source, false),
                 Err(problem) => self.layers.problem(problem),
             }
@@ -179,9 +189,11 @@ impl Loader {
         let other = presets().iter().find(|preset| preset.name == name);
         self.layers.problem(match other {
             Some(other) => Problem::new(format!("`{name}` is a {} preset, not a {}", other.kind.name(), kind.name())),
-            None => unknown_preset(&format!("there is no {} preset `{name}`", kind.name()), name, |preset| {
-                preset.kind == kind
-            }),
+            None => {
+                unknown_preset(&format!("there is no {} preset `{}`", kind.name(), excerpt(name)), name, |preset| {
+                    preset.kind == kind
+                })
+            }
         });
         name.into()
     }
@@ -201,11 +213,13 @@ impl Loader {
                 Some(found) => Ok((found.source.clone(), None)),
                 None if is_path(&name) => {
                     let path = folder.unwrap_or(Path::new("")).join(&name);
-                    read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
+                    self.read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
                 }
-                None => {
-                    Err(unknown_preset(&format!("there is no preset `{name}` to use as the base"), &name, |_| true))
-                }
+                None => Err(unknown_preset(
+                    &format!("there is no preset `{}` to use as the base", excerpt(&name)),
+                    &name,
+                    |_| true,
+                )),
             };
             match base {
                 Ok((base, _)) if self.chain.contains(&base.name) || self.chain.len() > 16 => {
@@ -230,7 +244,7 @@ pub(super) fn unknown_preset(title: &str, name: &str, eligible: impl Fn(&Preset)
     let known: Vec<&str> = presets().iter().filter(|preset| eligible(preset)).map(|preset| preset.name).collect();
     let nearest = known
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .filter_map(|known| Some((spelling_distance(name, known)?, known)))
         .filter(|(distance, known)| *distance <= (known.len() / 3).max(1))
         .min_by_key(|(distance, _)| *distance);
     Problem::new(title).help(match nearest {

@@ -135,7 +135,7 @@ impl Setting {
     /// or a similar name elsewhere in `root`.
     pub(crate) fn nearest<'a>(&'a self, name: &str, root: &'a Setting) -> Option<&'a Setting> {
         let near = |candidate: &Setting| {
-            let distance = strsim::damerau_levenshtein(name, candidate.name());
+            let distance = spelling_distance(name, candidate.name())?;
             (distance <= (name.chars().count() / 3).max(1)).then_some(distance)
         };
         let siblings = self.children().iter().filter_map(|child| Some((near(child)?, child)));
@@ -153,6 +153,14 @@ impl Setting {
         });
         elsewhere.map(|(_, setting)| setting)
     }
+}
+
+/// The number of typing errors that make `name` of `known`; `None` for a name that is too long to be a name, which
+/// would take long to compare.
+pub(crate) fn spelling_distance(name: &str, known: &str) -> Option<usize> {
+    /// Twice as long as the longest key.
+    const LONGEST: usize = 128;
+    (name.len() <= LONGEST).then(|| strsim::damerau_levenshtein(name, known))
 }
 
 /// Follows `$ref`, also through the wrappers of schemars.

@@ -1,7 +1,8 @@
 //! Checks one TOML value against its setting.
 
 use super::quantity::Suffixes;
-use super::schema::{Choice, Kind};
+use super::schema::{Choice, Kind, spelling_distance};
+use ambulator_base::excerpt;
 use serde_json::{Number, Value};
 use toml::de::DeValue;
 
@@ -24,9 +25,9 @@ impl Mistake {
 /// A value in words.
 pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::String(text) => format!("the text \"{text}\""),
-        DeValue::Integer(number) => format!("the integer {number}"),
-        DeValue::Float(number) => format!("the number {number}"),
+        DeValue::String(text) => format!("the text \"{}\"", excerpt(text)),
+        DeValue::Integer(number) => format!("the integer {}", excerpt(&number.to_string())),
+        DeValue::Float(number) => format!("the number {}", excerpt(&number.to_string())),
         DeValue::Boolean(flag) => format!("`{flag}`"),
         DeValue::Datetime(date) => format!("the date {date}"),
         DeValue::Array(_) => "a list".into(),
@@ -61,7 +62,10 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             Ok(number) => in_range(i128::from(number), text, *least, *greatest),
             Err(sentence) => Err(Mistake {
                 help: Some(sentence),
-                ..Mistake::new(format!("takes an integer ({unit}), but \"{text}\" is not one"), "not a valid number")
+                ..Mistake::new(
+                    format!("takes an integer ({unit}), but \"{}\" is not one", excerpt(text)),
+                    "not a valid number",
+                )
             }),
         },
         (Kind::Float, DeValue::Float(number)) => {
@@ -74,7 +78,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             if choices.iter().any(|choice| choice.name == *text) {
                 return Ok(Value::String(text.to_string()));
             }
-            let distance = |choice: &Choice| strsim::damerau_levenshtein(text, &choice.name);
+            let distance = |choice: &Choice| spelling_distance(text, &choice.name).unwrap_or(usize::MAX);
             let contains = |choice: &&Choice| text.len() > 1 && choice.name.contains(text.as_ref());
             let near = |choice: &&Choice| distance(choice) <= (choice.name.len() / 3).max(1);
             let nearest = choices
@@ -84,7 +88,10 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
             Err(Mistake {
                 help,
-                ..Mistake::new(format!("is \"{text}\"; it must be {}", kind.name()), "not one of the choices")
+                ..Mistake::new(
+                    format!("is \"{}\"; it must be {}", excerpt(text), kind.name()),
+                    "not one of the choices",
+                )
             })
         }
         (Kind::List(of), DeValue::Array(items)) => items
@@ -97,7 +104,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
 }
 
 fn in_range(number: i128, shown: &str, least: i128, greatest: i128) -> Result<Value, Mistake> {
-    let out = || Mistake::new(format!("is {shown}; it must be from {least} to {greatest}"), "out of range");
+    let out = || Mistake::new(format!("is {}; it must be from {least} to {greatest}", excerpt(shown)), "out of range");
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }
