@@ -2,7 +2,7 @@
 """Kills a reproduction at random points and resumes it, again and again: the result and the store must equal those
 of an uninterrupted one, byte for byte.
 
-    scripts/kill-reproduce.py [--binary target/release/ambulator] [--figure utopia/fig1] [--kills 100] [--seed 1]
+    scripts/kill-reproduce.py [--binary target/release/ambulator] [--figure utopia/fig6] [--kills 100] [--seed 1]
 """
 
 import argparse
@@ -18,7 +18,7 @@ import time
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="target/release/ambulator")
-    parser.add_argument("--figure", default="utopia/fig1")
+    parser.add_argument("--figure", default="utopia/fig6")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -55,7 +55,7 @@ def main():
             folder.mkdir()
             sequences += 1
             # A few kills each: with more, little is left to be killed.
-            for _ in range(rng.randint(1, 6)):
+            for _ in range(rng.randint(1, 8)):
                 process = start(folder)
                 try:
                     process.communicate(timeout=rng.uniform(0, took))
@@ -68,6 +68,7 @@ def main():
                     resumed.append(store.read_bytes().count(b"\n") if store.exists() else 0)
             if complete(folder) != expected:
                 sys.exit(f"a reproduction killed in sequence {sequences} differs from an uninterrupted one")
+            print(f"{kills} kills, {sequences} reproductions: equal", file=sys.stderr, flush=True)
         found = sorted(set(resumed))
         print(f"{kills} kills in {sequences} reproductions of {cells} cells: all equal, byte for byte")
         print(f"cells in the store when it was killed: {found}")

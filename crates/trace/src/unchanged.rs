@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn an_unchanged_file_is_read_as_it_is() {
         for length in [0, 1, CHUNK - 1, CHUNK, 2 * CHUNK + 17] {
-            let bytes: Vec<u8> = (0..length).map(|i| (i * 31 >> 3) as u8).collect();
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 31 / 8) as u8).collect();
             let (_named, mut reader, digest) = file(&bytes);
             let mut read = Vec::new();
             reader.read_to_end(&mut read).unwrap();
