@@ -389,8 +389,9 @@ proptest! {
 fn a_trace_that_is_cut_short_while_it_is_read_is_an_error() {
     let scratch = Scratch::new();
     let ours = scratch.file("ours.amb", &written(&generated(0), &[]));
-    let theirs = scratch.0.path().join("theirs.champsim");
-    convert(&ours, &theirs, &Conversion { format: TraceFormat::ChampSim, ..Conversion::default() }).unwrap();
+    // More than is read ahead.
+    let load = instruction(0x40_1000, None, &[1], &[2], &[], &[0x8000]);
+    let theirs = scratch.file("theirs.champsim", &load.repeat(50_000));
     for path in [ours, theirs] {
         let mut source = open_trace(&path, &plain()).unwrap();
         let length = std::fs::metadata(&path).unwrap().len();
