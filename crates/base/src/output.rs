@@ -61,8 +61,8 @@ impl OutputFile {
     /// closing a pipe would show its reader the end, and opening one without a reader would block.
     ///
     /// # Errors
-    /// A missing or read-only folder, a path that is a folder or a socket, or a file that is already being written:
-    /// as another output of this process, or because standard output or error goes to it.
+    /// A missing or read-only folder, a path that is a folder or a socket, or a file that is already being
+    /// written: as another output of this process, or because standard output or error goes to it.
     pub fn prepare(path: &Path) -> Result<OutputFile, OutputError> {
         OutputFile::prepare_beside(path, &InputFiles::default())
     }

@@ -1,5 +1,5 @@
-//! Temporary files next to the outputs that they become. A living process holds a lock on its own, so those of
-//! killed processes can be told from it and removed.
+//! Temporary files next to the outputs that they become. A living process holds a lock on its own, so those
+//! of killed processes can be told from it and removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,8 @@ pub(crate) struct PartFile {
 }
 
 impl PartFile {
-    /// Creates the temporary file of `target` in its folder, and removes those that killed processes left there.
+    /// Creates the temporary file of `target` in its folder, and removes those that killed processes left
+    /// there.
     pub(crate) fn create(target: &Path) -> io::Result<PartFile> {
         /// More attempts fail only if somebody removes each file at once.
         const MOST_ATTEMPTS: u32 = 100;
@@ -99,8 +100,8 @@ fn is_part_of(output: &OsStr, name: &OsStr) -> bool {
     })
 }
 
-/// Removes the temporary files of `target` that no living process has locked. It is only tidying, so errors are
-/// ignored.
+/// Removes the temporary files of `target` that no living process has locked. It is only tidying, so errors
+/// are ignored.
 fn remove_abandoned(target: &Path) {
     let Some(output) = target.file_name() else { return };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -155,8 +156,8 @@ mod tests {
         }
         left.sort();
         assert_eq!(names(folder), left);
-        // Their owner gone, the next one removes them. Programs that other tests start may hold the locks for the
-        // moment between fork and exec.
+        // Their owner gone, the next one removes them. Programs that other tests start may hold the locks for
+        // the moment between fork and exec.
         drop((living, second));
         for _ in 0..100 {
             drop(PartFile::create(&target).unwrap());

@@ -20,8 +20,8 @@ impl PageRuns {
         self.add_run(page, 1, joins);
     }
 
-    /// Adds `pages` pages from `first` on, each of which joins the one before it; `joins` says whether the first may
-    /// continue the run of the page number before it. Takes no longer for many pages than for one.
+    /// Adds `pages` pages from `first` on, each of which joins the one before it; `joins` says whether the
+    /// first may continue the run of the page number before it. Takes no longer for many pages than for one.
     #[inline]
     pub fn add_run(&mut self, first: u64, pages: u64, joins: bool) {
         if pages == 0 {

@@ -15,8 +15,8 @@ pub(crate) enum FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity of the file at `path`, which has no symbolic link at its end if it does not exist. `None` for
-    /// devices, pipes and folders, which writing does not replace, and for paths below a missing folder.
+    /// The identity of the file at `path`, which has no symbolic link at its end if it does not exist. `None`
+    /// for devices, pipes and folders, which writing does not replace, and for paths below a missing folder.
     pub(crate) fn of(path: &Path) -> Option<FileIdentity> {
         match fs::metadata(path) {
             Ok(there) => FileIdentity::of_existing(&there, path),
@@ -46,8 +46,8 @@ impl FileIdentity {
     }
 }
 
-/// The files that a command reads. Every output of the command is compared with them before anything is written, by
-/// [`OutputFile::prepare_beside`](crate::OutputFile::prepare_beside).
+/// The files that a command reads. Every output of the command is compared with them before anything is
+/// written, by [`OutputFile::prepare_beside`](crate::OutputFile::prepare_beside).
 ///
 /// ```
 /// use ambulator_base::{InputFiles, OutputFile};

@@ -1,7 +1,7 @@
 //! Limits that the sim host sets this process, for errors that name the one that was met.
 
-/// What unwinds when the sim host refuses memory in the middle of a simulation: not a mistake of Ambulator's, but a
-/// limit. The run fails with its sentence.
+/// What unwinds when the sim host refuses memory in the middle of a simulation: not a mistake of Ambulator's,
+/// but a limit. The run fails with its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimHostRefusal(
     /// A sentence: what was refused, and which limit to raise.

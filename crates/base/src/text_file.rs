@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a text file of at most `most` bytes. A longer one, such as an endless device, is not read to its end.
+/// Reads a text file of at most `most` bytes. A longer one, such as an endless device, is not read to its
+/// end.
 ///
 /// # Errors
 /// The file cannot be read, is longer, or is not UTF-8. The error's text fits after `NAME cannot be read: `.

@@ -19,8 +19,8 @@ impl FinishedRuns {
         FinishedRuns { shown, names, runs }
     }
 
-    /// The document of the runs that are done, with `notes` on the programs; `None` if there are none. A note names
-    /// the others.
+    /// The document of the runs that are done, with `notes` on the programs; `None` if there are none. A note
+    /// names the others.
     pub fn document(&self, command: Vec<String>, mut notes: Vec<String>) -> Option<Document> {
         let runs = lock(&self.runs);
         let done = |run: &&(RunResult, Schema)| run.0.status == Status::Done;

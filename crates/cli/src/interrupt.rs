@@ -1,4 +1,5 @@
-//! Signals: the first stops and keeps all results, a second keeps those that are finished and ends the process.
+//! Signals: the first stops and keeps all results, a second keeps those that are finished and ends the
+//! process.
 
 use crate::{Failure, output};
 use ambulator_base::{OutputFile, sim_host_limits};
@@ -12,12 +13,12 @@ use std::time::{Duration, Instant};
 const INTERRUPTED: i32 = 130;
 /// Bytes of stack of a worker thread: as many as the main thread has.
 const STACK: usize = 8 << 20;
-/// Signals that follow the first within this time are the same request: `timeout` sends one to the process and one to
-/// its group.
+/// Signals that follow the first within this time are the same request: `timeout` sends one to the process
+/// and one to its group.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
 
-/// A flag that the first Ctrl-C (or termination signal) sets. The second saves the results that are finished, removes
-/// unfinished files and ends the process with status 130.
+/// A flag that the first Ctrl-C (or termination signal) sets. The second saves the results that are finished,
+/// removes unfinished files and ends the process with status 130.
 pub fn stop_flag() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {

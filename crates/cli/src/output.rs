@@ -79,8 +79,8 @@ struct Pending {
 static PENDING: Mutex<Option<Pending>> = Mutex::new(None);
 
 impl JsonOutput {
-    /// Checks that the option's file can be written and is none of `inputs`, so that a long run does not fail at its
-    /// end on a missing folder, and no input is lost.
+    /// Checks that the option's file can be written and is none of `inputs`, so that a long run does not fail
+    /// at its end on a missing folder, and no input is lost.
     pub fn prepare(path: Option<&Path>, inputs: &InputFiles) -> Result<Option<JsonOutput>, Failure> {
         Ok(match path {
             None => None,
@@ -97,7 +97,8 @@ impl JsonOutput {
         matches!(self, JsonOutput::StandardOutput)
     }
 
-    /// From now on, a process that is ended by a second signal keeps what is finished: `so_far` makes its text.
+    /// From now on, a process that is ended by a second signal keeps what is finished: `so_far` makes its
+    /// text.
     pub fn keep_if_ended(self, so_far: impl Fn() -> Option<Vec<u8>> + Send + 'static) -> KeptOutput {
         let file = match self {
             JsonOutput::StandardOutput => None,
@@ -198,8 +199,9 @@ fn keep_elsewhere(error: &str, text: &[u8]) -> Failure {
     })
 }
 
-/// Whether the process was started without a standard output (`>&-`). Rust's runtime opens `/dev/null` in its place
-/// before `main`, so that whatever is written there vanishes without an error: the question must be asked earlier.
+/// Whether the process was started without a standard output (`>&-`). Rust's runtime opens `/dev/null` in its
+/// place before `main`, so that whatever is written there vanishes without an error: the question must be
+/// asked earlier.
 #[cfg(unix)]
 mod closed {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -203,8 +203,8 @@ impl Progress for Storing {
     }
 }
 
-/// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is in the
-/// store as soon as it has ended.
+/// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
+/// in the store as soon as it has ended.
 ///
 /// # Errors
 /// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
@@ -282,8 +282,8 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     })
 }
 
-/// Runs jobs, each with its place in `cells` and its key, and puts their results there and into the store. Returns
-/// what could not be stored.
+/// Runs jobs, each with its place in `cells` and its key, and puts their results there and into the store.
+/// Returns what could not be stored.
 fn run_cells(
     jobs: Vec<(usize, String, Job)>,
     requests: &[ProgramRequest],
@@ -333,7 +333,8 @@ fn build() -> u64 {
     })
 }
 
-/// The identity of a cell: version, build, machine, design, every setting, the programs, the contents of traces.
+/// The identity of a cell: version, build, machine, design, every setting, the programs, the contents of
+/// traces.
 fn cell_key(
     machine: &str,
     design: &str,

@@ -1,8 +1,8 @@
 //! Finished cells of a sweep, one line each: a killed run loses at most its current cells.
 //!
-//! A line is a JSON object, `{"xxh3":"0123456789abcdef","cell":{...}}`, with the xxh3-64 of the text of `cell`. A cell
-//! has no sim-host times, so that equal runs give equal lines; [`Store::sort`] sorts the lines, so that equal sets of
-//! cells give equal files.
+//! A line is a JSON object, `{"xxh3":"0123456789abcdef","cell":{...}}`, with the xxh3-64 of the text of
+//! `cell`. A cell has no sim-host times, so that equal runs give equal lines; [`Store::sort`] sorts the
+//! lines, so that equal sets of cells give equal files.
 
 use ambulator_base::OutputFile;
 use ambulator_simulator::RunResult;
@@ -67,10 +67,12 @@ impl Store {
         folder.join(FILE)
     }
 
-    /// Opens or creates the store in `folder`. Damaged lines are left out, and [`Store::warnings`] names them.
+    /// Opens or creates the store in `folder`. Damaged lines are left out, and [`Store::warnings`] names
+    /// them.
     ///
     /// # Errors
-    /// The folder cannot be created or written, another process is using it, or the store is not a regular file.
+    /// The folder cannot be created or written, another process is using it, or the store is not a regular
+    /// file.
     pub fn open(folder: &Path) -> Result<Store, String> {
         let path = Store::file_in(folder);
         let fail = |what: &str, cause: std::io::Error| format!("{}: {what} ({cause})", path.display());
@@ -124,7 +126,8 @@ impl Store {
     /// Adds a finished cell, on disk when this returns, without its sim-host times.
     ///
     /// # Errors
-    /// It cannot be written, for example to a full disk. The cell is in the store nevertheless until it is closed.
+    /// It cannot be written, for example to a full disk. The cell is in the store nevertheless until it is
+    /// closed.
     pub fn add(&mut self, key: &str, run: &RunResult) -> Result<(), String> {
         let cell = Cell { key: key.to_owned(), run: run.clone().without_sim_host_times() };
         let written = cell.line().and_then(|line| {

@@ -33,8 +33,8 @@ pub enum PrefetcherKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
-    /// Capacity, at most 4 GiB. For the last-level cache this is the share of one core; the total is cores times this.
-    /// All caches of a machine have at most 16 GiB.
+    /// Capacity, at most 4 GiB. For the last-level cache this is the share of one core; the total is cores
+    /// times this. All caches of a machine have at most 16 GiB.
     #[schemars(extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
     pub bytes: u64,
     /// Associativity, 1 to 32. It need not be a power of two, but the number of sets must be (for the

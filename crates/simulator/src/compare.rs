@@ -65,8 +65,8 @@ pub struct Outcome {
     pub schema: Schema,
     /// Notes on the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
     pub notes: Vec<String>,
-    /// Why there were fewer threads than asked for, if the sim host refused some: a sentence. The results are the
-    /// same.
+    /// Why there were fewer threads than asked for, if the sim host refused some: a sentence. The results are
+    /// the same.
     pub fewer_threads: Option<String>,
 }
 
@@ -309,8 +309,8 @@ fn advance(
     }
 }
 
-/// Why a machine that has just been built cannot run here: ordinary allocations that the sim host refuses end the
-/// whole process, so some address space must be left for them.
+/// Why a machine that has just been built cannot run here: ordinary allocations that the sim host refuses end
+/// the whole process, so some address space must be left for them.
 fn too_little_address_space() -> Option<String> {
     /// What caches, tables and batches of records take while a machine runs, generously.
     const LEFT: u64 = 64 << 20;

@@ -32,8 +32,8 @@ pub struct CounterMeaning {
 /// Unit and meaning of counters, by dotted name.
 pub type Schema = BTreeMap<String, CounterMeaning>;
 
-/// The schemas of several runs as one. Where designs count different things under one name, the meaning is all of
-/// theirs in the order of the runs, with ` / ` between them.
+/// The schemas of several runs as one. Where designs count different things under one name, the meaning is
+/// all of theirs in the order of the runs, with ` / ` between them.
 pub fn join_schemas<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Schema {
     let mut meanings: BTreeMap<&str, (Unit, Vec<&str>)> = BTreeMap::new();
     for (name, CounterMeaning { unit, meaning }) in schemas.into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! A file that is read twice: once for its digest, once for its contents. What the second reading returns is what the
-//! first one saw, so that the digest is of what was read.
+//! A file that is read twice: once for its digest, once for its contents. What the second reading returns is
+//! what the first one saw, so that the digest is of what was read.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -23,7 +23,8 @@ pub(crate) struct Unchanged {
 }
 
 impl Unchanged {
-    /// Reads the whole file once; returns its digest, the xxh3-64 of all of it, and a reader from its beginning.
+    /// Reads the whole file once; returns its digest, the xxh3-64 of all of it, and a reader from its
+    /// beginning.
     pub(crate) fn new(mut file: File) -> io::Result<(u64, Unchanged)> {
         file.seek(SeekFrom::Start(0))?;
         let (mut whole, mut sums, mut bytes) = (Xxh3::new(), Vec::new(), 0);

@@ -40,7 +40,8 @@ impl Place {
         Place { source: source.clone(), span: start..boundary(&source.text, span.end).max(start) }
     }
 
-    /// The text to show with the span in it: the whole source, or the part around the span of a very long line.
+    /// The text to show with the span in it: the whole source, or the part around the span of a very long
+    /// line.
     fn shown(&self) -> (&str, Range<usize>) {
         /// Longer lines are not written by hand, and flood a terminal.
         const LONG: usize = 1000;

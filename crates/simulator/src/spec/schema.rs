@@ -155,8 +155,8 @@ impl Setting {
     }
 }
 
-/// The number of typing errors that make `name` of `known`; `None` for a name that is too long to be a name, which
-/// would take long to compare.
+/// The number of typing errors that make `name` of `known`; `None` for a name that is too long to be a name,
+/// which would take long to compare.
 pub(crate) fn spelling_distance(name: &str, known: &str) -> Option<usize> {
     /// Twice as long as the longest key.
     const LONGEST: usize = 128;
