@@ -17,14 +17,24 @@ impl PageRuns {
     /// rights, next frame).
     #[inline]
     pub fn add(&mut self, page: u64, joins: bool) {
-        let follows = self.last == page.checked_sub(1) && page > 0;
-        self.pages += 1;
-        self.adjacent += u64::from(follows);
-        match self.runs.last_mut() {
-            Some(run) if follows && joins => *run += 1,
-            _ => self.runs.push(1),
+        self.add_run(page, 1, joins);
+    }
+
+    /// Adds `pages` pages from `first` on, each of which joins the one before it; `joins` says whether the
+    /// first may continue the run of the page number before it. Takes no longer for many pages than for one.
+    #[inline]
+    pub fn add_run(&mut self, first: u64, pages: u64, joins: bool) {
+        if pages == 0 {
+            return;
         }
-        self.last = Some(page);
+        let follows = self.last == first.checked_sub(1) && first > 0;
+        self.pages += pages;
+        self.adjacent += pages - 1 + u64::from(follows);
+        match self.runs.last_mut() {
+            Some(run) if follows && joins => *run += pages,
+            _ => self.runs.push(pages),
+        }
+        self.last = Some(first + (pages - 1));
     }
 
     /// The number of pages.
@@ -64,6 +74,20 @@ impl PageRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_added_like_its_pages() {
+        let (mut at_once, mut singly) = (PageRuns::default(), PageRuns::default());
+        for (first, pages, joins) in
+            [(0, 5, true), (5, 3, true), (8, 1, false), (9, 0, true), (20, 7, true), (27, 2, false)]
+        {
+            at_once.add_run(first, pages, joins);
+            (first..first + pages).for_each(|page| singly.add(page, joins || page > first));
+        }
+        assert_eq!((at_once.pages, at_once.adjacent, at_once.last), (singly.pages, singly.adjacent, singly.last));
+        assert_eq!(at_once.runs, singly.runs);
+        assert_eq!(at_once.runs, [8, 1, 7, 2]);
+    }
 
     #[test]
     fn gaps_and_runs_are_counted() {

@@ -1,6 +1,7 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
+use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
@@ -22,7 +23,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
 
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
-    let jobs = requests::jobs(arguments, designs)?;
+    let (jobs, mut inputs) = requests::jobs(arguments, designs)?;
+    inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
+    inputs.extend(arguments.command.first());
     let spec = &jobs[0].spec;
     let stop = interrupt::stop_flag();
     let program_failed = Arc::new(AtomicBool::new(false));
@@ -44,19 +47,25 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     }
     let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
-    let output = JsonOutput::prepare(arguments.json.as_deref())?;
+    let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
+    let shown = progress::bars(&names, !arguments.no_progress);
+    let finished = Arc::new(FinishedRuns::new(names, shown));
+    let command: Vec<String> = std::env::args().collect();
+    let output = output.map(|output| {
+        let (finished, command, known) = (Arc::clone(&finished), command.clone(), known.clone());
+        output.keep_if_ended(move || {
+            let document = finished.document(command.clone(), known.clone())?;
+            serde_json::to_vec_pretty(&document).ok()
+        })
+    });
     let began = std::time::Instant::now();
-    let outcome = ambulator_simulator::compare(Comparison {
-        jobs,
-        programs,
-        threads,
-        stop,
-        progress: progress::bars(&names, !arguments.no_progress),
-    })
-    .map_err(Failure::bad)?;
+    let outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
+        .map_err(Failure::bad)?;
     let took = began.elapsed().as_secs_f64();
-    if !arguments.quiet && !output.as_ref().is_some_and(JsonOutput::takes_standard_output) {
+    outcome.fewer_threads.iter().for_each(|why| warn(why));
+    if !arguments.quiet && !to_stdout {
         show(&outcome, took);
     }
     // Notes that appeared only during the run.
@@ -72,9 +81,8 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     }
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
-        let document = Document::new(std::env::args().collect(), outcome);
-        let text = serde_json::to_vec_pretty(&document).map_err(Failure::failed)?;
-        output.write(&text)?;
+        let document = Document::new(command, outcome);
+        output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
     let all_well = all_done && !program_failed.load(Ordering::SeqCst);
     Ok(if all_well { DONE } else { SOME_FAILED })

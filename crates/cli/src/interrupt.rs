@@ -1,17 +1,21 @@
-//! Ctrl-C: the first stops and keeps finished results, the second ends the process at once.
+//! Signals: the first stops and keeps all results, a second keeps those that are finished and ends the
+//! process.
 
 use crate::{Failure, output};
-use ambulator_base::OutputFile;
+use ambulator_base::{OutputFile, sim_host_limits};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Exit status of an interrupted process, as in shells for Ctrl-C.
 const INTERRUPTED: i32 = 130;
 /// Bytes of stack of a worker thread: as many as the main thread has.
 const STACK: usize = 8 << 20;
+/// Signals that follow the first within this time are the same request: `timeout` sends one to the process
+/// and one to its group.
+const ONE_REQUEST: Duration = Duration::from_millis(200);
 
 /// Whether the current work ends soon by itself after a signal ([`take_over`]), and whether another signal
 /// came then.
@@ -26,25 +30,36 @@ pub fn take_over() -> &'static AtomicBool {
     &AGAIN
 }
 
-/// A flag that the first Ctrl-C (or termination signal) sets; the second removes unfinished files and ends
-/// the process with status 130.
+/// A flag that the first Ctrl-C (or termination signal) sets. The second saves the results that are finished,
+/// removes unfinished files and ends the process with status 130.
 pub fn stop_flag() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        // Without a handler the process is still useful.
-        let _ = ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::SeqCst) {
+        let mut first: Option<Instant> = None;
+        let installed = ctrlc::set_handler(move || match first {
+            None => {
+                first = Some(Instant::now());
+                flag.store(true, Ordering::SeqCst);
+                output::report("\nstopping; finished results are kept (Ctrl-C again ends at once)");
+            }
+            Some(first) if first.elapsed() < ONE_REQUEST => {}
+            Some(_) => {
                 if TAKEN_OVER.load(Ordering::SeqCst) {
                     AGAIN.store(true, Ordering::SeqCst);
                     return;
                 }
+                output::keep_finished();
                 OutputFile::remove_unfinished();
                 std::process::exit(INTERRUPTED);
             }
-            output::report("\nstopping; finished results are kept (Ctrl-C again ends at once)");
         });
+        if let Err(error) = installed {
+            // Signals may be blocked now, and nothing has been done yet.
+            output::report(&format!("error: cannot wait for signals: {error}; {}", sim_host_limits()));
+            std::process::exit(i32::from(crate::SOME_FAILED));
+        }
         stop
     };
     Arc::clone(STOP.get_or_init(install))
@@ -63,7 +78,7 @@ pub fn abandoned_when_stopped<T: Send + 'static>(
             // There is no receiver if the work was abandoned.
             let _ = sender.send(work());
         })
-        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}; {}", sim_host_limits())))?;
     loop {
         match receiver.recv_timeout(Duration::from_millis(20)) {
             Ok(done) => return done,

@@ -1,11 +1,14 @@
 //! `layout`: the address space of a real process.
 
 use crate::arguments::LayoutArguments;
-use crate::output::print;
+use crate::output::{check_standard_output, print};
 use crate::{DONE, Failure};
+use ambulator_base::InputFiles;
 use ambulator_experiments::{bytes, layout as experiments};
 
 pub fn layout(arguments: &LayoutArguments) -> Result<u8, Failure> {
+    let inputs: InputFiles = arguments.maps.iter().collect();
+    check_standard_output(&inputs)?;
     let report = match (arguments.pid, &arguments.maps) {
         (Some(pid), _) => experiments::of_process(pid),
         (None, Some(path)) => experiments::of_maps(path),
@@ -33,6 +36,10 @@ pub fn layout(arguments: &LayoutArguments) -> Result<u8, Failure> {
         row("in aligned and contiguous 2 MiB", pages(report.pages_in_aligned_2m));
     } else {
         print("frame numbers cannot be read (that needs root): this is the virtual half only");
+    }
+    if report.tables.is_empty() && report.resident_pages > 0 {
+        print("\npage tables are not measured for more than 128 GiB");
+        return Ok(DONE);
     }
     print("\nmemory for the resident pages, as 4 KiB pages:");
     for (name, size, contiguous) in &report.tables {

@@ -9,6 +9,7 @@ mod capture;
 mod capture;
 mod compare;
 mod conformance;
+mod finished;
 mod inspect;
 mod interrupt;
 mod layout;

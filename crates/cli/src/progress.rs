@@ -1,7 +1,7 @@
 //! Progress on the terminal: a line for each design, with rate and time left.
 
 use ambulator_experiments::count;
-use ambulator_simulator::{Phase, Progress, RunResult, Status};
+use ambulator_simulator::{Phase, Progress, RunResult, Schema, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -65,7 +65,7 @@ impl Progress for Bars {
         bar.set_position(instructions);
     }
 
-    fn finished(&self, job: usize, result: &RunResult) {
+    fn finished(&self, job: usize, result: &RunResult, _schema: &Schema) {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((bar, _)) = bars.get(job) else { return };
         bar.set_style(setup_style());

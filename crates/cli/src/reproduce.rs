@@ -1,18 +1,35 @@
 //! `reproduce`.
 
 use crate::arguments::ReproduceArguments;
-use crate::output::{JsonOutput, report};
+use crate::output::{JsonOutput, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_experiments::{Reproduction, Size, figures_of, reproduce as reproduce_figure};
+use ambulator_base::{InputFiles, lock};
+use ambulator_experiments::{
+    FigureResult, Reproduction, Size, Store, figures_of, reproduce as reproduce_figure, traces_of,
+};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
-    let output = JsonOutput::prepare(arguments.json.as_deref())?;
+    let mut inputs: InputFiles = figures.iter().flat_map(|figure| traces_of(figure)).collect();
+    inputs.add(Store::file_in(&arguments.out));
+    let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
+    let store = Store::open(&arguments.out).map_err(Failure::bad)?;
+    store.warnings().iter().for_each(|warning| warn(warning));
+    let store = Arc::new(Mutex::new(store));
     let stop = interrupt::stop_flag();
-    let (mut results, mut code) = (Vec::new(), DONE);
+    let results = Arc::new(Mutex::new(Vec::<FigureResult>::new()));
+    let output = output.map(|output| {
+        let results = Arc::clone(&results);
+        output.keep_if_ended(move || {
+            let results = lock(&results);
+            if results.is_empty() { None } else { serde_json::to_vec_pretty(&*results).ok() }
+        })
+    });
+    let mut code = DONE;
     for (number, figure) in figures.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             code = SOME_FAILED;
@@ -24,20 +41,23 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         }
         let how = Reproduction {
             size: if arguments.quick { Size::Quick } else { Size::Full },
-            folder: arguments.out.clone(),
+            store: Arc::clone(&store),
             threads: arguments.threads,
             stop: stop.clone(),
             progress: progress::bars(&figure.designs, !arguments.no_progress),
         };
         match reproduce_figure(figure, &how) {
             Ok(result) => {
-                if !to_stdout {
+                if to_stdout {
+                    result.missing.iter().for_each(|missing| report(&format!("{}: {missing}", result.figure)));
+                } else {
                     print_folded(&format!("{}\n", result.table(terminal::width())), 2);
                 }
+                result.notes.iter().for_each(|note| warn(note));
                 if !result.missing.is_empty() {
                     code = SOME_FAILED;
                 }
-                results.push(result);
+                lock(&results).push(result);
             }
             Err(message) => {
                 report(&format!("{}/{}: {message}", figure.paper, figure.name));
@@ -45,9 +65,11 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             }
         }
     }
+    let sorted = lock(&store).sort();
     if let Some(output) = output {
-        let text = serde_json::to_vec_pretty(&results).map_err(Failure::failed)?;
-        output.write(&text)?;
+        let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
+        output.write(text)?;
     }
+    sorted.map_err(Failure::failed)?;
     Ok(code)
 }

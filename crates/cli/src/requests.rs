@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use crate::arguments::{MachineArguments, ProgramArguments};
-use ambulator_base::split_names;
+use ambulator_base::{InputFiles, split_names};
 use ambulator_simulator::Job;
 use ambulator_simulator::spec::{self, PresetKind, SpecRequest, load, option_program, option_settings, parse_count};
 use ambulator_workloads::ProgramRequest;
@@ -24,7 +24,8 @@ pub fn design_names(lists: &[String]) -> Vec<String> {
     lists.iter().flat_map(|list| split_names(list, ',', known, is_file)).map(str::to_owned).collect()
 }
 
-fn is_file(name: &str) -> bool {
+/// Whether a program's name is the path of a trace or of a workload.
+pub fn is_file(name: &str) -> bool {
     Path::new(name).is_file()
 }
 
@@ -111,15 +112,16 @@ pub fn check_set(machine: &MachineArguments) -> Result<(), Failure> {
     contradictions(&set_options(machine).collect::<Vec<_>>())
 }
 
-/// The jobs of `run` and `compare`, one for each design; none given is the default one.
-pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>, Failure> {
+/// The jobs of `run` and `compare`, one for each design, and the files that describe them; no design given is
+/// the default one.
+pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<(Vec<Job>, InputFiles), Failure> {
     let mut asked = flags(arguments)?;
     asked.extend(set_options(&arguments.machine));
     contradictions(&asked)?;
     let programs = program_names(arguments);
     let designs: Vec<Option<&String>> =
         if designs.is_empty() { vec![None] } else { designs.iter().map(Some).collect() };
-    let mut jobs: Vec<Job> = Vec::new();
+    let (mut jobs, mut inputs) = (Vec::<Job>::new(), InputFiles::default());
     for design in designs {
         let mut request = SpecRequest {
             machine: arguments.machine.machine.clone(),
@@ -135,6 +137,7 @@ pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>
             request.options.push(format!("machine.cores={}", programs.len()));
             loaded = load(&request).map_err(Failure::bad)?;
         }
+        inputs.extend(loaded.files);
         let name = design.cloned().unwrap_or(loaded.design);
         if jobs.iter().any(|job| job.design == name) {
             return Err(Failure::bad(format!("--designs: `{name}` is named twice; name each design once")));
@@ -152,7 +155,7 @@ pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Vec<Job>
     if !arguments.live {
         check_program_options(arguments, &programs)?;
     }
-    Ok(jobs)
+    Ok((jobs, inputs))
 }
 
 /// Why a setting has no effect on any of the jobs, for that number of programs.

@@ -1,8 +1,9 @@
 //! `trace info`, `trace convert`, `trace head`.
 
 use crate::arguments::{FormatArgument, TraceArguments, TraceCommand, WidthArguments};
-use crate::output::{print, warn};
+use crate::output::{check_standard_output, print, warn};
 use crate::{DONE, Failure, SOME_FAILED, interrupt};
+use ambulator_base::InputFiles;
 use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
 use ambulator_trace::{self as trace, Compression, Conversion, TraceFormat, TraceOptions};
@@ -10,6 +11,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
+    let (TraceCommand::Info { file, .. } | TraceCommand::Head { file, .. } | TraceCommand::Convert { from: file, .. }) =
+        &arguments.command;
+    check_standard_output(&InputFiles::from_iter([file]))?;
     match &arguments.command {
         TraceCommand::Info { file, json, width } => info(file, &options(width), *json),
         TraceCommand::Head { file, count, width } => {

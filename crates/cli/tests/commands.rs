@@ -414,22 +414,6 @@ fn lists_explanations_and_completions_are_printed() {
     }
 }
 
-#[test]
-fn a_killed_reproduction_resumes() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().to_str().unwrap();
-    let arguments = ["reproduce", "utopia/fig1", "--quick", "--out", out, "--no-progress"];
-    let (first, _) = expect(0, &arguments);
-    assert!(first.contains("43.0") && first.contains("published"), "{first}");
-    let cells = folder.path().join("cells.jsonl");
-    let lines = std::fs::read_to_string(&cells).unwrap();
-    // A killed run leaves a partial last line.
-    std::fs::write(&cells, &lines[..lines.len() - 100]).unwrap();
-    let (second, _) = expect(0, &arguments);
-    assert_eq!(first, second);
-    assert_eq!(std::fs::read_to_string(&cells).unwrap().lines().count(), lines.lines().count());
-}
-
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_keeps_its_results() {

@@ -166,8 +166,16 @@ fn pipes_receive_the_same_as_files() {
     assert_eq!(document["runs"][0]["status"], "done");
 }
 
+/// The results that were saved elsewhere, by what was said on standard error.
+fn kept_elsewhere(said: &str) -> Value {
+    let kept = said.split("The results are in ").nth(1).and_then(|rest| rest.split(" instead").next()).expect(said);
+    let document = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
+    fs::remove_file(kept).unwrap();
+    document
+}
+
 #[test]
-fn a_pipe_without_a_reader_does_not_block_a_second_signal() {
+fn a_pipe_without_a_reader_does_not_block_a_signal_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     make_fifo(&pipe);
@@ -176,10 +184,10 @@ fn a_pipe_without_a_reader_does_not_block_a_second_signal() {
         std::thread::sleep(Duration::from_millis(1500));
         assert!(child.try_wait().unwrap().is_none(), "it waits for a reader");
         signal(&child, name);
-        std::thread::sleep(Duration::from_millis(300));
-        signal(&child, name);
         wait_for("the end", || child.try_wait().unwrap().is_some());
-        assert!(ended(child, 130).contains("stopping"));
+        let said = ended(child, 1);
+        assert!(said.contains("stopping") && said.contains("nobody reads this pipe"), "{said}");
+        assert_eq!(kept_elsewhere(&said)["runs"][0]["status"], "done");
     }
 }
 
@@ -211,7 +219,7 @@ fn full_pipe() -> (PipeReader, Stdio) {
 }
 
 #[test]
-fn a_second_interrupt_leaves_no_half_written_result() {
+fn a_second_interrupt_keeps_what_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     // Standard output blocks: the run waits there, its result not yet written.
@@ -227,8 +235,11 @@ fn a_second_interrupt_leaves_no_half_written_result() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
     signal(&child, "-INT");
-    ended(child, 130);
-    assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+    let said = ended(child, 130);
+    assert!(said.contains("the results that were finished are in"), "{said}");
+    let document: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(document["runs"][0]["status"], "done");
+    assert_eq!(names(folder.path()), ["out.json"], "nothing half-written");
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! (`CAP_SYS_ADMIN`), their frames, and so the ranges that are contiguous in both address spaces. The memory
 //! for page tables is measured by mapping the resident pages into each of them.
 
-use ambulator_base::{Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
+use ambulator_base::{
+    Asid, FRAME_BYTES, FRAME_SHIFT, Page, PageRuns, PageSize, Pfn, ProcessId, VirtAddr, Vpn, excerpt, read_text,
+};
 use ambulator_os::{Mapping, OwnedContext, PteFlags};
 use ambulator_simulator::catalogue;
 use ambulator_sockets::{Choice, Socket};
@@ -36,9 +38,10 @@ pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = || {
             format!(
-                "{name}:{}: `{line}` is not a line of /proc/PID/maps, such as \
+                "{name}:{}: `{}` is not a line of /proc/PID/maps, such as \
                  `7f00a000-7f00c000 rw-p 00000000 00:00 0`",
-                at + 1
+                at + 1,
+                excerpt(line)
             )
         };
         let mut words = line.split_whitespace();
@@ -65,8 +68,39 @@ pub fn parse_maps(name: &str, text: &str) -> Result<Vec<Area>, String> {
     Ok(areas)
 }
 
-/// A resident page: number, frame (0 without permission to read it), protection.
-type Resident = (u64, u64, u8);
+/// Page tables are measured for at most this many pages, 128 GiB: each of them maps every page.
+const MOST_TABLE_PAGES: u64 = 1 << 25;
+
+/// Adjacent resident pages with the same protection and adjacent frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resident {
+    first: u64,
+    pages: u64,
+    /// Of the first page; 0 for all of them without permission to read it.
+    frame: u64,
+    rights: u8,
+}
+
+impl Resident {
+    /// The page after the last.
+    fn end(&self) -> u64 {
+        self.first + self.pages
+    }
+
+    /// Whether `next` has the next page and the next frame, or no frame either.
+    fn continues_at(&self, next: &Resident) -> bool {
+        let frame = if self.frame == 0 { 0 } else { self.frame + self.pages };
+        self.end() == next.first && frame == next.frame
+    }
+
+    /// Appends it to a list in ascending order.
+    fn append_to(self, list: &mut Vec<Resident>) {
+        match list.last_mut() {
+            Some(last) if last.rights == self.rights && last.continues_at(&self) => last.pages += self.pages,
+            _ => list.push(self),
+        }
+    }
+}
 
 /// The measures of an address space.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -94,7 +128,7 @@ pub struct LayoutReport {
     /// Resident pages in aligned and contiguous 2 MiB: huge pages, or candidates for them.
     pub pages_in_aligned_2m: u64,
     /// Bytes that page tables need for the resident pages at 4 KiB: name, bytes, largest contiguous
-    /// allocation.
+    /// allocation. Empty for more than 128 GiB: that would take minutes.
     pub tables: Vec<(String, u64, u64)>,
 }
 
@@ -121,7 +155,9 @@ pub fn of_process(pid: u32) -> Result<LayoutReport, String> {
 /// The file cannot be read, or has a malformed line.
 pub fn of_maps(path: &Path) -> Result<LayoutReport, String> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{name} cannot be read: {e}"))?;
+    /// A process of a million areas has twice as much.
+    const MOST_BYTES: u64 = 64 << 20;
+    let text = read_text(path, MOST_BYTES).map_err(|e| format!("{name} cannot be read: {e}"))?;
     Ok(report(&parse_maps(&name, &text)?, None))
 }
 
@@ -143,7 +179,8 @@ fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
             for (i, entry) in bytes.chunks_exact(8).enumerate() {
                 let entry = entry.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
                 if entry & PRESENT != 0 {
-                    pages.push((at + i as u64, entry & FRAME, area.rights));
+                    let page = Resident { first: at + i as u64, pages: 1, frame: entry & FRAME, rights: area.rights };
+                    page.append_to(&mut pages);
                 }
             }
             at += count;
@@ -152,13 +189,30 @@ fn resident(pid: u32, areas: &[Area]) -> std::io::Result<Vec<Resident>> {
     Ok(pages)
 }
 
-/// Groups pages into runs: a page continues the run of the previous one if `joins` holds.
-fn runs(pages: &[Resident], joins: impl Fn(&Resident, &Resident) -> bool) -> PageRuns {
+/// The runs of resident pages that are contiguous in both address spaces.
+fn physical_runs(resident: &[Resident]) -> PageRuns {
     let mut runs = PageRuns::default();
-    for (at, page) in pages.iter().enumerate() {
-        runs.add(page.0, at > 0 && joins(&pages[at - 1], page));
+    for (at, part) in resident.iter().enumerate() {
+        if part.frame == 0 {
+            // Pages whose frames are not known do not join.
+            (part.first..part.end()).for_each(|page| runs.add(page, false));
+        } else {
+            let joins = at > 0 && resident[at - 1].rights == part.rights && resident[at - 1].continues_at(part);
+            runs.add_run(part.first, part.pages, joins);
+        }
     }
     runs
+}
+
+/// Resident pages in aligned 2 MiB that are contiguous in frames, whatever their protection.
+fn pages_in_aligned_2m(resident: &[Resident]) -> u64 {
+    const HUGE: u64 = 512;
+    let mut joined: Vec<Resident> = Vec::new();
+    for part in resident.iter().filter(|part| part.frame != 0) {
+        Resident { rights: 0, ..*part }.append_to(&mut joined);
+    }
+    let aligned = joined.iter().filter(|part| part.first % HUGE == part.frame % HUGE);
+    aligned.map(|part| part.end().saturating_sub(part.first.next_multiple_of(HUGE)) / HUGE * HUGE).sum()
 }
 
 pub(crate) fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutReport {
@@ -166,24 +220,18 @@ pub(crate) fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutR
     let usable: Vec<&Area> = areas.iter().filter(|area| area.rights != 0).collect();
     let mapped_pages = usable.iter().map(|area| area.end - area.start).sum();
     let residency_known = resident.is_some();
-    let pages = resident.unwrap_or_else(|| {
-        usable.iter().flat_map(|area| (area.start..area.end).map(|page| (page, 0, area.rights))).collect()
+    let resident = resident.unwrap_or_else(|| {
+        let whole =
+            |area: &&Area| Resident { first: area.start, pages: area.end - area.start, frame: 0, rights: area.rights };
+        usable.iter().map(whole).collect()
     });
-    let all = pages.len() as u64;
-    let virtual_runs = runs(&pages, |a, b| a.2 == b.2);
-    let frames_known = pages.iter().any(|page| page.1 != 0);
-    let both = |a: &Resident, b: &Resident| a.2 == b.2 && a.1 + 1 == b.1;
-    let physical_runs = if frames_known { runs(&pages, both) } else { PageRuns::default() };
-    let mut in_2m = 0;
-    let mut at = 0;
-    while frames_known && at + 512 <= pages.len() {
-        let (page, frame, _) = pages[at];
-        let whole = page % 512 == 0
-            && frame % 512 == 0
-            && (0..512).all(|i| pages[at + i].0 == page + i as u64 && pages[at + i].1 == frame + i as u64);
-        in_2m += if whole { 512 } else { 0 };
-        at += if whole { 512 } else { 1 };
+    let all = resident.iter().map(|part| part.pages).sum();
+    let mut virtual_runs = PageRuns::default();
+    for (at, part) in resident.iter().enumerate() {
+        virtual_runs.add_run(part.first, part.pages, at > 0 && resident[at - 1].rights == part.rights);
     }
+    let frames_known = resident.iter().any(|part| part.frame != 0);
+    let physical_runs = if frames_known { physical_runs(&resident) } else { PageRuns::default() };
     LayoutReport {
         areas: usable.len() as u64,
         mapped_pages,
@@ -195,13 +243,13 @@ pub(crate) fn report(areas: &[Area], resident: Option<Vec<Resident>>) -> LayoutR
         frames_known,
         physical_ranges: physical_runs.runs(),
         physical_ranges_for_99_percent: physical_runs.runs_for_99_percent(),
-        pages_in_aligned_2m: in_2m,
-        tables: tables(&pages, frames_known),
+        pages_in_aligned_2m: pages_in_aligned_2m(&resident),
+        tables: if all <= MOST_TABLE_PAGES { tables(&resident, all, frames_known) } else { Vec::new() },
     }
 }
 
-/// Maps the pages into each table and measures its memory.
-fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
+/// Maps the resident pages, `all` of them, into each table and measures its memory.
+fn tables(resident: &[Resident], all: u64, frames_known: bool) -> Vec<(String, u64, u64)> {
     let designs = catalogue();
     let tables = designs.filling(Socket::PageTable).map(|design| (design.name, designs.choice(design.name)));
     // Designs that extend a page table are measured with the default one.
@@ -213,12 +261,15 @@ fn tables(pages: &[Resident], frames_known: bool) -> Vec<(String, u64, u64)> {
     for (name, choice) in tables.chain(lookasides) {
         let ranged = choice.design.lookaside == name;
         let choice = Choice { va_bits: 57, ..choice };
-        let bytes = (pages.len() as u64 * 256).next_power_of_two().max(1 << 30);
+        let bytes = (all * 256).next_power_of_two().max(1 << 30);
         let Ok(mut machine) = OwnedContext::new(bytes) else { continue };
         let factory = &mut designs.build(&choice).translations;
         let Ok(mut table) = factory.new_process(ProcessId(0), Asid(1), &mut machine.os()) else { continue };
         let before = table.footprint().bytes;
-        for (at, &(page, frame, rights)) in pages.iter().enumerate() {
+        let pages = resident.iter().flat_map(|part| {
+            (0..part.pages).map(|i| (part.first + i, if part.frame == 0 { 0 } else { part.frame + i }, part.rights))
+        });
+        for (at, (page, frame, rights)) in pages.enumerate() {
             // Unknown frames count as contiguous as the pages, as from an ideal allocator.
             let frame = if frames_known { frame } else { (1 << 30) + page % (1 << 30) + at as u64 / (1 << 30) };
             let flags =
@@ -273,13 +324,77 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
         let areas = parse_maps("maps", MAPS).unwrap();
         // 1024 pages in two runs of frames, the first of them aligned to 2 MiB.
         let first = 0x7_ffff_0000;
-        let pages: Vec<Resident> =
-            (0..1024).map(|i| (first + i, if i < 600 { 512 * 7 + i } else { 90_001 + i }, 6)).collect();
+        let mut pages = Vec::new();
+        for i in 0..1024 {
+            let frame = if i < 600 { 512 * 7 + i } else { 90_001 + i };
+            Resident { first: first + i, pages: 1, frame, rights: 6 }.append_to(&mut pages);
+        }
+        assert_eq!(pages.len(), 2);
         let report = report(&areas, Some(pages));
         assert_eq!((report.ranges, report.physical_ranges, report.physical_ranges_for_99_percent), (1, 2, 2));
         assert_eq!(report.pages_in_aligned_2m, 512);
         let ranges = report.tables.iter().find(|t| t.0.starts_with("rmm")).unwrap();
         assert_eq!(ranges.1, 4096, "two ranges fit one frame of nodes");
+    }
+
+    /// What the whole text says page by page.
+    fn page_by_page(resident: &[Resident]) -> (u64, u64, u64) {
+        let pages: Vec<(u64, u64, u8)> = resident
+            .iter()
+            .flat_map(|part| (0..part.pages).map(|i| (part.first + i, part.frame + i, part.rights)))
+            .collect();
+        let (mut virtual_runs, mut physical, mut huge) = (PageRuns::default(), PageRuns::default(), 0);
+        for (at, page) in pages.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| pages[at]);
+            virtual_runs.add(page.0, before.is_some_and(|b| b.2 == page.2));
+            physical.add(page.0, before.is_some_and(|b| b.2 == page.2 && b.1 + 1 == page.1));
+        }
+        let mut at = 0;
+        while at + 512 <= pages.len() {
+            let (page, frame, _) = pages[at];
+            let contiguous =
+                (0..512).all(|i| pages[at + i].0 == page + i as u64 && pages[at + i].1 == frame + i as u64);
+            let whole = page % 512 == 0 && frame % 512 == 0 && contiguous;
+            huge += if whole { 512 } else { 0 };
+            at += if whole { 512 } else { 1 };
+        }
+        (virtual_runs.runs(), physical.runs(), huge)
+    }
+
+    #[test]
+    fn runs_are_measured_like_their_pages() {
+        let mut random = ambulator_base::Random::new(3);
+        for _ in 0..50 {
+            let (mut resident, mut page, mut frame) = (Vec::new(), 512 * 20 + random.below(600), 512 * 3);
+            for _ in 0..random.below(12) {
+                let pages = 1 + random.below(1400);
+                Resident { first: page, pages, frame, rights: 4 + (random.below(3) as u8) }.append_to(&mut resident);
+                let step = [0, 0, 1, 512][random.below(4) as usize];
+                page += pages + step;
+                frame += pages + [0, 0, step, 7, 512][random.below(5) as usize];
+            }
+            let (virtual_runs, physical, huge) = page_by_page(&resident);
+            let report = report(&[], Some(resident));
+            let ours = (report.ranges, report.physical_ranges, report.pages_in_aligned_2m);
+            assert_eq!(ours, (virtual_runs, physical, huge));
+        }
+    }
+
+    #[test]
+    fn terabytes_of_address_space_are_ranges() {
+        let areas = parse_maps("m", "100000000000-120000000000 rw-p 0 0 0\n120000000000-120000001000 r--p 0 0 0\n");
+        let report = report(&areas.unwrap(), None);
+        assert_eq!((report.resident_pages, report.ranges), ((2 << 40 >> 12) + 1, 2));
+        assert!(report.tables.is_empty());
+    }
+
+    #[test]
+    fn endless_maps_and_lines_are_refused() {
+        for device in ["/dev/zero", "/dev/urandom"] {
+            let error = of_maps(Path::new(device)).unwrap_err();
+            assert_eq!(error, format!("{device} cannot be read: it has more than 64 MiB, the most that is read"));
+        }
+        assert!(parse_maps("m", &"x".repeat(1 << 20)).unwrap_err().len() < 300);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
 use crate::number::short;
 use crate::store::Store;
+use ambulator_base::{distinct_notes, lock};
 use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Progress, RunResult, Status, compare, open_mix};
+use ambulator_simulator::{Comparison, Job, Phase, Progress, RunResult, Schema, Status, compare, open_mix};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The size of a figure's sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct Reproduction {
     /// The size.
     pub size: Size,
     /// Where finished cells are stored, so that a killed run resumes.
-    pub folder: PathBuf,
+    pub store: Arc<Mutex<Store>>,
     /// Threads of the simulator; 0 for as many as the machine has.
     pub threads: usize,
     /// Set it to stop after the cells in progress.
@@ -99,6 +100,8 @@ pub struct FigureResult {
     pub metrics: Vec<MetricResult>,
     /// Runs that did not complete, and why.
     pub missing: Vec<String>,
+    /// Notes on the programs, one sentence each: a trace that was cut short.
+    pub notes: Vec<String>,
     /// A note on the whole figure.
     pub note: Option<String>,
 }
@@ -136,7 +139,7 @@ impl FigureResult {
         for missing in &self.missing {
             text.push_str(&format!("\n  missing: {missing}"));
         }
-        if let Some(note) = &self.note {
+        for note in self.notes.iter().chain(&self.note) {
             text.push_str(&format!("\n  {note}"));
         }
         text
@@ -188,21 +191,82 @@ fn find_trace(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// Runs the cells that are not yet in the store, and compares the published numbers with ours.
+/// The paths of the traces that a figure reads.
+pub fn traces_of(figure: &Figure) -> Vec<PathBuf> {
+    let names = figure.programs().flat_map(|program| std::iter::once(program).chain(&program.co_runners));
+    let traces = names.filter(|program| is_trace(&program.name));
+    traces.map(|program| PathBuf::from(find_trace(&program.name).into_owned())).collect()
+}
+
+/// Whether a figure's program is a trace, by its name.
+fn is_trace(name: &str) -> bool {
+    name.contains('/')
+}
+
+/// Passes on the progress of runs, and stores each as soon as it ends.
+struct Storing {
+    shown: Arc<dyn Progress>,
+    store: Arc<Mutex<Store>>,
+    /// By job.
+    keys: Vec<String>,
+    ended: Mutex<Ended>,
+}
+
+/// What has ended.
+struct Ended {
+    /// By job.
+    runs: Vec<Option<RunResult>>,
+    /// Why the first that could not be stored could not.
+    not_stored: Option<String>,
+}
+
+impl Progress for Storing {
+    fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>) {
+        self.shown.advanced(job, phase, instructions, of);
+    }
+
+    fn finished(&self, job: usize, result: &RunResult, schema: &Schema) {
+        let stored =
+            if result.status == Status::Done { lock(&self.store).add(&self.keys[job], result) } else { Ok(()) };
+        {
+            let mut ended = lock(&self.ended);
+            ended.runs[job] = Some(result.clone());
+            ended.not_stored = ended.not_stored.take().or(stored.err());
+        }
+        self.shown.finished(job, result, schema);
+    }
+}
+
+/// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
+/// in the store as soon as it has ended.
 ///
 /// # Errors
-/// The figure's file is inconsistent, or the store cannot be written. The result reports runs that fail.
+/// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
 pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
-    let mut store = Store::open(&how.folder)?;
     let full = how.size == Size::Full;
     let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
     let warmup = parse_count(&figure.warmup)?.min(instructions);
     let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut notes) = (Vec::new(), Vec::new());
     for program in figure.programs() {
         let all = std::iter::once(program).chain(&program.co_runners);
         let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
+        // The contents of traces are part of the cells' identity, so they are looked at first.
+        let opened = requests.iter().filter(|request| is_trace(&request.name)).map(|request| {
+            let source = ambulator_workloads::open(request).map_err(|error| error.to_string())?;
+            Ok((request.name.clone(), source.identity().digest, source.notes()))
+        });
+        let traces = match opened.collect::<Result<Vec<(String, u64, Vec<String>)>, String>>() {
+            Ok(traces) => traces,
+            Err(error) => {
+                missing.push(format!("{}: {error}", program.label()));
+                continue;
+            }
+        };
+        notes.extend(traces.iter().flat_map(|(_, _, notes)| notes.iter().cloned()));
         let mut jobs = Vec::new();
+        // In the order of the figure: those of the store, and room for the others.
+        let mut cells: Vec<Option<RunResult>> = Vec::new();
         for (name, design, own) in figure.cells() {
             let mut options = [figure.set.as_slice(), own].concat();
             options.push(format!("run.instructions={instructions}"));
@@ -215,47 +279,23 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             })
             .map_err(|e| e.to_string())?
             .spec;
-            let key = cell_key(&figure.machine, name, &spec, &requests);
-            match store.get(&key) {
-                Some(run) => runs.push((program.label().into(), run.clone())),
-                None => jobs.push((key, Job { design: name.into(), spec })),
+            let digests = traces.iter().map(|(_, digest, _)| *digest);
+            let key = cell_key(&figure.machine, name, &spec, &requests, digests);
+            let known = lock(&how.store).get(&key).cloned();
+            if known.is_none() {
+                jobs.push((cells.len(), key, Job { design: name.into(), spec }));
             }
+            cells.push(known);
         }
-        if jobs.is_empty() {
-            continue;
-        }
-        if how.stop.load(Ordering::Relaxed) {
+        if !jobs.is_empty() && how.stop.load(Ordering::Relaxed) {
             missing.push(format!("{}: interrupted before it started", program.label()));
-            continue;
-        }
-        let keys: Vec<(String, String)> = jobs.iter().map(|(key, job)| (job.design.clone(), key.clone())).collect();
-        let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
-        let open = |_: &str, number: usize| {
-            // A program that runs on several cores has a different seed on each.
-            let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
-            let seed = request.seed.wrapping_add(copy as u64);
-            ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())
-        };
-        let programs = match open_mix(&names, &jobs[0].1.spec, open) {
-            Ok(programs) => programs,
-            Err(error) => {
-                missing.push(format!("{}: {error}", program.label()));
-                continue;
+        } else if !jobs.is_empty() {
+            match run_cells(jobs, &requests, &traces, how, &mut cells) {
+                Ok(not_stored) => missing.extend(not_stored),
+                Err(error) => missing.push(format!("{}: {error}", program.label())),
             }
-        };
-        let outcome = compare(Comparison {
-            jobs: jobs.into_iter().map(|(_, job)| job).collect(),
-            programs,
-            threads: how.threads,
-            stop: Arc::clone(&how.stop),
-            progress: Arc::clone(&how.progress),
-        })
-        .map_err(|e| e.to_string())?;
-        let key_of = |run: &RunResult| {
-            keys.iter().find(|(design, _)| *design == run.design).map(|(_, key)| key.clone()).unwrap_or_default()
-        };
-        store.add_all(&outcome, key_of)?;
-        for run in outcome.runs {
+        }
+        for run in cells.into_iter().flatten() {
             if run.status == Status::Done {
                 runs.push((program.label().into(), run));
             } else {
@@ -271,34 +311,84 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
         full_size: full,
         metrics,
         missing,
+        notes: distinct_notes(notes),
         note: figure.note.clone(),
     })
 }
 
-/// Distinguishes this build from others of the same version: results of an older model must not count as the
-/// newer one's.
-fn build() -> String {
-    let file = std::env::current_exe().and_then(std::fs::metadata);
-    let written = file.as_ref().ok().and_then(|file| file.modified().ok());
-    let since = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    format!("{}-{}", file.map_or(0, |file| file.len()), since.map_or(0, |since| since.as_secs()))
+/// Runs jobs, each with its place in `cells` and its key, and puts their results there and into the store.
+/// Returns what could not be stored.
+fn run_cells(
+    jobs: Vec<(usize, String, Job)>,
+    requests: &[ProgramRequest],
+    traces: &[(String, u64, Vec<String>)],
+    how: &Reproduction,
+    cells: &mut [Option<RunResult>],
+) -> Result<Option<String>, String> {
+    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+    let open = |_: &str, number: usize| {
+        // A program that runs on several cores has a different seed on each.
+        let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
+        let seed = request.seed.wrapping_add(copy as u64);
+        let source =
+            ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())?;
+        let looked_at = traces.iter().find(|(name, ..)| *name == request.name);
+        if looked_at.is_some_and(|(_, digest, _)| *digest != source.identity().digest) {
+            return Err(format!("{}: the trace changed between its opening and its run; run again", request.name));
+        }
+        Ok(source)
+    };
+    let programs = open_mix(&names, &jobs[0].2.spec, open)?;
+    let (mut places, mut keys, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, key, job) in jobs {
+        places.push(place);
+        keys.push(key);
+        alone.push(job);
+    }
+    let ended = Mutex::new(Ended { runs: vec![None; keys.len()], not_stored: None });
+    let (shown, store) = (Arc::clone(&how.progress), Arc::clone(&how.store));
+    let storing = Arc::new(Storing { shown, store, keys, ended });
+    let (threads, stop, progress) = (how.threads, Arc::clone(&how.stop), Arc::clone(&storing) as Arc<dyn Progress>);
+    compare(Comparison { jobs: alone, programs, threads, stop, progress }).map_err(|e| e.to_string())?;
+    let mut ended = lock(&storing.ended);
+    for (place, run) in places.into_iter().zip(ended.runs.drain(..)) {
+        cells[place] = run;
+    }
+    Ok(ended.not_stored.take())
 }
 
-/// The identity of a cell: version, build, machine, design, every setting, the programs.
+/// Distinguishes this build from others of the same version: results of an older model must not count as the
+/// newer one's. The contents of the program, so that a copy of it is the same build.
+fn build() -> u64 {
+    static BUILD: OnceLock<u64> = OnceLock::new();
+    *BUILD.get_or_init(|| {
+        let program = std::env::current_exe().and_then(std::fs::read);
+        program.map_or(0, |bytes| xxhash_rust::xxh3::xxh3_64(&bytes))
+    })
+}
+
+/// The identity of a cell: version, build, machine, design, every setting, the programs, the contents of
+/// traces.
 fn cell_key(
     machine: &str,
     design: &str,
     spec: &ambulator_simulator::spec::Spec,
     requests: &[ProgramRequest],
+    traces: impl Iterator<Item = u64>,
 ) -> String {
     let mut text = serde_json::to_string(spec).unwrap_or_default();
     let mut programs = String::new();
     for request in requests {
         text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
-        programs.push_str(&format!("|{}|{}|{}", request.name, request.footprint.unwrap_or(0), request.seed));
+        // Where a trace lies does not matter.
+        let name = if is_trace(&request.name) { "trace" } else { &request.name };
+        programs.push_str(&format!("|{name}|{}|{}", request.footprint.unwrap_or(0), request.seed));
+    }
+    for digest in traces {
+        programs.push_str(&format!("|{digest:016x}"));
     }
     let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-    format!("{}|{}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
+    format!("{}|{:016x}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 
 fn value_of(metric: &Metric, run: &RunResult) -> f64 {
@@ -412,6 +502,7 @@ mod tests {
             full_size: true,
             metrics: vec![metric],
             missing: Vec::new(),
+            notes: Vec::new(),
             note: None,
         };
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);

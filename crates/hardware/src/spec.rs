@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 const MAX_CACHE_WAYS: u32 = 32;
 /// Maximum of a latency setting, in cycles; a greater value is a mistake.
 pub const MAX_LATENCY: u64 = 10_000;
+/// Maximum capacity of all caches of a machine: the sim host keeps some 14 bytes for each line.
+const MAX_ALL_CACHES_BYTES: u64 = 16 << 30;
 /// A tag is 32 bits, one value of which marks an empty way; the tags of all physical addresses must fit.
 const TAG_BITS: u32 = 32;
 
@@ -29,7 +31,8 @@ pub enum PrefetcherKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
-    /// Capacity. For the last-level cache this is the share of one core; the total is cores times this.
+    /// Capacity. For the last-level cache this is the share of one core; the total is cores times this. All
+    /// caches of a machine have at most 16 GiB.
     #[schemars(range(min = 64, max = 1 << 30), extend("x-unit" = "bytes", "x-source" = "LVM Table 1"))]
     pub bytes: u64,
     /// Associativity, 1 to 32. It need not be a power of two, but the number of sets must be (for the
@@ -194,6 +197,15 @@ impl HierarchySpec {
         if cores == 0 {
             wrong.push(Invalid::new("machine.cores", "is 0; a machine has at least one core"));
         }
+        let all = self.caches().iter().map(|(_, cache)| cache.bytes).fold(0, u64::saturating_add);
+        let all = all.saturating_mul(cores as u64);
+        if all > MAX_ALL_CACHES_BYTES {
+            let message =
+                format!(": the caches of all cores have {} MiB; at most 16384 MiB can be simulated", all >> 20);
+            let largest =
+                self.caches().into_iter().max_by_key(|(_, cache)| cache.bytes).map_or("llc", |(name, _)| name);
+            wrong.push(Invalid::new(format!("{largest}.bytes"), message));
+        }
         for (name, cache) in self.caches() {
             let sets = if cache.ways == 0 { 0 } else { cache.sets(1) };
             if sets > 0 && physical_bytes / LINE_BYTES / sets >= (1 << TAG_BITS) - 1 {
@@ -232,6 +244,16 @@ mod tests {
         let wrong = CacheSpec { bytes: 48 << 10, ways: 8, ..CacheSpec::default() }.validate("l1d");
         assert!(wrong[0].message.contains("32768 or 65536 bytes would do"), "{wrong:?}");
         assert!(CacheSpec { bytes: 48 << 10, ways: 12, ..CacheSpec::default() }.validate("l1d").is_empty());
+        let wrong = CacheSpec { bytes: 1 << 40, ..CacheSpec::default() }.validate("l2");
+        assert_eq!(
+            wrong[0].to_string(),
+            "`l2.bytes` is 1099511627776, more than a cache can have; it must be at most 4 GiB"
+        );
+        let large = HierarchySpec { llc: CacheSpec::of(4 << 30, 16, 56, 64), ..HierarchySpec::default() };
+        assert_eq!(large.validate(), vec![]);
+        assert_eq!(large.validate_machine(2, 1 << 30), vec![]);
+        let wrong = large.validate_machine(8, 1 << 30);
+        assert!(wrong[0].to_string().starts_with("`llc.bytes`: the caches of all cores have 32"), "{wrong:?}");
         assert_eq!(CacheSpec { bytes: 0, ..CacheSpec::default() }.validate("l1d").len(), 1);
         assert_eq!(CacheSpec { latency: 0, mshrs: 0, ..CacheSpec::default() }.validate("l1d").len(), 2);
         let with = CacheSpec { prefetcher: PrefetcherKind::Stream, prefetch_degree: 0, ..CacheSpec::default() };

@@ -1,6 +1,6 @@
 //! Large arrays of the simulator, on huge pages of the machine that simulates (the sim host).
 
-use ambulator_base::prefetch_sim_host;
+use ambulator_base::{SimHostRefusal, prefetch_sim_host, sim_host_limits};
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page of the sim host.
@@ -34,10 +34,14 @@ impl HugeWords {
     /// `len` words.
     ///
     /// # Panics
-    /// When the sim host has no address space left, as any allocation does.
+    /// When the sim host has no address space left: unwinds with a [`SimHostRefusal`].
     pub fn new(len: usize) -> HugeWords {
-        let bytes = reserve(len * WORD + HUGE)
-            .unwrap_or_else(|e| panic!("the operating system refused {len} words of memory: {e}"));
+        let bytes = len * WORD + HUGE;
+        let bytes = reserve(bytes).unwrap_or_else(|error| {
+            let sentence =
+                format!("the sim host refused {} MiB of address space: {error}; {}", bytes >> 20, sim_host_limits());
+            SimHostRefusal(sentence).raise()
+        });
         let start = bytes.as_ptr().align_offset(HUGE);
         HugeWords { bytes, start, len }
     }

@@ -2,10 +2,10 @@
 
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
-use crate::result::{CounterMeaning, RunResult, Status};
+use crate::result::{RunResult, Schema, Status, join_schemas};
 use crate::spec::Spec;
 use crate::stream::SharedStream;
-use ambulator_base::{RecordSource, distinct_notes, lock};
+use ambulator_base::{RecordSource, SimHostRefusal, address_space_left, distinct_notes, lock, sim_host_limits};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +28,9 @@ pub struct Job {
 pub trait Progress: Send + Sync {
     /// Progress of a run in its phase: instructions executed, and their total if it is known.
     fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>);
-    /// A run has ended.
-    fn finished(&self, job: usize, result: &RunResult);
+    /// A run has ended. The result has no speed-up over other runs yet; `schema` has unit and meaning of its
+    /// counters.
+    fn finished(&self, job: usize, result: &RunResult, schema: &Schema);
 }
 
 /// Ignores all progress.
@@ -37,7 +38,7 @@ pub struct Silent;
 
 impl Progress for Silent {
     fn advanced(&self, _job: usize, _phase: Phase, _instructions: u64, _of: Option<u64>) {}
-    fn finished(&self, _job: usize, _result: &RunResult) {}
+    fn finished(&self, _job: usize, _result: &RunResult, _schema: &Schema) {}
 }
 
 /// A comparison of designs.
@@ -60,10 +61,13 @@ pub struct Comparison {
 pub struct Outcome {
     /// One result per job, in their order.
     pub runs: Vec<RunResult>,
-    /// Unit and meaning of every counter that any run has.
-    pub schema: BTreeMap<String, CounterMeaning>,
+    /// Unit and meaning of every counter that any run has ([`join_schemas`]).
+    pub schema: Schema,
     /// Notes on the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
     pub notes: Vec<String>,
+    /// Why there were fewer threads than asked for, if the sim host refused some: a sentence. The results are
+    /// the same.
+    pub fewer_threads: Option<String>,
 }
 
 /// A job that waits or runs.
@@ -81,8 +85,10 @@ struct RunQueue {
     waiting: Vec<QueuedJob>,
     /// Number of jobs that have not ended.
     open: usize,
+    /// By job.
     runs: Vec<Option<RunResult>>,
-    schema: BTreeMap<String, CounterMeaning>,
+    /// By job: the order in which runs end must not show.
+    schemas: Vec<Schema>,
 }
 
 /// Runs all jobs on one decoding of the programs.
@@ -125,30 +131,39 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
         waiting: queued.collect(),
         open: jobs.len(),
         runs: jobs.iter().map(|_| None).collect(),
-        schema: BTreeMap::new(),
+        schemas: vec![Schema::new(); jobs.len()],
     });
     let changed = Condvar::new();
     let threads = if threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { threads };
 
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(jobs.len()) {
-            scope.spawn(|| {
-                loop {
-                    let Some(queued) = take_job(&queue, &changed) else { return };
-                    run_slice(queued, &jobs, &streams, &stop, progress.as_ref(), &queue, &changed);
-                }
-            });
+    let work = || {
+        while let Some(queued) = take_job(&queue, &changed) {
+            run_slice(queued, &jobs, &streams, &stop, progress.as_ref(), &queue, &changed);
         }
+    };
+    // This thread works too, so that a sim host without threads to spare only takes longer.
+    let helpers = threads.min(jobs.len()) - 1;
+    let fewer_threads = std::thread::scope(|scope| {
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).err();
+        let refused = (0..helpers).find_map(start);
+        work();
+        refused.map(|error| format!("not all {} threads could be started: {error}; {}", helpers + 1, sim_host_limits()))
     });
 
     let queue = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut runs: Vec<RunResult> = queue.runs.into_iter().flatten().collect();
+    set_speedups(&mut runs);
+    let schema = join_schemas(&queue.schemas);
+    let notes = distinct_notes(streams.iter().flat_map(|stream| stream.notes()));
+    Ok(Outcome { runs, schema, notes, fewer_threads })
+}
+
+/// Sets the speed-up of each run over the first.
+pub fn set_speedups(runs: &mut [RunResult]) {
     let base = runs.first().map_or(0.0, |run| run.ipc);
-    for run in &mut runs {
+    for run in runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
     }
-    let notes = distinct_notes(streams.iter().flat_map(|stream| stream.notes()));
-    Ok(Outcome { runs, schema: queue.schema, notes })
 }
 
 /// The waiting job with the fewest slices, or `None` when all have ended.
@@ -191,6 +206,9 @@ fn run_slice(
     let ended = ended.unwrap_or_else(|panic| {
         let what =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        if let Some(SimHostRefusal(sentence)) = panic.downcast_ref::<SimHostRefusal>() {
+            return Some(Err(Stop::Failed(sentence.clone())));
+        }
         Some(Err(Stop::Failed(format!(
             "an internal invariant of Ambulator was violated: {}",
             what.unwrap_or_else(|| "no message".into())
@@ -213,7 +231,7 @@ fn run_slice(
             let (result, gathered) = machine.result(&job.design, &job.spec);
             (result, gathered.meanings)
         }
-        None => (empty_result(job, streams), BTreeMap::new()),
+        None => (empty_result(job, streams), Schema::new()),
     };
     // An interrupted source ends early, which to the machine is the end of its program.
     let unfinished = queued.machine.as_ref().is_some_and(|machine| {
@@ -242,11 +260,11 @@ fn run_slice(
     }
     result.sim_host_seconds = queued.busy.as_secs_f64();
     result.sim_host_setup_seconds = queued.setup.as_secs_f64();
-    progress.finished(queued.job, &result);
+    progress.finished(queued.job, &result, &schema);
     drop(queued.machine.take());
     let mut queue = lock(queue);
     queue.runs[queued.job] = Some(result);
-    queue.schema.extend(schema);
+    queue.schemas[queued.job] = schema;
     queue.open -= 1;
     changed.notify_all();
 }
@@ -283,7 +301,10 @@ fn advance(
         None => {
             let programs = streams.iter().map(|stream| (Arc::clone(stream), queued.job)).collect();
             match Machine::new(&job.spec, programs) {
-                Ok(machine) => queued.machine.insert(machine),
+                Ok(machine) => match too_little_address_space() {
+                    Some(sentence) => return Some(Err(Stop::Failed(sentence))),
+                    None => queued.machine.insert(machine),
+                },
                 Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
             }
         }
@@ -293,6 +314,20 @@ fn advance(
         Ok(false) => Some(Ok(())),
         Err(stop) => Some(Err(stop)),
     }
+}
+
+/// Why a machine that has just been built cannot run here: ordinary allocations that the sim host refuses end
+/// the whole process, so some address space must be left for them.
+fn too_little_address_space() -> Option<String> {
+    /// What caches, tables and batches of records take while a machine runs, generously.
+    const LEFT: u64 = 64 << 20;
+    let left = address_space_left().filter(|left| *left < LEFT)?;
+    Some(format!(
+        "the sim host has only {} MiB of address space left for running this machine, and {} MiB are needed: {}",
+        left >> 20,
+        LEFT >> 20,
+        sim_host_limits()
+    ))
 }
 
 /// The result of a run whose machine could not be built.

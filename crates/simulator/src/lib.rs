@@ -26,10 +26,12 @@ mod statistics;
 mod stream;
 
 pub use catalogue::{catalogue, register_design};
-pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare};
+pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
-pub use result::{CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Status};
+pub use result::{
+    CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
+};
 pub use scheduler::open_mix;
 pub use stream::SharedStream;

@@ -32,6 +32,26 @@ pub struct CounterMeaning {
     pub timed: bool,
 }
 
+/// Unit and meaning of counters, by dotted name.
+pub type Schema = BTreeMap<String, CounterMeaning>;
+
+/// The schemas of several runs as one. Where designs count different things under one name, the meaning is
+/// all of theirs in the order of the runs, with ` / ` between them.
+pub fn join_schemas<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Schema {
+    let mut meanings: BTreeMap<&str, (Unit, bool, Vec<&str>)> = BTreeMap::new();
+    for (name, CounterMeaning { unit, meaning, timed }) in schemas.into_iter().flatten() {
+        let (_, any_timed, all) = meanings.entry(name).or_insert((*unit, false, Vec::new()));
+        *any_timed |= timed;
+        if !all.contains(&meaning.as_str()) {
+            all.push(meaning);
+        }
+    }
+    let joined = |(name, (unit, timed, all)): (&str, (Unit, bool, Vec<&str>))| {
+        (name.to_owned(), CounterMeaning { unit, meaning: all.join(" / "), timed })
+    };
+    meanings.into_iter().map(joined).collect()
+}
+
 /// A histogram of a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistogramResult {

@@ -7,7 +7,7 @@ use crate::first_touch::FirstTouches;
 use crate::format::TraceHeader;
 use crate::open::{TraceFormat, TraceOptions, open_trace};
 use crate::writer::{TraceWriter, TraceWriterSpec};
-use ambulator_base::{Batch, OutputFile, Record, SourceError, VmEvent};
+use ambulator_base::{Batch, InputFiles, OutputFile, Record, SourceError, VmEvent};
 use std::cell::Cell;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -118,12 +118,6 @@ impl Counted {
 /// ([`Compression::of_name`]), both are the same file, the output format is read-only here, or the conversion
 /// was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
-    if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| from == to)) {
-        return Err(SourceError::new(format!(
-            "{}: a trace cannot be converted onto itself; name another file",
-            to.display()
-        )));
-    }
     if conversion.format == TraceFormat::Lackey {
         return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
     }
@@ -134,12 +128,12 @@ pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<Conver
         )));
     }
     Compression::of_name(to, conversion.format).map_err(SourceError::new)?;
-    let mut source = open_trace(from, &conversion.reader)?;
-    let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
     let cannot = |e| SourceError::new(format!("the trace cannot be written: {e}"));
-    let output = OutputFile::prepare(to).map_err(cannot)?;
+    let mut source = open_trace(from, &conversion.reader)?;
+    let output = OutputFile::prepare_beside(to, &InputFiles::from_iter([from])).map_err(cannot)?;
+    let at_output = |e: &dyn std::fmt::Display| SourceError::new(format!("{}: {e}", to.display()));
     let bytes = Rc::new(Cell::new(0));
-    let file = CountedBytes { out: output.open().map_err(cannot)?, bytes: Rc::clone(&bytes) };
+    let file = CountedBytes { out: output.open_unless(&conversion.stop).map_err(cannot)?, bytes: Rc::clone(&bytes) };
     let sink: Box<dyn RecordSink> = match conversion.format {
         TraceFormat::Ambulator => {
             let header = TraceHeader { identity: source.identity(), ..TraceHeader::default() };

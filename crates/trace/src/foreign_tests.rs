@@ -259,7 +259,7 @@ fn impossible_conversions_are_refused_and_leave_nothing() {
     let scratch = Scratch::new();
     let from = scratch.file("from.amb", &written(&generated(0), &[]));
     let message = |to: &Path, conversion: &Conversion| convert(&from, to, conversion).unwrap_err().message;
-    assert!(message(&from, &Conversion::default()).contains("onto itself"));
+    assert!(message(&from, &Conversion::default()).contains("this file is an input"));
     let nowhere = scratch.0.path().join("no/such/directory.amb");
     assert!(message(&nowhere, &Conversion::default()).contains("cannot be written"));
     let to = scratch.0.path().join("to");
@@ -487,4 +487,27 @@ fn options_for_foreign_formats_are_refused_for_our_own() {
     }
     let both = TraceOptions { map_granularity: 4096, ..plain() };
     assert!(both.validate("trace")[0].to_string().contains("`trace.implicit_maps` is false"));
+}
+
+#[test]
+fn a_trace_that_is_cut_short_while_it_is_read_is_an_error() {
+    let scratch = Scratch::new();
+    let ours = scratch.file("ours.amb", &written(&generated(0), &[]));
+    // More than is read ahead.
+    let load = instruction(0x40_1000, None, &[1], &[2], &[], &[0x8000]);
+    let theirs = scratch.file("theirs.champsim", &load.repeat(50_000));
+    for path in [ours, theirs] {
+        let mut source = open_trace(&path, &plain()).unwrap();
+        let length = std::fs::metadata(&path).unwrap().len();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
+        let mut batch = Batch::default();
+        let error = loop {
+            match source.fill(&mut batch) {
+                Ok(true) => {}
+                Ok(false) => panic!("{}: the end came without an error", path.display()),
+                Err(error) => break error.message,
+            }
+        };
+        assert!(error.contains("cut short while it was read"), "{error}");
+    }
 }

@@ -18,6 +18,7 @@ mod open;
 mod reader;
 pub mod regularity;
 mod summary;
+mod unchanged;
 mod varint;
 mod width;
 pub mod wire;

@@ -5,13 +5,13 @@ use crate::compressed::{self, Compression, Unpacked};
 use crate::implicit_maps::ImplicitMaps;
 use crate::lackey::{self, LackeyReader};
 use crate::reader::TraceReader;
+use crate::unchanged::Unchanged;
 use ambulator_base::{Invalid, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::Path;
-use xxhash_rust::xxh3::Xxh3;
 
 /// A trace file's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -150,24 +150,8 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
         }
         return TraceReader::new(file, &name).map(|reader| Opened::Ours(Box::new(reader)));
     }
-    let digest = digest(&mut file).map_err(|e| fail(format!("cannot be read: {e}")))?;
-    foreign(file, path, &name, digest, options)
-}
-
-/// Returns the xxh3-64 of the whole file and rewinds it.
-fn digest(file: &mut File) -> std::io::Result<u64> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut hasher = Xxh3::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let got = file.read(&mut buffer)?;
-        if got == 0 {
-            break;
-        }
-        hasher.update(&buffer[..got]);
-    }
-    file.seek(SeekFrom::Start(0))?;
-    Ok(hasher.digest())
+    let (digest, contents) = Unchanged::new(file).map_err(|e| fail(format!("cannot be read: {e}")))?;
+    foreign(contents, path, &name, digest, options)
 }
 
 /// Opens a trace in a foreign format from any byte stream.

@@ -140,7 +140,12 @@ impl<R: Read + Seek> TraceReader<R> {
     fn load(&mut self, block: usize) -> Result<BlockHeader, SourceError> {
         let offset = self.entries[block].offset;
         let io = |e: std::io::Error, name: &str| {
-            SourceError::new(format!("{name}: block {block} at byte {offset} cannot be read: {e}"))
+            let why = match e.kind() {
+                // It was there when the file was opened.
+                std::io::ErrorKind::UnexpectedEof => "the file was cut short while it was read".to_owned(),
+                _ => e.to_string(),
+            };
+            SourceError::new(format!("{name}: block {block} at byte {offset} cannot be read: {why}"))
         };
         self.source.seek(SeekFrom::Start(offset)).map_err(|e| io(e, &self.name))?;
         let mut head = [0; BLOCK_HEADER_BYTES];

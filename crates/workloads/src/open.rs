@@ -3,7 +3,7 @@
 use crate::OpenError;
 use crate::nearest::with_nearest_key;
 use crate::registry::{program, programs};
-use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, nearest};
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError, excerpt, nearest};
 use ambulator_trace::{TraceOptions, open_trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ impl RecordSource for Labelled {
 fn unknown(name: &str) -> OpenError {
     let known: Vec<&str> = programs().iter().map(|program| program.info.name).collect();
     OpenError::UnknownProgram {
-        name: name.into(),
+        name: excerpt(name),
         hint: nearest(name, known.iter().copied()).map_or_else(String::new, |n| format!(": did you mean `{n}`?")),
         known: known.join(", "),
     }

@@ -8,6 +8,7 @@ use super::quantity::{Suffixes, show_size};
 use super::schema::{Choice, Kind, Setting};
 use super::settings::tree;
 use crate::catalogue::catalogue;
+use ambulator_base::excerpt;
 use ambulator_sockets::{Descriptor, Socket};
 use serde_json::Value;
 use std::fmt;
@@ -147,7 +148,7 @@ pub fn explain(key: &str, counters: &[CounterInfo]) -> Result<Explanation, SpecE
     if !below.is_empty() {
         return Ok(Explanation::Counters { prefix: key.into(), counters: below });
     }
-    let problem = Problem::new(format!("there is no setting, design or counter `{key}`"));
+    let problem = Problem::new(format!("there is no setting, design or counter `{}`", excerpt(key)));
     Err(match nearest(key, root, counters) {
         Some(nearest) => problem.help(format!("the nearest is `{nearest}`")),
         None => problem.help("`ambulator explain` without a name lists all settings"),

@@ -120,5 +120,5 @@ pub(super) fn without_effect(spec: &Spec, joined: &[(String, String, Place)]) ->
         let problem = Problem::new(title).label(format!("`{key}` is set here")).help("remove one of them");
         problems.push(Problem { place: Some(place.clone()), ..problem });
     }
-    if problems.is_empty() { Ok(()) } else { Err(SpecError { problems }) }
+    if problems.is_empty() { Ok(()) } else { Err(SpecError { problems, more: 0 }) }
 }

@@ -3,10 +3,10 @@
 
 use super::explain::show_value;
 use super::moved::{new_choice, new_key};
-use super::problem::{OPTION, Place, Problem, Source, SpecError};
+use super::problem::{MOST_PROBLEMS, OPTION, Place, Problem, Source, SpecError};
 use super::schema::{Kind, Setting};
 use super::value::{Mistake, convert, found};
-use ambulator_base::Invalid;
+use ambulator_base::{Invalid, excerpt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -40,7 +40,10 @@ pub(crate) struct Layers<'s> {
     /// By key: the value, the place where it was written, and the number of its layer, from 1.
     values: BTreeMap<String, (Value, Place, usize)>,
     layers: usize,
+    /// The first problems.
     problems: Vec<Problem>,
+    /// How many more there are: describing each takes long, and nobody reads thousands.
+    more_problems: usize,
     /// The name of options on the command line.
     option: &'static str,
 }
@@ -48,7 +51,7 @@ pub(crate) struct Layers<'s> {
 impl<'s> Layers<'s> {
     /// No layer yet: the built-in defaults of `schema`.
     pub(crate) fn new(schema: &'s Setting) -> Layers<'s> {
-        Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new(), option: OPTION }
+        Layers { schema, values: BTreeMap::new(), layers: 0, problems: Vec::new(), more_problems: 0, option: OPTION }
     }
 
     /// The same, for options with another name on the command line.
@@ -58,7 +61,16 @@ impl<'s> Layers<'s> {
 
     /// Adds a problem that was found elsewhere.
     pub(crate) fn problem(&mut self, problem: Problem) {
-        self.problems.push(problem);
+        if !self.only_counts() {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Whether a problem that is about to be added need not be described; then it is counted here.
+    fn only_counts(&mut self) -> bool {
+        let enough = self.problems.len() >= MOST_PROBLEMS;
+        self.more_problems += usize::from(enough);
+        enough
     }
 
     /// The header of a TOML text, without its settings; [`Layers::add_toml`] reports its errors.
@@ -90,7 +102,7 @@ impl<'s> Layers<'s> {
             Ok(table) => table.into_inner(),
             Err(error) => {
                 let title = format!("`{}` is not TOML: {}", source.name, error.message().trim().replace('\n', "; "));
-                self.problems.push(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
+                self.problem(Problem::new(title).at(source, error.span().unwrap_or(0..0)));
                 return header;
             }
         };
@@ -111,9 +123,9 @@ impl<'s> Layers<'s> {
         let name = self.option;
         let source = Arc::new(Source { name: name.into(), text: option.into() });
         let Some((key, _)) = option.split_once('=') else {
-            let title = format!("`{name} {option}` has no `=`");
+            let title = format!("`{name} {}` has no `=`", excerpt(option));
             let help = format!("write `{name} key=value`, such as `{name} {}`", self.example());
-            self.problems.push(Problem::new(title).help(help).at(&source, 0..option.len()));
+            self.problem(Problem::new(title).help(help).at(&source, 0..option.len()));
             return;
         };
         let schema = self.schema;
@@ -144,7 +156,8 @@ impl<'s> Layers<'s> {
             Err(_) if !quoted && !matches!(setting.kind, Kind::Group(_) | Kind::List(_)) => bare(),
             Err(error) => {
                 let title = format!(
-                    "the value of `{name} {option}` is not TOML: {}",
+                    "the value of `{name} {}` is not TOML: {}",
+                    excerpt(option),
                     error.message().trim().replace('\n', "; ")
                 );
                 reader.offset = value_span.start;
@@ -171,7 +184,7 @@ impl<'s> Layers<'s> {
     /// The values that the layers have written, by key: for settings that do not become a spec.
     pub(crate) fn settings(self) -> Result<Vec<(String, Value)>, SpecError> {
         if !self.problems.is_empty() {
-            return Err(SpecError { problems: self.problems });
+            return Err(SpecError { problems: self.problems, more: self.more_problems });
         }
         Ok(self.written().collect())
     }
@@ -182,7 +195,7 @@ impl<'s> Layers<'s> {
         validate: impl FnOnce(&T) -> Vec<Invalid>,
     ) -> Result<(T, Origins), SpecError> {
         if !self.problems.is_empty() {
-            return Err(SpecError { problems: self.problems });
+            return Err(SpecError { problems: self.problems, more: self.more_problems });
         }
         let mut json = self.schema.default.clone();
         for (key, (value, ..)) in &self.values {
@@ -198,10 +211,11 @@ impl<'s> Layers<'s> {
                 problem.label = format!("`{key}` is set here");
                 problem.place = Some(place);
             }
-            self.problems.push(problem);
+            self.problem(problem);
         }
         let origins = self.values.into_iter().map(|(key, (_, place, _))| (key, place)).collect();
-        if self.problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems: self.problems }) }
+        let (problems, more) = (self.problems, self.more_problems);
+        if problems.is_empty() { Ok((spec, origins)) } else { Err(SpecError { problems, more }) }
     }
 
     /// Of the settings that a problem concerns (a group means all its settings), the one written by the
@@ -257,7 +271,7 @@ impl<'s> Reader<'_, 's> {
 
     fn push(&mut self, problem: Problem, span: Range<usize>) {
         let place = self.place(span);
-        self.layers.problems.push(Problem { place: Some(place), ..problem });
+        self.layers.problem(Problem { place: Some(place), ..problem });
     }
 
     fn header(&mut self, key: &str, value: &Spanned<DeValue<'_>>, header: &mut Header) {
@@ -326,10 +340,13 @@ impl<'s> Reader<'_, 's> {
 
     /// Reports that there is no setting `name` below `parent`; `whole` is the key as written.
     fn unknown(&mut self, parent: &Setting, name: &str, whole: &str, span: Range<usize>) {
+        if self.layers.only_counts() {
+            return;
+        }
         if new_key(whole).is_some() {
             return self.moved(whole, span);
         }
-        let title = format!("there is no setting `{whole}`");
+        let title = format!("there is no setting `{}`", excerpt(whole));
         let help = match parent.nearest(name, self.layers.schema) {
             Some(nearest) => format!("the nearest setting is `{}`", nearest.key),
             None if parent.children().is_empty() => {

@@ -6,7 +6,7 @@ use super::preset::{Preset, PresetKind, preset, presets};
 use super::problem::{Place, Problem, Source, SpecError};
 use super::settings::{Spec, tree};
 use crate::catalogue::catalogue;
-use ambulator_base::{nearest, split_names};
+use ambulator_base::{excerpt, nearest, read_text, split_names};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub struct LoadedSpec {
     pub design: String,
     /// The place of each setting that is not a built-in default.
     pub origins: Origins,
+    /// The files that were read, bases included.
+    pub files: Vec<PathBuf>,
 }
 
 /// Loads the spec of a request and validates it.
@@ -55,12 +57,12 @@ pub struct LoadedSpec {
 /// All errors, each with its file, line and caret: unknown presets and keys with the nearest valid name,
 /// wrong types, values out of range, settings that exclude each other.
 pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), joined: Vec::new(), chain: Vec::new() };
+    let mut loader = Loader::new();
     let mut files = Vec::new();
     // The bases of the files determine the presets below them, so the files are read before they are layered.
     let (mut machines, mut designs) = (Vec::new(), Vec::new());
     for path in &request.files {
-        match read(path) {
+        match loader.read(path) {
             Ok(source) => {
                 for (name, _) in Layers::header(tree(), &source).base {
                     if preset(PresetKind::Machine, &name).is_some() {
@@ -89,7 +91,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
     }
     let (spec, origins) = loader.layers.finish(Spec::validate)?;
     without_effect(&spec, &loader.joined)?;
-    Ok(LoadedSpec { spec, machine, design, origins })
+    Ok(LoadedSpec { spec, machine, design, origins, files: loader.files })
 }
 
 /// Reads a spec from one TOML text and the built-in defaults; `name` is the text's name in errors.
@@ -97,7 +99,7 @@ pub fn load(request: &SpecRequest) -> Result<LoadedSpec, SpecError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Spec, SpecError> {
-    let mut loader = Loader { layers: Layers::new(tree()), joined: Vec::new(), chain: Vec::new() };
+    let mut loader = Loader::new();
     let source = Arc::new(Source { name: name.into(), text: text.into() });
     loader.file(Path::new(name), &source, false);
     loader.layers.finish(Spec::validate).map(|(spec, _)| spec)
@@ -111,12 +113,11 @@ pub fn option_settings(option: &str) -> Vec<(String, serde_json::Value)> {
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
+    /// Every setting with its meaning is a twentieth of this.
+    const MOST_BYTES: u64 = 1 << 20;
     let name = path.display().to_string();
-    match std::fs::read(path) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(Arc::new(Source { name, text })),
-            Err(_) => Err(Problem::new(format!("the spec file `{name}` is not UTF-8 text"))),
-        },
+    match read_text(path, MOST_BYTES) {
+        Ok(text) => Ok(Arc::new(Source { name, text })),
         Err(error) => Err(Problem::new(format!("the spec file `{name}` cannot be read: {error}"))),
     }
 }
@@ -132,9 +133,20 @@ struct Loader {
     joined: Vec<(String, String, Place)>,
     /// Names of the sources that are being layered, each followed by its base.
     chain: Vec<String>,
+    /// Files that were read.
+    files: Vec<PathBuf>,
 }
 
 impl Loader {
+    fn new() -> Loader {
+        Loader { layers: Layers::new(tree()), joined: Vec::new(), chain: Vec::new(), files: Vec::new() }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<Arc<Source>, Problem> {
+        self.files.push(path.to_owned());
+        read(path)
+    }
+
     /// Adds the presets that `names` joins with `+` as layers, and returns the name to show.
     fn presets(&mut self, kind: PresetKind, names: &str) -> String {
         let known = |name: &str| preset(kind, name).is_some();
@@ -160,7 +172,7 @@ impl Loader {
         }
         let path = Path::new(name);
         if is_path(name) {
-            match read(path) {
+            match self.read(path) {
                 Ok(source) => self.file(path, &source, false),
                 Err(problem) => self.layers.problem(problem),
             }
@@ -169,9 +181,11 @@ impl Loader {
         let other = presets().iter().find(|preset| preset.name == name);
         self.layers.problem(match other {
             Some(other) => Problem::new(format!("`{name}` is a {} preset, not a {}", other.kind.name(), kind.name())),
-            None => unknown_preset(&format!("there is no {} preset `{name}`", kind.name()), name, |preset| {
-                preset.kind == kind
-            }),
+            None => {
+                unknown_preset(&format!("there is no {} preset `{}`", kind.name(), excerpt(name)), name, |preset| {
+                    preset.kind == kind
+                })
+            }
         });
         name.into()
     }
@@ -197,11 +211,13 @@ impl Loader {
                 Some(found) => Ok((found.source.clone(), None)),
                 None if is_path(&name) => {
                     let path = folder.unwrap_or(Path::new("")).join(&name);
-                    read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
+                    self.read(&path).map(|source| (source, path.parent().map(Path::to_path_buf)))
                 }
-                None => {
-                    Err(unknown_preset(&format!("there is no preset `{name}` to use as the base"), &name, |_| true))
-                }
+                None => Err(unknown_preset(
+                    &format!("there is no preset `{}` to use as the base", excerpt(&name)),
+                    &name,
+                    |_| true,
+                )),
             };
             match base {
                 Ok((base, _)) if self.chain.contains(&base.name) || self.chain.len() > 16 => {

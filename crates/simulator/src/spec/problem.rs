@@ -15,6 +15,15 @@ pub struct Source {
     pub text: String,
 }
 
+/// The last character boundary up to `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
 /// A span of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -27,16 +36,26 @@ pub struct Place {
 impl Place {
     /// A place whose span is clamped to the text and to character boundaries.
     pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> Place {
-        let text = &source.text;
-        let floor = |mut at: usize| {
-            at = at.min(text.len());
-            while !text.is_char_boundary(at) {
-                at -= 1;
-            }
-            at
-        };
-        let start = floor(span.start);
-        Place { source: source.clone(), span: start..floor(span.end).max(start) }
+        let start = boundary(&source.text, span.start);
+        Place { source: source.clone(), span: start..boundary(&source.text, span.end).max(start) }
+    }
+
+    /// The text to show with the span in it: the whole source, or the part around the span of a very long
+    /// line.
+    fn shown(&self) -> (&str, Range<usize>) {
+        /// Longer lines are not written by hand, and flood a terminal.
+        const LONG: usize = 1000;
+        const BEFORE: usize = 60;
+        const AFTER: usize = 120;
+        let (text, span) = (self.source.text.as_str(), self.span.clone());
+        let begin = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+        let end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
+        if end - begin <= LONG {
+            return (text, span);
+        }
+        let from = boundary(text, begin.max(span.start.saturating_sub(BEFORE)));
+        let to = boundary(text, end.min(span.start + AFTER));
+        (&text[from..to], span.start - from..span.end.min(to) - from)
     }
 
     /// The line, from 1.
@@ -96,9 +115,10 @@ impl Problem {
         let title = Level::ERROR.primary_title(&self.title);
         let mut groups = vec![match &self.place {
             Some(place) => {
-                let mark = AnnotationKind::Primary.span(place.span.clone());
+                let (text, span) = place.shown();
+                let mark = AnnotationKind::Primary.span(span);
                 let mark = if self.label.is_empty() { mark } else { mark.label(self.label.as_str()) };
-                title.element(Snippet::source(&place.source.text).path(&place.source.name).annotation(mark))
+                title.element(Snippet::source(text).path(&place.source.name).annotation(mark))
             }
             None => Group::with_title(title),
         }];
@@ -112,22 +132,44 @@ impl Problem {
 /// All errors in a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpecError {
-    /// The problems, at least one, in the order of the layers.
+    /// The problems, at least one, in the order of the layers: the first of them.
     pub problems: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
 }
+
+/// Problems that an error describes; further ones are only counted.
+pub(crate) const MOST_PROBLEMS: usize = 20;
 
 impl SpecError {
     /// Each problem with its file, line and caret, for a terminal; in colour or plain.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled().decor_style(DecorStyle::Unicode) } else { Renderer::plain() };
         let problems: Vec<String> = self.problems.iter().map(|problem| problem.render(&renderer)).collect();
-        problems.join("\n\n")
+        let more = match self.more {
+            0 => String::new(),
+            more => format!("\n\nand {} more", grouped(more)),
+        };
+        problems.join("\n\n") + &more
     }
+}
+
+/// A number with commas between thousands.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 impl From<Problem> for SpecError {
     fn from(problem: Problem) -> SpecError {
-        SpecError { problems: vec![problem] }
+        SpecError { problems: vec![problem], more: 0 }
     }
 }
 

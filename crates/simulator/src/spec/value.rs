@@ -2,8 +2,7 @@
 
 use super::quantity::Suffixes;
 use super::schema::{Choice, Kind};
-use ambulator_base::Range;
-use ambulator_base::edits;
+use ambulator_base::{Range, edits, excerpt};
 use serde_json::{Number, Value};
 use toml::de::DeValue;
 
@@ -26,9 +25,9 @@ impl Mistake {
 /// A value in words.
 pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::String(text) => format!("the text \"{text}\""),
-        DeValue::Integer(number) => format!("the integer {number}"),
-        DeValue::Float(number) => format!("the number {number}"),
+        DeValue::String(text) => format!("the text \"{}\"", excerpt(text)),
+        DeValue::Integer(number) => format!("the integer {}", excerpt(&number.to_string())),
+        DeValue::Float(number) => format!("the number {}", excerpt(&number.to_string())),
         DeValue::Boolean(flag) => format!("`{flag}`"),
         DeValue::Datetime(date) => format!("the date {date}"),
         DeValue::Array(_) => "a list".into(),
@@ -63,7 +62,10 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             Ok(number) => in_range(i128::from(number), text, *least, *greatest, unit),
             Err(sentence) => Err(Mistake {
                 help: Some(sentence),
-                ..Mistake::new(format!("takes an integer ({unit}), but \"{text}\" is not one"), "not a valid number")
+                ..Mistake::new(
+                    format!("takes an integer ({unit}), but \"{}\" is not one", excerpt(text)),
+                    "not a valid number",
+                )
             }),
         },
         (Kind::Float { .. }, DeValue::Float(number)) => real(number.as_str())
@@ -85,7 +87,10 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
             let help = nearest.map(|choice| format!("did you mean \"{}\"?", choice.name));
             Err(Mistake {
                 help,
-                ..Mistake::new(format!("is \"{text}\"; it must be {}", kind.name()), "not one of the choices")
+                ..Mistake::new(
+                    format!("is \"{}\"; it must be {}", excerpt(text), kind.name()),
+                    "not one of the choices",
+                )
             })
         }
         (Kind::List(of), DeValue::Array(items)) => items
@@ -99,7 +104,7 @@ pub(crate) fn convert(kind: &Kind, unit: &str, value: &DeValue<'_>) -> Result<Va
 
 fn in_range(number: i128, shown: &str, least: i128, greatest: i128, unit: &str) -> Result<Value, Mistake> {
     let range = Range::of_integers(least, greatest).words(unit).unwrap_or_default();
-    let out = || Mistake::new(format!("is {shown}; it must be {range}"), "out of range");
+    let out = || Mistake::new(format!("is {}; it must be {range}", excerpt(shown)), "out of range");
     if !(least..=greatest).contains(&number) {
         return Err(out());
     }

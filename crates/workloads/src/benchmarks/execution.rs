@@ -328,7 +328,8 @@ impl RecordSource for ProgramSource {
         if let Some((space, program)) = self.waiting.take() {
             let started = start(space, program);
             self.receiver = Some(started.map_err(|error| {
-                SourceError::new(format!("{}: cannot start a thread to run it on: {error}", self.identity.name))
+                let (name, limits) = (&self.identity.name, ambulator_base::sim_host_limits());
+                SourceError::new(format!("{name}: cannot start a thread to run it on: {error}; {limits}"))
             })?);
         }
         match self.receiver.as_ref().map(Receiver::recv) {

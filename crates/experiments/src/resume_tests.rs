@@ -1,0 +1,145 @@
+//! A reproduction that was killed and resumed gives the bytes of one that was not.
+
+use crate::figure::Figure;
+use crate::reproduce::{Reproduction, Size, reproduce};
+use crate::store::Store;
+use ambulator_base::lock;
+use ambulator_simulator::{Phase, Progress, RunResult, Schema, Silent};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tempfile::tempdir;
+
+/// Two programs with three designs each.
+fn figure(programs: &str) -> Figure {
+    let text = format!(
+        "title = 'tiny'\nmachine = 'lvm-table1'\ndesigns = ['radix', 'thp', 'ideal']\n\
+         set = ['memory.bytes=256MiB', 'memory.fragmentation.fmfi=0.0']\n\
+         instructions = '20k'\nquick_instructions = '20k'\nwarmup = '1k'\nprograms = [{programs}]\n\
+         [[metrics]]\nname = 'ratio'\nkind = 'geomean-ratio'\ndesign = 'ideal'\nbase = 'radix'\nmeasure = 'ipc'\n\
+         unit = 'x'\nsource = '-'\n\
+         [[metrics]]\nname = 'walk'\nkind = 'mean'\ndesign = 'thp'\nmeasure = 'access_latency_mean'\n\
+         unit = 'cycles'\nsource = '-'\n"
+    );
+    toml::from_str(&text).unwrap()
+}
+
+const TWO: &str = "{ name = 'gups', footprint = '1MiB', quick = '1MiB' }, \
+                   { name = 'stream', footprint = '2MiB', quick = '2MiB' }";
+
+/// Reproduces with the store in `folder`; returns the result as JSON. Leaves the store unsorted.
+fn reproduced(figure: &Figure, folder: &Path, progress: Arc<dyn Progress>, stop: &Arc<AtomicBool>) -> String {
+    let store = Arc::new(Mutex::new(Store::open(folder).unwrap()));
+    let how = Reproduction { size: Size::Quick, store, threads: 2, stop: Arc::clone(stop), progress };
+    serde_json::to_string_pretty(&reproduce(figure, &how).unwrap()).unwrap()
+}
+
+/// The same to its end: the result and the sorted store.
+fn completed(figure: &Figure, folder: &Path) -> (String, Vec<u8>) {
+    let result = reproduced(figure, folder, Arc::new(Silent), &Arc::default());
+    Store::open(folder).unwrap().sort().unwrap();
+    (result, fs::read(Store::file_in(folder)).unwrap())
+}
+
+#[test]
+fn a_run_killed_at_any_write_resumes_to_the_same_bytes() {
+    let (figure, folder) = (figure(TWO), tempdir().unwrap());
+    reproduced(&figure, folder.path(), Arc::new(Silent), &Arc::default());
+    let written = fs::read(Store::file_in(folder.path())).unwrap();
+    let expected = completed(&figure, folder.path());
+    assert!(expected.0.contains("\"missing\": []"), "{}", expected.0);
+    let mut ends: Vec<usize> = (1..=written.len()).filter(|end| written[end - 1] == b'\n').collect();
+    assert_eq!(ends.len(), 6, "a line for each cell");
+    ends.insert(0, 0);
+    let within = |pair: &[usize]| [pair[0], pair[0] + 1, (pair[0] + pair[1]) / 2, pair[1] - 1];
+    for cut in ends.windows(2).flat_map(within) {
+        let folder = tempdir().unwrap();
+        fs::write(Store::file_in(folder.path()), &written[..cut]).unwrap();
+        assert!(completed(&figure, folder.path()) == expected, "killed after {cut} bytes");
+    }
+}
+
+/// Checks at the end of each run that its cell is on disk, and stops the others.
+struct Watching {
+    file: std::path::PathBuf,
+    ended: AtomicUsize,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress for Watching {
+    fn advanced(&self, _job: usize, _phase: Phase, _instructions: u64, _of: Option<u64>) {}
+
+    fn finished(&self, _job: usize, result: &RunResult, _schema: &Schema) {
+        if result.status == ambulator_simulator::Status::Done {
+            let ended = self.ended.fetch_add(1, Ordering::SeqCst) + 1;
+            let lines = fs::read_to_string(&self.file).unwrap().lines().count();
+            assert!(lines >= ended, "{lines} lines of {ended} cells");
+            self.stop.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+#[test]
+fn each_cell_is_stored_when_it_ends_not_with_its_row() {
+    let (figure, folder, whole) = (figure(TWO), tempdir().unwrap(), tempdir().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let file = Store::file_in(folder.path());
+    let watching = Arc::new(Watching { file: file.clone(), ended: AtomicUsize::new(0), stop: Arc::clone(&stop) });
+    let result = reproduced(&figure, folder.path(), Arc::clone(&watching) as Arc<dyn Progress>, &stop);
+    assert!(watching.ended.load(Ordering::SeqCst) >= 1);
+    assert!(result.contains("stream: interrupted before it started"), "{result}");
+    assert_eq!(completed(&figure, folder.path()), completed(&figure, whole.path()));
+}
+
+#[test]
+fn a_trace_is_known_by_its_contents() {
+    let folder = tempdir().unwrap();
+    let trace = folder.path().join("t.lackey");
+    let figure = figure(&format!("{{ name = '{}', footprint = '0', quick = '0' }}", trace.display()));
+    let write = |stride: u64| {
+        let loads = (0..30_000u64).map(|i| format!("I  1000,4\n L {:x},8\n", 0x10_0000 + i * stride % (8 << 20)));
+        fs::write(&trace, loads.collect::<String>()).unwrap();
+    };
+    let store = folder.path().join("store");
+    write(8);
+    let first = completed(&figure, &store);
+    write(4160);
+    let swapped = completed(&figure, &store);
+    assert_ne!(first.0, swapped.0, "the other trace has other results");
+    write(8);
+    let again = completed(&figure, &store);
+    assert!(again == (first.0, swapped.1), "both are in the store");
+    // Elsewhere, it is the same trace.
+    let moved = folder.path().join("moved.lackey");
+    fs::rename(&trace, &moved).unwrap();
+    let how = self::figure(&format!("{{ name = '{}', footprint = '0', quick = '0' }}", moved.display()));
+    assert!(completed(&how, &store).1 == again.1);
+}
+
+#[test]
+fn a_trace_that_was_cut_short_is_said_also_by_a_resumed_run() {
+    let folder = tempdir().unwrap();
+    let trace = folder.path().join("cut.amb");
+    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb")).unwrap();
+    fs::write(&trace, &whole[..whole.len() / 3]).unwrap();
+    let figure = figure(&format!("{{ name = '{}', footprint = '0', quick = '0' }}", trace.display()));
+    let store = folder.path().join("store");
+    let first = completed(&figure, &store);
+    assert!(first.0.contains("the file has no sound footer"), "{}", first.0);
+    assert!(first.0.contains("\"missing\": []"), "{}", first.0);
+    assert!(completed(&figure, &store) == first);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_loses_no_result() {
+    let (figure, folder, whole) = (figure(TWO), tempdir().unwrap(), tempdir().unwrap());
+    let store = Arc::new(Mutex::new(Store::open(folder.path()).unwrap()));
+    lock(&store).break_writes();
+    let how = Reproduction { size: Size::Quick, store, threads: 1, stop: Arc::default(), progress: Arc::new(Silent) };
+    let result = reproduce(&figure, &how).unwrap();
+    assert_eq!(result.missing.len(), 2, "one sentence for each program: {:?}", result.missing);
+    assert!(result.missing[0].contains("cells.jsonl: a result could not be added"), "{:?}", result.missing);
+    let complete: serde_json::Value = serde_json::from_str(&completed(&figure, whole.path()).0).unwrap();
+    assert_eq!(serde_json::to_value(&result.metrics).unwrap(), complete["metrics"]);
+}
