@@ -117,6 +117,7 @@ fn main() -> Result<()> {
         }
     }
     put("wire", "killed".into(), &wire())?;
+    put("store", "cell".into(), b"{\"key\":\"k\",\"run\":{}}")?;
     // Operations on each preset and on some compositions.
     for (design, name) in fuzz_designs().into_iter().enumerate() {
         let word = |i: usize| (((i + 1) * (design + 3)).wrapping_mul(0x9e37_79b9) >> 13) as u8;

@@ -1,6 +1,7 @@
 //! Entry points for fuzzing: any text must give a result or an error, never a panic or a hang.
 
 use crate::layout::{parse_maps, report};
+use crate::store::{Cell, line_of};
 
 /// Pages of an address space up to which it is measured as well: page tables are built for them.
 const MOST_PAGES: u64 = 64;
@@ -22,10 +23,49 @@ pub fn fuzz_maps(text: &str) {
     }
 }
 
+/// Reads `bytes` as the lines of a store, each as it is, and then as the text of a cell with the right checksum.
+/// A cell that is read must give the line that was read. It returns for any bytes.
+pub fn fuzz_store(bytes: &[u8]) {
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let summed = String::from_utf8(line.to_vec()).map(|text| line_of(&text)).unwrap_or_default();
+        for line in [line, summed.strip_suffix(b"\n").unwrap_or(&summed)] {
+            if let Ok(cell) = Cell::read(line) {
+                let written = cell.line().expect("a cell is JSON");
+                let again = Cell::read(&written[..written.len() - 1]).expect("what was written is read");
+                assert_eq!(again.line().as_ref(), Ok(&written));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ambulator_base::Random;
+
+    #[test]
+    fn stores_survive_mutations() {
+        let mut random = Random::for_purpose(1, "fuzz store");
+        let run = ambulator_simulator::RunResult { design: "radix".into(), ipc: 0.1, ..Default::default() };
+        let line = Cell { key: "a key".into(), run }.line().unwrap();
+        assert!(Cell::read(&line[..line.len() - 1]).is_ok());
+        let start = line.windows(8).position(|part| part == b"\"cell\":{").unwrap() + 7;
+        let cell = &line[start..line.len() - 2];
+        assert!(Cell::read(&line_of(std::str::from_utf8(cell).unwrap())[..line.len() - 1]).is_ok());
+        for _ in 0..400 {
+            for mut bytes in [line.clone(), cell.to_vec()] {
+                for _ in 0..=random.below(4) {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    match random.below(3) {
+                        0 => bytes[at] = random.next_u64() as u8,
+                        1 => bytes[at] = b"0.-e{}\"\n"[random.below(8) as usize],
+                        _ => drop(bytes.remove(at)),
+                    }
+                }
+                fuzz_store(&bytes);
+            }
+        }
+    }
 
     #[test]
     fn maps_survive_mutations() {

@@ -14,7 +14,7 @@ mod why;
 
 pub use document::{Document, MeasureMeaning, counter_catalogue};
 pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
-pub use fuzz::fuzz_maps;
+pub use fuzz::{fuzz_maps, fuzz_store};
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce, traces_of};
 pub use store::Store;

@@ -20,20 +20,20 @@ const MOST_REPORTED: usize = 10;
 
 /// One finished cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Cell {
-    key: String,
+pub(crate) struct Cell {
+    pub(crate) key: String,
     run: RunResult,
 }
 
 impl Cell {
     /// The cell as a line with its checksum and its newline.
-    fn line(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn line(&self) -> Result<Vec<u8>, String> {
         let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
-        Ok(format!("{{\"xxh3\":\"{:016x}\",\"cell\":{text}}}\n", xxh3_64(text.as_bytes())).into_bytes())
+        Ok(line_of(&text))
     }
 
     /// Reads a line without its newline, or says what is wrong with it.
-    fn read(line: &[u8]) -> Result<Cell, &'static str> {
+    pub(crate) fn read(line: &[u8]) -> Result<Cell, &'static str> {
         let line = std::str::from_utf8(line).map_err(|_| "it is not text")?;
         if line.starts_with("{\"key\":") {
             return Err("it has no checksum: an earlier version wrote it");
@@ -47,6 +47,11 @@ impl Cell {
         }
         serde_json::from_str(text).map_err(|_| "it does not have the fields of a cell")
     }
+}
+
+/// The line of a cell's text: with its checksum and its newline.
+pub(crate) fn line_of(text: &str) -> Vec<u8> {
+    format!("{{\"xxh3\":\"{:016x}\",\"cell\":{text}}}\n", xxh3_64(text.as_bytes())).into_bytes()
 }
 
 /// The cells of a folder. One process uses a folder at a time.
