@@ -338,8 +338,12 @@ fn what_is_wrong_with_a_spec_is_said() {
     let spec =
         ClusteredPageTableSpec { block_pages: 512, initial_buckets: 256, load_limit: f64::NAN, hash_latency: u64::MAX };
     let wrong = spec.invalid("t");
-    let keys =
-        ["`t.block_pages` is 512", "`t.initial_buckets` is 256", "`t.load_limit` is not a finite number", "`t.hash_latency` is 1"];
+    let keys = [
+        "`t.block_pages` is 512",
+        "`t.initial_buckets` is 256",
+        "`t.load_limit` is not a finite number",
+        "`t.hash_latency` is 1",
+    ];
     assert_eq!(wrong.len(), keys.len(), "{wrong:?}");
     for key in keys {
         assert!(wrong.iter().any(|said| said.to_string().contains(key)), "{key}: {wrong:?}");

@@ -4,7 +4,7 @@ use super::*;
 use crate::catalogue;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, Pfn, ProcessId, VirtAddr, Vpn};
 use ambulator_conformance::{Options, TestBed, TestPort, scatter};
-use ambulator_mmu::{Invalidation, Lookaside, TableRegisters};
+use ambulator_mmu::{Invalidation, Lookaside, TableRegisters, WalkOutcome};
 use ambulator_os::{EagerRange, Mapping, PlaceContext, Placement, PteFlags, Translations};
 use ambulator_sockets::Choice;
 use ambulator_structures::ranges::Node;
@@ -78,7 +78,9 @@ proptest! {
         steps in prop::collection::vec((0u64..96, 0u8..9, 1u64..24), 1..160),
     ) {
         let mut bed = TestBed::new(256 << 20).unwrap();
-        let mut table = new_table(page_table, &mut bed);
+        let mut parts = catalogue().build(&with_ranges(page_table));
+        let mut walker = (parts.new_walker)(0);
+        let mut table = parts.translations.new_process(ProcessId(0), Asid(1), &mut bed.os()).unwrap();
         let mut tlb = RangeTlb::new(&RmmSpec { entries: 4, ..RmmSpec::default() }, 36);
         let mut model = Model::new();
         let mut now = 0;
@@ -146,8 +148,12 @@ proptest! {
                     let va = Vpn(number).start();
                     let found = ambulator_structures::pte::Pte(0).translation(PageSize::SIZE_4K);
                     let in_range = runs(&model, 8).iter().any(|run| run.0 <= number && number < run.1);
-                    let entry = table.lookup(va, &bed.memory).unwrap();
-                    prop_assert_eq!(entry.flags.ranged, in_range, "the bit of page {}", number);
+                    walker.invalidate(Invalidation::All);
+                    walker.load_registers(Asid(1), &TableRegisters(table.registers()));
+                    let mut port = TestPort::new(&mut bed.memory, 10);
+                    let walk = walker.walk(va, AccessKind::Load, Cycle(now), &mut port);
+                    let marked = matches!(&walk.outcome, WalkOutcome::Mapped(found) if found.ranged);
+                    prop_assert_eq!(marked, in_range, "the bit of page {}", number);
                     let mut port = TestPort::new(&mut bed.memory, 10);
                     let found = ambulator_mmu::Translation { ranged: in_range, ..found };
                     tlb.refill(va, &finished(found, now), &mut port);

@@ -6,7 +6,7 @@ use super::preset::{PresetKind, preset, presets};
 use super::problem::{Problem, Source, SpecError};
 use super::quantity::show_size;
 use super::schema::{Kind, Setting};
-use ambulator_base::nearest;
+use ambulator_base::{excerpt, nearest};
 use ambulator_trace::TraceOptions;
 use ambulator_workloads::ProgramRequest;
 use serde_json::{Map, Value};
@@ -72,7 +72,7 @@ pub fn program_request(
         let nearest = nearest(name, program_names());
         // A name that looks like a path is an error about the file.
         if nearest.is_some() || !looks_like_a_path(name) {
-            let title = format!("there is no program, workload or trace file `{name}`");
+            let title = format!("there is no program, workload or trace file `{}`", excerpt(name));
             return Err(Problem::new(title)
                 .help(match nearest {
                     Some(nearest) => format!("did you mean `{nearest}`?"),
