@@ -77,8 +77,8 @@ pub trait Counters: Default {
     }
 }
 
-/// Declares a struct of `u64` counters, each with a one-line meaning and a unit. A counter whose value depends
-/// on when things happen is `timed`:
+/// Declares a struct of `u64` counters, each with a one-line meaning and a unit. A counter whose value
+/// depends on when things happen is `timed`:
 ///
 /// ```
 /// ambulator_base::counters! {

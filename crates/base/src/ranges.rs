@@ -33,8 +33,8 @@ pub fn out_of_range<T: JsonSchema + Serialize + 'static>(settings: &T, at: &str)
     values_out_of_range(&schema_of::<T>(), &serde_json::to_value(settings).unwrap_or_default(), at)
 }
 
-/// The same for settings that have not been read yet: numbers outside of the ranges that a JSON schema declares,
-/// be it because the setting's type has no such number.
+/// The same for settings that have not been read yet: numbers outside of the ranges that a JSON schema
+/// declares, be it because the setting's type has no such number.
 pub fn values_out_of_range(schema: &Value, settings: &Value, at: &str) -> Vec<Invalid> {
     let mut wrong = Vec::new();
     let none = Map::new();

@@ -127,7 +127,10 @@ fn try_value(design: &str, base: &Value, setting: &Setting, text: &str, in_range
     let problems = spec.validate();
     if !problems.is_empty() {
         let error = Invalid::lines(&problems);
-        let named = problems.iter().flat_map(Invalid::keys).any(|key| setting.key.starts_with(key));
+        let named = problems
+            .iter()
+            .flat_map(Invalid::keys)
+            .any(|key| setting.key.starts_with(key.split('[').next().unwrap_or(key)));
         let right = named && (in_range || says(&error, &["must be", "finite"]));
         return (!right).then(|| format!("{context}: an error that does not say what would be right: {error}"));
     }

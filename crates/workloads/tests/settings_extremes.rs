@@ -26,13 +26,12 @@ fn numbers(schema: &Value, definitions: &Value, at: &str, found: &mut Vec<(Strin
 fn settings(of: &ProgramDescriptor, key: &str, value: &Value) -> Map<String, Value> {
     let footprint = if GRAPHS.contains(&of.info.name) { 1 << 20 } else { 24 << 20 };
     let mut settings = json!({ "footprint": footprint });
+    if GRAPHS.contains(&of.info.name) && key != "footprint" {
+        settings["graph"] = json!({ "vertices": 64 });
+    }
     let (group, rest) = key.split_once('.').map_or((None, key), |(group, rest)| (Some(group), rest));
     match group {
-        Some("graph") => {
-            settings["graph"] = json!({ "vertices": 64 });
-            settings["graph"][rest] = value.clone();
-        }
-        Some(group) => settings[group] = json!({ rest: value }),
+        Some(group) => settings[group][rest] = value.clone(),
         None => settings[key] = value.clone(),
     }
     settings.as_object().cloned().unwrap_or_default()

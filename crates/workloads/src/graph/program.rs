@@ -92,7 +92,11 @@ impl GraphChoice<'_> {
                 size(self.footprint_of(most)),
                 self.other_layout()
             );
-            problems.push(Invalid::new(format!("{at}.graph.edge_factor"), message).and(format!("{at}.footprint")));
+            problems.push(
+                Invalid::new(format!("{at}.graph.edge_factor"), message)
+                    .and(format!("{at}.footprint"))
+                    .and(format!("{at}.graph.vertices")),
+            );
         } else if vertices > fits {
             let message = format!(
                 "is {}, and a graph of {vertices} vertices takes {} of the simulator's memory: raise it, or set \
@@ -102,7 +106,11 @@ impl GraphChoice<'_> {
                 size(self.footprint_of(fits)),
                 self.other_layout()
             );
-            problems.push(Invalid::new(format!("{at}.host_memory"), message).and(format!("{at}.footprint")));
+            problems.push(
+                Invalid::new(format!("{at}.host_memory"), message)
+                    .and(format!("{at}.footprint"))
+                    .and(format!("{at}.graph.vertices")),
+            );
         }
         problems
     }
