@@ -281,7 +281,7 @@ fn sizes_that_no_sim_host_has_are_refused() {
         let (_, err) = ended(command(folder.path(), &small(&["run", "gups", "--set", setting])).output().unwrap(), 2);
         assert!(err.contains(wanted), "{setting}: {err}");
     }
-    let many = ["run", "gups", "--set", "llc.bytes=1GiB", "--cores", "32"];
+    let many = ["run", "gups", "--set", "llc.bytes=1GiB", "--cores", "16"];
     let (_, err) = ended(command(folder.path(), &small(&many)).output().unwrap(), 2);
     assert!(err.contains("the caches of all cores have"), "{err}");
 }

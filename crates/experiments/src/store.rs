@@ -22,7 +22,7 @@ const MOST_REPORTED: usize = 10;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(crate) key: String,
-    run: RunResult,
+    pub(crate) run: RunResult,
 }
 
 impl Cell {

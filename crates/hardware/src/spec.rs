@@ -245,7 +245,7 @@ mod tests {
         assert!(wrong[0].message.contains("32768 or 65536 bytes would do"), "{wrong:?}");
         assert!(CacheSpec { bytes: 48 << 10, ways: 12, ..CacheSpec::default() }.validate("l1d").is_empty());
         let wrong = CacheSpec { bytes: 1 << 40, ..CacheSpec::default() }.validate("l2");
-        assert_eq!(wrong[0].to_string(), "`l2.bytes` is 1 TiB; it must be from 64 to 1 GiB");
+        assert_eq!(wrong[0].to_string(), "`l2.bytes` is 1TiB; it must be from 64 to 1GiB");
         let large = HierarchySpec { llc: CacheSpec::of(1 << 30, 16, 56, 64), ..HierarchySpec::default() };
         assert_eq!(large.validate(), vec![]);
         assert_eq!(large.validate_machine(2, 1 << 30), vec![]);
