@@ -252,7 +252,7 @@ MUTANTS = [
         f"{DESIGNS}/midgard/front_side.rs",
         "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || end <= entry.area.base);",
         "self.areas.retain(|entry| entry.asid != asid || entry.area.limit <= first || entry.area.base <= first);",
-        UNDER_KERNEL,
+        units("midgard"),
     ),
     Mutant(
         "midgard-areas-of-any-process",
@@ -358,7 +358,7 @@ MUTANTS = [
         f"{STRUCTURES}/ranges/companion.rs",
         "(same_rights(&last, mapping.flags) && is_end()).then_some(last)",
         "is_end().then_some(last)",
-        UNDER_KERNEL,
+        units("rmm"),
     ),
     # The MMU.
     Mutant(
@@ -682,7 +682,7 @@ MUTANTS = [
         """self.release_frames(entry.frame, page.size);
         let asid""",
         "let asid",
-        UNDER_KERNEL,
+        units("utopia"),
     ),
     Mutant(
         "migration-moves-shared-pages",
@@ -690,7 +690,7 @@ MUTANTS = [
         """&& !self.owners.is_shared(state.frame(), page.size)
     }""",
         "}",
-        UNDER_KERNEL,
+        units("utopia"),
     ),
     Mutant(
         "broken-reservation-frees-used-frames",

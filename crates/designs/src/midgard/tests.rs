@@ -111,6 +111,33 @@ fn areas_grow_in_place_and_split() {
 }
 
 #[test]
+fn an_invalidation_of_any_page_drops_its_area() {
+    for changed in [100, 150, 199] {
+        let mut bed = TestBed::new(1 << 30).unwrap();
+        let mut table = table("radix", &mut bed);
+        let mut front = AreaLookaside::new(&MidgardSpec::default());
+        let translate = |table: &Translations, bed: &mut TestBed, front: &mut AreaLookaside, number: u64| {
+            front.load_registers(Asid(1), &TableRegisters(table.intermediate_registers()));
+            let mut port = TestPort::new(&mut bed.memory, 100);
+            front.translate(VirtAddr(number << 12), Cycle(1 << 30), &mut port).map(|(at, _)| at)
+        };
+        table.vma_added(VirtAddr(100 << 12), 100 << 12, &mut bed.os());
+        let old = translate(&table, &mut bed, &mut front, 120).unwrap();
+        table.vma_removed(VirtAddr(100 << 12), 100 << 12, &mut bed.os());
+        table.vma_added(VirtAddr(100 << 12), 100 << 12, &mut bed.os());
+        // Pages that are not in the area drop nothing.
+        for number in [99, 200] {
+            front.invalidate(Invalidation::Page { asid: Asid(1), page: page(number, PageSize::SIZE_4K) });
+        }
+        assert_eq!(translate(&table, &mut bed, &mut front, 121), Some(old.offset(1 << 12)));
+        front.invalidate(Invalidation::Page { asid: Asid(1), page: page(changed, PageSize::SIZE_4K) });
+        let new = front.locate(&TableRegisters(table.intermediate_registers()), VirtAddr(122 << 12), &bed.memory);
+        assert_ne!(new, Some(old.offset(2 << 12)), "new areas have new addresses");
+        assert_eq!(translate(&table, &mut bed, &mut front, 122), new, "page {changed} changed");
+    }
+}
+
+#[test]
 fn a_map_that_fails_for_lack_of_memory_leaves_no_area() {
     let mut bed = TestBed::new(8 << 20).unwrap();
     let free = bed.frames.free_frames();

@@ -104,6 +104,17 @@ impl Rig {
         }
     }
 
+    /// The pages in frames that several processes have.
+    fn shared(&self, live: &[ProcessId]) -> Vec<(ProcessId, VirtAddr, Pfn)> {
+        let mut owners: BTreeMap<Pfn, Vec<(ProcessId, VirtAddr, Pfn)>> = BTreeMap::new();
+        for &process in live.iter().filter(|_| live.len() > 1) {
+            self.kernel.for_each_page(process, |page, state| {
+                owners.entry(state.frame()).or_default().push((process, page.start, state.frame()));
+            });
+        }
+        owners.into_values().filter(|owners| owners.len() > 1).flatten().collect()
+    }
+
     fn event(&mut self, process: ProcessId, event: VmEvent) {
         match self.kernel.event(process, &event) {
             Ok(()) | Err(OsError::BadCall(_) | OsError::Segfault { .. }) => {}
@@ -144,12 +155,17 @@ impl Rig {
                 let near: Vec<VirtAddr> = (0..30).map(|_| self.at()).collect();
                 let present = near.iter().copied().find(|va| self.kernel.page_state(process, *va).present());
                 let va = present.unwrap_or(near[0]);
-                match self.kernel.migration_hint(process, va) {
-                    Ok(moved) => {
-                        let frame = self.kernel.page_state(process, va).frame();
-                        assert!(!moved || self.segments.lock().unwrap().locate(frame).is_some());
-                    }
-                    Err(error) => panic!("{error}"),
+                let (shared, free) = (self.shared(live), self.kernel.frames.free_frames());
+                let evicted = self.kernel.counters.migrations_out;
+                let moved = self.kernel.migration_hint(process, va).unwrap_or_else(|error| panic!("{error}"));
+                let state = self.kernel.page_state(process, va);
+                assert!(!moved || self.segments.lock().unwrap().locate(state.frame()).is_some());
+                if moved && self.kernel.counters.migrations_out == evicted {
+                    let left = self.kernel.frames.free_frames() - free;
+                    assert_eq!(left, state.size().frames(), "the frames that {va:?} leaves are free");
+                }
+                for (process, page, frame) in shared {
+                    assert_eq!(self.kernel.page_state(process, page).frame(), frame, "a shared page stays");
                 }
             }
             _ => {
@@ -390,14 +406,21 @@ fn lines_leave_the_caches_however_many_others_have_changed_since() {
     let (mut bed, mut table, mut walker, mapping) = one_page_in(&spec, 700, &segments);
     assert_eq!(frame_of(700, &table, &mut walker, &mut bed), Some(mapping.frame));
     table.unmap(mapping.page, &mut bed.os()).unwrap();
-    // The registers name the latest changes, and these are other sets'.
-    for number in 0..RECENT as u64 {
-        let page = Page { start: VirtAddr((701 + number) << 12), size: PageSize::SIZE_4K };
+    // The registers name the latest changes, and these are of sets in other lines.
+    let others: Vec<u64> = {
+        let segments = segments.lock().unwrap();
+        let at = segments.list.iter().position(|segment| segment.shape.page == PageSize::SIZE_4K).unwrap();
+        let (shape, arrays) = (segments.list[at].shape, segments.arrays[&ProcessId(0)][at]);
+        let line = |number: u64| shape.filter.line(arrays.sf, shape.set_and_tag(VirtAddr(number << 12)).0);
+        (701..).filter(|number| line(*number) != line(700)).take(RECENT).collect()
+    };
+    for number in &others {
+        let page = Page { start: VirtAddr(number << 12), size: PageSize::SIZE_4K };
         let frame = segments.lock().unwrap().take(ProcessId(0), page, false, &mut bed.memory).unwrap();
         table.map(Mapping { page, frame, ..mapping }, &mut bed.os()).unwrap();
     }
     assert_eq!(frame_of(700, &table, &mut walker, &mut bed), None);
-    assert!(frame_of(701, &table, &mut walker, &mut bed).is_some());
+    assert!(frame_of(others[0], &table, &mut walker, &mut bed).is_some());
 }
 
 #[test]
