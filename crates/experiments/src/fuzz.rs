@@ -43,6 +43,20 @@ mod tests {
     use super::*;
     use ambulator_base::Random;
 
+    /// `bytes` with one to four of them changed, taken from `likely` or removed.
+    fn mutated(bytes: &[u8], likely: &[u8], random: &mut Random) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=random.below(4) {
+            let at = random.below(bytes.len() as u64) as usize;
+            match random.below(3) {
+                0 => bytes[at] = random.next_u64() as u8,
+                1 => bytes[at] = likely[random.below(likely.len() as u64) as usize],
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        bytes
+    }
+
     #[test]
     fn stores_survive_mutations() {
         let mut random = Random::for_purpose(1, "fuzz store");
@@ -53,16 +67,8 @@ mod tests {
         let cell = &line[start..line.len() - 2];
         assert!(Cell::read(&line_of(std::str::from_utf8(cell).unwrap())[..line.len() - 1]).is_ok());
         for _ in 0..400 {
-            for mut bytes in [line.clone(), cell.to_vec()] {
-                for _ in 0..=random.below(4) {
-                    let at = random.below(bytes.len() as u64) as usize;
-                    match random.below(3) {
-                        0 => bytes[at] = random.next_u64() as u8,
-                        1 => bytes[at] = b"0.-e{}\"\n"[random.below(8) as usize],
-                        _ => drop(bytes.remove(at)),
-                    }
-                }
-                fuzz_store(&bytes);
+            for bytes in [&line[..], cell] {
+                fuzz_store(&mutated(bytes, b"0.-e{}\"\n", &mut random));
             }
         }
     }
@@ -75,15 +81,7 @@ mod tests {
                     ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
         fuzz_maps(maps);
         for _ in 0..400 {
-            let mut bytes = maps.as_bytes().to_vec();
-            for _ in 0..=random.below(4) {
-                let at = random.below(bytes.len() as u64) as usize;
-                match random.below(3) {
-                    0 => bytes[at] = random.next_u64() as u8,
-                    1 => bytes[at] = b"0f-\n rx"[random.below(7) as usize],
-                    _ => drop(bytes.remove(at)),
-                }
-            }
+            let bytes = mutated(maps.as_bytes(), b"0f-\n rx", &mut random);
             fuzz_maps(&String::from_utf8_lossy(&bytes));
         }
     }
