@@ -20,7 +20,7 @@ mod write_queue;
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
 pub use copies::CopyId;
-pub use core_spec::{CoreSpec, PredictorKind};
+pub use core_spec::{CoreSpec, PredictorKind, StoreRequest};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
 pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
