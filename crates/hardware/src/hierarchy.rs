@@ -296,16 +296,17 @@ impl Hierarchy {
         let wrong = spec.validate_machine(cores, physical_bytes);
         assert!(wrong.is_empty(), "a hierarchy was built from a spec that was not validated: {wrong:?}");
         // The seed of a cache depends on its position only.
-        let cache = |spec, level: u64, core: usize| Cache::new(spec, 1, timing, (core as u64) << 8 | level);
+        let cache =
+            |spec, level: u64, reach, core: usize| Cache::new(spec, 1, reach, timing, (core as u64) << 8 | level);
         let private = |core| Private {
-            l1i: FirstLevel { cache: cache(&spec.l1i, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
-            l1d: FirstLevel { cache: cache(&spec.l1d, 1, core), prefetcher: Prefetcher::new(&spec.l1d) },
-            second: SecondLevel { cache: cache(&spec.l2, 2, core), prefetcher: Prefetcher::new(&spec.l2) },
+            l1i: FirstLevel { cache: cache(&spec.l1i, 0, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
+            l1d: FirstLevel { cache: cache(&spec.l1d, 1, 0, core), prefetcher: Prefetcher::new(&spec.l1d) },
+            second: SecondLevel { cache: cache(&spec.l2, 2, spec.l1d.latency, core), prefetcher: Prefetcher::new(&spec.l2) },
         };
         Hierarchy {
             cores: (0..cores).map(private).collect(),
             shared: Shared {
-                llc: Cache::new(&spec.llc, cores, timing, 3),
+                llc: Cache::new(&spec.llc, cores, spec.l2.latency, timing, 3),
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
                 copies: Copies::new(),
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
@@ -359,7 +360,7 @@ impl Hierarchy {
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
-        if second.cache.mshrs.has_room(now.0) || second.cache.find(at.line()).is_some() {
+        if second.cache.has_mshr(now.0) || second.cache.find(at.line()).is_some() {
             self.fetch(core, at, is_table, now);
         } else {
             second.cache.counters.speculations_dropped += 1;
