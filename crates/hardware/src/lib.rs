@@ -16,6 +16,7 @@ mod sim_host;
 mod spec;
 mod window;
 mod write_queue;
+mod zeroing;
 
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
@@ -29,6 +30,7 @@ pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
 pub use window::{CoreCounters, CoreWindow};
+pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -31,6 +31,7 @@ mod table;
 mod translations;
 mod vma;
 mod watermarks;
+mod zeroing;
 
 pub use companion::{Companion, CompanionFactory};
 pub use costs::CostTable;
@@ -41,6 +42,7 @@ pub use intermediate::{IntermediateMap, IntermediateMapFactory};
 pub use kernel::Kernel;
 pub use ledger::{Ledger, LedgerCause, TableLock};
 pub use migrate::Migration;
+pub use zeroing::{Zeroed, Zeroing};
 pub use owned_context::OwnedContext;
 pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};

@@ -96,6 +96,7 @@ impl Machine {
         if self.scheduler.begin_warmup(&self.hw.cores) {
             let faults: u64 = self.hw.cores.iter().map(|core| core.counters.page_faults).sum();
             self.statistics.add_setup_faults(faults + self.os.kernel().faults_served());
+            self.os.end_set_up();
             self.start_counting();
         }
         if self.scheduler.begin_measuring(&mut self.hw.cores) {
