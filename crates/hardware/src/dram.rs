@@ -15,6 +15,7 @@
 
 use crate::reservation_table::{SlotTable, divide};
 use crate::write_queue::{Write, WriteQueue};
+use crate::channel::{Channel, Request, Rules};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
 
@@ -195,6 +196,8 @@ pub struct Dram {
     refresh_offset: Box<[u64]>,
     counters: DramCounters,
     busy_ticks: u64,
+    /// The channels of the new model.
+    channels: Box<[Channel]>,
     latest: u64,
     counted_from: u64,
 }
@@ -234,7 +237,39 @@ impl Dram {
         let idle = Past { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
         // The refreshes of the ranks are evenly spread.
         let spread = ticks.refi.saturating_sub(2 * ticks.rfc) / ranks as u64;
+        let rules = Rules {
+            clock: of_clocks(1),
+            cl: ticks.cl,
+            cwl: ticks.cwl,
+            rcd: ticks.rcd,
+            rp: ticks.rp,
+            ras: ticks.ras,
+            ccd_s: ticks.burst,
+            ccd_l: ticks.ccd_l,
+            rtp: ticks.rtp,
+            wr: ticks.wr,
+            wtr_s: of_clocks(4),
+            wtr_l: of_clocks(12),
+            rrd_s: of_clocks(4),
+            rrd_l: of_clocks(8),
+            rtrs: of_clocks(1),
+            faw: of_ns(spec.t_faw_ns),
+            burst: ticks.burst,
+            refi: ticks.refi,
+            rfc: ticks.rfc,
+            closed: spec.page_policy == PagePolicy::Closed,
+            window: 64,
+            high: 32,
+            low: 0,
+            idle: 8,
+            passes: 4,
+        };
+        let channel = |_| {
+            Channel::new(rules, spec.ranks as usize, groups_of_rank, banks_of_rank, |rank| ticks.refi + rank as u64 * spread)
+        };
+        let new_channels: Box<[Channel]> = (0..channels).map(channel).collect();
         Dram {
+            channels: new_channels,
             fixed: spec.model == DramModel::Fixed,
             closed: spec.page_policy == PagePolicy::Closed,
             timing,
@@ -296,8 +331,8 @@ impl Dram {
             at + self.ticks.fixed
         } else {
             let (place, at) = (self.place(line), at + self.ticks.controller);
-            self.write_due(place.bank, at);
-            self.serve(place, table, false, at)
+            let request = self.request(place, line, table, false, at);
+            self.channels[place.channel].read(request)
         };
         let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
         if table {
@@ -318,10 +353,24 @@ impl Dram {
         }
         if self.timing && !self.fixed {
             let requested = (now << TICK_SHIFT) + self.ticks.controller;
-            let bank = self.place(line).bank;
-            if let Some(Write { requested, line, table }) = self.writes[bank].push(Write { requested, line, table }) {
-                self.serve(self.place(line), table, true, requested);
-            }
+            let place = self.place(line);
+            let request = self.request(place, line, table, true, requested);
+            self.channels[place.channel].write(request);
+        }
+    }
+
+    #[inline(always)]
+    fn request(&self, place: Place, line: u64, table: bool, write: bool, arrival: u64) -> Request {
+        let base = place.channel * self.ranks;
+        Request {
+            arrival,
+            line,
+            row: place.row,
+            bank: (place.bank - base * self.banks_of_rank) as u16,
+            group: (place.group - base * self.groups_of_rank) as u16,
+            rank: (place.rank - base) as u16,
+            write,
+            table,
         }
     }
 

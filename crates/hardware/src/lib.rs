@@ -2,6 +2,7 @@
 
 mod branch;
 mod cache;
+mod channel;
 mod copies;
 mod core_spec;
 mod dram;
