@@ -1,17 +1,16 @@
-//! A memory controller's channel: its queues, banks, buses, and the order in which requests are served.
+//! A memory controller's channel: its queues, banks and bus, and the order in which it serves requests.
 //!
-//! First ready, first come, first served: of the oldest requests of the queue the one whose column command can
-//! be sent first is served first; a row hit passes older requests of its bank, up to a limit. Writes gather and
-//! are drained in batches between watermarks. Refresh closes rows and holds what has not sent its command.
+//! The caller learns a read's time when it asks, and it may ask out of the order of time. So the channel keeps
+//! a *plan*: the column commands that it has decided on, in the order of their times, each with what it
+//! changed. A read that arrives before the end of the plan takes back the commands that it may precede; they
+//! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
+//! time. Only the times that the caller has already learnt stay as they were.
 //!
-//! The caller learns a read's time when it asks, and may ask out of the order of time. So the channel keeps a
-//! *plan*: the requests that it has served so far, in order, each with what it changed. A read that arrives
-//! before the end of the plan takes back what was planned after its arrival, and the requests that it took
-//! back are planned again, with it. Only times that were already returned stay as they are.
+//! Writes gather until a batch is *released*: from then on they are candidates as reads are.
 
-use std::collections::VecDeque;
+use crate::plan::{Plan, Step};
 
-/// Timing rules, in ticks.
+/// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub clock: u64,
@@ -20,7 +19,6 @@ pub(crate) struct Rules {
     pub rcd: u64,
     pub rp: u64,
     pub ras: u64,
-    pub ccd_s: u64,
     pub ccd_l: u64,
     pub rtp: u64,
     pub wr: u64,
@@ -34,28 +32,27 @@ pub(crate) struct Rules {
     pub refi: u64,
     pub rfc: u64,
     pub closed: bool,
-    /// Requests that the scheduler considers, oldest first.
-    pub window: usize,
-    /// Writes at which a drain begins, whatever else waits; where it ends; and where an idle channel begins.
-    pub high: usize,
-    pub low: usize,
-    pub idle: usize,
-    /// Row hits that may pass an older request of their bank.
-    pub passes: u32,
+    pub read_queue: usize,
+    pub write_high: usize,
+    pub write_low: usize,
+    pub write_idle: usize,
+    pub row_hit_cap: u32,
 }
 
 pub(crate) const NO_ROW: u32 = u32::MAX;
-/// Served requests that can be taken back.
-const PLAN: usize = 128;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
+    /// When it arrived, or when the batch of a write was released.
     pub arrival: u64,
     pub line: u64,
     pub row: u32,
+    /// Tells requests for the same line apart.
+    pub number: u32,
     pub bank: u16,
     pub group: u16,
-    pub rank: u16,
+    pub rank: u8,
     pub write: bool,
     pub table: bool,
 }
@@ -68,53 +65,76 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bank {
-    row: u32,
+pub(crate) struct Bank {
+    pub row: u32,
+    /// Column commands to the open row.
     hits: u32,
+    /// When a row can be activated, while none is open.
     activate: u64,
+    /// When the open row takes a column command.
     column: u64,
+    /// When the open row can be precharged.
     precharge: u64,
+    /// Its last column command.
+    used: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
+pub(crate) struct Group {
+    /// When it takes a column command, a read, an activation.
     column: u64,
     read: u64,
     activate: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Rank {
-    /// Its last four activations, a ring.
+pub(crate) struct Rank {
+    /// Its last four activations, a ring that begins at `oldest`.
     activations: [u64; 4],
     oldest: usize,
     activate: u64,
-    refresh: u64,
+    /// When its next refresh is due, and when the last one ended.
+    due: u64,
+    refreshed: u64,
 }
 
 /// What all requests of the channel share.
 #[derive(Clone, Copy, Debug, Default)]
-struct Common {
+pub(crate) struct Shared {
+    /// The last column command, and the last of each kind.
     column: u64,
-    bus: u64,
-    rank: u16,
     read: u64,
     write: u64,
-    draining: usize,
-    /// Nothing of the batch is sent before.
-    drain_from: u64,
+    /// When the bus is free, and which rank used it last.
+    bus: u64,
+    rank: u8,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Pick {
-    request: Request,
-    column: u64,
-    outcome: Outcome,
-    bank: Bank,
-    group: Group,
-    rank: Rank,
-    common: Common,
+/// What a channel has done, as differences of what was planned and what was taken back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Hits, misses and conflicts of data, then of tables.
+    pub outcomes: [i64; 6],
+    pub activates: i64,
+    pub bursts: i64,
+    pub reads: i64,
+    pub held: i64,
+    pub forwarded: i64,
+    pub merged: i64,
+    pub batches: i64,
 }
+
+/// A command that can be sent.
+#[derive(Clone, Copy)]
+struct Choice {
+    at: usize,
+    column: u64,
+    activate: u64,
+    outcome: Outcome,
+}
+
+/// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
+const FILTER: usize = 512;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
@@ -122,229 +142,321 @@ pub(crate) struct Channel {
     banks: Box<[Bank]>,
     groups: Box<[Group]>,
     ranks: Box<[Rank]>,
-    common: Common,
-    /// Requests that are not in the plan, by arrival.
-    reads: Vec<Request>,
+    shared: Shared,
+    /// Reads and released writes that are not in the plan, by arrival.
+    candidates: Vec<Request>,
+    /// Writes that are not released, by arrival.
     writes: Vec<Request>,
-    plan: VecDeque<Pick>,
-    /// By bank: the stamp of the scan, and when the oldest request for another row precharges.
+    filter: Box<[u8]>,
+    plan: Plan,
+    number: u32,
+    /// Of each bank: the scan, and when its oldest request for another row could precharge.
     scan: u64,
-    conflicts: Box<[(u64, u64)]>,
-    pub served: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Best {
-    at: usize,
-    column: u64,
-    activate: u64,
-    outcome: Outcome,
+    blocked: Box<[(u64, u64)]>,
+    pub tally: Tally,
 }
 
 impl Channel {
-    pub fn new(rules: Rules, ranks: usize, groups: usize, banks: usize, offset: impl Fn(usize) -> u64) -> Channel {
-        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0 };
-        let rank = |rank| Rank { activations: [0; 4], oldest: 0, activate: 0, refresh: offset(rank) };
+    /// An idle channel of `ranks` ranks with `groups` bank groups and `banks` banks each. `first_refresh` says
+    /// when a rank's first refresh is due.
+    pub fn new(
+        rules: Rules,
+        ranks: usize,
+        groups: usize,
+        banks: usize,
+        first_refresh: impl Fn(usize) -> u64,
+    ) -> Channel {
+        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0, used: 0 };
+        let rank = |rank| Rank {
+            activations: [0; 4],
+            oldest: 0,
+            activate: 0,
+            due: if rules.refi == 0 { u64::MAX } else { first_refresh(rank) },
+            refreshed: 0,
+        };
         Channel {
             rules,
             banks: vec![bank; ranks * banks].into(),
             groups: vec![Group::default(); ranks * groups].into(),
             ranks: (0..ranks).map(rank).collect(),
-            common: Common::default(),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            plan: VecDeque::with_capacity(PLAN + 1),
+            shared: Shared::default(),
+            candidates: Vec::with_capacity(256),
+            writes: Vec::with_capacity(2 * rules.write_high + 2),
+            filter: vec![0; FILTER].into(),
+            plan: Plan::new(banks),
+            number: 0,
             scan: 0,
-            conflicts: vec![(0, 0); ranks * banks].into(),
-            served: 0,
+            blocked: vec![(0, 0); ranks * banks].into(),
+            tally: Tally::default(),
         }
+    }
+
+    #[inline(always)]
+    fn filter_of(line: u64) -> usize {
+        (line ^ (line >> 9)) as usize % FILTER
     }
 
     /// Serves a read; returns the tick at which the last of its data has passed.
-    pub fn read(&mut self, request: Request) -> u64 {
-        let arrival = request.arrival;
-        if self.writes.iter().any(|write| write.line == request.line && write.arrival <= arrival) {
-            return arrival + self.rules.clock;
+    #[inline]
+    pub fn read(&mut self, mut request: Request) -> u64 {
+        if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(&request) {
+            self.tally.forwarded += 1;
+            return request.arrival + self.rules.clock;
         }
-        while self.plan.back().is_some_and(|last| last.column > arrival) {
+        self.number = self.number.wrapping_add(1);
+        request.number = self.number;
+        let earliest = self.earliest_column(&request);
+        while self.plan.last() > earliest {
             self.take_back();
         }
-        let place = self.reads.partition_point(|other| other.arrival <= arrival);
-        self.reads.insert(place, request);
+        insert(&mut self.candidates, request);
         loop {
-            let pick = self.serve();
-            if !pick.request.write && pick.request.line == request.line && pick.request.arrival == arrival {
-                return pick.column + self.rules.cl + self.rules.burst;
+            let (number, column) = self.serve();
+            if number == request.number {
+                return column + self.rules.cl + self.rules.burst;
             }
         }
     }
 
-    /// Queues a write.
-    pub fn write(&mut self, request: Request) {
-        if self.writes.iter().any(|write| write.line == request.line) {
+    #[cold]
+    fn waits_to_be_written(&self, request: &Request) -> bool {
+        let same = |write: &&Request| write.line == request.line && write.arrival <= request.arrival;
+        self.writes.iter().find(same).is_some()
+            || self.candidates.iter().filter(|other| other.write).any(|write| same(&write))
+    }
+
+    /// Queues a write. No one waits for it.
+    #[inline]
+    pub fn write(&mut self, mut request: Request) {
+        let count = &mut self.filter[Self::filter_of(request.line)];
+        if *count > 0 && self.writes.iter().any(|write| write.line == request.line) {
+            self.tally.merged += 1;
             return;
         }
-        let place = self.writes.partition_point(|other| other.arrival <= request.arrival);
-        self.writes.insert(place, request);
-        if self.writes.len() > 2 * self.rules.high {
+        *count = count.saturating_add(1);
+        self.number = self.number.wrapping_add(1);
+        request.number = self.number;
+        insert(&mut self.writes, request);
+        // No read came for long: nobody else would send them.
+        while self.writes.len() + self.candidates.len() > 4 * self.rules.write_high + self.rules.read_queue {
             self.serve();
         }
     }
 
-    /// Serves all that wait.
+    /// Serves all that waits.
     pub fn drain(&mut self) {
-        while !self.reads.is_empty() || !self.writes.is_empty() {
-            if self.reads.is_empty() && self.common.draining == 0 {
-                self.common.draining = self.writes.len();
+        while !self.candidates.is_empty() || !self.writes.is_empty() {
+            if self.candidates.is_empty() {
+                self.release(self.writes.len(), self.shared.column);
             }
             self.serve();
         }
     }
 
-    fn take_back(&mut self) {
-        let Some(pick) = self.plan.pop_back() else { return };
-        let request = pick.request;
-        self.banks[request.bank as usize] = pick.bank;
-        self.groups[request.group as usize] = pick.group;
-        // A refresh that was done stays done.
-        let refresh = self.ranks[request.rank as usize].refresh;
-        if refresh == pick.rank.refresh {
-            self.ranks[request.rank as usize] = pick.rank;
+    /// The earliest tick at which a request's column command could be sent, whatever else waits.
+    #[inline(always)]
+    fn earliest_column(&self, request: &Request) -> u64 {
+        let Request { arrival, row, .. } = *request;
+        let bank = &self.banks[request.bank as usize];
+        let Rules { rp, rcd, .. } = self.rules;
+        if bank.used > arrival || self.ranks[request.rank as usize].refreshed > arrival || bank.row == row {
+            // Commands of its bank may be taken back.
+            arrival
+        } else if bank.row == NO_ROW {
+            arrival.max(bank.activate) + rcd
+        } else {
+            arrival.max(bank.precharge) + rp + rcd
         }
-        self.common = pick.common;
-        let list = if request.write { &mut self.writes } else { &mut self.reads };
-        let place = list.partition_point(|other| other.arrival <= request.arrival);
-        list.insert(place, request);
-        self.served -= 1;
     }
 
-    /// Serves the next request.
-    fn serve(&mut self) -> Pick {
+    /// Takes the last command of the plan back.
+    fn take_back(&mut self) {
+        match self.plan.pop() {
+            Some(Step::Command(command)) => {
+                let request = command.request;
+                self.banks[request.bank as usize] = command.bank;
+                self.groups[request.group as usize] = command.group;
+                if command.outcome != Outcome::Hit {
+                    let rank = &mut self.ranks[request.rank as usize];
+                    rank.oldest = (rank.oldest + 3) % 4;
+                    rank.activations[rank.oldest] = command.activation;
+                    rank.activate = command.activate;
+                    self.tally.activates -= 1;
+                }
+                self.shared = command.shared;
+                self.count(&request, command.outcome, command.held, -1);
+                if request.write {
+                    let count = &mut self.filter[Self::filter_of(request.line)];
+                    *count = count.saturating_add(1);
+                }
+                insert(&mut self.candidates, request);
+            }
+            Some(Step::Refresh { rank, due, refreshed, banks }) => {
+                self.ranks[rank].due = due;
+                self.ranks[rank].refreshed = refreshed;
+                self.banks[rank * banks.len()..][..banks.len()].copy_from_slice(banks);
+            }
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
+        self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
+        self.tally.bursts += by;
+        self.tally.reads += if request.write { 0 } else { by };
+        self.tally.held += if held { by } else { 0 };
+    }
+
+    /// Plans the next command; returns the number of its request, and its tick.
+    #[inline]
+    fn serve(&mut self) -> (u32, u64) {
         loop {
-            let write = self.turns_to_writes();
-            let Some(best) = self.best(write) else { unreachable!("nothing waits") };
-            let request = if write { self.writes[best.at] } else { self.reads[best.at] };
-            let rank = &mut self.ranks[request.rank as usize];
-            if self.rules.refi > 0 && best.column >= rank.refresh {
+            let best = self.best();
+            if self.releases(best.as_ref()) {
+                continue;
+            }
+            let Some(best) = best else { unreachable!("a request waits") };
+            let request = &self.candidates[best.at];
+            if best.column >= self.ranks[request.rank as usize].due {
                 self.refresh(request.rank as usize, request.arrival);
                 continue;
             }
-            if !write && self.begins_drain(best.column) {
-                continue;
-            }
-            return self.apply(write, best);
+            return self.send(best);
         }
     }
 
-    fn turns_to_writes(&self) -> bool {
-        self.common.draining > 0 && !self.writes.is_empty()
-    }
-
-    /// Whether a batch of writes goes before a read whose command could be sent at `column`.
-    fn begins_drain(&mut self, column: u64) -> bool {
-        let Rules { high, low, idle, .. } = self.rules;
-        let full = self.writes.get(high - 1).map(|write| write.arrival);
-        let waiting = self.writes.get(idle).map(|write| write.arrival.max(self.common.column));
-        let first = self.reads.first().map_or(u64::MAX, |read| read.arrival);
-        let from = match (full, waiting) {
-            (Some(full), _) if full <= column => full,
-            (_, Some(waiting)) if waiting < first => waiting,
-            _ => return false,
+    /// Releases a batch of writes if one begins before the command of `best`.
+    #[inline(always)]
+    fn releases(&mut self, best: Option<&Choice>) -> bool {
+        let Rules { write_high, write_low, write_idle, .. } = self.rules;
+        let full = match self.writes.get(write_high - 1) {
+            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival,
+            _ => u64::MAX,
         };
-        let from = from.max(self.common.column);
+        let idle = match self.writes.get(write_idle) {
+            // The channel is idle from its last command on until the first candidate arrives.
+            Some(last) => {
+                let from = last.arrival.max(self.shared.column);
+                if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
+            }
+            None => u64::MAX,
+        };
+        let from = full.min(idle);
+        if from == u64::MAX {
+            return false;
+        }
         let arrived = self.writes.partition_point(|write| write.arrival <= from);
-        self.common.draining = arrived.saturating_sub(low);
-        self.common.drain_from = from;
-        self.common.draining > 0
+        if arrived <= write_low {
+            return false;
+        }
+        self.release(arrived - write_low, from);
+        true
     }
 
-    /// The request whose column command can be sent first.
-    #[inline]
-    fn best(&mut self, write: bool) -> Option<Best> {
-        let Channel { rules, banks, groups, ranks, common, conflicts, .. } = self;
+    /// Releases the first `count` writes at tick `from`.
+    #[cold]
+    fn release(&mut self, count: usize, from: u64) {
+        self.tally.batches += 1;
+        let place = self.candidates.partition_point(|other| other.arrival <= from);
+        let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
+        self.candidates.splice(place..place, released);
+    }
+
+    /// The candidate whose column command can be sent first; among equals the oldest.
+    #[inline(always)]
+    fn best(&mut self) -> Option<Choice> {
+        let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
-        let (list, count) = if write {
-            (&self.writes, common.draining.min(self.writes.len()).min(rules.window))
-        } else {
-            (&self.reads, self.reads.len().min(rules.window))
-        };
-        let floor = if write { common.drain_from } else { 0 };
-        let latency = if write { rules.cwl } else { rules.cl };
-        let turned = if write { common.write } else { common.read };
-        let mut best: Option<Best> = None;
-        for (at, request) in list[..count].iter().enumerate() {
-            let arrival = request.arrival.max(floor);
+        let mut best: Option<Choice> = None;
+        let count = candidates.len().min(rules.read_queue);
+        for (at, request) in candidates[..count].iter().enumerate() {
+            let arrival = request.arrival;
             if best.is_some_and(|best| arrival >= best.column) {
                 break;
             }
             let bank = &banks[request.bank as usize];
             let group = &groups[request.group as usize];
-            let conflict = &mut conflicts[request.bank as usize];
-            let blocked = conflict.0 == scan;
+            let blocked = &mut blocked[request.bank as usize];
+            let is_blocked = blocked.0 == scan;
             let rank = &ranks[request.rank as usize];
             let mut activate = 0;
             let (ready, outcome) = if bank.row == request.row {
-                if blocked && (arrival > conflict.1 || bank.hits >= rules.passes) {
+                if is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap) {
                     continue;
                 }
                 (arrival.max(bank.column), Outcome::Hit)
             } else {
-                if blocked {
+                if is_blocked {
                     continue;
                 }
                 let (from, outcome) = if bank.row == NO_ROW {
-                    *conflict = (scan, arrival.max(bank.activate));
+                    *blocked = (scan, 0);
                     (arrival.max(bank.activate), Outcome::Miss)
                 } else {
                     let precharge = arrival.max(bank.precharge);
-                    *conflict = (scan, precharge);
-                    (bank.activate.max(precharge + rules.rp), Outcome::Conflict)
+                    *blocked = (scan, precharge);
+                    (precharge + rules.rp, Outcome::Conflict)
                 };
-                activate = from
-                    .max(group.activate)
-                    .max(rank.activate)
-                    .max(rank.activations[rank.oldest] + rules.faw);
+                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest] + rules.faw);
                 (activate + rules.rcd, outcome)
             };
-            let bus = common.bus + if request.rank == common.rank { 0 } else { rules.rtrs };
-            let mut column = ready.max(group.column).max(turned).max(bus.saturating_sub(latency)).max(common.column);
-            if !write {
-                column = column.max(group.read);
-            }
+            let bus = shared.bus + if request.rank == shared.rank { 0 } else { rules.rtrs };
+            let turned = if request.write {
+                // The data follow those of the last read.
+                (shared.read + rules.cl + rules.burst + rules.rtrs).max(bus).saturating_sub(rules.cwl)
+            } else {
+                (shared.write + rules.cwl + rules.burst + rules.wtr_s).max(group.read).max(bus.saturating_sub(rules.cl))
+            };
+            let column = ready.max(group.column).max(shared.column).max(turned);
             if best.is_none_or(|best| column < best.column) {
-                best = Some(Best { at, column, activate, outcome });
+                best = Some(Choice { at, column, activate, outcome });
             }
         }
         best
     }
 
+    /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
+    #[cold]
     fn refresh(&mut self, number: usize, arrival: u64) {
-        let rules = &self.rules;
         let per_rank = self.banks.len() / self.ranks.len();
+        let Rules { refi, rfc, rp, .. } = self.rules;
         let rank = &mut self.ranks[number];
-        // Refreshes of a time without requests.
-        let due = rank.refresh + arrival.saturating_sub(rank.refresh) / rules.refi * rules.refi;
         let banks = &mut self.banks[number * per_rank..][..per_rank];
-        let ready = |bank: &Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rules.rp };
+        // Of those in a time without requests, only the last counts.
+        let due = rank.due + arrival.saturating_sub(rank.due) / refi * refi;
+        self.plan.push_refresh(number, due, rank.due, rank.refreshed, banks);
+        let ready = |bank: &Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
         let begin = banks.iter().map(ready).max().unwrap_or(0).max(due);
         for bank in banks {
-            *bank = Bank { row: NO_ROW, hits: 0, activate: begin + rules.rfc, ..*bank };
+            *bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..*bank };
         }
-        rank.refresh = due + rules.refi;
-        // What was served before it cannot be taken back.
-        self.plan.clear();
+        rank.due = due + refi;
+        rank.refreshed = begin + rfc;
     }
 
-    fn apply(&mut self, write: bool, best: Best) -> Pick {
-        let request = if write { self.writes.remove(best.at) } else { self.reads.remove(best.at) };
+    /// Sends the command of a candidate.
+    #[inline(always)]
+    fn send(&mut self, choice: Choice) -> (u32, u64) {
+        let request = self.candidates.remove(choice.at);
         let rules = &self.rules;
-        let Best { column, activate, outcome, .. } = best;
+        let Choice { column, activate, outcome, .. } = choice;
         let bank = &mut self.banks[request.bank as usize];
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
-        let common = &mut self.common;
-        let pick = Pick { request, column, outcome, bank: *bank, group: *group, rank: *rank, common: *common };
+        let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
+        self.plan.push(crate::plan::Command {
+            request,
+            column,
+            outcome,
+            held,
+            activation: rank.activations[rank.oldest],
+            activate: rank.activate,
+            bank: *bank,
+            group: *group,
+            shared: self.shared,
+        });
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
@@ -352,37 +464,45 @@ impl Channel {
             rank.oldest = (rank.oldest + 1) % 4;
             rank.activate = activate + rules.rrd_s;
             group.activate = activate + rules.rrd_l;
-            *bank = Bank {
-                row: request.row,
-                hits: 1,
-                activate: 0,
-                column: activate + rules.rcd,
-                precharge: activate + rules.ras,
-            };
+            bank.row = request.row;
+            bank.hits = 1;
+            bank.column = activate + rules.rcd;
+            bank.precharge = activate + rules.ras;
+            self.tally.activates += 1;
         }
-        let latency = if write { rules.cwl } else { rules.cl };
-        let end = column + latency + rules.burst;
-        let recovered = if write { end + rules.wr } else { column + rules.rtp };
-        bank.precharge = bank.precharge.max(recovered);
+        bank.used = column;
         group.column = column + rules.ccd_l;
-        common.column = column;
-        common.bus = end;
-        common.rank = request.rank;
-        if write {
-            common.read = end + rules.wtr_s;
+        let shared = &mut self.shared;
+        shared.column = column;
+        shared.rank = request.rank;
+        if request.write {
+            let end = column + rules.cwl + rules.burst;
+            bank.precharge = bank.precharge.max(end + rules.wr);
             group.read = end + rules.wtr_l;
-            common.draining -= 1;
+            shared.write = column;
+            shared.bus = end;
+            let count = &mut self.filter[Self::filter_of(request.line)];
+            *count = count.saturating_sub(1);
         } else {
-            common.write = (end + rules.rtrs).saturating_sub(rules.cwl);
+            bank.precharge = bank.precharge.max(column + rules.rtp);
+            shared.read = column;
+            shared.bus = column + rules.cl + rules.burst;
         }
         if rules.closed {
-            *bank = Bank { row: NO_ROW, hits: 0, activate: bank.precharge + rules.rp, ..*bank };
+            bank.row = NO_ROW;
+            bank.activate = bank.precharge + rules.rp;
         }
-        self.served += 1;
-        if self.plan.len() == PLAN {
-            self.plan.pop_front();
-        }
-        self.plan.push_back(pick);
-        pick
+        self.count(&request, outcome, held, 1);
+        (request.number, column)
     }
+}
+
+/// Inserts a request by its arrival, after those of the same arrival.
+#[inline(always)]
+fn insert(list: &mut Vec<Request>, request: Request) {
+    let mut place = list.len();
+    while place > 0 && list[place - 1].arrival > request.arrival {
+        place -= 1;
+    }
+    list.insert(place, request);
 }

@@ -9,6 +9,7 @@ mod dram;
 mod dram_spec;
 mod hierarchy;
 mod intermediate_map;
+mod plan;
 mod prefetch;
 mod replacement;
 mod reservation_table;
@@ -16,7 +17,6 @@ mod set_array;
 mod sim_host;
 mod spec;
 mod window;
-mod write_queue;
 
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;

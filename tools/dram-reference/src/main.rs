@@ -88,7 +88,8 @@ fn main() {
     println!("{:40} {:>8} {:>8} {:>7}  {:>8} {:>8} {:>7}  {:>6} {:>6} {:>7}", "stream", "ref mean", "ours", "", "ref p99", "ours", "", "GB/s", "ours", "");
     for mut stream in streams().into_iter().filter(|stream| stream.name.contains(&only)) {
         let spec = DramSpec {
-            channels: 1, ranks: 1, bank_groups: 4, banks: 4, t_faw_ns: 21.25, controller_ns: 0.0,
+            channels: 1, ranks: 1, bank_groups: 4, banks: 4, t_faw_ns: 21.25, controller_ns: std::env::var("CTRL").map_or(1.875, |v| v.parse().unwrap()),
+            write_high: 32, write_low: 0, write_idle: 8, row_hit_cap: std::env::var("CAP").map_or(4, |v| v.parse().unwrap()), t_rtrs: 1, read_queue: std::env::var("RQ").map_or(160, |v| v.parse().unwrap()),
             ..DramSpec::default()
         };
         let mut reference = Reference::new().run(&mut stream);
