@@ -57,6 +57,14 @@ pub(crate) struct Request {
     pub table: bool,
 }
 
+impl Request {
+    #[inline(always)]
+    fn precedes(&self, other: &Request) -> bool {
+        self.arrival < other.arrival
+            || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Hit,
@@ -89,7 +97,7 @@ pub(crate) struct Group {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rank {
-    /// Its last four activations, a ring that begins at `oldest`.
+    /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
     activations: [u64; 4],
     oldest: usize,
     activate: u64,
@@ -154,6 +162,9 @@ pub(crate) struct Channel {
     scan: u64,
     blocked: Box<[(u64, u64)]>,
     pub tally: Tally,
+    /// Every command that stays.
+    #[cfg(test)]
+    log: Vec<tests::Sent>,
 }
 
 impl Channel {
@@ -188,6 +199,8 @@ impl Channel {
             scan: 0,
             blocked: vec![(0, 0); ranks * banks].into(),
             tally: Tally::default(),
+            #[cfg(test)]
+            log: Vec::new(),
         }
     }
 
@@ -271,6 +284,8 @@ impl Channel {
 
     /// Takes the last command of the plan back.
     fn take_back(&mut self) {
+        #[cfg(test)]
+        self.log.pop();
         match self.plan.pop() {
             Some(Step::Command(command)) => {
                 let request = command.request;
@@ -399,7 +414,7 @@ impl Channel {
                     *blocked = (scan, precharge);
                     (precharge + rules.rp, Outcome::Conflict)
                 };
-                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest] + rules.faw);
+                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
                 (activate + rules.rcd, outcome)
             };
             let bus = shared.bus + if request.rank == shared.rank { 0 } else { rules.rtrs };
@@ -434,6 +449,8 @@ impl Channel {
         }
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
+        #[cfg(test)]
+        self.log.push(tests::Sent::Refresh { rank: number, due, begin });
     }
 
     /// Sends the command of a candidate.
@@ -460,7 +477,7 @@ impl Channel {
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
-            rank.activations[rank.oldest] = activate;
+            rank.activations[rank.oldest] = activate + rules.faw;
             rank.oldest = (rank.oldest + 1) % 4;
             rank.activate = activate + rules.rrd_s;
             group.activate = activate + rules.rrd_l;
@@ -493,16 +510,22 @@ impl Channel {
             bank.activate = bank.precharge + rules.rp;
         }
         self.count(&request, outcome, held, 1);
+        #[cfg(test)]
+        self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
         (request.number, column)
     }
 }
 
-/// Inserts a request by its arrival, after those of the same arrival.
+/// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
 fn insert(list: &mut Vec<Request>, request: Request) {
     let mut place = list.len();
-    while place > 0 && list[place - 1].arrival > request.arrival {
+    while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;
     }
     list.insert(place, request);
 }
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;

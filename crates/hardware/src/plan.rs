@@ -16,7 +16,7 @@ pub(crate) struct Command {
     pub outcome: Outcome,
     /// A refresh held it.
     pub held: bool,
-    /// The rank's oldest activation, and when it took another one.
+    /// The end of tFAW of the rank's oldest activation, and when it took another one.
     pub activation: u64,
     pub activate: u64,
     pub bank: Bank,
@@ -100,10 +100,11 @@ impl Plan {
     /// Appends a command; forgets the oldest if there are too many.
     #[inline(always)]
     pub fn push(&mut self, command: Command) {
-        if self.commands.len() < DEPTH {
-            self.commands.push(command);
+        let place = self.end as usize % DEPTH;
+        if let Some(old) = self.commands.get_mut(place) {
+            *old = command;
         } else {
-            self.commands[self.end as usize % DEPTH] = command;
+            self.commands.push(command);
         }
         self.end += 1;
         if self.end - self.first > DEPTH as u64 {
