@@ -177,7 +177,7 @@ fn activations_of_a_rank_are_t_rrd_apart_and_four_in_t_faw() {
 
 #[test]
 fn random_reads_reach_the_bound_of_activations_and_do_not_exceed_it() {
-    // Four lines in tFAW of 21 ns, less the share of refreshes, 350 of 7800 ns (and their precharges).
+    // Four lines in tFAW of 21 ns, less the time of refreshes (and their precharges).
     let spec = DramSpec { bank_groups: 4, t_refi_ns: 7800.0, ..plain() };
     let mut dram = dram(spec);
     let mut random = ambulator_base::Random::new(1);
@@ -188,7 +188,7 @@ fn random_reads_reach_the_bound_of_activations_and_do_not_exceed_it() {
         agents[agent] = dram.read(random.below(1 << 26), false, agents[agent]);
     }
     let ns = agents.iter().max().map_or(0.0, |end| *end as f64 / 1.6);
-    let bound = 4.0 * 64.0 / 21.25 * (1.0 - dram.counters().refreshes as f64 * 350.0 / ns);
+    let bound = 4.0 * 64.0 / 21.0 * (1.0 - dram.counters().refreshes as f64 * 350.0 / ns);
     let reached = f64::from(reads) * 64.0 / ns;
     assert!(reached < bound && reached > 0.95 * bound, "{reached} of {bound} GB/s");
 }
