@@ -1,20 +1,12 @@
-//! DRAM: channels, ranks, bank groups, banks, rows, buses and refresh.
+//! DRAM: where each line lies, and the controllers of its channels (`channel.rs`).
 //!
-//! Times are in ticks of 1/64 core cycle. Each bank remembers its last seven accesses in order of time. A
-//! request finds the access before it, which determines the open row and the tick from which on the bank
-//! accepts a command. If the request finishes before the next access begins, it is placed between the two,
-//! otherwise after them. Column commands of a bank group, activations of a rank and data on a channel's bus
-//! take slots in reservation tables. Requests that arrive out of order in time thus meet the contention of
-//! their own time.
+//! Times are in ticks of 1/64 core cycle.
 //!
-//! Approximations. A request placed between two others does not change the time already returned for the
-//! later one (whose row may have been open before). Within a bank, service is first come, first served.
-//! Turning the bus between reads and writes costs nothing. Writes are performed in order of time among the
-//! reads of their bank (see `write_queue.rs`), not in batches. A refresh does not wait for a request that
-//! overlaps it. Bus and command slots are aligned (see `reservation_table.rs`).
+//! Left out: the command bus (commands are as many as fit the other rules), power states, refresh postponed or
+//! of single banks, data errors, and a bound on the write queue (what does not fit would wait in the last-level
+//! cache). A time that the caller has learnt does not change when a later call brings an earlier request.
 
-use crate::reservation_table::{SlotTable, divide};
-use crate::write_queue::{Write, WriteQueue};
+use crate::channel::{Channel, Request, Rules, Tally};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
 
@@ -50,88 +42,28 @@ counters! {
         activates: Events timed,
         /// Refreshes of a rank (for energy).
         refreshes: Events timed,
-        /// Requests that arrived during a refresh and waited for its end.
+        /// Requests that a refresh held: they had arrived before its end, and were served after it.
         refresh_waits: Events timed,
+        /// Reads whose line was in a write queue.
+        reads_forwarded: Events timed,
+        /// Writes of a line that was in a write queue already.
+        writes_merged: Events timed,
+        /// Batches of writes.
+        write_batches: Events timed,
         /// Cycles for which the buses carried data, summed over channels.
         bus_busy: Cycles timed,
     }
 }
 
-/// Number of accesses that a bank remembers.
-const KEPT: usize = 7;
 const TICK_SHIFT: u32 = 6;
-const NO_ROW: u32 = u32::MAX;
 /// Width of the data bus, in bytes.
 const BUS_BYTES: u64 = 8;
 
-/// One access as a bank remembers it.
-#[derive(Clone, Copy, Debug)]
-struct Past {
-    /// Tick of its first command.
-    begin: u64,
-    /// Tick of its column command.
-    column: u64,
-    /// With a row left open: when it can be precharged. Without: when another can be activated.
-    free: u64,
-    /// The row that it left open.
-    row: u32,
-    /// The refresh interval in which it left the row open: a later refresh has closed the row.
-    interval: u32,
-}
-
-/// A bank: with its padding, four sim-host cache lines.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Bank {
-    /// Last accesses, in order of time.
-    last: [Past; KEPT],
-    /// The contiguous busy time of the forgotten accesses, up to the last of them.
-    busy: (u64, u64),
-}
-
-impl Bank {
-    /// Inserts `served` after the first `before` accesses; the oldest access is forgotten.
-    #[inline(always)]
-    fn remember(&mut self, before: usize, served: Past) {
-        let oldest = self.last[0];
-        let begin = if oldest.begin <= self.busy.1 { self.busy.0 } else { oldest.begin };
-        self.busy = (begin, oldest.free);
-        if before == KEPT {
-            // The common case, of a size known at compile time.
-            self.last.copy_within(1..KEPT, 0);
-        } else {
-            self.last.copy_within(1..before, 0);
-        }
-        self.last[before - 1] = served;
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Ticks {
-    cl: u64,
-    cwl: u64,
-    rcd: u64,
-    rp: u64,
-    ras: u64,
-    ccd_l: u64,
-    rtp: u64,
-    wr: u64,
-    burst: u64,
-    refi: u64,
-    rfc: u64,
-    controller: u64,
-    fixed: u64,
-}
-
-/// The DRAM coordinates of a line.
+/// The DRAM coordinates of a line, each within the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     channel: usize,
-    /// Rank over all channels.
     rank: usize,
-    /// Bank group over all ranks.
-    group: usize,
-    /// Bank over all ranks.
     bank: usize,
     row: u32,
 }
@@ -177,33 +109,24 @@ impl Fields {
 #[derive(Clone, Debug)]
 pub struct Dram {
     fixed: bool,
-    closed: bool,
     timing: bool,
-    ticks: Ticks,
-    refi_reciprocal: u64,
+    /// Ticks of the path to the controller, of `model = "fixed"`, of a burst, and between refreshes.
+    controller: u64,
+    latency: u64,
+    burst: u64,
+    refi: u64,
     fields: Fields,
     ranks: usize,
     banks_of_rank: usize,
     groups_of_rank: usize,
-    banks: Box<[Bank]>,
-    /// Of each bank.
-    writes: Box<[WriteQueue]>,
-    bus: Box<[SlotTable]>,
-    columns: Box<[SlotTable]>,
-    activations: Box<[SlotTable]>,
-    /// For each rank: how long before the multiples of tREFI its refreshes come.
-    refresh_offset: Box<[u64]>,
+    channels: Box<[Channel]>,
     counters: DramCounters,
-    busy_ticks: u64,
+    /// Ticks of the latest request, and of the one at which the counters were set to zero.
     latest: u64,
     counted_from: u64,
 }
 
 impl Dram {
-    /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
-    pub fn bus(&self) -> (u64, u32) {
-        (self.busy_ticks >> TICK_SHIFT, self.bus.len() as u32)
-    }
     /// Memory with all rows closed. With `timing` false it only counts accesses, and latency is 0.
     ///
     /// The spec must have passed [`DramSpec::validate`].
@@ -212,7 +135,8 @@ impl Dram {
         let clock_ns = 2000.0 / spec.data_rate as f64;
         let of_clocks = |clocks: u32| of_ns(f64::from(clocks) * clock_ns);
         let burst_clocks = (LINE_BYTES / BUS_BYTES / 2) as u32;
-        let ticks = Ticks {
+        let rules = Rules {
+            clock: of_clocks(1),
             cl: of_clocks(spec.t_cl),
             cwl: of_clocks(spec.t_cwl),
             rcd: of_clocks(spec.t_rcd),
@@ -221,63 +145,78 @@ impl Dram {
             ccd_l: of_clocks(spec.t_ccd_l.max(burst_clocks)),
             rtp: of_clocks(spec.t_rtp),
             wr: of_clocks(spec.t_wr),
+            wtr_s: of_clocks(spec.t_wtr_s),
+            wtr_l: of_clocks(spec.t_wtr_l.max(spec.t_wtr_s)),
+            rrd_s: of_clocks(spec.t_rrd_s),
+            rrd_l: of_clocks(spec.t_rrd_l.max(spec.t_rrd_s)),
+            rtrs: of_clocks(spec.t_rtrs),
+            faw: of_ns(spec.t_faw_ns),
             burst: of_clocks(burst_clocks),
             refi: of_ns(spec.t_refi_ns),
             rfc: of_ns(spec.t_rfc_ns),
-            controller: of_ns(spec.controller_ns),
-            fixed: of_ns(spec.fixed_ns),
+            closed: spec.page_policy == PagePolicy::Closed,
+            read_queue: spec.read_queue as usize,
+            write_high: spec.write_high as usize,
+            write_low: spec.write_low as usize,
+            write_idle: spec.write_idle as usize,
+            row_hit_cap: spec.row_hit_cap,
         };
-        let channels = spec.channels as usize;
-        let ranks = channels * spec.ranks as usize;
+        let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);
         let groups_of_rank = spec.bank_groups as usize;
         let banks_of_rank = groups_of_rank * spec.banks as usize;
-        let idle = Past { begin: 0, column: 0, free: 0, row: NO_ROW, interval: 0 };
-        // The refreshes of the ranks are evenly spread.
-        let spread = ticks.refi.saturating_sub(2 * ticks.rfc) / ranks as u64;
+        // The refreshes of all ranks are evenly spread.
+        let apart = rules.refi / (channels * ranks) as u64;
+        let channel = |channel: usize| {
+            let first_refresh = |rank| rules.refi - (channel * ranks + rank) as u64 * apart;
+            Channel::new(rules, ranks, groups_of_rank, banks_of_rank, first_refresh)
+        };
         Dram {
             fixed: spec.model == DramModel::Fixed,
-            closed: spec.page_policy == PagePolicy::Closed,
             timing,
-            refi_reciprocal: u64::MAX.checked_div(ticks.refi).map_or(0, |n| n + 1),
+            controller: of_ns(spec.controller_ns),
+            latency: of_ns(spec.fixed_ns),
+            burst: rules.burst,
+            refi: rules.refi,
             fields: Fields::new(spec),
-            ranks: spec.ranks as usize,
+            ranks,
             banks_of_rank,
             groups_of_rank,
-            banks: vec![Bank { last: [idle; KEPT], busy: (0, 0) }; ranks * banks_of_rank].into(),
-            writes: vec![WriteQueue::default(); ranks * banks_of_rank].into(),
-            bus: vec![SlotTable::new(ticks.burst); channels].into(),
-            columns: vec![SlotTable::new(ticks.ccd_l); ranks * groups_of_rank].into(),
-            activations: vec![SlotTable::new(of_ns(spec.t_faw_ns) / 4); ranks].into(),
-            refresh_offset: (0..ranks as u64).map(|rank| ticks.rfc + rank * spread).collect(),
+            channels: (0..channels).map(channel).collect(),
             counters: DramCounters::default(),
-            busy_ticks: 0,
             latest: 0,
             counted_from: 0,
-            ticks,
         }
     }
 
     #[inline(always)]
     fn place(&self, line: u64) -> Place {
         let field = |(shift, mask): (u32, u64)| (line >> shift & mask) as usize;
-        let channel = field(self.fields.channel);
-        let rank = channel * self.ranks + field(self.fields.rank);
         let row = line >> self.fields.row;
         let mut bank = field(self.fields.bank);
         if self.fields.xor {
             bank ^= (row & self.fields.bank.1) as usize;
         }
-        // The lowest bits of a bank's number are its group: adjacent banks alternate between groups.
-        let group = rank * self.groups_of_rank + (bank & (self.groups_of_rank - 1));
-        Place { channel, rank, group, bank: rank * self.banks_of_rank + bank, row: row as u32 }
+        Place { channel: field(self.fields.channel), rank: field(self.fields.rank), bank, row: row as u32 }
     }
 
-    /// Prefetches the bank of `line` into the sim host's caches.
     #[inline(always)]
-    pub fn prefetch_sim_host(&self, line: u64) {
-        let place = self.place(line);
-        crate::sim_host::prefetch(&self.banks, place.bank);
-        crate::sim_host::prefetch(&self.writes, place.bank);
+    fn request(&mut self, line: u64, table: bool, write: bool, now: u64) -> (&mut Channel, Request) {
+        let Place { channel, rank, bank, row } = self.place(line);
+        let arrival = (now << TICK_SHIFT) + self.controller;
+        self.latest = self.latest.max(arrival);
+        let request = Request {
+            arrival,
+            line,
+            row,
+            number: 0,
+            bank: (rank * self.banks_of_rank + bank) as u16,
+            // The lowest bits of a bank's number are its group: adjacent banks alternate between groups.
+            group: (rank * self.groups_of_rank + (bank & (self.groups_of_rank - 1))) as u16,
+            rank: rank as u8,
+            write,
+            table,
+        };
+        (&mut self.channels[channel], request)
     }
 
     /// Reads the 64-byte line number `line`, requested at cycle `now`; returns the cycle of its arrival.
@@ -291,13 +230,11 @@ impl Dram {
         if !self.timing {
             return now;
         }
-        let at = now << TICK_SHIFT;
         let done = if self.fixed {
-            at + self.ticks.fixed
+            (now << TICK_SHIFT) + self.latency
         } else {
-            let (place, at) = (self.place(line), at + self.ticks.controller);
-            self.write_due(place.bank, at);
-            self.serve(place, table, false, at)
+            let (channel, request) = self.request(line, table, false, now);
+            channel.read(request)
         };
         let ready = (done + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
         if table {
@@ -308,7 +245,7 @@ impl Dram {
         ready
     }
 
-    /// Writes a line back at cycle `now`. No access waits for it, but it occupies bank and bus.
+    /// Writes a line back at cycle `now`. It waits in its channel's write queue; nobody waits for it.
     #[inline]
     pub fn write(&mut self, line: u64, table: bool, now: u64) {
         if table {
@@ -317,124 +254,47 @@ impl Dram {
             self.counters.data_writes += 1;
         }
         if self.timing && !self.fixed {
-            let requested = (now << TICK_SHIFT) + self.ticks.controller;
-            let bank = self.place(line).bank;
-            if let Some(Write { requested, line, table }) = self.writes[bank].push(Write { requested, line, table }) {
-                self.serve(self.place(line), table, true, requested);
-            }
-        }
-    }
-
-    /// Performs the writes of a bank that are due by tick `at`.
-    #[inline(always)]
-    fn write_due(&mut self, bank: usize, at: u64) {
-        while let Some(Write { requested, line, table }) = self.writes[bank].due(at) {
-            self.serve(self.place(line), table, true, requested);
+            let (channel, request) = self.request(line, table, true, now);
+            channel.write(request);
         }
     }
 
     /// Performs all queued writes: no further access comes.
     pub fn drain(&mut self) {
-        for bank in 0..self.writes.len() {
-            self.write_due(bank, u64::MAX);
-        }
+        self.channels.iter_mut().for_each(Channel::drain);
     }
 
-    /// Serves a request from tick `at` on; returns the tick at which the last of its data has passed.
-    fn serve(&mut self, place: Place, table: bool, write: bool, mut at: u64) -> u64 {
-        let ticks = &self.ticks;
-        self.latest = self.latest.max(at);
-        let mut interval = 0;
-        if ticks.refi > 0 {
-            let shifted = at + self.refresh_offset[place.rank];
-            let count = divide(shifted, self.refi_reciprocal);
-            let since = shifted.saturating_sub(count * ticks.refi);
-            if since < ticks.rfc {
-                at += ticks.rfc - since;
-                self.counters.refresh_waits += 1;
-            }
-            interval = count as u32;
-        }
-        let Bank { last: bank, busy } = &self.banks[place.bank];
-        let latency = if write { ticks.cwl } else { ticks.cl };
-        let recovery = if write { ticks.cwl + ticks.burst + ticks.wr } else { ticks.rtp };
-        // The access after which this one comes; `before == 0` means before all that are remembered.
-        let mut before = KEPT;
-        while before > 0 && bank[before - 1].begin > at {
-            before -= 1;
-        }
-        // Older than all that are remembered, and within the busy time of the forgotten ones: placed after
-        // that.
-        if before == 0 && at >= busy.0 {
-            at = at.max(busy.1);
-        }
-        let (begin, mut activate, outcome) = loop {
-            let (begin, activate, outcome) = match before.checked_sub(1).map(|last| bank[last]) {
-                None => (at, at, Outcome::Miss),
-                Some(last) if last.interval != interval => (at, at, Outcome::Miss),
-                Some(last) if last.row == place.row => (at.max(last.column), 0, Outcome::Hit),
-                Some(last) if last.row == NO_ROW => {
-                    let activate = at.max(last.free);
-                    (activate, activate, Outcome::Miss)
-                }
-                Some(last) => {
-                    let precharge = at.max(last.free);
-                    (precharge, precharge + ticks.rp, Outcome::Conflict)
-                }
-            };
-            let Some(next) = bank.get(before) else { break (begin, activate, outcome) };
-            let column = if outcome == Outcome::Hit { begin } else { activate + ticks.rcd };
-            let free = (column + recovery).max(activate + ticks.ras);
-            if free <= next.begin || (next.row == place.row && column <= next.column) {
-                break (begin, activate, outcome);
-            }
-            before += 1;
-        };
-        let mut column = begin;
-        if outcome != Outcome::Hit {
-            activate = self.activations[place.rank].reserve(activate);
-            column = activate + ticks.rcd;
-            self.counters.activates += 1;
-        }
-        column = self.columns[place.group].reserve(column);
-        let data = self.bus[place.channel].reserve(column + latency);
-        column = data - latency;
-        let done = data + ticks.burst;
-        self.busy_ticks += ticks.burst;
-        let free = (column + recovery).max(if outcome == Outcome::Hit { 0 } else { activate + ticks.ras });
-        // A row hit cannot be precharged earlier than the access that opened its row allows.
-        let free = match before.checked_sub(1) {
-            Some(last) if outcome == Outcome::Hit => free.max(bank[last].free),
-            _ => free,
-        };
-        let served = if self.closed {
-            Past { begin, column, free: free + ticks.rp, row: NO_ROW, interval }
-        } else {
-            Past { begin, column, free, row: place.row, interval }
-        };
-        // Keep the latest; an access older than all of them is forgotten at once.
-        if before > 0 {
-            self.banks[place.bank].remember(before, served);
-        }
-        let counter = match (outcome, table) {
-            (Outcome::Hit, false) => &mut self.counters.data_row_hits,
-            (Outcome::Miss, false) => &mut self.counters.data_row_misses,
-            (Outcome::Conflict, false) => &mut self.counters.data_row_conflicts,
-            (Outcome::Hit, true) => &mut self.counters.table_row_hits,
-            (Outcome::Miss, true) => &mut self.counters.table_row_misses,
-            (Outcome::Conflict, true) => &mut self.counters.table_row_conflicts,
-        };
-        *counter += 1;
-        done
+    /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
+    pub fn bus(&self) -> (u64, u32) {
+        let bursts = self.channels.iter().map(|channel| channel.tally.bursts).sum::<i64>();
+        (bursts.max(0) as u64 * self.burst >> TICK_SHIFT, self.channels.len() as u32)
     }
 
     /// The counters so far.
     pub fn counters(&self) -> DramCounters {
-        let refreshes = match self.ticks.refi {
+        let refreshes = match self.refi {
             0 => 0,
-            refi => (self.latest - self.counted_from) / refi * self.activations.len() as u64,
+            refi => (self.latest - self.counted_from) / refi * (self.channels.len() * self.ranks) as u64,
         };
-        DramCounters { refreshes, bus_busy: self.busy_ticks >> TICK_SHIFT, ..self.counters.clone() }
+        // What was counted before the counters were set to zero may have been taken back after it.
+        let sum =
+            |of: fn(&Tally) -> i64| self.channels.iter().map(|channel| of(&channel.tally)).sum::<i64>().max(0) as u64;
+        DramCounters {
+            data_row_hits: sum(|tally| tally.outcomes[0]),
+            data_row_misses: sum(|tally| tally.outcomes[1]),
+            data_row_conflicts: sum(|tally| tally.outcomes[2]),
+            table_row_hits: sum(|tally| tally.outcomes[3]),
+            table_row_misses: sum(|tally| tally.outcomes[4]),
+            table_row_conflicts: sum(|tally| tally.outcomes[5]),
+            activates: sum(|tally| tally.activates),
+            refresh_waits: sum(|tally| tally.held),
+            reads_forwarded: sum(|tally| tally.forwarded),
+            writes_merged: sum(|tally| tally.merged),
+            write_batches: sum(|tally| tally.batches),
+            refreshes,
+            bus_busy: self.bus().0,
+            ..self.counters.clone()
+        }
     }
 
     /// Reports the counters to `sink` under `prefix`.
@@ -442,17 +302,10 @@ impl Dram {
         self.counters().report(prefix, sink);
     }
 
-    /// Sets the counters to zero; open rows stay open.
+    /// Sets the counters to zero; open rows stay open, and queued writes queued.
     pub fn reset_counters(&mut self) {
         self.counters.reset();
-        self.busy_ticks = 0;
+        self.channels.iter_mut().for_each(|channel| channel.tally = Tally::default());
         self.counted_from = self.latest;
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Hit,
-    Miss,
-    Conflict,
 }

@@ -99,6 +99,21 @@ pub struct DramSpec {
     /// End of write data to precharge.
     #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 (15 ns)"))]
     pub t_wr: u32,
+    /// Activate to activate in another bank group of the rank.
+    #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 with 1 KiB pages (2.5 ns)"))]
+    pub t_rrd_s: u32,
+    /// Activate to activate in the same bank group.
+    #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 with 1 KiB pages (4.9 ns)"))]
+    pub t_rrd_l: u32,
+    /// End of write data to a read's column command in another bank group.
+    #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 (2.5 ns)"))]
+    pub t_wtr_s: u32,
+    /// End of write data to a read's column command in the same bank group.
+    #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, DDR4-3200 (7.5 ns)"))]
+    pub t_wtr_l: u32,
+    /// Time for which the bus is idle between data of two ranks, and between a read's data and a write's.
+    #[schemars(range(max = 10_000), extend("x-unit" = "DRAM clocks", "x-source" = "JESD79-4, read to write: CL + 4 + 2 - CWL"))]
+    pub t_rtrs: u32,
     /// Window in which a rank can activate four rows.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "JESD79-4, DDR4-3200 with 1 KiB pages"))]
     pub t_faw_ns: f64,
@@ -108,6 +123,22 @@ pub struct DramSpec {
     /// Length of a refresh, in which the rank serves nothing and after which all its rows are closed.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "JESD79-4, 8 Gb devices"))]
     pub t_rfc_ns: f64,
+    /// Requests of a channel among which its scheduler chooses: the oldest reads and released writes.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "our choice: 32 reads (gem5, MemCtrl) and a batch of writes"))]
+    pub read_queue: u32,
+    /// Writes that wait in a channel when it releases a batch of them, although reads wait.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
+    pub write_high: u32,
+    /// Writes that a batch leaves in the queue.
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
+    pub write_low: u32,
+    /// A channel without other requests releases a batch when more writes than these wait.
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
+    pub write_idle: u32,
+    /// Column commands to a row, from its activation on, after which a request for another row of the bank
+    /// is not passed over any more.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, DRAMInterface: max_accesses_per_row"))]
+    pub row_hit_cap: u32,
     /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
     /// read.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "our choice"))]
@@ -135,9 +166,19 @@ impl Default for DramSpec {
             t_ccd_l: 8,
             t_rtp: 12,
             t_wr: 24,
+            t_rrd_s: 4,
+            t_rrd_l: 8,
+            t_wtr_s: 4,
+            t_wtr_l: 12,
+            t_rtrs: 2,
             t_faw_ns: 21.0,
             t_refi_ns: 7800.0,
             t_rfc_ns: 350.0,
+            read_queue: 64,
+            write_high: 54,
+            write_low: 32,
+            write_idle: 32,
+            row_hit_cap: 16,
             controller_ns: 10.0,
         }
     }
@@ -170,6 +211,18 @@ impl DramSpec {
                     ),
                 )
                 .and(format!("{at}.t_rfc_ns")),
+            );
+        }
+        if self.write_low >= self.write_high {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.write_low"),
+                    format!(
+                        "is {}; it must be below `{at}.write_high` ({}), or a batch has no writes",
+                        self.write_low, self.write_high
+                    ),
+                )
+                .and(format!("{at}.write_high")),
             );
         }
         wrong

@@ -388,7 +388,6 @@ impl Hierarchy {
         let line = at.line();
         self.cores[core].second.cache.prefetch_sim_host(line);
         self.shared.llc.prefetch_sim_host(line);
-        self.shared.dram.prefetch_sim_host(line);
     }
 
     /// From now on addresses from `from` on are intermediate. [`Hierarchy::map_intermediate`] must map the

@@ -2,12 +2,14 @@
 
 mod branch;
 mod cache;
+mod channel;
 mod copies;
 mod core_spec;
 mod dram;
 mod dram_spec;
 mod hierarchy;
 mod intermediate_map;
+mod plan;
 mod prefetch;
 mod replacement;
 mod reservation_table;
@@ -15,7 +17,6 @@ mod set_array;
 mod sim_host;
 mod spec;
 mod window;
-mod write_queue;
 mod zeroing;
 
 pub use branch::BranchPredictor;

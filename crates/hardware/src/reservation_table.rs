@@ -6,59 +6,6 @@
 //! resource is taken, for a span of time around the present. A reservation for later leaves the time before
 //! it free.
 
-/// Time slots, each of which has one user: a data bus, or the right to send a command.
-///
-/// A request at time `t` takes the first free slot from that of `t` on. If that is the slot of `t` itself it
-/// starts at `t`, not at the slot's beginning. An idle resource thus adds no delay, but two adjacent users
-/// may overlap by less than a slot. Throughput is exact. A request older than [`SlotTable::WORDS`] times 64
-/// slots before the latest is granted at once.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotTable {
-    slot: u64,
-    /// 2^64 / slot, rounded up: a division by multiplication.
-    reciprocal: u64,
-    /// `(which 64 slots, which of them are taken)`: a ring.
-    words: Box<[(u64, u64)]>,
-}
-
-impl SlotTable {
-    const WORDS: usize = 64;
-
-    /// A reservation table of slots of that many ticks.
-    pub(crate) fn new(slot: u64) -> SlotTable {
-        let slot = slot.max(2);
-        SlotTable {
-            slot,
-            reciprocal: (u64::MAX / slot) + 1,
-            words: (0..Self::WORDS as u64).map(|word| (word, 0)).collect(),
-        }
-    }
-
-    /// Takes the first free slot from tick `at` on; returns the tick at which it can be used.
-    #[inline]
-    pub(crate) fn reserve(&mut self, at: u64) -> u64 {
-        let slot = divide(at, self.reciprocal);
-        let (mut word, mut bit) = (slot / 64, slot % 64);
-        loop {
-            let place = &mut self.words[word as usize % Self::WORDS];
-            if place.0 != word {
-                if place.0 > word {
-                    return at;
-                }
-                *place = (word, 0);
-            }
-            let free = !place.1 >> bit << bit;
-            if free != 0 {
-                let found = free.trailing_zeros();
-                place.1 |= 1 << found;
-                return at.max((word * 64 + u64::from(found)) * self.slot);
-            }
-            word += 1;
-            bit = 0;
-        }
-    }
-}
-
 /// `dividend / divisor`, given `reciprocal = ceil(2^64 / divisor)`: exact for dividends below 2^64 / divisor.
 #[inline(always)]
 pub(crate) fn divide(dividend: u64, reciprocal: u64) -> u64 {
@@ -182,26 +129,6 @@ impl Occupancy {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_slot_has_one_user_and_a_later_reservation_leaves_earlier_slots_free() {
-        let mut bus = SlotTable::new(320);
-        assert_eq!(bus.reserve(1000), 1000);
-        assert_eq!(bus.reserve(1000), 1280);
-        assert_eq!(bus.reserve(1000), 1600);
-        assert_eq!(bus.reserve(100), 100);
-        assert_eq!(bus.reserve(640 * 100), 64000);
-        assert_eq!(bus.reserve(1600), 1920);
-    }
-
-    #[test]
-    fn slots_are_granted_at_the_stated_rate_across_words_and_rings() {
-        let mut bus = SlotTable::new(7);
-        (0..1000).for_each(|i| assert_eq!(bus.reserve(0), 7 * i));
-        let late = 7 * 64 * 1000;
-        assert_eq!(bus.reserve(late), late);
-        assert_eq!(bus.reserve(late), late + 7);
-    }
 
     #[test]
     fn division_by_multiplication_is_division() {

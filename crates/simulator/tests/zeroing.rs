@@ -46,8 +46,9 @@ fn every_line_of_a_fresh_page_is_written_once_and_those_of_the_set_up_are_not() 
 
 #[test]
 fn a_huge_fault_takes_the_bus_from_other_cores() {
-    // The second core reads as fast as the only channel delivers, and ends last. Then each line that the first
-    // core's fault writes costs it the 5 cycles that a line takes on the bus.
+    // The second core reads as fast as the only channel delivers, and ends last. Each line that the first
+    // core's fault writes costs it the 5 cycles that a line takes on the bus, and a share of the turns of the
+    // bus and of the rows that writes close.
     let channel: &[&str] = &[ALWAYS, "dram.channels=1", "dram.mapping=\"ro-co-ra-ba-ch\"", "dram.t_refi_ns=0", "machine.cores=2"];
     let core: &[&str] = &["l1d.mshrs=64", "l2.mshrs=64", "core.rob=512", "llc.mshrs=128"];
     let settings = [channel, core].concat();
@@ -60,5 +61,5 @@ fn a_huge_fault_takes_the_bus_from_other_cores() {
     let ((with, lines), (without, none)) = (cycles(&settings), cycles(&without));
     assert_eq!((lines, none), (LINES, 0));
     let each = (with - without) as f64 / lines as f64;
-    assert!((4.5..8.0).contains(&each), "{without} and {with} cycles, {each:.2} a line");
+    assert!((5.0..10.0).contains(&each), "{without} and {with} cycles, {each:.2} a line");
 }

@@ -1,0 +1,534 @@
+//! A memory controller's channel: its queues, banks and bus, and the order in which it serves requests.
+//!
+//! The caller learns a read's time when it asks, and it may ask out of the order of time. So the channel keeps
+//! a *plan*: the column commands that it has decided on, in the order of their times, each with what it
+//! changed. A read that arrives before the end of the plan takes back the commands that it may precede; they
+//! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
+//! time. Only the times that the caller has already learnt stay as they were.
+//!
+//! Writes gather until a batch is *released*: from then on they are candidates as reads are.
+
+use crate::plan::{Plan, Step};
+
+/// Timing in ticks, and the controller's limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub clock: u64,
+    pub cl: u64,
+    pub cwl: u64,
+    pub rcd: u64,
+    pub rp: u64,
+    pub ras: u64,
+    pub ccd_l: u64,
+    pub rtp: u64,
+    pub wr: u64,
+    pub wtr_s: u64,
+    pub wtr_l: u64,
+    pub rrd_s: u64,
+    pub rrd_l: u64,
+    pub rtrs: u64,
+    pub faw: u64,
+    pub burst: u64,
+    pub refi: u64,
+    pub rfc: u64,
+    pub closed: bool,
+    pub read_queue: usize,
+    pub write_high: usize,
+    pub write_low: usize,
+    pub write_idle: usize,
+    pub row_hit_cap: u32,
+}
+
+pub(crate) const NO_ROW: u32 = u32::MAX;
+
+/// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// When it arrived, or when the batch of a write was released.
+    pub arrival: u64,
+    pub line: u64,
+    pub row: u32,
+    /// Tells requests for the same line apart.
+    pub number: u32,
+    pub bank: u16,
+    pub group: u16,
+    pub rank: u8,
+    pub write: bool,
+    pub table: bool,
+}
+
+impl Request {
+    #[inline(always)]
+    fn precedes(&self, other: &Request) -> bool {
+        self.arrival < other.arrival
+            || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Hit,
+    Miss,
+    Conflict,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bank {
+    pub row: u32,
+    /// Column commands to the open row.
+    hits: u32,
+    /// When a row can be activated, while none is open.
+    activate: u64,
+    /// When the open row takes a column command.
+    column: u64,
+    /// When the open row can be precharged.
+    pub precharge: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Group {
+    /// When it takes a column command, a read, an activation.
+    column: u64,
+    read: u64,
+    activate: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rank {
+    /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
+    activations: [u64; 4],
+    oldest: usize,
+    activate: u64,
+    /// When its next refresh is due, and when the last one ended.
+    due: u64,
+    refreshed: u64,
+}
+
+/// What all requests of the channel share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shared {
+    /// The last column command, and the last of each kind.
+    column: u64,
+    read: u64,
+    write: u64,
+    /// When the bus is free, and which rank used it last.
+    bus: u64,
+    rank: u8,
+}
+
+/// What a channel has done, as differences of what was planned and what was taken back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Hits, misses and conflicts of data, then of tables.
+    pub outcomes: [i64; 6],
+    pub activates: i64,
+    pub bursts: i64,
+    pub reads: i64,
+    pub held: i64,
+    pub forwarded: i64,
+    pub merged: i64,
+    pub batches: i64,
+}
+
+/// A command that can be sent.
+#[derive(Clone, Copy)]
+struct Choice {
+    at: usize,
+    column: u64,
+    activate: u64,
+    outcome: Outcome,
+}
+
+/// Counts of the lines in the write queue, by the low bits of their numbers: most reads need no search.
+const FILTER: usize = 512;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Channel {
+    rules: Rules,
+    banks: Box<[Bank]>,
+    groups: Box<[Group]>,
+    ranks: Box<[Rank]>,
+    shared: Shared,
+    /// Reads and released writes that are not in the plan, by arrival.
+    candidates: Vec<Request>,
+    /// How many of them are writes.
+    released: usize,
+    /// Writes that are not released, by arrival.
+    writes: Vec<Request>,
+    filter: Box<[u8]>,
+    plan: Plan,
+    number: u32,
+    /// Of each bank: the scan, and when its oldest request for another row could precharge.
+    scan: u64,
+    blocked: Box<[(u64, u64)]>,
+    pub tally: Tally,
+    /// Every command that stays.
+    #[cfg(test)]
+    log: Vec<tests::Sent>,
+}
+
+impl Channel {
+    /// An idle channel of `ranks` ranks with `groups` bank groups and `banks` banks each. `first_refresh` says
+    /// when a rank's first refresh is due.
+    pub fn new(
+        rules: Rules,
+        ranks: usize,
+        groups: usize,
+        banks: usize,
+        first_refresh: impl Fn(usize) -> u64,
+    ) -> Channel {
+        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0 };
+        let rank = |rank| Rank {
+            activations: [0; 4],
+            oldest: 0,
+            activate: 0,
+            due: if rules.refi == 0 { u64::MAX } else { first_refresh(rank) },
+            refreshed: 0,
+        };
+        Channel {
+            rules,
+            banks: vec![bank; ranks * banks].into(),
+            groups: vec![Group::default(); ranks * groups].into(),
+            ranks: (0..ranks).map(rank).collect(),
+            shared: Shared::default(),
+            candidates: Vec::with_capacity(256),
+            released: 0,
+            writes: Vec::with_capacity(2 * rules.write_high + 2),
+            filter: vec![0; FILTER].into(),
+            plan: Plan::new(banks),
+            number: 0,
+            scan: 0,
+            blocked: vec![(0, 0); ranks * banks].into(),
+            tally: Tally::default(),
+            #[cfg(test)]
+            log: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn filter_of(line: u64) -> usize {
+        (line ^ (line >> 9)) as usize % FILTER
+    }
+
+    /// Serves a read; returns the tick at which the last of its data has passed.
+    #[inline]
+    pub fn read(&mut self, mut request: Request) -> u64 {
+        if self.filter[Self::filter_of(request.line)] > 0 && self.waits_to_be_written(&request) {
+            self.tally.forwarded += 1;
+            return request.arrival + self.rules.clock;
+        }
+        self.number = self.number.wrapping_add(1);
+        request.number = self.number;
+        let bank = &self.banks[request.bank as usize];
+        let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
+            self.take_back();
+        }
+        insert(&mut self.candidates, request);
+        loop {
+            let (number, column) = self.serve();
+            if number == request.number {
+                return column + self.rules.cl + self.rules.burst;
+            }
+        }
+    }
+
+    #[cold]
+    fn waits_to_be_written(&self, request: &Request) -> bool {
+        let same = |write: &&Request| write.line == request.line && write.arrival <= request.arrival;
+        self.writes.iter().find(same).is_some()
+            || self.candidates.iter().filter(|other| other.write).any(|write| same(&write))
+    }
+
+    /// Queues a write. No one waits for it.
+    #[inline]
+    pub fn write(&mut self, mut request: Request) {
+        let count = &mut self.filter[Self::filter_of(request.line)];
+        if *count > 0 && self.writes.iter().any(|write| write.line == request.line) {
+            self.tally.merged += 1;
+            return;
+        }
+        *count = count.saturating_add(1);
+        self.number = self.number.wrapping_add(1);
+        request.number = self.number;
+        insert(&mut self.writes, request);
+        // No read came for long: nobody else would send them.
+        while self.writes.len() + self.candidates.len() > 4 * self.rules.write_high + self.rules.read_queue {
+            self.serve();
+        }
+    }
+
+    /// Serves all that waits.
+    pub fn drain(&mut self) {
+        while !self.candidates.is_empty() || !self.writes.is_empty() {
+            if self.candidates.is_empty() {
+                self.release(self.writes.len(), self.shared.column);
+            }
+            self.serve();
+        }
+    }
+
+    /// Takes the last command of the plan back.
+    fn take_back(&mut self) {
+        #[cfg(test)]
+        self.log.pop();
+        match self.plan.pop() {
+            Some(Step::Command(command)) => {
+                let request = command.request;
+                self.banks[request.bank as usize] = command.bank;
+                self.groups[request.group as usize] = command.group;
+                if command.outcome != Outcome::Hit {
+                    let rank = &mut self.ranks[request.rank as usize];
+                    rank.oldest = (rank.oldest + 3) % 4;
+                    rank.activations[rank.oldest] = command.activation;
+                    rank.activate = command.activate;
+                    self.tally.activates -= 1;
+                }
+                self.shared = command.shared;
+                self.count(&request, command.outcome, command.held, -1);
+                if request.write {
+                    self.released += 1;
+                    let count = &mut self.filter[Self::filter_of(request.line)];
+                    *count = count.saturating_add(1);
+                }
+                insert(&mut self.candidates, request);
+            }
+            Some(Step::Refresh { rank, due, refreshed, banks }) => {
+                self.ranks[rank].due = due;
+                self.ranks[rank].refreshed = refreshed;
+                self.banks[rank * banks.len()..][..banks.len()].copy_from_slice(banks);
+            }
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
+        self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
+        self.tally.bursts += by;
+        self.tally.reads += if request.write { 0 } else { by };
+        self.tally.held += if held { by } else { 0 };
+    }
+
+    /// Plans the next command; returns the number of its request, and its tick.
+    #[inline]
+    fn serve(&mut self) -> (u32, u64) {
+        loop {
+            let best = self.best();
+            if self.releases(best.as_ref()) {
+                continue;
+            }
+            let Some(best) = best else { unreachable!("a request waits") };
+            let request = &self.candidates[best.at];
+            if best.column >= self.ranks[request.rank as usize].due {
+                self.refresh(request.rank as usize, request.arrival);
+                continue;
+            }
+            return self.send(best);
+        }
+    }
+
+    /// Releases a batch of writes if one begins before the command of `best`.
+    #[inline(always)]
+    fn releases(&mut self, best: Option<&Choice>) -> bool {
+        let Rules { write_high, write_low, write_idle, .. } = self.rules;
+        let full = match self.writes.get(write_high - 1) {
+            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival,
+            _ => u64::MAX,
+        };
+        let idle = match self.writes.get(write_idle) {
+            // The channel is idle from its last command on until the first candidate arrives.
+            Some(last) => {
+                let from = last.arrival.max(self.shared.column);
+                if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
+            }
+            None => u64::MAX,
+        };
+        let from = full.min(idle);
+        if from == u64::MAX {
+            return false;
+        }
+        let arrived = self.writes.partition_point(|write| write.arrival <= from);
+        if arrived <= write_low {
+            return false;
+        }
+        self.release(arrived - write_low, from);
+        true
+    }
+
+    /// Releases the first `count` writes at tick `from`.
+    #[cold]
+    fn release(&mut self, count: usize, from: u64) {
+        self.tally.batches += 1;
+        self.released += count;
+        let place = self.candidates.partition_point(|other| other.arrival <= from);
+        let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
+        self.candidates.splice(place..place, released);
+    }
+
+    /// The earliest ticks at which a read and a write could be sent now, whatever their banks do.
+    #[inline(always)]
+    fn floors(&self) -> (u64, u64) {
+        let Rules { cl, cwl, burst, wtr_s, rtrs, .. } = self.rules;
+        let Shared { column, read, write, bus, .. } = self.shared;
+        let to_read = if write > 0 { write + cwl + burst + wtr_s } else { 0 };
+        let to_write = (read + cl + burst + rtrs).max(bus).saturating_sub(cwl);
+        (column.max(to_read).max(bus.saturating_sub(cl)), column.max(to_write))
+    }
+
+    /// The candidate whose column command can be sent first; among equals the oldest.
+    #[inline(always)]
+    fn best(&mut self) -> Option<Choice> {
+        let (read_floor, write_floor) = self.floors();
+        let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
+        let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
+        self.scan += 1;
+        let scan = self.scan;
+        let mut best: Option<Choice> = None;
+        let count = candidates.len().min(rules.read_queue);
+        for (at, request) in candidates[..count].iter().enumerate() {
+            let arrival = request.arrival;
+            // Nothing later can be sent before.
+            if best.is_some_and(|best| best.column <= floor || arrival >= best.column) {
+                break;
+            }
+            let bank = &banks[request.bank as usize];
+            let group = &groups[request.group as usize];
+            let blocked = &mut blocked[request.bank as usize];
+            let is_blocked = blocked.0 == scan;
+            let rank = &ranks[request.rank as usize];
+            let mut activate = 0;
+            let (ready, outcome) = if bank.row == request.row {
+                if is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap) {
+                    continue;
+                }
+                (arrival.max(bank.column), Outcome::Hit)
+            } else {
+                if is_blocked {
+                    continue;
+                }
+                let (from, outcome) = if bank.row == NO_ROW {
+                    *blocked = (scan, 0);
+                    (arrival.max(bank.activate), Outcome::Miss)
+                } else {
+                    let precharge = arrival.max(bank.precharge);
+                    *blocked = (scan, precharge);
+                    (precharge + rules.rp, Outcome::Conflict)
+                };
+                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
+                (activate + rules.rcd, outcome)
+            };
+            let (floor, latency) =
+                if request.write { (write_floor, rules.cwl) } else { (read_floor.max(group.read), rules.cl) };
+            let mut column = ready.max(group.column).max(floor);
+            if request.rank != shared.rank {
+                column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
+            }
+            if best.is_none_or(|best| column < best.column) {
+                best = Some(Choice { at, column, activate, outcome });
+            }
+        }
+        best
+    }
+
+    /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
+    #[cold]
+    fn refresh(&mut self, number: usize, arrival: u64) {
+        let per_rank = self.banks.len() / self.ranks.len();
+        let Rules { refi, rfc, rp, .. } = self.rules;
+        let rank = &mut self.ranks[number];
+        let banks = &mut self.banks[number * per_rank..][..per_rank];
+        // Of those in a time without requests, only the last counts.
+        let due = rank.due + arrival.saturating_sub(rank.due) / refi * refi;
+        self.plan.push_refresh(number, due, rank.due, rank.refreshed, banks);
+        let ready = |bank: &Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
+        let begin = banks.iter().map(ready).max().unwrap_or(0).max(due);
+        for bank in banks {
+            *bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..*bank };
+        }
+        rank.due = due + refi;
+        rank.refreshed = begin + rfc;
+        #[cfg(test)]
+        self.log.push(tests::Sent::Refresh { rank: number, due, begin });
+    }
+
+    /// Sends the command of a candidate.
+    #[inline(always)]
+    fn send(&mut self, choice: Choice) -> (u32, u64) {
+        let (read_floor, _) = self.floors();
+        let request = self.candidates.remove(choice.at);
+        let rules = &self.rules;
+        let Choice { column, activate, outcome, .. } = choice;
+        let bank = &mut self.banks[request.bank as usize];
+        let group = &mut self.groups[request.group as usize];
+        let rank = &mut self.ranks[request.rank as usize];
+        let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
+        self.plan.push(
+            crate::plan::Command {
+                request,
+                column,
+                outcome,
+                held,
+                activation: rank.activations[rank.oldest],
+                activate: rank.activate,
+                bank: *bank,
+                group: *group,
+                shared: self.shared,
+            },
+            read_floor,
+        );
+        if outcome == Outcome::Hit {
+            bank.hits += 1;
+        } else {
+            rank.activations[rank.oldest] = activate + rules.faw;
+            rank.oldest = (rank.oldest + 1) % 4;
+            rank.activate = activate + rules.rrd_s;
+            group.activate = activate + rules.rrd_l;
+            bank.row = request.row;
+            bank.hits = 1;
+            bank.column = activate + rules.rcd;
+            bank.precharge = activate + rules.ras;
+            self.tally.activates += 1;
+        }
+        group.column = column + rules.ccd_l;
+        let shared = &mut self.shared;
+        shared.column = column;
+        shared.rank = request.rank;
+        if request.write {
+            let end = column + rules.cwl + rules.burst;
+            bank.precharge = bank.precharge.max(end + rules.wr);
+            group.read = end + rules.wtr_l;
+            shared.write = column;
+            shared.bus = end;
+            self.released -= 1;
+            let count = &mut self.filter[Self::filter_of(request.line)];
+            *count = count.saturating_sub(1);
+        } else {
+            bank.precharge = bank.precharge.max(column + rules.rtp);
+            shared.read = column;
+            shared.bus = column + rules.cl + rules.burst;
+        }
+        if rules.closed {
+            bank.row = NO_ROW;
+            bank.activate = bank.precharge + rules.rp;
+        }
+        self.count(&request, outcome, held, 1);
+        #[cfg(test)]
+        self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
+        (request.number, column)
+    }
+}
+
+/// Inserts a request by its arrival, and among those of the same arrival by its number.
+#[inline(always)]
+fn insert(list: &mut Vec<Request>, request: Request) {
+    let mut place = list.len();
+    while place > 0 && request.precedes(&list[place - 1]) {
+        place -= 1;
+    }
+    list.insert(place, request);
+}
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;
