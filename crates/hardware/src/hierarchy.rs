@@ -314,7 +314,10 @@ impl Hierarchy {
         let private = |core| Private {
             l1i: FirstLevel { cache: cache(&spec.l1i, 0, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
             l1d: FirstLevel { cache: cache(&spec.l1d, 1, 0, core), prefetcher: Prefetcher::new(&spec.l1d) },
-            second: SecondLevel { cache: cache(&spec.l2, 2, spec.l1d.latency, core), prefetcher: Prefetcher::new(&spec.l2) },
+            second: SecondLevel {
+                cache: cache(&spec.l2, 2, spec.l1d.latency, core),
+                prefetcher: Prefetcher::new(&spec.l2),
+            },
         };
         Hierarchy {
             cores: (0..cores).map(private).collect(),

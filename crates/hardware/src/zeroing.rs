@@ -114,7 +114,9 @@ mod tests {
         let (mut zeroing, mut dram) = build(2);
         zeroing.request(0, 64, 64, 1000, 512);
         zeroing.request(0, 1 << 20, 64, 1512, 512);
-        for (now, lines) in [(999, 0), (1000, 1), (1007, 1), (1008, 2), (1255, 32), (1511, 64), (2015, 127), (2016, 128)] {
+        for (now, lines) in
+            [(999, 0), (1000, 1), (1007, 1), (1008, 2), (1255, 32), (1511, 64), (2015, 127), (2016, 128)]
+        {
             zeroing.advance(now, &mut dram);
             assert_eq!((now, zeroing.counters.lines, dram.counters().data_writes), (now, lines, lines));
         }

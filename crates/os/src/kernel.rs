@@ -3,13 +3,13 @@
 use crate::counters::OsCycles;
 use crate::identifiers::Identifiers;
 use crate::migrate::Migrations;
-use crate::zeroing::ZeroedFrames;
 use crate::process::{Process, ProcessTable};
 use crate::promotion::PromotionSchedule;
 use crate::sharing::FrameOwners;
 use crate::shootdown::Shootdowns;
 use crate::swap::SwapSpace;
 use crate::watermarks::ReclaimSchedule;
+use crate::zeroing::ZeroedFrames;
 use crate::{
     CostTable, Footprint, KernelCounters, KernelSpec, Ledger, LedgerCause, MapError, OsError, PageState, PlaceContext,
     Placement, Shootdown, TableContext, Translations, TranslationsFactory, VmaList,

@@ -34,7 +34,8 @@ fn loads(lines: u64) -> Scripted {
 fn every_line_of_a_fresh_page_is_written_once_and_those_of_the_set_up_are_not() {
     for (settings, lines) in [(&[ALWAYS][..], 3 * LINES), (&[], 3 * 64), (&[ALWAYS, CYCLES_ONLY], 0)] {
         for timing in [true, false] {
-            let settings = [settings, &[if timing { "run.mode=\"timing\"" } else { "run.mode=\"functional\"" }]].concat();
+            let settings =
+                [settings, &[if timing { "run.mode=\"timing\"" } else { "run.mode=\"functional\"" }]].concat();
             let run = run("radix", &settings, &first_touches(3));
             assert_eq!(counter(&run, "hierarchy.zeroing.lines"), lines, "{settings:?}");
             let written = counter(&run, "hierarchy.dram.data_writes");
@@ -49,7 +50,8 @@ fn a_huge_fault_takes_the_bus_from_other_cores() {
     // The second core reads as fast as the only channel delivers, and ends last. Each line that the first
     // core's fault writes costs it the 5 cycles that a line takes on the bus, and a share of the turns of the
     // bus and of the rows that writes close.
-    let channel: &[&str] = &[ALWAYS, "dram.channels=1", "dram.mapping=\"ro-co-ra-ba-ch\"", "dram.t_refi_ns=0", "machine.cores=2"];
+    let channel: &[&str] =
+        &[ALWAYS, "dram.channels=1", "dram.mapping=\"ro-co-ra-ba-ch\"", "dram.t_refi_ns=0", "machine.cores=2"];
     let core: &[&str] = &["l1d.mshrs=64", "l2.mshrs=64", "core.rob=512", "llc.mshrs=128"];
     let settings = [channel, core].concat();
     let without = [&settings[..], &[CYCLES_ONLY]].concat();

@@ -119,7 +119,18 @@ impl Machine {
         let live = vec![(first, Pages::new(), None)];
         let tlb = HashMap::new();
         let spaces = (1 << spec.asid_bits) - 1;
-        Machine { kernel, zeroed_frames: 0, factory, live, tlb, current: first, spaces, stores: 0, now: 0, initially_free }
+        Machine {
+            kernel,
+            zeroed_frames: 0,
+            factory,
+            live,
+            tlb,
+            current: first,
+            spaces,
+            stores: 0,
+            now: 0,
+            initially_free,
+        }
     }
 
     pub fn processes(&self) -> usize {
