@@ -590,3 +590,18 @@ fn walks_and_speculative_fetches_wait_behind_queued_data_reads() {
     let found = behind_queued_reads(8, copy);
     assert!((92..=93).contains(&(found - queued)), "{found} behind eight reads and a copy, {queued} without it");
 }
+
+#[test]
+fn zeroed_lines_are_written_when_they_are_due_and_the_rest_at_the_end() {
+    let mut h = build(&spec());
+    h.zero(0, PhysAddr(1 << 20), 4096, Cycle(1000), 640);
+    let written = |h: &Hierarchy| (h.counters().zeroing.lines, h.counters().dram.data_writes);
+    assert_eq!(written(&h), (0, 0));
+    // A load that misses asks main memory 56 cycles later; a line is due every 10 cycles from cycle 1000 on.
+    for (now, lines) in [(0, 0), (1100 - 56, 11), (1299 - 56, 30)] {
+        load(&mut h, now * 64, now);
+        assert_eq!(written(&h), (lines, lines), "at {now}");
+    }
+    h.drain_writes();
+    assert_eq!(written(&h), (64, 64));
+}
