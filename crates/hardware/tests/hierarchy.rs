@@ -115,9 +115,10 @@ fn misses_beyond_the_mshrs_wait() {
 
 #[test]
 fn each_level_holds_its_mshrs_from_the_arrival_of_a_request_there() {
-    // A request is with L2 after the round trip of L1, 1 cycle, and with the LLC after that of L2.
-    for (level, reach) in [(0, 1), (1, 20)] {
+    // A request is with L2 after the round trip of L1, and with the LLC after that of L2.
+    for (level, reach) in [(0, 16), (1, 20)] {
         let mut narrow = spec();
+        narrow.l1d.latency = 16;
         if level == 0 {
             narrow.l2.mshrs = 2
         } else {
