@@ -1,6 +1,7 @@
 //! Feeds DRAMsim3 and Ambulator's DRAM the same streams.
 //!
-//! `dram-reference [TEXT]` shows both models' results for the memories and streams whose names have TEXT.
+//! `dram-reference [TEXT]` shows both models' results for the memories and streams whose names have TEXT (as
+//! `"DDR4-3200, a triad"`).
 //! `dram-reference --record` runs all streams, and writes DRAMsim3's results to the file with which the tests of
 //! `ambulator-hardware` compare.
 
@@ -23,23 +24,12 @@ fn main() -> ExitCode {
     let mut memories = BTreeMap::new();
     for memory in &MEMORIES {
         let mut results = BTreeMap::new();
+        println!("\n{}\n", memory.name);
         println!(
-            "\n{:46} | {:^23} | {:^23} | {:^21}\n{:46} | {:>7} {:>7} {:>7} | {:>7} {:>7} {:>7} | {:>6} {:>6} {:>7}",
-            memory.name,
-            "mean ns",
-            "p99 ns",
-            "GB/s",
-            "",
-            "DRAMsim3",
-            "ours",
-            "",
-            "DRAMsim3",
-            "ours",
-            "",
-            "DRAMsim3",
-            "ours",
-            ""
+            "| {:46} | mean, ns: DRAMsim3 | ours | | p99, ns: DRAMsim3 | ours | | GB/s: DRAMsim3 | ours | |",
+            "stream"
         );
+        println!("|{}|--:|--:|--:|--:|--:|--:|--:|--:|--:|", "-".repeat(48));
         for stream in streams(memory) {
             if !format!("{}, {}", memory.name, stream.name).contains(filter) {
                 continue;
@@ -51,7 +41,7 @@ fn main() -> ExitCode {
                     Some(measured)
                 }
                 Err(message) => {
-                    println!("{message}");
+                    eprintln!("{message}");
                     None
                 }
             };
@@ -76,7 +66,7 @@ fn main() -> ExitCode {
 fn row(name: &str, reference: Measured, ours: Measured) {
     let off = |reference: f64, ours: f64| format!("{:+.1}%", 100.0 * (ours / reference - 1.0));
     println!(
-        "{name:46} | {:8.1} {:7.1} {:>6} | {:8.1} {:7.1} {:>6} | {:8.2} {:6.2} {:>6}",
+        "| {name:46} | {:7.1} | {:7.1} | {:>7} | {:7.1} | {:7.1} | {:>7} | {:6.2} | {:6.2} | {:>7} |",
         reference.mean_ns,
         ours.mean_ns,
         off(reference.mean_ns, ours.mean_ns),
