@@ -165,6 +165,9 @@ pub(crate) struct Channel {
     /// Every command that stays.
     #[cfg(test)]
     log: Vec<tests::Sent>,
+    /// Takes back all commands after the arrival of a read, without a search.
+    #[cfg(test)]
+    exhaustive: bool,
 }
 
 impl Channel {
@@ -202,6 +205,8 @@ impl Channel {
             tally: Tally::default(),
             #[cfg(test)]
             log: Vec::new(),
+            #[cfg(test)]
+            exhaustive: false,
         }
     }
 
@@ -221,6 +226,8 @@ impl Channel {
         request.number = self.number;
         let bank = &self.banks[request.bank as usize];
         let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        #[cfg(test)]
+        let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
