@@ -82,7 +82,8 @@ impl Stream {
             name,
             load,
             out_of_order: false,
-            left: REQUESTS,
+            // These are served fast, and few refreshes would meet them.
+            left: if matches!(pattern, Pattern::Sequential) { 3 * REQUESTS } else { REQUESTS },
             pattern,
             row_stride: memory.row_stride(),
             state: 1,
