@@ -139,10 +139,6 @@ pub struct DramSpec {
     /// is not passed over any more.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, DRAMInterface: max_accesses_per_row"))]
     pub row_hit_cap: u32,
-    /// Writes of a batch that the queue of a bank takes. While a batch has more for a bank, reads that came
-    /// after its release wait.
-    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "DRAMsim3 (Li et al., CAL 2020): cmd_queue_size"))]
-    pub bank_queue: u32,
     /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
     /// read.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "our choice"))]
@@ -183,7 +179,6 @@ impl Default for DramSpec {
             write_low: 32,
             write_idle: 32,
             row_hit_cap: 16,
-            bank_queue: 8,
             controller_ns: 10.0,
         }
     }
