@@ -168,7 +168,6 @@ impl Memory {
             write_high: TRANSACTIONS,
             write_low: 0,
             write_idle: IDLE_WRITES,
-            bank_queue: COMMANDS,
             row_hit_cap: ROW_HITS,
             controller_ns: ns(PIPELINE),
             ..DramSpec::default()
