@@ -9,7 +9,7 @@
 mod harness;
 mod reference;
 
-use harness::measured::{Measured, Recorded};
+use harness::measured::{Measured, OfMemory, Recorded, fingerprint};
 use harness::memories::MEMORIES;
 use harness::streams::streams;
 use std::collections::BTreeMap;
@@ -30,7 +30,9 @@ fn main() -> ExitCode {
             "stream"
         );
         println!("|{}|--:|--:|--:|--:|--:|--:|--:|--:|--:|", "-".repeat(48));
-        for stream in streams(memory) {
+        let streams = streams(memory);
+        let fingerprint = fingerprint(memory, &streams);
+        for stream in streams {
             if !format!("{}, {}", memory.name, stream.name).contains(filter) {
                 continue;
             }
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
             };
             results.insert(name, reference);
         }
-        memories.insert(memory.name.to_owned(), results);
+        memories.insert(memory.name.to_owned(), OfMemory { fingerprint, streams: results });
     }
     if !record {
         return ExitCode::SUCCESS;
