@@ -6,7 +6,8 @@
 //! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
 //! time. Only the times that the caller has already learnt stay as they were.
 //!
-//! Writes gather until a batch is *released*: from then on they are candidates as reads are.
+//! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
+//! later go before them only where that does not delay them.
 
 use crate::plan::{Plan, Step};
 
@@ -88,8 +89,8 @@ pub(crate) struct Bank {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
-    column: u64,
-    read: u64,
+    pub column: u64,
+    pub read: u64,
     activate: u64,
 }
 
@@ -151,8 +152,10 @@ pub(crate) struct Channel {
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
-    /// How many of them are writes.
+    /// How many of them are writes; when they were released; and when the last of a batch was sent.
     released: usize,
+    release: u64,
+    batch_end: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
@@ -165,6 +168,9 @@ pub(crate) struct Channel {
     /// Every command that stays.
     #[cfg(test)]
     log: Vec<tests::Sent>,
+    /// Takes back all commands after the arrival of a read, without a search.
+    #[cfg(test)]
+    exhaustive: bool,
 }
 
 impl Channel {
@@ -193,6 +199,8 @@ impl Channel {
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
             released: 0,
+            release: 0,
+            batch_end: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
@@ -202,6 +210,8 @@ impl Channel {
             tally: Tally::default(),
             #[cfg(test)]
             log: Vec::new(),
+            #[cfg(test)]
+            exhaustive: false,
         }
     }
 
@@ -220,7 +230,9 @@ impl Channel {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         let bank = &self.banks[request.bank as usize];
-        let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        let first = self.plan.first_after(&request, bank, &self.rules);
+        #[cfg(test)]
+        let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
@@ -333,7 +345,9 @@ impl Channel {
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival,
+            Some(last) if self.released == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
+                last.arrival.max(self.batch_end)
+            }
             _ => u64::MAX,
         };
         let idle = match self.writes.get(write_idle) {
@@ -360,6 +374,7 @@ impl Channel {
     #[cold]
     fn release(&mut self, count: usize, from: u64) {
         self.tally.batches += 1;
+        self.release = from;
         self.released += count;
         let place = self.candidates.partition_point(|other| other.arrival <= from);
         let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
@@ -384,51 +399,64 @@ impl Channel {
         let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
-        let mut best: Option<Choice> = None;
-        let count = candidates.len().min(rules.read_queue);
+        let count = candidates.len().min(rules.read_queue + self.released);
+        // Row hits that came since then go before a write of the batch only if they do not delay it: or they
+        // would go on for ever.
+        let late_from = if self.released > 0 { self.release } else { u64::MAX };
+        let turn = (rules.cl + rules.burst + rules.rtrs).saturating_sub(rules.cwl);
+        let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
+        let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if best.is_some_and(|best| best.column <= floor || arrival >= best.column) {
+            if arrival >= best.column || best.column <= floor {
                 break;
             }
             let bank = &banks[request.bank as usize];
             let group = &groups[request.group as usize];
+            let kind = if request.write { write_floor } else { read_floor.max(group.read) };
+            let mut column = kind.max(group.column);
             let blocked = &mut blocked[request.bank as usize];
             let is_blocked = blocked.0 == scan;
-            let rank = &ranks[request.rank as usize];
-            let mut activate = 0;
-            let (ready, outcome) = if bank.row == request.row {
-                if is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap) {
+            let (mut activate, mut outcome) = (0, Outcome::Hit);
+            if bank.row == request.row {
+                if column >= best.column || (is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap)) {
                     continue;
                 }
-                (arrival.max(bank.column), Outcome::Hit)
+                column = column.max(arrival).max(bank.column);
             } else {
                 if is_blocked {
                     continue;
                 }
-                let (from, outcome) = if bank.row == NO_ROW {
-                    *blocked = (scan, 0);
-                    (arrival.max(bank.activate), Outcome::Miss)
+                let precharge = arrival.max(bank.precharge);
+                *blocked = (scan, precharge);
+                let rank = &ranks[request.rank as usize];
+                activate = rank.activate.max(rank.activations[rank.oldest]);
+                if column.max(activate + rules.rcd) >= best.column {
+                    continue;
+                }
+                let ready = if bank.row == NO_ROW {
+                    outcome = Outcome::Miss;
+                    arrival.max(bank.activate)
                 } else {
-                    let precharge = arrival.max(bank.precharge);
-                    *blocked = (scan, precharge);
-                    (precharge + rules.rp, Outcome::Conflict)
+                    outcome = Outcome::Conflict;
+                    precharge + rules.rp
                 };
-                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
-                (activate + rules.rcd, outcome)
-            };
-            let (floor, latency) =
-                if request.write { (write_floor, rules.cwl) } else { (read_floor.max(group.read), rules.cl) };
-            let mut column = ready.max(group.column).max(floor);
+                activate = activate.max(ready).max(group.activate);
+                column = column.max(activate + rules.rcd);
+            }
             if request.rank != shared.rank {
+                let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if best.is_none_or(|best| column < best.column) {
-                best = Some(Choice { at, column, activate, outcome });
+            let late_hit = outcome == Outcome::Hit && arrival > late_from && !request.write;
+            let delays = if best_is_write && late_hit { turn } else { 0 };
+            if column + delays < best.column {
+                best_is_write = request.write;
+                best = Choice { at, column, activate, outcome };
             }
         }
-        best
+        (count > 0).then_some(best)
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -501,6 +529,9 @@ impl Channel {
             shared.write = column;
             shared.bus = end;
             self.released -= 1;
+            if self.released == 0 {
+                self.batch_end = column;
+            }
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
         } else {

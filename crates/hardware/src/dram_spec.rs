@@ -123,14 +123,14 @@ pub struct DramSpec {
     /// Length of a refresh, in which the rank serves nothing and after which all its rows are closed.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "JESD79-4, 8 Gb devices"))]
     pub t_rfc_ns: f64,
-    /// Requests of a channel among which its scheduler chooses: the oldest reads and released writes.
-    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "our choice: 32 reads (gem5, MemCtrl) and a batch of writes"))]
+    /// Requests of a channel among which its scheduler chooses, beside the writes of a batch: the oldest.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "ChampSim: a read queue of 64"))]
     pub read_queue: u32,
     /// Writes that wait in a channel when it releases a batch of them, although reads wait.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
     pub write_high: u32,
     /// Writes that a batch leaves in the queue.
-    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64, less 16"))]
     pub write_low: u32,
     /// A channel without other requests releases a batch when more writes than these wait.
     #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
@@ -176,7 +176,7 @@ impl Default for DramSpec {
             t_rfc_ns: 350.0,
             read_queue: 64,
             write_high: 54,
-            write_low: 32,
+            write_low: 16,
             write_idle: 32,
             row_hit_cap: 16,
             controller_ns: 10.0,
