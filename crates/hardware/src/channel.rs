@@ -399,59 +399,64 @@ impl Channel {
         let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
-        let mut best: Option<Choice> = None;
         let count = candidates.len().min(rules.read_queue + self.released);
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
         let turn = (rules.cl + rules.burst + rules.rtrs).saturating_sub(rules.cwl);
+        let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
         let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if best.is_some_and(|best| best.column <= floor || arrival >= best.column) {
+            if arrival >= best.column || best.column <= floor {
                 break;
             }
             let bank = &banks[request.bank as usize];
             let group = &groups[request.group as usize];
+            let kind = if request.write { write_floor } else { read_floor.max(group.read) };
+            let mut column = kind.max(group.column);
             let blocked = &mut blocked[request.bank as usize];
             let is_blocked = blocked.0 == scan;
-            let rank = &ranks[request.rank as usize];
-            let mut activate = 0;
-            let (ready, outcome) = if bank.row == request.row {
-                if is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap) {
+            let (mut activate, mut outcome) = (0, Outcome::Hit);
+            if bank.row == request.row {
+                if column >= best.column || (is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap)) {
                     continue;
                 }
-                (arrival.max(bank.column), Outcome::Hit)
+                column = column.max(arrival).max(bank.column);
             } else {
                 if is_blocked {
                     continue;
                 }
-                let (from, outcome) = if bank.row == NO_ROW {
-                    *blocked = (scan, 0);
-                    (arrival.max(bank.activate), Outcome::Miss)
+                let precharge = arrival.max(bank.precharge);
+                *blocked = (scan, precharge);
+                let rank = &ranks[request.rank as usize];
+                activate = rank.activate.max(rank.activations[rank.oldest]);
+                if column.max(activate + rules.rcd) >= best.column {
+                    continue;
+                }
+                let ready = if bank.row == NO_ROW {
+                    outcome = Outcome::Miss;
+                    arrival.max(bank.activate)
                 } else {
-                    let precharge = arrival.max(bank.precharge);
-                    *blocked = (scan, precharge);
-                    (precharge + rules.rp, Outcome::Conflict)
+                    outcome = Outcome::Conflict;
+                    precharge + rules.rp
                 };
-                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
-                (activate + rules.rcd, outcome)
-            };
-            let (floor, latency) =
-                if request.write { (write_floor, rules.cwl) } else { (read_floor.max(group.read), rules.cl) };
-            let mut column = ready.max(group.column).max(floor);
+                activate = activate.max(ready).max(group.activate);
+                column = column.max(activate + rules.rcd);
+            }
             if request.rank != shared.rank {
+                let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
             let late_hit = outcome == Outcome::Hit && arrival > late_from && !request.write;
             let delays = if best_is_write && late_hit { turn } else { 0 };
-            if best.is_none_or(|best| column + delays < best.column) {
+            if column + delays < best.column {
                 best_is_write = request.write;
-                best = Some(Choice { at, column, activate, outcome });
+                best = Choice { at, column, activate, outcome };
             }
         }
-        best
+        (count > 0).then_some(best)
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.

@@ -130,7 +130,7 @@ pub struct DramSpec {
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
     pub write_high: u32,
     /// Writes that a batch leaves in the queue.
-    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64, less 16"))]
     pub write_low: u32,
     /// A channel without other requests releases a batch when more writes than these wait.
     #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
@@ -176,7 +176,7 @@ impl Default for DramSpec {
             t_rfc_ns: 350.0,
             read_queue: 64,
             write_high: 54,
-            write_low: 32,
+            write_low: 16,
             write_idle: 32,
             row_hit_cap: 16,
             controller_ns: 10.0,
