@@ -9,7 +9,7 @@
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
-use crate::plan::{Plan, Step};
+use crate::plan::{Command, Plan, Step};
 
 /// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     pub write_low: usize,
     pub write_idle: usize,
     pub row_hit_cap: u32,
+    /// From a read's column command to a write's, at least.
+    pub turn: u64,
 }
 
 pub(crate) const NO_ROW: u32 = u32::MAX;
@@ -60,7 +62,7 @@ pub(crate) struct Request {
 
 impl Request {
     #[inline(always)]
-    fn precedes(&self, other: &Request) -> bool {
+    pub fn precedes(&self, other: &Request) -> bool {
         self.arrival < other.arrival
             || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
     }
@@ -86,7 +88,18 @@ pub(crate) struct Bank {
     pub precharge: u64,
 }
 
+/// A bank, and what a scan of the candidates has seen of its queue.
+#[derive(Clone, Copy, Debug)]
+struct BankQueue {
+    bank: Bank,
+    /// The scan that met a request for another row than the open one, and when the oldest such request could
+    /// precharge.
+    scan: u64,
+    blocked: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
     pub column: u64,
@@ -100,6 +113,8 @@ pub(crate) struct Rank {
     activations: [u64; 4],
     oldest: usize,
     activate: u64,
+    /// When it takes a read after its last write.
+    read: u64,
     /// When its next refresh is due, and when the last one ended.
     due: u64,
     refreshed: u64,
@@ -108,10 +123,9 @@ pub(crate) struct Rank {
 /// What all requests of the channel share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shared {
-    /// The last column command, and the last of each kind.
-    column: u64,
-    read: u64,
-    write: u64,
+    /// No read's column command can be sent before, no write's, whatever their banks do.
+    pub read_floor: u64,
+    write_floor: u64,
     /// When the bus is free, and which rank used it last.
     bus: u64,
     rank: u8,
@@ -124,7 +138,6 @@ pub(crate) struct Tally {
     pub outcomes: [i64; 6],
     pub activates: i64,
     pub bursts: i64,
-    pub reads: i64,
     pub held: i64,
     pub forwarded: i64,
     pub merged: i64,
@@ -146,7 +159,7 @@ const FILTER: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
     rules: Rules,
-    banks: Box<[Bank]>,
+    banks: Box<[BankQueue]>,
     groups: Box<[Group]>,
     ranks: Box<[Rank]>,
     shared: Shared,
@@ -161,9 +174,7 @@ pub(crate) struct Channel {
     filter: Box<[u8]>,
     plan: Plan,
     number: u32,
-    /// Of each bank: the scan, and when its oldest request for another row could precharge.
     scan: u64,
-    blocked: Box<[(u64, u64)]>,
     pub tally: Tally,
     /// Every command that stays.
     #[cfg(test)]
@@ -188,12 +199,13 @@ impl Channel {
             activations: [0; 4],
             oldest: 0,
             activate: 0,
+            read: 0,
             due: if rules.refi == 0 { u64::MAX } else { first_refresh(rank) },
             refreshed: 0,
         };
         Channel {
             rules,
-            banks: vec![bank; ranks * banks].into(),
+            banks: vec![BankQueue { bank, scan: 0, blocked: 0 }; ranks * banks].into(),
             groups: vec![Group::default(); ranks * groups].into(),
             ranks: (0..ranks).map(rank).collect(),
             shared: Shared::default(),
@@ -206,7 +218,6 @@ impl Channel {
             plan: Plan::new(banks),
             number: 0,
             scan: 0,
-            blocked: vec![(0, 0); ranks * banks].into(),
             tally: Tally::default(),
             #[cfg(test)]
             log: Vec::new(),
@@ -229,7 +240,7 @@ impl Channel {
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        let bank = &self.banks[request.bank as usize];
+        let bank = &self.banks[request.bank as usize].bank;
         let first = self.plan.first_after(&request, bank, &self.rules);
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
@@ -274,7 +285,7 @@ impl Channel {
     pub fn drain(&mut self) {
         while !self.candidates.is_empty() || !self.writes.is_empty() {
             if self.candidates.is_empty() {
-                self.release(self.writes.len(), self.shared.column);
+                self.release(self.writes.len(), self.plan.last_column());
             }
             self.serve();
         }
@@ -287,7 +298,7 @@ impl Channel {
         match self.plan.pop() {
             Some(Step::Command(command)) => {
                 let request = command.request;
-                self.banks[request.bank as usize] = command.bank;
+                self.banks[request.bank as usize].bank = command.bank;
                 self.groups[request.group as usize] = command.group;
                 if command.outcome != Outcome::Hit {
                     let rank = &mut self.ranks[request.rank as usize];
@@ -299,6 +310,7 @@ impl Channel {
                 self.shared = command.shared;
                 self.count(&request, command.outcome, command.held, -1);
                 if request.write {
+                    self.ranks[request.rank as usize].read = command.read;
                     self.released += 1;
                     let count = &mut self.filter[Self::filter_of(request.line)];
                     *count = count.saturating_add(1);
@@ -308,7 +320,8 @@ impl Channel {
             Some(Step::Refresh { rank, due, refreshed, banks }) => {
                 self.ranks[rank].due = due;
                 self.ranks[rank].refreshed = refreshed;
-                self.banks[rank * banks.len()..][..banks.len()].copy_from_slice(banks);
+                let first = rank * banks.len();
+                self.banks[first..].iter_mut().zip(banks).for_each(|(slot, bank)| slot.bank = *bank);
             }
             None => {}
         }
@@ -318,7 +331,6 @@ impl Channel {
     fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
         self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
         self.tally.bursts += by;
-        self.tally.reads += if request.write { 0 } else { by };
         self.tally.held += if held { by } else { 0 };
     }
 
@@ -353,7 +365,7 @@ impl Channel {
         let idle = match self.writes.get(write_idle) {
             // The channel is idle from its last command on until the first candidate arrives.
             Some(last) => {
-                let from = last.arrival.max(self.shared.column);
+                let from = last.arrival.max(self.plan.last_column());
                 if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
             }
             None => u64::MAX,
@@ -381,29 +393,18 @@ impl Channel {
         self.candidates.splice(place..place, released);
     }
 
-    /// The earliest ticks at which a read and a write could be sent now, whatever their banks do.
-    #[inline(always)]
-    fn floors(&self) -> (u64, u64) {
-        let Rules { cl, cwl, burst, wtr_s, rtrs, .. } = self.rules;
-        let Shared { column, read, write, bus, .. } = self.shared;
-        let to_read = if write > 0 { write + cwl + burst + wtr_s } else { 0 };
-        let to_write = (read + cl + burst + rtrs).max(bus).saturating_sub(cwl);
-        (column.max(to_read).max(bus.saturating_sub(cl)), column.max(to_write))
-    }
-
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
-        let (read_floor, write_floor) = self.floors();
+        let Shared { read_floor, write_floor, .. } = self.shared;
         let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
-        let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
+        let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
         let count = candidates.len().min(rules.read_queue + self.released);
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
-        let turn = (rules.cl + rules.burst + rules.rtrs).saturating_sub(rules.cwl);
         let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
         let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
@@ -412,15 +413,15 @@ impl Channel {
             if arrival >= best.column || best.column <= floor {
                 break;
             }
-            let bank = &banks[request.bank as usize];
+            let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let group = &groups[request.group as usize];
-            let kind = if request.write { write_floor } else { read_floor.max(group.read) };
+            let rank = &ranks[request.rank as usize];
+            let kind = if request.write { write_floor } else { read_floor.max(group.read).max(rank.read) };
             let mut column = kind.max(group.column);
-            let blocked = &mut blocked[request.bank as usize];
-            let is_blocked = blocked.0 == scan;
+            let is_blocked = *scanned == scan;
             let (mut activate, mut outcome) = (0, Outcome::Hit);
             if bank.row == request.row {
-                if column >= best.column || (is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap)) {
+                if column >= best.column || (is_blocked && (arrival > *blocked || bank.hits >= rules.row_hit_cap)) {
                     continue;
                 }
                 column = column.max(arrival).max(bank.column);
@@ -429,8 +430,7 @@ impl Channel {
                     continue;
                 }
                 let precharge = arrival.max(bank.precharge);
-                *blocked = (scan, precharge);
-                let rank = &ranks[request.rank as usize];
+                (*scanned, *blocked) = (scan, precharge);
                 activate = rank.activate.max(rank.activations[rank.oldest]);
                 if column.max(activate + rules.rcd) >= best.column {
                     continue;
@@ -449,9 +449,15 @@ impl Channel {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            let late_hit = outcome == Outcome::Hit && arrival > late_from && !request.write;
-            let delays = if best_is_write && late_hit { turn } else { 0 };
-            if column + delays < best.column {
+            if best_is_write
+                && outcome == Outcome::Hit
+                && arrival > late_from
+                && !request.write
+                && column + rules.turn >= best.column
+            {
+                continue;
+            }
+            if column < best.column {
                 best_is_write = request.write;
                 best = Choice { at, column, activate, outcome };
             }
@@ -466,13 +472,14 @@ impl Channel {
         let Rules { refi, rfc, rp, .. } = self.rules;
         let rank = &mut self.ranks[number];
         let banks = &mut self.banks[number * per_rank..][..per_rank];
+        let states = || banks.iter().map(|slot| slot.bank);
         // Of those in a time without requests, only the last counts.
         let due = rank.due + arrival.saturating_sub(rank.due) / refi * refi;
-        self.plan.push_refresh(number, due, rank.due, rank.refreshed, banks);
-        let ready = |bank: &Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
-        let begin = banks.iter().map(ready).max().unwrap_or(0).max(due);
-        for bank in banks {
-            *bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..*bank };
+        self.plan.push_refresh(number, due, rank.due, rank.refreshed, states());
+        let ready = |bank: Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
+        let begin = states().map(ready).max().unwrap_or(0).max(due);
+        for slot in banks {
+            slot.bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..slot.bank };
         }
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
@@ -483,28 +490,26 @@ impl Channel {
     /// Sends the command of a candidate.
     #[inline(always)]
     fn send(&mut self, choice: Choice) -> (u32, u64) {
-        let (read_floor, _) = self.floors();
         let request = self.candidates.remove(choice.at);
         let rules = &self.rules;
         let Choice { column, activate, outcome, .. } = choice;
-        let bank = &mut self.banks[request.bank as usize];
+        let bank = &mut self.banks[request.bank as usize].bank;
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        self.plan.push(
-            crate::plan::Command {
-                request,
-                column,
-                outcome,
-                held,
-                activation: rank.activations[rank.oldest],
-                activate: rank.activate,
-                bank: *bank,
-                group: *group,
-                shared: self.shared,
-            },
-            read_floor,
-        );
+        self.plan.push(Command {
+            request,
+            column,
+            outcome,
+            held,
+            after_refresh: false,
+            activation: rank.activations[rank.oldest],
+            activate: rank.activate,
+            read: rank.read,
+            bank: *bank,
+            group: *group,
+            shared: self.shared,
+        });
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
@@ -520,14 +525,17 @@ impl Channel {
         }
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
-        shared.column = column;
-        shared.rank = request.rank;
         if request.write {
             let end = column + rules.cwl + rules.burst;
             bank.precharge = bank.precharge.max(end + rules.wr);
             group.read = end + rules.wtr_l;
-            shared.write = column;
-            shared.bus = end;
+            rank.read = end + rules.wtr_s;
+            *shared = Shared {
+                read_floor: if self.ranks.len() == 1 { end + rules.wtr_s } else { end.saturating_sub(rules.cl) },
+                write_floor: column + rules.burst,
+                bus: end,
+                rank: request.rank,
+            };
             self.released -= 1;
             if self.released == 0 {
                 self.batch_end = column;
@@ -536,8 +544,12 @@ impl Channel {
             *count = count.saturating_sub(1);
         } else {
             bank.precharge = bank.precharge.max(column + rules.rtp);
-            shared.read = column;
-            shared.bus = column + rules.cl + rules.burst;
+            *shared = Shared {
+                read_floor: column + rules.burst,
+                write_floor: column + rules.turn,
+                bus: column + rules.cl + rules.burst,
+                rank: request.rank,
+            };
         }
         if rules.closed {
             bank.row = NO_ROW;
