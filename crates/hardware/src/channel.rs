@@ -165,10 +165,9 @@ pub(crate) struct Channel {
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
-    /// How many of them are writes; when they were released; and when the last of a batch was sent.
+    /// How many of them are writes, and when the last batch was released.
     released: usize,
     release: u64,
-    batch_end: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
@@ -212,7 +211,6 @@ impl Channel {
             candidates: Vec::with_capacity(256),
             released: 0,
             release: 0,
-            batch_end: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
@@ -247,11 +245,20 @@ impl Channel {
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
+        let latency = self.rules.cl + self.rules.burst;
+        if self.candidates.is_empty() && self.writes.len() <= self.rules.write_idle.min(self.rules.write_high - 1) {
+            // Nothing else waits.
+            let choice = self.alone(&request);
+            if choice.column < self.ranks[request.rank as usize].due {
+                self.send(request, &choice);
+                return choice.column + latency;
+            }
+        }
         insert(&mut self.candidates, request);
         loop {
             let (number, column) = self.serve();
             if number == request.number {
-                return column + self.rules.cl + self.rules.burst;
+                return column + latency;
             }
         }
     }
@@ -348,7 +355,9 @@ impl Channel {
                 self.refresh(request.rank as usize, request.arrival);
                 continue;
             }
-            return self.send(best);
+            let request = self.candidates.remove(best.at);
+            self.send(request, &best);
+            return (request.number, best.column);
         }
     }
 
@@ -357,9 +366,7 @@ impl Channel {
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if self.released == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
-                last.arrival.max(self.batch_end)
-            }
+            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival.max(self.release),
             _ => u64::MAX,
         };
         let idle = match self.writes.get(write_idle) {
@@ -393,6 +400,29 @@ impl Channel {
         self.candidates.splice(place..place, released);
     }
 
+    /// When the command of a read can be sent, if no other request waits.
+    #[inline(always)]
+    fn alone(&self, request: &Request) -> Choice {
+        let bank = &self.banks[request.bank as usize].bank;
+        let group = &self.groups[request.group as usize];
+        let rank = &self.ranks[request.rank as usize];
+        let shared = &self.shared;
+        let mut column = request.arrival.max(shared.read_floor).max(group.read).max(rank.read).max(group.column);
+        if request.rank != shared.rank {
+            column = column.max((shared.bus + self.rules.rtrs).saturating_sub(self.rules.cl));
+        }
+        if bank.row == request.row {
+            return Choice { at: 0, column: column.max(bank.column), activate: 0, outcome: Outcome::Hit };
+        }
+        let (ready, outcome) = if bank.row == NO_ROW {
+            (request.arrival.max(bank.activate), Outcome::Miss)
+        } else {
+            (request.arrival.max(bank.precharge) + self.rules.rp, Outcome::Conflict)
+        };
+        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
+        Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
+    }
+
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
@@ -405,6 +435,10 @@ impl Channel {
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
+        // Most channels have one rank, whose limits are the same for all.
+        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[rank.oldest]));
+        let one_rank = ranks.len() == 1;
+        let mut limit = limits(&ranks[0]);
         let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
         let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
@@ -415,8 +449,11 @@ impl Channel {
             }
             let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let group = &groups[request.group as usize];
-            let rank = &ranks[request.rank as usize];
-            let kind = if request.write { write_floor } else { read_floor.max(group.read).max(rank.read) };
+            if !one_rank {
+                limit = limits(&ranks[request.rank as usize]);
+            }
+            let (rank_read, rank_activate) = limit;
+            let kind = if request.write { write_floor } else { read_floor.max(group.read).max(rank_read) };
             let mut column = kind.max(group.column);
             let is_blocked = *scanned == scan;
             let (mut activate, mut outcome) = (0, Outcome::Hit);
@@ -431,8 +468,7 @@ impl Channel {
                 }
                 let precharge = arrival.max(bank.precharge);
                 (*scanned, *blocked) = (scan, precharge);
-                activate = rank.activate.max(rank.activations[rank.oldest]);
-                if column.max(activate + rules.rcd) >= best.column {
+                if column.max(rank_activate + rules.rcd) >= best.column {
                     continue;
                 }
                 let ready = if bank.row == NO_ROW {
@@ -442,7 +478,7 @@ impl Channel {
                     outcome = Outcome::Conflict;
                     precharge + rules.rp
                 };
-                activate = activate.max(ready).max(group.activate);
+                activate = rank_activate.max(ready).max(group.activate);
                 column = column.max(activate + rules.rcd);
             }
             if request.rank != shared.rank {
@@ -489,10 +525,9 @@ impl Channel {
 
     /// Sends the command of a candidate.
     #[inline(always)]
-    fn send(&mut self, choice: Choice) -> (u32, u64) {
-        let request = self.candidates.remove(choice.at);
+    fn send(&mut self, request: Request, choice: &Choice) {
         let rules = &self.rules;
-        let Choice { column, activate, outcome, .. } = choice;
+        let Choice { column, activate, outcome, .. } = *choice;
         let bank = &mut self.banks[request.bank as usize].bank;
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
@@ -537,9 +572,6 @@ impl Channel {
                 rank: request.rank,
             };
             self.released -= 1;
-            if self.released == 0 {
-                self.batch_end = column;
-            }
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
         } else {
@@ -558,7 +590,6 @@ impl Channel {
         self.count(&request, outcome, held, 1);
         #[cfg(test)]
         self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
-        (request.number, column)
     }
 }
 
