@@ -45,7 +45,7 @@ pub(crate) struct Rules {
 pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// A request in the queues of a channel. Banks, groups and ranks are numbered within the channel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Request {
     /// When it arrived, or when the batch of a write was released.
     pub arrival: u64,
@@ -68,14 +68,15 @@ impl Request {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    #[default]
     Hit,
     Miss,
     Conflict,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bank {
     pub row: u32,
     /// Column commands to the open row.
@@ -137,11 +138,17 @@ pub(crate) struct Tally {
     /// Hits, misses and conflicts of data, then of tables.
     pub outcomes: [i64; 6],
     pub activates: i64,
-    pub bursts: i64,
     pub held: i64,
     pub forwarded: i64,
     pub merged: i64,
     pub batches: i64,
+}
+
+impl Tally {
+    /// Lines that the bus has carried.
+    pub fn bursts(&self) -> i64 {
+        self.outcomes.iter().sum()
+    }
 }
 
 /// A command that can be sent.
@@ -337,7 +344,6 @@ impl Channel {
     #[inline(always)]
     fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
         self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
-        self.tally.bursts += by;
         self.tally.held += if held { by } else { 0 };
     }
 
@@ -345,7 +351,10 @@ impl Channel {
     #[inline]
     fn serve(&mut self) -> (u32, u64) {
         loop {
-            let best = self.best();
+            let best = match self.candidates.as_slice() {
+                [only] if !only.write => Some(self.alone(only)),
+                _ => self.best(),
+            };
             if self.releases(best.as_ref()) {
                 continue;
             }
@@ -532,19 +541,20 @@ impl Channel {
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        self.plan.push(Command {
+        let after_refresh = self.plan.ends_with_refresh();
+        *self.plan.push(request.arrival) = Command {
             request,
             column,
             outcome,
             held,
-            after_refresh: false,
+            after_refresh,
             activation: rank.activations[rank.oldest],
             activate: rank.activate,
             read: rank.read,
             bank: *bank,
             group: *group,
             shared: self.shared,
-        });
+        };
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {

@@ -267,7 +267,7 @@ impl Dram {
 
     /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
     pub fn bus(&self) -> (u64, u32) {
-        let bursts = self.channels.iter().map(|channel| channel.tally.bursts).sum::<i64>();
+        let bursts = self.channels.iter().map(|channel| channel.tally.bursts()).sum::<i64>();
         ((bursts.max(0) as u64 * self.burst) >> TICK_SHIFT, self.channels.len() as u32)
     }
 

@@ -14,7 +14,7 @@ const SHRINKS: u64 = 1024;
 const REFRESHES: usize = 4;
 
 /// A column command, and the state before it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Command {
     pub request: Request,
@@ -30,7 +30,7 @@ pub(crate) struct Command {
     pub outcome: Outcome,
     /// A refresh held it.
     pub held: bool,
-    /// A refresh came between the command before and this one: set by the plan.
+    /// A refresh came between the command before and this one.
     pub after_refresh: bool,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
         let refresh =
             || Refresh { after: 0, rank: 0, begun: 0, due: 0, refreshed: 0, banks: Vec::with_capacity(banks) };
         Plan {
-            commands: Vec::with_capacity(MOST),
+            commands: vec![Command::default(); LEAST],
             mask: LEAST - 1,
             span,
             first: 0,
@@ -165,6 +165,12 @@ impl Plan {
         (self.first..self.end).find(|at| self.at(*at).column > arrival).unwrap_or(self.end)
     }
 
+    /// Whether a refresh came after the last command.
+    #[inline(always)]
+    pub fn ends_with_refresh(&self) -> bool {
+        self.last_refresh().is_some()
+    }
+
     /// The refresh after the last command.
     #[inline(always)]
     fn last_refresh(&self) -> Option<&Refresh> {
@@ -175,20 +181,15 @@ impl Plan {
         (last.after == self.end).then_some(last)
     }
 
-    /// Appends a command.
+    /// Appends a command whose request arrived at `arrival`: its place, to be filled.
     #[inline(always)]
-    pub fn push(&mut self, command: Command) {
+    pub fn push(&mut self, arrival: u64) -> &mut Command {
         if self.end - self.first > self.mask as u64 || self.end.is_multiple_of(SHRINKS) {
-            self.make_room(command.request.arrival.saturating_sub(self.span));
+            self.make_room(arrival.saturating_sub(self.span));
         }
         let place = self.end as usize & self.mask;
-        let command = Command { after_refresh: self.last_refresh().is_some(), ..command };
-        if let Some(old) = self.commands.get_mut(place) {
-            *old = command;
-        } else {
-            self.commands.push(command);
-        }
         self.end += 1;
+        &mut self.commands[place]
     }
 
     #[inline(always)]
@@ -220,11 +221,9 @@ impl Plan {
     #[cold]
     fn resize(&mut self, first: u64, len: u64) {
         let kept: Vec<Command> = (first..self.end).map(|number| *self.at(number)).collect();
-        let filler = kept[0];
         self.first = first;
         self.mask = len as usize - 1;
-        self.commands.clear();
-        self.commands.resize(len as usize, filler);
+        self.commands.resize(len as usize, Command::default());
         for (number, command) in (first..).zip(kept) {
             self.commands[number as usize & self.mask] = command;
         }
