@@ -39,7 +39,7 @@ fn loads(gap: u32, dependent: bool, place: impl Fn(u64) -> u64) -> Scripted {
 fn each_load_takes(cycles: f64, bound: f64, design: &str, settings: &[&[&str]], program: &Scripted) {
     let settings = settings.concat();
     let ours = run(design, &settings, program).cycles as f64 / LOADS as f64;
-    let reference = Reference::new(&spec(design, &settings), Box::new(program.clone()), Choices::FAITHFUL);
+    let reference = Reference::new(&spec(design, &settings), vec![Box::new(program.clone())], Choices::FAITHFUL);
     let theirs = reference.run(0, 1 << 40).cycles as f64 / LOADS as f64;
     for (whose, took) in [("the simulator", ours), ("the cycle-driven model", theirs)] {
         let off = took / cycles - 1.0;
@@ -117,7 +117,7 @@ fn chases_that_share_walkers_and_caches_take_the_same_time() {
     let open = || ambulator_workloads::open(&request).unwrap();
     for (design, walks) in [("radix", true), ("thp", false)] {
         let spec = spec(design, &["run.warmup=20000", "run.instructions=100000"]);
-        let theirs = Reference::new(&spec, open(), Choices::FAITHFUL).run(20_000, 100_000);
+        let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(20_000, 100_000);
         let job = Job { design: design.into(), spec };
         let progress = Arc::new(Silent);
         let comparison =

@@ -1,30 +1,51 @@
-//! Compares Ambulator with a cycle-driven model of the same machine: `cycle_driven [INSTRUCTIONS
-//! [PROGRAM...]]`.
+//! Compares Ambulator with a cycle-driven model of the same machine:
+//! `cycle_driven [KEY=VALUE | PROGRAM | TRACE.amb]...`.
 //!
-//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and
-//! the sim host's speed.
+//! A program is a kernel of the list below, or a captured trace. Keys, with their defaults:
+//! `instructions=3000000`, `warmup=1000000` (of each core); `channels=4`, `cores=1`, `prefetch=off`, `designs=
+//! radix,thp,perfect-tlb`, each of which takes a list and makes a table for each combination; `why=0.05`, the
+//! relative difference from which on the rules of the cycle-driven model are switched off one at a time;
+//! `set=KEY=VALUE`, a setting of the machine.
+//!
+//! Prints tables in Markdown: instructions per cycle, page walks, memory traffic, speed-ups, and the causes of
+//! differences.
 
 mod model;
 
 use ambulator_base::RecordSource;
 use ambulator_simulator::spec::{Spec, SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, RunResult, Silent, compare};
+use ambulator_trace::{TraceOptions, open_trace};
 use ambulator_workloads::ProgramRequest;
-use model::{Choices, Measured, Reference};
+use model::{Choices, DramChoices, Measured, Reference};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// A program: its name in the tables, its benchmark, its footprint in MiB, and a setting.
+/// A program: its name in the tables, and where it comes from.
+#[derive(Clone)]
 struct Program {
-    name: &'static str,
-    kernel: &'static str,
-    mib: u64,
-    setting: Option<(&'static str, serde_json::Value)>,
+    name: String,
+    origin: Origin,
 }
 
-fn programs() -> [Program; 9] {
-    let program = |name, kernel, mib, setting| Program { name, kernel, mib, setting };
-    [
+#[derive(Clone)]
+enum Origin {
+    /// A benchmark, its footprint in MiB, and a setting.
+    Kernel {
+        kernel: &'static str,
+        mib: u64,
+        setting: Option<(&'static str, serde_json::Value)>,
+    },
+    Trace(PathBuf),
+}
+
+fn kernels() -> Vec<Program> {
+    let program = |name: &str, kernel, mib, setting| Program {
+        name: format!("{name}, {mib} MiB"),
+        origin: Origin::Kernel { kernel, mib, setting },
+    };
+    vec![
         program("gups", "gups", 1024, None),
         program("chase", "pointer-chase", 1024, None),
         program("chase-8", "pointer-chase", 1024, Some(("chains", 8.into()))),
@@ -32,43 +53,203 @@ fn programs() -> [Program; 9] {
         program("bfs", "bfs", 512, None),
         program("bfs-csr", "bfs", 512, Some(("layout", "csr".into()))),
         program("pagerank", "pagerank", 512, None),
+        program("memcached", "memcached", 1024, None),
         program("sysbench", "sysbench-memory", 1024, None),
         program("xsbench", "xsbench", 1024, None),
     ]
 }
 
-/// Speed-ups are relative to the first.
-const DESIGNS: [&str; 3] = ["radix", "thp", "perfect-tlb"];
-/// Instructions before anything is counted.
-const WARMUP: u64 = 1_000_000;
-/// The relative difference above which the last table shows its causes.
-const NOTABLE: f64 = 0.05;
-
 type Failure = Box<dyn std::error::Error>;
 
-fn spec(design: &str, instructions: u64) -> Result<Spec, Failure> {
-    let options =
-        ["memory.bytes=8GiB".to_owned(), format!("run.warmup={WARMUP}"), format!("run.instructions={instructions}")];
-    let (machine, design) = (Some("lvm-table1".to_owned()), Some(design.to_owned()));
-    Ok(load(&SpecRequest { machine, design, options: options.into(), ..SpecRequest::default() })?.spec)
+/// What is asked for.
+struct Request {
+    instructions: u64,
+    warmup: u64,
+    channels: Vec<String>,
+    cores: Vec<usize>,
+    prefetch: Vec<String>,
+    designs: Vec<String>,
+    why: f64,
+    settings: Vec<String>,
+    programs: Vec<Program>,
 }
 
-fn open(program: &Program) -> Result<Box<dyn RecordSource>, Failure> {
-    let settings = program.setting.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    let request = ProgramRequest {
-        name: program.kernel.into(),
-        footprint: Some(program.mib << 20),
-        seed: 1,
-        settings,
-        ..ProgramRequest::default()
-    };
-    Ok(ambulator_workloads::open(&request)?)
+impl Request {
+    fn parse(arguments: impl Iterator<Item = String>) -> Result<Request, Failure> {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut request = Request {
+            instructions: 3_000_000,
+            warmup: 1_000_000,
+            channels: list("4"),
+            cores: vec![1],
+            prefetch: list("off"),
+            designs: list("radix,thp,perfect-tlb"),
+            why: 0.05,
+            settings: Vec::new(),
+            programs: Vec::new(),
+        };
+        for argument in arguments {
+            let Some((key, value)) = argument.split_once('=') else {
+                request.programs.push(program(&argument)?);
+                continue;
+            };
+            let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number: {argument}"));
+            match key {
+                "instructions" => request.instructions = number(value)?,
+                "warmup" => request.warmup = number(value)?,
+                "channels" => request.channels = list(value),
+                "cores" => {
+                    let cores = value.split(',').map(|text| number(text).map(|cores| cores as usize));
+                    request.cores = cores.collect::<Result<_, _>>()?;
+                }
+                "prefetch" => request.prefetch = list(value),
+                "designs" => request.designs = list(value),
+                "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
+                "set" => request.settings.push(value.to_owned()),
+                _ => return Err(format!("no key `{key}`; see the head of the example's main.rs").into()),
+            }
+        }
+        if request.programs.is_empty() {
+            request.programs = kernels();
+        }
+        Ok(request)
+    }
+}
+
+/// The program that an argument names.
+fn program(name: &str) -> Result<Program, Failure> {
+    if name.ends_with(".amb") {
+        let path = PathBuf::from(name);
+        let name = path.file_stem().map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        return Ok(Program { name, origin: Origin::Trace(path) });
+    }
+    let short = |program: &Program| program.name.split(',').next().unwrap_or_default().to_owned();
+    let found = kernels().into_iter().find(|program| short(program) == name);
+    let known = || kernels().iter().map(short).collect::<Vec<_>>().join(", ");
+    Ok(found.ok_or_else(|| format!("no program `{name}`; there are traces and {}", known()))?)
+}
+
+impl Program {
+    /// Opens the program for a core.
+    fn open(&self, core: usize) -> Result<Box<dyn RecordSource>, Failure> {
+        match &self.origin {
+            Origin::Trace(path) => Ok(open_trace(Path::new(path), &TraceOptions::default())?),
+            Origin::Kernel { kernel, mib, setting } => {
+                let settings = setting.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+                let footprint = Some(mib << 20);
+                let (name, seed) = ((*kernel).into(), 1 + core as u64);
+                let request = ProgramRequest { name, footprint, seed, settings, ..ProgramRequest::default() };
+                Ok(ambulator_workloads::open(&request)?)
+            }
+        }
+    }
+
+    fn open_all(&self, cores: usize) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+        (0..cores).map(|core| self.open(core)).collect()
+    }
+}
+
+/// A machine on which programs are compared.
+struct Machine<'a> {
+    request: &'a Request,
+    channels: &'a str,
+    cores: usize,
+    prefetch: bool,
+}
+
+impl Machine<'_> {
+    fn spec(&self, design: &str) -> Result<Spec, Failure> {
+        let mut options = vec![
+            "memory.bytes=8GiB".to_owned(),
+            format!("machine.cores={}", self.cores),
+            format!("dram.channels={}", self.channels),
+            format!("run.warmup={}", self.request.warmup),
+            format!("run.instructions={}", self.request.instructions),
+        ];
+        if self.prefetch {
+            options.extend(["l1d.prefetcher=\"ip-stride\"".to_owned(), "l2.prefetcher=\"stream\"".to_owned()]);
+        }
+        options.extend(self.request.settings.iter().cloned());
+        let (machine, design) = (Some("lvm-table1".to_owned()), Some(design.to_owned()));
+        Ok(load(&SpecRequest { machine, design, options, ..SpecRequest::default() })?.spec)
+    }
+
+    fn reference(&self, program: &Program, design: &str, choices: Choices) -> Result<Measured, Failure> {
+        let Request { warmup, instructions, .. } = *self.request;
+        Ok(Reference::new(&self.spec(design)?, program.open_all(self.cores)?, choices).run(warmup, instructions))
+    }
+
+    /// Every design on a program, in both models.
+    fn run(&self, program: &Program) -> Result<Vec<Pair>, Failure> {
+        let job = |design: &String| Ok(Job { design: design.clone(), spec: self.spec(design)? });
+        let comparison = Comparison {
+            jobs: self.request.designs.iter().map(job).collect::<Result<_, Failure>>()?,
+            programs: program.open_all(self.cores)?,
+            threads: 1,
+            stop: Arc::default(),
+            progress: Arc::new(Silent),
+        };
+        let runs = compare(comparison)?.runs;
+        let pair = |(design, ours): (&String, RunResult)| {
+            let theirs = self.reference(program, design, Choices::FAITHFUL)?;
+            Ok(Pair { program: program.name.clone(), design: design.clone(), ours, theirs })
+        };
+        self.request.designs.iter().zip(runs).map(pair).collect()
+    }
+
+    fn print(&self) -> Result<(), Failure> {
+        let prefetchers = if self.prefetch { "ip-stride and stream prefetchers" } else { "no prefetchers" };
+        let cores = if self.cores == 1 { "one core".to_owned() } else { format!("{} cores", self.cores) };
+        println!("\nChannels: {}; {cores}; {prefetchers}.", self.channels);
+        let programs = &self.request.programs;
+        let all = programs.iter().map(|program| self.run(program)).collect::<Result<Vec<_>, _>>()?;
+        print_runs(&all);
+        print_speedups(&all);
+        self.print_reasons(programs, &all)?;
+        print_sim_host_speed(&all);
+        Ok(())
+    }
+
+    /// For large differences, the reference without one of its rules.
+    fn print_reasons(&self, programs: &[Program], all: &[Vec<Pair>]) -> Result<(), Failure> {
+        let faithful = Choices::FAITHFUL;
+        let dram = |change: fn(&mut DramChoices)| {
+            let mut choices = faithful;
+            change(&mut choices.dram);
+            choices
+        };
+        let less = [
+            ("early stores", Choices { stores_commit_first: false, ..faithful }),
+            ("no ports", Choices { ports: false, ..faithful }),
+            ("fetch not ahead", Choices { fetch_ahead: false, ..faithful }),
+            ("no fetch", Choices { fetches: false, ..faithful }),
+            ("first come", dram(|dram| dram.first_ready = false)),
+            ("no batches", dram(|dram| dram.batches = false)),
+            ("no turn-around", dram(|dram| dram.turn_around = false)),
+            ("no tRRD", dram(|dram| dram.rrd = false)),
+        ];
+        if all.iter().flatten().all(|pair| pair.distance().abs() <= self.request.why) {
+            return Ok(());
+        }
+        let titles = ["program", "design", "Ambulator", "cycle-driven"];
+        header(&titles.iter().copied().chain(less.iter().map(|(title, _)| *title)).collect::<Vec<_>>());
+        for (program, pairs) in programs.iter().zip(all) {
+            for pair in pairs.iter().filter(|pair| pair.distance().abs() > self.request.why) {
+                print!("| {} | {} | {:.4} | {:.4} |", pair.program, pair.design, pair.ours.ipc, pair.theirs.ipc());
+                for (_, choices) in less {
+                    print!(" {:.4} |", self.reference(program, &pair.design, choices)?.ipc());
+                }
+                println!();
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A program on one design, in both models.
 struct Pair {
     program: String,
-    design: &'static str,
+    design: String,
     ours: RunResult,
     theirs: Measured,
 }
@@ -77,28 +258,6 @@ impl Pair {
     fn distance(&self) -> f64 {
         self.ours.ipc / self.theirs.ipc() - 1.0
     }
-}
-
-/// Every design on a program, in both models.
-fn run(program: &Program, instructions: u64) -> Result<Vec<Pair>, Failure> {
-    let job = |design: &&str| Ok(Job { design: (*design).into(), spec: spec(design, instructions)? });
-    let comparison = Comparison {
-        jobs: DESIGNS.iter().map(job).collect::<Result<_, Failure>>()?,
-        programs: vec![open(program)?],
-        threads: 1,
-        stop: Arc::default(),
-        progress: Arc::new(Silent),
-    };
-    let runs = compare(comparison)?.runs;
-    let pair = |(design, ours): (&&'static str, RunResult)| {
-        let theirs = reference(program, design, instructions, Choices::FAITHFUL)?;
-        Ok(Pair { program: format!("{}, {} MiB", program.name, program.mib), design, ours, theirs })
-    };
-    DESIGNS.iter().zip(runs).map(pair).collect()
-}
-
-fn reference(program: &Program, design: &str, instructions: u64, choices: Choices) -> Result<Measured, Failure> {
-    Ok(Reference::new(&spec(design, instructions)?, open(program)?, choices).run(WARMUP, instructions))
 }
 
 fn percent(relative: f64) -> String {
@@ -117,20 +276,36 @@ fn print_runs(all: &[Vec<Pair>]) {
         "Ambulator IPC",
         "difference",
         "walks per 1000 instructions",
+        "Ambulator",
         "cycle-driven walk",
         "Ambulator walk",
         "difference",
+        "lines read and written per 1000 instructions",
+        "Ambulator",
     ]);
     for pair in all.iter().flatten() {
         let Pair { program, design, ours, theirs } = pair;
         print!("| {program} | {design} | {:.4} | {:.4} | {} |", theirs.ipc(), ours.ipc, percent(pair.distance()));
-        let rate = 1000.0 * theirs.walks as f64 / theirs.instructions.max(1) as f64;
+        let per_1000 = |events: u64, instructions: u64| 1000.0 * events as f64 / instructions.max(1) as f64;
+        let count = |name: &str| *ours.counters.get(name).unwrap_or(&0);
+        let walks = count("mmu.walks") + count("mmu.dirty_assists");
+        let rate = per_1000(theirs.walks, theirs.instructions);
+        print!(" {rate:.1} | {:.1} |", per_1000(walks, ours.simulated_instructions));
         if rate < 0.5 {
-            println!(" {rate:.1} | | | |");
+            print!(" | | |");
         } else {
             let (a, b) = (theirs.walk_latency, ours.measure("walk_latency_mean"));
-            println!(" {rate:.1} | {a:.1} | {b:.1} | {} |", percent(b / a - 1.0));
+            print!(" {a:.1} | {b:.1} | {} |", percent(b / a - 1.0));
         }
+        let reads = count("dram.data_reads") + count("dram.table_reads");
+        let writes = count("dram.data_writes") + count("dram.table_writes");
+        println!(
+            " {:.1} + {:.1} | {:.1} + {:.1} |",
+            per_1000(theirs.dram_reads, theirs.instructions),
+            per_1000(theirs.dram_writes, theirs.instructions),
+            per_1000(reads, ours.simulated_instructions),
+            per_1000(writes, ours.simulated_instructions)
+        );
     }
 }
 
@@ -145,39 +320,6 @@ fn print_speedups(all: &[Vec<Pair>]) {
     }
 }
 
-/// For large differences, the reference with Ambulator's modelling choices, one at a time.
-fn print_reasons(programs: &[&Program], all: &[Vec<Pair>], instructions: u64) -> Result<(), Failure> {
-    let faithful = Choices::FAITHFUL;
-    let less = [
-        Choices { stores_commit_first: false, ..faithful },
-        Choices { reads_first: false, ..faithful },
-        Choices { first_ready: false, ..faithful },
-        Choices { turn_around: false, ..faithful },
-        Choices::SIMPLE,
-    ];
-    header(&[
-        "program",
-        "design",
-        "Ambulator",
-        "cycle-driven",
-        "early stores",
-        "writes in order",
-        "no reordering",
-        "no turn-around",
-        "all four",
-    ]);
-    for (program, pairs) in programs.iter().zip(all) {
-        for pair in pairs.iter().filter(|pair| pair.distance().abs() > NOTABLE) {
-            print!("| {} | {} | {:.4} | {:.4} |", pair.program, pair.design, pair.ours.ipc, pair.theirs.ipc());
-            for choices in less {
-                print!(" {:.4} |", reference(program, pair.design, instructions, choices)?.ipc());
-            }
-            println!();
-        }
-    }
-    Ok(())
-}
-
 fn print_sim_host_speed(all: &[Vec<Pair>]) {
     header(&["program", "cycle-driven, M instructions/s", "Ambulator, M instructions/s"]);
     for Pair { program, ours, theirs, .. } in all.iter().filter_map(|pairs| pairs.first()) {
@@ -189,22 +331,19 @@ fn print_sim_host_speed(all: &[Vec<Pair>]) {
 }
 
 fn tables() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let instructions = match arguments.first() {
-        Some(text) => text.parse().map_err(|_| format!("`{text}` is not a number of instructions"))?,
-        None => 3_000_000,
-    };
-    let programs = programs();
-    if let Some(unknown) = arguments.iter().skip(1).find(|name| programs.iter().all(|program| program.name != **name)) {
-        return Err(format!("no program `{unknown}`; there are {}", programs.map(|p| p.name).join(", ")).into());
+    let request = Request::parse(std::env::args().skip(1))?;
+    for channels in &request.channels {
+        for &cores in &request.cores {
+            for prefetch in &request.prefetch {
+                let prefetch = match prefetch.as_str() {
+                    "on" => true,
+                    "off" => false,
+                    other => return Err(format!("`prefetch={other}`: it is `on` or `off`").into()),
+                };
+                Machine { request: &request, channels, cores, prefetch }.print()?;
+            }
+        }
     }
-    let requested = |program: &&Program| arguments.len() < 2 || arguments[1..].iter().any(|name| name == program.name);
-    let chosen: Vec<&Program> = programs.iter().filter(requested).collect();
-    let all = chosen.iter().map(|program| run(program, instructions)).collect::<Result<Vec<_>, _>>()?;
-    print_runs(&all);
-    print_speedups(&all);
-    print_reasons(&chosen, &all, instructions)?;
-    print_sim_host_speed(&all);
     Ok(())
 }
 
