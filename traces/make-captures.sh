@@ -40,7 +40,7 @@ INSERT INTO a SELECT (i * 7919) % 1000003, 'value ' || i FROM n;
 CREATE INDEX by_k ON a(k);
 SELECT count(*), sum(length(x.v)) FROM a y CROSS JOIN a x ON x.k = (y.k * 31) % 1000003;
 SQL
-    capture sqlite 1300M 20M "$(command -v sqlite3)" :memory: ".read work.sql" >/dev/null
+    capture sqlite 3200M 20M "$(command -v sqlite3)" :memory: ".read work.sql" >/dev/null
 }
 
 # Half a million random keys with values of 256 bytes are set; the window lies in gets and sets of them.

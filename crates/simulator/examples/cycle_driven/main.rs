@@ -280,7 +280,11 @@ fn print_runs(all: &[Vec<Pair>]) {
         "cycle-driven walk",
         "Ambulator walk",
         "difference",
+        "faults",
+        "Ambulator",
         "lines read and written per 1000 instructions",
+        "Ambulator",
+        "read of main memory, cycles",
         "Ambulator",
     ]);
     for pair in all.iter().flatten() {
@@ -297,14 +301,18 @@ fn print_runs(all: &[Vec<Pair>]) {
             let (a, b) = (theirs.walk_latency, ours.measure("walk_latency_mean"));
             print!(" {a:.1} | {b:.1} | {} |", percent(b / a - 1.0));
         }
-        let reads = count("dram.data_reads") + count("dram.table_reads");
-        let writes = count("dram.data_writes") + count("dram.table_writes");
+        print!(" {} | {} |", theirs.faults, count("core.page_faults"));
+        let reads = count("hierarchy.dram.data_reads") + count("hierarchy.dram.table_reads");
+        let writes = count("hierarchy.dram.data_writes") + count("hierarchy.dram.table_writes");
+        let cycles = count("hierarchy.dram.data_read_cycles") + count("hierarchy.dram.table_read_cycles");
         println!(
-            " {:.1} + {:.1} | {:.1} + {:.1} |",
+            " {:.1} + {:.1} | {:.1} + {:.1} | {:.1} | {:.1} |",
             per_1000(theirs.dram_reads, theirs.instructions),
             per_1000(theirs.dram_writes, theirs.instructions),
             per_1000(reads, ours.simulated_instructions),
-            per_1000(writes, ours.simulated_instructions)
+            per_1000(writes, ours.simulated_instructions),
+            theirs.dram_read_latency,
+            cycles as f64 / reads.max(1) as f64
         );
     }
 }

@@ -10,7 +10,7 @@ impl<T> LruSets<T> {
     /// Empty sets. `entries` is a multiple of `ways`; with 0 ways all entries are one set.
     pub fn new(entries: usize, ways: usize) -> LruSets<T> {
         let ways = if ways == 0 { entries } else { ways };
-        let sets = if ways == 0 { 0 } else { entries / ways };
+        let sets = entries.checked_div(ways).unwrap_or(0);
         LruSets { sets: (0..sets).map(|_| Vec::with_capacity(ways)).collect(), ways }
     }
 

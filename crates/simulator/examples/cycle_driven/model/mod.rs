@@ -48,10 +48,11 @@ pub struct Measured {
     pub walk_latency: f64,
     /// Page faults served.
     pub faults: u64,
-    /// Lines that main memory read and wrote, and rows that it activated.
+    /// Lines that main memory read and wrote.
     pub dram_reads: u64,
     pub dram_writes: u64,
-    pub dram_activations: u64,
+    /// Mean cycles of a read, from the LLC to main memory and back.
+    pub dram_read_latency: f64,
     /// Seconds of the sim host for warm-up and measured region.
     pub sim_host_seconds: f64,
     /// Instructions of warm-up and measured region.
@@ -70,6 +71,8 @@ pub struct Reference {
     cores: Vec<Core>,
     shared: Shared,
     dram: Dram,
+    /// Cycles that the path to main memory adds.
+    controller: u64,
     /// Buffer for the kernel's TLB shootdowns.
     shootdowns: Vec<ambulator_os::Shootdown>,
 }
@@ -116,6 +119,7 @@ impl Reference {
             cores,
             shared: Shared { events: Events::new(), caches, kernel },
             dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices.dram),
+            controller,
             shootdowns,
         }
     }
@@ -156,7 +160,8 @@ impl Reference {
             faults: sum(|core| core.faults),
             dram_reads: self.dram.counts.reads,
             dram_writes: self.dram.counts.writes,
-            dram_activations: self.dram.counts.activations,
+            dram_read_latency: (self.dram.counts.read_cycles as f64 / self.dram.counts.reads.max(1) as f64)
+                + self.controller as f64,
             sim_host_seconds: began.elapsed().as_secs_f64(),
             all_instructions: sum(|core| core.window.committed),
         }

@@ -73,11 +73,6 @@ impl Channel {
         }
     }
 
-    /// Whether no request waits.
-    pub fn is_empty(&self) -> bool {
-        self.candidates.is_empty() && self.gathered.is_empty()
-    }
-
     /// A request arrives. Returns whether a waiting write serves it: it merges with a write of its line, or
     /// reads its data.
     pub fn arrive(&mut self, line: u64, write: bool, at: Place) -> bool {

@@ -18,6 +18,7 @@ use super::events::{Event, Events};
 use ambulator_hardware::{DramModel, DramSpec};
 use controller::{Channel, Sent};
 use rules::Rules;
+use std::collections::HashMap;
 
 /// Main memory.
 pub struct Dram {
@@ -29,6 +30,8 @@ pub struct Dram {
     clock: u64,
     /// With a fixed latency: its cycles.
     fixed: Option<u64>,
+    /// The cycles at which the reads under way arrived, by line.
+    arrived: HashMap<u64, u64>,
     /// Lines read and written since the counters were reset, and commands by kind.
     pub counts: DramCounts,
 }
@@ -38,7 +41,8 @@ pub struct Dram {
 pub struct DramCounts {
     pub reads: u64,
     pub writes: u64,
-    pub activations: u64,
+    /// Cycles from the arrival of reads to their data.
+    pub read_cycles: u64,
 }
 
 impl Dram {
@@ -54,6 +58,7 @@ impl Dram {
             ratio: (2 * clock_mhz, spec.data_rate),
             clock: 1,
             fixed: (spec.model == DramModel::Fixed).then(|| (spec.fixed_ns * clock_mhz as f64 / 1000.0).round() as u64),
+            arrived: HashMap::new(),
             counts: DramCounts::default(),
             rules,
         }
@@ -74,9 +79,9 @@ impl Dram {
         }
         let at = self.rules.place(line);
         let served = self.channels[at.channel].arrive(line, reader.is_none(), at);
-        if let Some(cache) = reader
-            && served
-        {
+        if reader.is_some() && !served {
+            self.arrived.insert(line, events.now);
+        } else if let Some(cache) = reader {
             events.after(self.cycle(self.clock + 1).saturating_sub(events.now), Event::Fill(cache, line));
         }
     }
@@ -89,10 +94,11 @@ impl Dram {
                 match self.channels[number].step(now) {
                     Some(Sent::Line { line, write: false, end }) => {
                         self.counts.reads += 1;
-                        events.after(self.cycle(end) - events.now, Event::Fill(llc, line));
+                        let ready = self.cycle(end);
+                        self.counts.read_cycles += ready - self.arrived.remove(&line).unwrap_or(ready);
+                        events.after(ready - events.now, Event::Fill(llc, line));
                     }
                     Some(Sent::Line { .. }) => self.counts.writes += 1,
-                    Some(Sent::Row(bank::Command::Activate, _)) => self.counts.activations += 1,
                     _ => {}
                 }
             }
