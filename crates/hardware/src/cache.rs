@@ -186,8 +186,10 @@ pub(crate) struct Cache {
     /// Empty in functional mode.
     stamps: Box<[u64]>,
     state: ReplacementState,
-    pub mshrs: Occupancy,
+    mshrs: Occupancy,
     pub latency: u64,
+    /// Cycles from the core until a request arrives here: the round trip to the level above.
+    reach: u64,
     sets: u64,
     set_bits: u32,
     set_mask: u64,
@@ -204,8 +206,9 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of `shares` times the spec's size. The spec must have passed [`CacheSpec::validate`].
-    pub fn new(spec: &CacheSpec, shares: usize, timing: bool, seed: u64) -> Cache {
+    /// An empty cache of `shares` times the spec's size, below a level with a round trip of `reach` cycles (0
+    /// for a first level). The spec must have passed [`CacheSpec::validate`].
+    pub fn new(spec: &CacheSpec, shares: usize, reach: u64, timing: bool, seed: u64) -> Cache {
         let sets = spec.sets(shares as u64) as usize;
         let ways = spec.ways as usize;
         assert!(sets > 0, "a cache has at least one set: its spec was not validated");
@@ -216,6 +219,7 @@ impl Cache {
             state: ReplacementState::new(spec.replacement, sets, ways, seed),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
             latency: spec.latency,
+            reach,
             sets: sets as u64,
             set_bits: sets.trailing_zeros(),
             set_mask: sets as u64 - 1,
@@ -313,13 +317,14 @@ impl Cache {
         ready
     }
 
-    /// Waits for a free MSHR from `now` on; returns the cycle at which it is allocated.
+    /// A miss of an access that left the core at `now` waits for a free MSHR from its arrival here on. Returns
+    /// when it would have left the core if it had not waited.
     #[inline(always)]
     pub fn admit(&mut self, now: u64) -> u64 {
         if self.stamps.is_empty() {
             return now;
         }
-        let start = self.mshrs.admit(now);
+        let start = self.mshrs.admit(now + self.reach) - self.reach;
         if start > now {
             self.counters.mshr_stalls += 1;
             self.counters.mshr_stall_cycles += start - now;
@@ -327,12 +332,12 @@ impl Cache {
         start
     }
 
-    /// Fills a line that was requested at `requested`, got its MSHR at `admitted` and arrives at `ready`;
-    /// returns the evicted line.
+    /// Fills a line that was requested at `requested` and arrives at `ready`; returns the evicted line. Its
+    /// MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`, is here.
     #[inline(always)]
     pub fn fill(&mut self, line: u64, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
         if !self.stamps.is_empty() {
-            self.mshrs.take(admitted, ready);
+            self.mshrs.take(admitted + self.reach, ready);
         }
         self.place(line, flags, requested, ready)
     }
@@ -387,13 +392,19 @@ impl Cache {
         }
     }
 
+    /// Whether a request that leaves the core at `now` finds an MSHR free.
+    #[inline(always)]
+    pub fn has_mshr(&mut self, now: u64) -> bool {
+        self.mshrs.has_room(now + self.reach)
+    }
+
     /// Whether a prefetch of `line` is sent at `now`: the cache lacks it and an MSHR is free. Counts the
     /// decision.
     pub fn begins_prefetch(&mut self, line: u64, now: u64) -> bool {
         if self.find(line).is_some() {
             return false;
         }
-        let room = self.mshrs.has_room(now);
+        let room = self.has_mshr(now);
         self.counters.prefetches += u64::from(room);
         self.counters.prefetches_dropped += u64::from(!room);
         room

@@ -57,6 +57,14 @@ pub(crate) struct Request {
     pub table: bool,
 }
 
+impl Request {
+    #[inline(always)]
+    fn precedes(&self, other: &Request) -> bool {
+        self.arrival < other.arrival
+            || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Hit,
@@ -74,9 +82,7 @@ pub(crate) struct Bank {
     /// When the open row takes a column command.
     column: u64,
     /// When the open row can be precharged.
-    precharge: u64,
-    /// Its last column command.
-    used: u64,
+    pub precharge: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +95,7 @@ pub(crate) struct Group {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rank {
-    /// Its last four activations, a ring that begins at `oldest`.
+    /// Its last four activations, each as the end of its tFAW: a ring that begins at `oldest`.
     activations: [u64; 4],
     oldest: usize,
     activate: u64,
@@ -145,6 +151,8 @@ pub(crate) struct Channel {
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
+    /// How many of them are writes.
+    released: usize,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
@@ -154,6 +162,9 @@ pub(crate) struct Channel {
     scan: u64,
     blocked: Box<[(u64, u64)]>,
     pub tally: Tally,
+    /// Every command that stays.
+    #[cfg(test)]
+    log: Vec<tests::Sent>,
 }
 
 impl Channel {
@@ -166,7 +177,7 @@ impl Channel {
         banks: usize,
         first_refresh: impl Fn(usize) -> u64,
     ) -> Channel {
-        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0, used: 0 };
+        let bank = Bank { row: NO_ROW, hits: 0, activate: 0, column: 0, precharge: 0 };
         let rank = |rank| Rank {
             activations: [0; 4],
             oldest: 0,
@@ -181,6 +192,7 @@ impl Channel {
             ranks: (0..ranks).map(rank).collect(),
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
+            released: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
@@ -188,6 +200,8 @@ impl Channel {
             scan: 0,
             blocked: vec![(0, 0); ranks * banks].into(),
             tally: Tally::default(),
+            #[cfg(test)]
+            log: Vec::new(),
         }
     }
 
@@ -205,8 +219,9 @@ impl Channel {
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        let earliest = self.earliest_column(&request);
-        while self.plan.last() > earliest {
+        let bank = &self.banks[request.bank as usize];
+        let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
         insert(&mut self.candidates, request);
@@ -253,24 +268,10 @@ impl Channel {
         }
     }
 
-    /// The earliest tick at which a request's column command could be sent, whatever else waits.
-    #[inline(always)]
-    fn earliest_column(&self, request: &Request) -> u64 {
-        let Request { arrival, row, .. } = *request;
-        let bank = &self.banks[request.bank as usize];
-        let Rules { rp, rcd, .. } = self.rules;
-        if bank.used > arrival || self.ranks[request.rank as usize].refreshed > arrival || bank.row == row {
-            // Commands of its bank may be taken back.
-            arrival
-        } else if bank.row == NO_ROW {
-            arrival.max(bank.activate) + rcd
-        } else {
-            arrival.max(bank.precharge) + rp + rcd
-        }
-    }
-
     /// Takes the last command of the plan back.
     fn take_back(&mut self) {
+        #[cfg(test)]
+        self.log.pop();
         match self.plan.pop() {
             Some(Step::Command(command)) => {
                 let request = command.request;
@@ -286,6 +287,7 @@ impl Channel {
                 self.shared = command.shared;
                 self.count(&request, command.outcome, command.held, -1);
                 if request.write {
+                    self.released += 1;
                     let count = &mut self.filter[Self::filter_of(request.line)];
                     *count = count.saturating_add(1);
                 }
@@ -358,14 +360,27 @@ impl Channel {
     #[cold]
     fn release(&mut self, count: usize, from: u64) {
         self.tally.batches += 1;
+        self.released += count;
         let place = self.candidates.partition_point(|other| other.arrival <= from);
         let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
         self.candidates.splice(place..place, released);
     }
 
+    /// The earliest ticks at which a read and a write could be sent now, whatever their banks do.
+    #[inline(always)]
+    fn floors(&self) -> (u64, u64) {
+        let Rules { cl, cwl, burst, wtr_s, rtrs, .. } = self.rules;
+        let Shared { column, read, write, bus, .. } = self.shared;
+        let to_read = if write > 0 { write + cwl + burst + wtr_s } else { 0 };
+        let to_write = (read + cl + burst + rtrs).max(bus).saturating_sub(cwl);
+        (column.max(to_read).max(bus.saturating_sub(cl)), column.max(to_write))
+    }
+
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
+        let (read_floor, write_floor) = self.floors();
+        let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
         let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
@@ -373,7 +388,8 @@ impl Channel {
         let count = candidates.len().min(rules.read_queue);
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
-            if best.is_some_and(|best| arrival >= best.column) {
+            // Nothing later can be sent before.
+            if best.is_some_and(|best| best.column <= floor || arrival >= best.column) {
                 break;
             }
             let bank = &banks[request.bank as usize];
@@ -399,17 +415,15 @@ impl Channel {
                     *blocked = (scan, precharge);
                     (precharge + rules.rp, Outcome::Conflict)
                 };
-                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest] + rules.faw);
+                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
                 (activate + rules.rcd, outcome)
             };
-            let bus = shared.bus + if request.rank == shared.rank { 0 } else { rules.rtrs };
-            let turned = if request.write {
-                // The data follow those of the last read.
-                (shared.read + rules.cl + rules.burst + rules.rtrs).max(bus).saturating_sub(rules.cwl)
-            } else {
-                (shared.write + rules.cwl + rules.burst + rules.wtr_s).max(group.read).max(bus.saturating_sub(rules.cl))
-            };
-            let column = ready.max(group.column).max(shared.column).max(turned);
+            let (floor, latency) =
+                if request.write { (write_floor, rules.cwl) } else { (read_floor.max(group.read), rules.cl) };
+            let mut column = ready.max(group.column).max(floor);
+            if request.rank != shared.rank {
+                column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
+            }
             if best.is_none_or(|best| column < best.column) {
                 best = Some(Choice { at, column, activate, outcome });
             }
@@ -434,11 +448,14 @@ impl Channel {
         }
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
+        #[cfg(test)]
+        self.log.push(tests::Sent::Refresh { rank: number, due, begin });
     }
 
     /// Sends the command of a candidate.
     #[inline(always)]
     fn send(&mut self, choice: Choice) -> (u32, u64) {
+        let (read_floor, _) = self.floors();
         let request = self.candidates.remove(choice.at);
         let rules = &self.rules;
         let Choice { column, activate, outcome, .. } = choice;
@@ -446,21 +463,24 @@ impl Channel {
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        self.plan.push(crate::plan::Command {
-            request,
-            column,
-            outcome,
-            held,
-            activation: rank.activations[rank.oldest],
-            activate: rank.activate,
-            bank: *bank,
-            group: *group,
-            shared: self.shared,
-        });
+        self.plan.push(
+            crate::plan::Command {
+                request,
+                column,
+                outcome,
+                held,
+                activation: rank.activations[rank.oldest],
+                activate: rank.activate,
+                bank: *bank,
+                group: *group,
+                shared: self.shared,
+            },
+            read_floor,
+        );
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
-            rank.activations[rank.oldest] = activate;
+            rank.activations[rank.oldest] = activate + rules.faw;
             rank.oldest = (rank.oldest + 1) % 4;
             rank.activate = activate + rules.rrd_s;
             group.activate = activate + rules.rrd_l;
@@ -470,7 +490,6 @@ impl Channel {
             bank.precharge = activate + rules.ras;
             self.tally.activates += 1;
         }
-        bank.used = column;
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
         shared.column = column;
@@ -481,6 +500,7 @@ impl Channel {
             group.read = end + rules.wtr_l;
             shared.write = column;
             shared.bus = end;
+            self.released -= 1;
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
         } else {
@@ -493,16 +513,22 @@ impl Channel {
             bank.activate = bank.precharge + rules.rp;
         }
         self.count(&request, outcome, held, 1);
+        #[cfg(test)]
+        self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
         (request.number, column)
     }
 }
 
-/// Inserts a request by its arrival, after those of the same arrival.
+/// Inserts a request by its arrival, and among those of the same arrival by its number.
 #[inline(always)]
 fn insert(list: &mut Vec<Request>, request: Request) {
     let mut place = list.len();
-    while place > 0 && list[place - 1].arrival > request.arrival {
+    while place > 0 && request.precedes(&list[place - 1]) {
         place -= 1;
     }
     list.insert(place, request);
 }
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;

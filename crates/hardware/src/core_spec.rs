@@ -17,6 +17,17 @@ pub enum PredictorKind {
     Gshare,
 }
 
+/// When a store that misses asks for its line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreRequest {
+    /// When it commits: its address is translated, its data are ready, and everything older has committed.
+    #[default]
+    Commit,
+    /// As soon as its address is translated, before it commits (Intel, US patent 9,405,545).
+    Early,
+}
+
 /// An out-of-order core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -33,6 +44,10 @@ pub struct CoreSpec {
     /// Store queue: stores from dispatch until they are written to the first-level cache.
     #[schemars(range(min = 1, max = 65_536), extend("x-unit" = "entries", "x-source" = "our choice"))]
     pub store_queue: u32,
+    /// When a store asks for its line. In both cases stores are written to the first-level cache in order,
+    /// after they have committed, and hold their entries of the store queue until then.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "the default of cores, after Cebrian et al., MICRO 2020; ChampSim does the same"))]
+    pub store_request: StoreRequest,
     /// Cycles from the resolution of a mispredicted branch until the correct path dispatches.
     #[schemars(range(max = crate::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "our choice"))]
     pub mispredict_penalty: u64,
@@ -55,6 +70,7 @@ impl Default for CoreSpec {
             rob: 224,
             load_queue: 72,
             store_queue: 56,
+            store_request: StoreRequest::Commit,
             mispredict_penalty: 15,
             predictor: PredictorKind::Gshare,
             predictor_entries: 1 << 14,

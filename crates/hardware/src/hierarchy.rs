@@ -10,6 +10,7 @@ use crate::cache::{Cache, Class, DIRTY, PREFETCHED, SPECULATIVE, TABLE, Victim};
 use crate::copies::{Copies, CopyId};
 use crate::intermediate_map::IntermediateMap;
 use crate::prefetch::{Prefetcher, Suggestion};
+use crate::zeroing::{ZeroWrites, ZeroingCounters};
 use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
 use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
@@ -54,6 +55,8 @@ pub struct HierarchyCounters {
     pub llc: CacheCounters,
     /// Main memory.
     pub dram: DramCounters,
+    /// Zeroing of fresh pages.
+    pub zeroing: ZeroingCounters,
 }
 
 /// The caches of all cores and main memory.
@@ -94,8 +97,10 @@ struct Shared {
     /// The LLC's arrays are larger than the sim host's private caches, so the sim host prefetches them during
     /// the look-ups of the levels above.
     large: bool,
-    /// Page copies in the background.
+    /// Page copies and zeroing in the background, and whether there are any.
     copies: Copies,
+    zeroing: ZeroWrites,
+    background: bool,
     /// Frames of intermediate addresses, if the caches are indexed by such.
     intermediate: Option<Box<IntermediateMap>>,
 }
@@ -126,14 +131,22 @@ impl Shared {
                 requested = requested.max(map.take_known());
             }
         }
-        if !self.copies.idle() {
-            self.copies.advance(requested, &mut self.dram);
+        if self.background {
+            self.advance(requested);
         }
         let ready = self.dram.read(place, flags & TABLE != 0, requested);
         if let Some(victim) = self.llc.fill(line, (flags & TABLE) | add, now, admitted, ready) {
             self.evicted(victim, ready);
         }
         (ready, Served::Dram)
+    }
+
+    /// Carries copies and zeroing on to cycle `now`.
+    #[cold]
+    fn advance(&mut self, now: u64) {
+        self.copies.advance(now, &mut self.dram);
+        self.zeroing.advance(now, &mut self.dram);
+        self.background = !(self.copies.idle() && self.zeroing.idle());
     }
 
     /// The last level evicted a line.
@@ -296,18 +309,24 @@ impl Hierarchy {
         let wrong = spec.validate_machine(cores, physical_bytes);
         assert!(wrong.is_empty(), "a hierarchy was built from a spec that was not validated: {wrong:?}");
         // The seed of a cache depends on its position only.
-        let cache = |spec, level: u64, core: usize| Cache::new(spec, 1, timing, (core as u64) << 8 | level);
+        let cache =
+            |spec, level: u64, reach, core: usize| Cache::new(spec, 1, reach, timing, (core as u64) << 8 | level);
         let private = |core| Private {
-            l1i: FirstLevel { cache: cache(&spec.l1i, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
-            l1d: FirstLevel { cache: cache(&spec.l1d, 1, core), prefetcher: Prefetcher::new(&spec.l1d) },
-            second: SecondLevel { cache: cache(&spec.l2, 2, core), prefetcher: Prefetcher::new(&spec.l2) },
+            l1i: FirstLevel { cache: cache(&spec.l1i, 0, 0, core), prefetcher: Prefetcher::new(&spec.l1i) },
+            l1d: FirstLevel { cache: cache(&spec.l1d, 1, 0, core), prefetcher: Prefetcher::new(&spec.l1d) },
+            second: SecondLevel {
+                cache: cache(&spec.l2, 2, spec.l1d.latency, core),
+                prefetcher: Prefetcher::new(&spec.l2),
+            },
         };
         Hierarchy {
             cores: (0..cores).map(private).collect(),
             shared: Shared {
-                llc: Cache::new(&spec.llc, cores, timing, 3),
+                llc: Cache::new(&spec.llc, cores, spec.l2.latency, timing, 3),
                 dram: Dram::new(&spec.dram, clock_mhz, timing),
                 copies: Copies::new(),
+                zeroing: ZeroWrites::new(cores, &spec.dram, clock_mhz),
+                background: false,
                 large: spec.llc.bytes * cores as u64 >= LARGE_LLC,
                 intermediate: None,
             },
@@ -359,7 +378,7 @@ impl Hierarchy {
     #[inline]
     pub fn guess(&mut self, core: usize, at: PhysAddr, is_table: bool, now: Cycle) {
         let second = &mut self.cores[core].second;
-        if second.cache.mshrs.has_room(now.0) || second.cache.find(at.line()).is_some() {
+        if second.cache.has_mshr(now.0) || second.cache.find(at.line()).is_some() {
             self.fetch(core, at, is_table, now);
         } else {
             second.cache.counters.speculations_dropped += 1;
@@ -429,13 +448,21 @@ impl Hierarchy {
     pub fn copy(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64, now: Cycle) -> CopyId {
         self.invalidate(from, bytes);
         self.invalidate(to, bytes);
+        self.shared.background = true;
         self.shared.copies.request(from.line(), to.line(), bytes / LINE_BYTES, now.0)
+    }
+
+    /// The kernel on a core zeroes `bytes` bytes of main memory (a multiple of a line, not 0) from `start` on,
+    /// past the caches, in the `cycles` cycles from `begin` on. Nobody waits for the writes.
+    pub fn zero(&mut self, core: usize, start: PhysAddr, bytes: u64, begin: Cycle, cycles: u64) {
+        self.shared.background = true;
+        self.shared.zeroing.request(core, start.line(), bytes / LINE_BYTES, begin.0, cycles);
     }
 
     /// When a copy ended, or the estimated end at the present rate. `None` for a copy that ended so long ago
     /// that nothing waits for it.
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
-        self.shared.copies.advance(now.0, &mut self.shared.dram);
+        self.shared.advance(now.0);
         (!self.shared.copies.forgotten(copy)).then(|| Cycle(self.shared.copies.end(copy, now.0)))
     }
 
@@ -452,8 +479,9 @@ impl Hierarchy {
         }
     }
 
-    /// Performs the writes that main memory still queues: no further reads come.
+    /// Performs the writes that main memory still queues, and those of zeroing: no further reads come.
     pub fn drain_writes(&mut self) {
+        self.shared.zeroing.advance(u64::MAX, &mut self.shared.dram);
         self.shared.dram.drain();
     }
 
@@ -462,6 +490,7 @@ impl Hierarchy {
         let mut sum = HierarchyCounters {
             llc: self.shared.llc.counters(),
             dram: self.shared.dram.counters(),
+            zeroing: self.shared.zeroing.counters.clone(),
             ..HierarchyCounters::default()
         };
         for core in &self.cores {
@@ -472,8 +501,8 @@ impl Hierarchy {
         sum
     }
 
-    /// Reports every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc` and
-    /// `.dram`.
+    /// Reports every counter to `sink`, as `prefix.l1i`, `.l1d`, `.l2` (summed over cores), `.llc`, `.dram`
+    /// and `.zeroing`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         let counters = self.counters();
         for (name, cache) in
@@ -482,6 +511,7 @@ impl Hierarchy {
             cache.report(&format!("{prefix}.{name}"), sink);
         }
         counters.dram.report(&format!("{prefix}.dram"), sink);
+        counters.zeroing.report(&format!("{prefix}.zeroing"), sink);
     }
 
     /// Sets the counters to zero (the end of warm-up); contents and times stay.
@@ -493,5 +523,6 @@ impl Hierarchy {
         }
         self.shared.llc.reset_counters();
         self.shared.dram.reset_counters();
+        self.shared.zeroing.counters.reset();
     }
 }

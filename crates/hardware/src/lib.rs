@@ -17,11 +17,12 @@ mod set_array;
 mod sim_host;
 mod spec;
 mod window;
+mod zeroing;
 
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
 pub use copies::CopyId;
-pub use core_spec::{CoreSpec, PredictorKind};
+pub use core_spec::{CoreSpec, PredictorKind, StoreRequest};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
 pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
@@ -30,6 +31,7 @@ pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
 pub use window::{CoreCounters, CoreWindow};
+pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! The commands that a memory controller has decided on, and what each changed, so that the last can be taken
 //! back.
 
-use crate::channel::{Bank, Group, Outcome, Request, Shared};
+use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Shared};
 
 /// Commands that can be taken back: more than are ever under way at once.
 const DEPTH: usize = 64;
@@ -16,12 +16,31 @@ pub(crate) struct Command {
     pub outcome: Outcome,
     /// A refresh held it.
     pub held: bool,
-    /// The rank's oldest activation, and when it took another one.
+    /// The end of tFAW of the rank's oldest activation, and when it took another one.
     pub activation: u64,
     pub activate: u64,
     pub bank: Bank,
     pub group: Group,
     pub shared: Shared,
+}
+
+/// What decides whether a later call may precede a command: kept apart, so that a search touches little.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    column: u64,
+    /// No read could be sent before, and no row of the rank could be activated.
+    read_floor: u64,
+    activate_floor: u64,
+    arrival: u64,
+    number: u32,
+    /// Of its bank, before it.
+    row: u32,
+    bank: u16,
+    rank: u8,
+    /// It activated a row.
+    activates: bool,
+    /// A refresh came before it.
+    after_refresh: bool,
 }
 
 /// What was decided last.
@@ -52,6 +71,7 @@ struct Refresh {
 pub(crate) struct Plan {
     /// A ring: command `n` at `n % DEPTH`, from `first` to `end`.
     commands: Vec<Command>,
+    marks: Box<[Mark]>,
     first: u64,
     end: u64,
     /// A ring of refreshes, from `first_refresh` to `end_refresh`.
@@ -67,6 +87,7 @@ impl Plan {
             || Refresh { after: 0, rank: 0, begun: 0, due: 0, refreshed: 0, banks: Vec::with_capacity(banks) };
         Plan {
             commands: Vec::with_capacity(DEPTH),
+            marks: vec![Mark::default(); DEPTH].into(),
             first: 0,
             end: 0,
             refreshes: (0..REFRESHES).map(|_| refresh()).collect(),
@@ -75,16 +96,61 @@ impl Plan {
         }
     }
 
-    /// When the last step that can be taken back happened: a column command was sent, a refresh became due.
+    /// The number of commands so far.
     #[inline(always)]
-    pub fn last(&self) -> u64 {
-        if let Some(refresh) = self.last_refresh() {
-            refresh.begun
-        } else if self.end > self.first {
-            self.commands[(self.end - 1) as usize % DEPTH].column
-        } else {
-            0
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// When the refresh after the last command became due; 0 if there is none.
+    #[inline(always)]
+    pub fn refresh_due(&self) -> u64 {
+        self.last_refresh().map_or(0, |refresh| refresh.begun)
+    }
+
+    /// The number of the first command that a read which comes now may precede or change. `bank` is the state
+    /// of its bank after all commands.
+    ///
+    /// The scan goes back in time and keeps the row that was open in the bank. The answer may be too early,
+    /// never too late.
+    #[inline]
+    pub fn first_after(&self, request: &Request, bank: &Bank, rp: u64, rcd: u64) -> u64 {
+        let mut first = self.end;
+        let (mut row, mut precharge) = (bank.row, bank.precharge);
+        // Older requests of its bank wait for other rows: only a row hit can pass them.
+        let mut blocked = false;
+        let mut unknown = self.last_refresh().is_some();
+        for at in (self.first..self.end).rev() {
+            let mark = &self.marks[at as usize % DEPTH];
+            if mark.column <= request.arrival {
+                break;
+            }
+            let older = request.arrival < mark.arrival
+                || (request.arrival == mark.arrival && (request.number.wrapping_sub(mark.number) as i32) < 0);
+            if mark.bank == request.bank {
+                if older {
+                    first = at;
+                }
+                row = mark.row;
+                precharge = 0;
+                blocked |= mark.activates && !older;
+            }
+            let ready = if unknown || row == request.row {
+                request.arrival
+            } else if blocked {
+                continue;
+            } else {
+                let floor = if mark.rank == request.rank { mark.activate_floor } else { 0 };
+                let closed = if row == NO_ROW { request.arrival } else { request.arrival.max(precharge) + rp };
+                closed.max(floor) + rcd
+            };
+            unknown |= mark.after_refresh;
+            let earliest = ready.max(mark.read_floor);
+            if earliest < mark.column || (older && earliest == mark.column) {
+                first = at;
+            }
         }
+        first
     }
 
     /// The refresh after the last command.
@@ -99,11 +165,24 @@ impl Plan {
 
     /// Appends a command; forgets the oldest if there are too many.
     #[inline(always)]
-    pub fn push(&mut self, command: Command) {
-        if self.commands.len() < DEPTH {
-            self.commands.push(command);
+    pub fn push(&mut self, command: Command, read_floor: u64) {
+        let place = self.end as usize % DEPTH;
+        self.marks[place] = Mark {
+            column: command.column,
+            read_floor,
+            activate_floor: command.activation.max(command.activate),
+            arrival: command.request.arrival,
+            number: command.request.number,
+            row: command.bank.row,
+            bank: command.request.bank,
+            rank: command.request.rank,
+            activates: command.outcome != Outcome::Hit,
+            after_refresh: self.last_refresh().is_some(),
+        };
+        if let Some(old) = self.commands.get_mut(place) {
+            *old = command;
         } else {
-            self.commands[self.end as usize % DEPTH] = command;
+            self.commands.push(command);
         }
         self.end += 1;
         if self.end - self.first > DEPTH as u64 {

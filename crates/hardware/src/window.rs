@@ -12,7 +12,7 @@
 //! the gap's beginning.
 
 use crate::reservation_table::divide;
-use crate::{BranchPredictor, CoreSpec};
+use crate::{BranchPredictor, CoreSpec, StoreRequest};
 use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
 
 counters! {
@@ -85,6 +85,8 @@ pub struct CoreWindow {
     rob: u64,
     penalty: u64,
     forward_latency: u64,
+    /// Stores ask for their lines when they commit.
+    asks_at_commit: bool,
     /// Slot in which the last instruction dispatched.
     dispatched: u64,
     /// Slot in which the last instruction committed.
@@ -156,6 +158,7 @@ impl CoreWindow {
             rob: u64::from(spec.rob.max(1)),
             penalty: spec.mispredict_penalty,
             forward_latency: spec.forward_latency,
+            asks_at_commit: spec.store_request == StoreRequest::Commit,
             dispatched: 0,
             committed: 0,
             front: 0,
@@ -274,9 +277,38 @@ impl CoreWindow {
         }
     }
 
+    /// Whether stores ask for their lines when they commit ([`StoreRequest::Commit`]).
+    #[inline(always)]
+    pub fn asks_at_commit(&self) -> bool {
+        self.asks_at_commit
+    }
+
+    /// When the store that was dispatched last asks for its line, if it issued at `issued` and its address is
+    /// translated at `translated`: then, or when it commits.
+    #[inline(always)]
+    pub fn store_asks(&self, issued: Cycle, translated: Cycle) -> Cycle {
+        if self.asks_at_commit {
+            Cycle(self.cycle(self.commit_slot(translated.0.max(issued.0 + 1))))
+        } else {
+            translated
+        }
+    }
+
+    /// The address of the store that was dispatched last is translated at `translated`, after it issued at
+    /// `issued`. Returns when it asks for its line. If that is when it commits, it commits now.
+    #[inline(always)]
+    pub fn commit_store(&mut self, issued: Cycle, translated: Cycle) -> Cycle {
+        if !self.asks_at_commit {
+            return translated;
+        }
+        self.retire(translated.0.max(issued.0 + 1));
+        Cycle(self.cycle(self.committed))
+    }
+
     /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued
     /// at `issued` (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which
-    /// the value is ready, which is earlier than `ready` when an older store forwards it.
+    /// the value is ready, which is earlier than `ready` when an older store forwards it. A store that
+    /// [`CoreWindow::commit_store`] has not committed commits now.
     #[inline]
     pub fn complete(&mut self, record: &Record, issued: Cycle, ready: Cycle) -> Cycle {
         let word = record.va.0 / 8;
@@ -296,9 +328,11 @@ impl CoreWindow {
             self.loads.push(self.committed);
         } else {
             self.counters.stores += 1;
-            // The store commits once its address and data are ready; its line may arrive later.
+            // The store commits once its data are ready; its line may arrive later.
             let data = issued.0;
-            self.retire(data + 1);
+            if !self.is_retired() {
+                self.retire(data + 1);
+            }
             let drained = (self.cycle(self.committed) + 1).max(ready.0).max(self.drained + 1);
             self.drained = drained;
             self.stores.push(drained * self.width);
@@ -372,12 +406,25 @@ impl CoreWindow {
         self.position += 1;
     }
 
+    /// The slot in which the pending record commits, if its value is ready at `cycle`.
+    #[inline(always)]
+    fn commit_slot(&self, cycle: u64) -> u64 {
+        let entry = &self.pending;
+        let gap_end = entry.gap_base + (entry.index - entry.before - 1);
+        (cycle * self.width).max(gap_end.max(self.committed) + 1)
+    }
+
+    /// Whether the record that was dispatched last has committed.
+    #[inline(always)]
+    fn is_retired(&self) -> bool {
+        let mask = self.retirements.len() - 1;
+        self.retirements[self.head.wrapping_sub(1) & mask].index == self.index
+    }
+
     /// Commits the pending record, whose value is ready at `cycle`.
     #[inline(always)]
     fn retire(&mut self, cycle: u64) {
-        let mut entry = self.pending;
-        let gap_end = entry.gap_base + (entry.index - entry.before - 1);
-        entry.commit = (cycle * self.width).max(gap_end.max(self.committed) + 1);
+        let entry = Retirement { commit: self.commit_slot(cycle), ..self.pending };
         self.committed = entry.commit;
         let mask = self.retirements.len() - 1;
         self.retirements[self.head & mask] = entry;

@@ -1,7 +1,9 @@
 //! The core's window: micro-programs with a known answer.
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
-use ambulator_hardware::{CoreSpec, CoreWindow, DramModel, DramSpec, Hierarchy, HierarchySpec, PredictorKind};
+use ambulator_hardware::{
+    CoreSpec, CoreWindow, DramModel, DramSpec, Hierarchy, HierarchySpec, PredictorKind, StoreRequest,
+};
 
 fn spec() -> CoreSpec {
     CoreSpec { width: 4, rob: 64, load_queue: 1000, store_queue: 1000, ..CoreSpec::default() }
@@ -15,10 +17,11 @@ fn store(i: u64) -> Record {
     Record { kind: RecordKind::Store, ..load(i) }
 }
 
-/// Runs a record whose line arrives `latency` cycles after it issues; returns the cycle of its issue.
+/// Runs a record whose line arrives `latency` cycles after it asks for it; returns the cycle of its issue.
 fn step(core: &mut CoreWindow, record: &Record, latency: u64) -> u64 {
     let issued = core.dispatch(record);
-    core.complete(record, issued, issued.after(latency));
+    let asked = if record.kind == RecordKind::Store { core.commit_store(issued, issued) } else { issued };
+    core.complete(record, issued, asked.after(latency));
     issued.0
 }
 
@@ -98,6 +101,60 @@ fn stores_do_not_delay_commit() {
         step(&mut core, &store(i), 10_000);
     });
     assert!(core.retired_cycle().0 < 100);
+}
+
+const REQUESTS: [StoreRequest; 2] = [StoreRequest::Commit, StoreRequest::Early];
+
+/// A store whose address is translated at `translated`, and whose line arrives 100 cycles after it asks.
+/// Returns the cycles in which it dispatched and asked.
+fn translated_store(core: &mut CoreWindow, i: u64, translated: u64) -> (u64, u64) {
+    let record = store(i);
+    let issued = core.dispatch(&record);
+    let translated = issued.max(Cycle(translated));
+    let asked = core.store_asks(issued, translated);
+    assert_eq!(core.commit_store(issued, translated), asked);
+    core.complete(&record, issued, asked.after(100));
+    (issued.0, asked.0)
+}
+
+#[test]
+fn a_store_behind_a_long_load_asks_for_its_line_when_the_load_commits() {
+    let asks = REQUESTS.map(|store_request| {
+        let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
+        step(&mut core, &load(0), 500);
+        // The second commits with the first, the third waits for its translation, the fourth for the third.
+        [0, 0, 700, 20].map(|translated| translated_store(&mut core, 1, translated).1)
+    });
+    assert_eq!(asks, [[500, 500, 700, 700], [0, 0, 700, 20]]);
+}
+
+#[test]
+fn a_full_store_queue_stalls_dispatch_until_the_line_of_its_oldest_store_arrives() {
+    let dispatched = REQUESTS.map(|store_request| {
+        let mut core = CoreWindow::new(&CoreSpec { store_queue: 2, store_request, ..spec() });
+        step(&mut core, &load(0), 500);
+        let dispatched = [1, 2, 3, 4].map(|i| translated_store(&mut core, i, 0).0);
+        assert!(core.counters().stall_store_queue >= dispatched[3] - 2, "{:?}", core.counters());
+        dispatched
+    });
+    // Stores leave one a cycle: after the load with their lines there, or 100 cycles later.
+    assert_eq!(dispatched, [[0, 0, 600, 601], [0, 0, 501, 502]]);
+}
+
+#[test]
+fn a_store_that_waits_for_its_line_forwards_its_value() {
+    for (store_request, drained) in REQUESTS.into_iter().zip([600, 501]) {
+        let mut core = CoreWindow::new(&CoreSpec { store_request, forward_latency: 4, ..spec() });
+        step(&mut core, &load(0), 500);
+        translated_store(&mut core, 5, 0);
+        for (at, forwarded) in [(10, true), (drained - 1, true), (drained, false)] {
+            core.stall_front(Cycle(at));
+            let issued = core.dispatch(&load(5));
+            let value = core.complete(&load(5), issued, issued.after(50));
+            assert_eq!(value.0 - at, if forwarded { 4 } else { 50 }, "{store_request:?} at {at}");
+        }
+        assert_eq!(core.counters().forwards, 2);
+    }
 }
 
 #[test]

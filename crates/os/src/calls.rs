@@ -95,7 +95,7 @@ impl Kernel {
                 done = self.map_page(process, Mapping { page, frame, flags }, false);
             }
             match &done {
-                Ok(()) => self.charge_zero(PageSize::SIZE_4K),
+                Ok(()) => self.charge_zero(frame, PageSize::SIZE_4K),
                 Err(_) => self.return_frames(frame, PageSize::SIZE_4K),
             }
         }

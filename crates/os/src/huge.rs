@@ -43,7 +43,7 @@ impl Kernel {
             self.break_reservation(process, huge);
             return Ok(None);
         }
-        self.charge_zero(PageSize::SIZE_4K);
+        self.charge_zero(frame, PageSize::SIZE_4K);
         self.counters.faults_4k += 1;
         if used as f64 >= self.spec.promotion_threshold * BASE_PAGES as f64
             && self.promote_reservation(process, vma, huge)?
@@ -59,13 +59,11 @@ impl Kernel {
         let Some(reservation) = self.process(process).reservations.find(huge.start) else {
             return Ok(false);
         };
-        if self.collapse(process, vma, huge, reservation.frame)?.is_none() {
+        let Some(base) = self.collapse(process, vma, huge, reservation.frame)? else {
             return Ok(false);
-        }
+        };
         self.process_mut(process).reservations.remove(huge.start);
-        for _ in reservation.used..BASE_PAGES {
-            self.charge_zero(PageSize::SIZE_4K);
-        }
+        self.charge_zero_rest(huge, reservation.frame, &base);
         self.counters.promotions += 1;
         Ok(true)
     }
@@ -241,13 +239,11 @@ impl Kernel {
             self.return_frames(frame, PageSize::SIZE_2M);
             return Ok(());
         };
-        for entry in base {
+        for entry in &base {
             self.release_frames(entry.frame, PageSize::SIZE_4K);
         }
         self.charge_copy(present);
-        for _ in present..BASE_PAGES {
-            self.charge_zero(PageSize::SIZE_4K);
-        }
+        self.charge_zero_rest(huge, frame, &base);
         self.counters.promotions += 1;
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::sharing::FrameOwners;
 use crate::shootdown::Shootdowns;
 use crate::swap::SwapSpace;
 use crate::watermarks::ReclaimSchedule;
+use crate::zeroing::ZeroedFrames;
 use crate::{
     CostTable, Footprint, KernelCounters, KernelSpec, Ledger, LedgerCause, MapError, OsError, PageState, PlaceContext,
     Placement, Shootdown, TableContext, Translations, TranslationsFactory, VmaList,
@@ -40,6 +41,7 @@ pub struct Kernel {
     pub(crate) promotion_schedule: PromotionSchedule,
     pub(crate) shootdowns: Shootdowns,
     pub(crate) migrations: Migrations,
+    pub(crate) zeroed: ZeroedFrames,
     /// Frames taken before the kernel started.
     pub(crate) initially_taken: u64,
     /// Peak and largest allocation of the tables of exited processes.
@@ -65,6 +67,7 @@ impl Kernel {
             promotion_schedule: PromotionSchedule::new(spec.khugepaged_period),
             shootdowns: Shootdowns::new(spec.flush_ceiling),
             migrations: Migrations::default(),
+            zeroed: ZeroedFrames::default(),
             initially_taken: frames.total_frames() - frames.free_frames(),
             exited: Footprint::default(),
             memory,

@@ -31,6 +31,7 @@ mod table;
 mod translations;
 mod vma;
 mod watermarks;
+mod zeroing;
 
 pub use companion::{Companion, CompanionFactory};
 pub use costs::CostTable;
@@ -49,3 +50,4 @@ pub use spec::{KernelSpec, PageSizePolicy};
 pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 pub use translations::{Translations, TranslationsFactory};
 pub use vma::{HugeAdvice, Vma, VmaList};
+pub use zeroing::{Zeroed, Zeroing};

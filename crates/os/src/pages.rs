@@ -310,17 +310,8 @@ impl Kernel {
             self.return_frames(frame, page.size);
             return Err(error);
         }
-        self.charge_zero(page.size);
+        self.charge_zero(frame, page.size);
         Ok(())
-    }
-
-    pub(crate) fn charge_zero(&mut self, size: PageSize) {
-        self.counters.zeroed_bytes += size.bytes();
-        let cycles = match size {
-            PageSize::SIZE_4K => self.costs.zero_4k,
-            size => self.costs.zero_2m * (size.bytes() >> 21).max(1),
-        };
-        self.ledger.charge(LedgerCause::Zero, cycles);
     }
 
     pub(crate) fn charge_copy(&mut self, frames: u64) {

@@ -1,5 +1,6 @@
 //! Settings of the modelled kernel.
 
+use crate::Zeroing;
 use ambulator_base::{Invalid, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct KernelSpec {
     /// the allocator's. The address of a page determines whether it is one of them.
     #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
+    /// Where the zeroes of fresh pages go in the region of interest.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: non-temporal stores, as FreeBSD's pagezero on amd64; Linux's `rep stos` leaves a part in the caches"))]
+    pub zeroing: Zeroing,
     /// Cycles between two rounds of the promotion daemon.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64), extend("x-unit" = "cycles", "x-source" = "our choice: 10 ms at 2 GHz, so that runs of milliseconds see it; Linux scans every 10 s"))]
     pub khugepaged_period: u64,
@@ -84,6 +88,7 @@ impl Default for KernelSpec {
             gigantic_pages: false,
             promotion_threshold: 0.3,
             huge_share: 1.0,
+            zeroing: Zeroing::Memory,
             khugepaged_period: 20_000_000,
             khugepaged_pages: 4096,
             khugepaged_max_none: 511,

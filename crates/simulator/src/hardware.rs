@@ -4,11 +4,11 @@
 use crate::core::Core;
 use crate::machine::Phase;
 use crate::path::TranslationPath;
-use ambulator_base::{Counters, Cycle};
+use ambulator_base::{Counters, Cycle, FRAME_BYTES};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{CorePort, Mmu};
-use ambulator_os::Migration;
+use ambulator_os::{Migration, Zeroed};
 
 /// Cores, caches and main memory.
 pub(crate) struct Hardware {
@@ -116,6 +116,17 @@ impl Hardware {
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
         for core in &mut self.cores {
             core.mmu.hold(moved.asid, moved.page, copy);
+        }
+    }
+
+    /// Writes frames that the kernel has zeroed for a core to main memory. The core was charged the cycles that
+    /// it took, which have just passed.
+    pub fn zero(&mut self, number: usize, zeroed: &[Zeroed]) {
+        let cycles: u64 = zeroed.iter().map(|one| one.cycles).sum();
+        let mut begin = Cycle(self.time_of(number).0.saturating_sub(cycles));
+        for one in zeroed {
+            self.hierarchy.zero(number, one.frame.start(), one.frames * FRAME_BYTES, begin, one.cycles);
+            begin = begin.after(one.cycles);
         }
     }
 

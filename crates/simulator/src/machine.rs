@@ -96,6 +96,7 @@ impl Machine {
         if self.scheduler.begin_warmup(&self.hw.cores) {
             let faults: u64 = self.hw.cores.iter().map(|core| core.counters.page_faults).sum();
             self.statistics.add_setup_faults(faults + self.os.kernel().faults_served());
+            self.os.end_set_up();
             self.start_counting();
         }
         if self.scheduler.begin_measuring(&mut self.hw.cores) {
@@ -283,8 +284,21 @@ impl Machine {
         };
         let walks = core.mmu.counters.walks;
         let walk_dram = core.traffic.dram;
-        let Located { at, ready: translated, issued } = self.translate(number, record.va, access, issued)?;
-        let done = self.hw.hierarchy.access(number, at, access, record.pc, translated);
+        let Located { at, ready: mut translated, issued } = self.translate(number, record.va, access, issued)?;
+        let last = record.va.offset(u64::from(record.size.max(1)) - 1);
+        let splits = (last.0 ^ record.va.0) >> 6 != 0;
+        // A store asks for its line when both its halves are translated and it commits.
+        let mut second = None;
+        let mut asked = translated;
+        if timing && access == AccessKind::Store {
+            if splits && self.hw.cores[number].window.asks_at_commit() {
+                let (at, ready) = self.second_half(number, record, access, last, at, issued)?;
+                translated = translated.max(ready);
+                second = Some(at);
+            }
+            asked = self.hw.cores[number].window.commit_store(issued, translated);
+        }
+        let done = self.hw.hierarchy.access(number, at, access, record.pc, asked);
         let core = &mut self.hw.cores[number];
         let from_dram = done.served == Served::Dram;
         core.counters.data_from_dram += u64::from(from_dram);
@@ -302,19 +316,23 @@ impl Machine {
             }
         }
         let mut ready = done.ready;
-        let last = record.va.offset(u64::from(record.size.max(1)) - 1);
-        if (last.0 ^ record.va.0) >> 6 != 0 {
-            ready = ready.max(self.second_half(number, record, access, last, at, issued)?);
+        if splits {
+            let (at, asked) = match second {
+                Some(at) => (at, asked),
+                None => self.second_half(number, record, access, last, at, issued)?,
+            };
+            ready = ready.max(self.hw.hierarchy.access(number, at, access, record.pc, asked).ready);
         }
         if timing {
             let core = &mut self.hw.cores[number];
-            core.counters.access_cycles += ready.since(issued);
+            core.counters.access_cycles += ready.since(issued) - asked.since(translated);
             core.window.complete(record, issued, ready);
         }
         Ok(())
     }
 
-    /// The second line of an access that crosses a line; translated separately if it crosses a page.
+    /// The second line of an access that crosses a line: its address, which is translated separately if the
+    /// access crosses a page, and when that is known.
     #[cold]
     fn second_half(
         &mut self,
@@ -324,17 +342,15 @@ impl Machine {
         last: VirtAddr,
         first_at: PhysAddr,
         issued: Cycle,
-    ) -> Result<Cycle, Stop> {
+    ) -> Result<(PhysAddr, Cycle), Stop> {
         let line = VirtAddr(last.0 & !63);
         let issued = if self.hw.timing() { issued } else { self.hw.begin_untimed() };
         self.hw.cores[number].counters.split_lines += 1;
-        let (at, ready) = if (last.0 ^ record.va.0) >> 12 != 0 {
-            self.hw.cores[number].counters.split_pages += 1;
-            let second = self.translate(number, line, access, issued)?;
-            (second.at, second.ready)
-        } else {
-            (PhysAddr((first_at.0 & !0xfff) | (line.0 & 0xfff)), issued)
-        };
-        Ok(self.hw.hierarchy.access(number, at, access, record.pc, ready).ready)
+        if (last.0 ^ record.va.0) >> 12 == 0 {
+            return Ok((PhysAddr((first_at.0 & !0xfff) | (line.0 & 0xfff)), issued));
+        }
+        self.hw.cores[number].counters.split_pages += 1;
+        let Located { at, ready, .. } = self.translate(number, line, access, issued)?;
+        Ok((at, ready))
     }
 }

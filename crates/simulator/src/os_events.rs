@@ -8,7 +8,7 @@ use crate::machine::Phase;
 use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
-use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock};
+use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
 
 /// The hypervisor of nested paging: a kernel whose only process is the virtual machine.
 pub(crate) struct Hypervisor {
@@ -36,9 +36,11 @@ pub(crate) struct OperatingSystem {
     locks: Locks,
     /// Cycles of page-table upkeep so far.
     table_cycles: u64,
-    /// Buffers for the kernel's effects of an action: pending TLB shootdowns, migrated pages, locks held.
+    /// Buffers for the kernel's effects of an action: pending TLB shootdowns, migrated pages, zeroed frames,
+    /// locks held.
     shootdowns: Vec<Shootdown>,
     migrations: Vec<Migration>,
+    zeroed: Vec<Zeroed>,
     held: Vec<TableLock>,
 }
 
@@ -58,6 +60,7 @@ impl OperatingSystem {
             table_cycles: 0,
             shootdowns: Vec::new(),
             migrations: Vec::new(),
+            zeroed: Vec::new(),
             held: Vec::new(),
         }
     }
@@ -122,6 +125,14 @@ impl OperatingSystem {
         let ledger = &self.kernel.ledger;
         let tables = ledger.total(LedgerCause::Allocate) + ledger.total(LedgerCause::Table);
         (tables, LedgerCause::ALL.iter().map(|cause| ledger.total(*cause)).sum())
+    }
+
+    /// The set-up has ended: from now on the zeroes of fresh pages go to memory.
+    pub fn end_set_up(&mut self) {
+        self.kernel.record_zeroed();
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.kernel.record_zeroed();
+        }
     }
 
     /// Sets every counter to zero.
@@ -204,6 +215,7 @@ impl OperatingSystem {
         self.wait_for_locks(hw, phase, number, upkeep);
         let cycles = self.kernel.ledger.take();
         hw.charge(phase, number, cycles);
+        self.write_zeroed(hw, number);
         self.kernel.take_shootdowns(&mut self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             hw.invalidate(invalidation(&shootdown), &self.kernel);
@@ -235,6 +247,24 @@ impl OperatingSystem {
         }
     }
 
+    /// Writes the frames that the kernel has just zeroed to memory. With nested paging, these are frames that
+    /// the hypervisor has backed: it zeroes others itself when it backs them.
+    fn write_zeroed(&mut self, hw: &mut Hardware, number: usize) {
+        let mut zeroed = std::mem::take(&mut self.zeroed);
+        self.kernel.take_zeroed(&mut zeroed);
+        if self.is_nested() {
+            let backed = |one: &Zeroed| {
+                let cycles = one.cycles / one.frames;
+                let frame = |i| self.host_physical(one.frame.offset(i).start(), AccessKind::Store);
+                (0..one.frames).filter_map(frame).map(move |at| Zeroed { frame: at.pfn(), frames: 1, cycles }).collect()
+            };
+            zeroed = zeroed.iter().flat_map::<Vec<Zeroed>, _>(backed).collect();
+        }
+        hw.zero(number, &zeroed);
+        zeroed.clear();
+        self.zeroed = zeroed;
+    }
+
     /// Waits for the locks of the kernel action just done for a core: threads of the process on other cores
     /// may hold them.
     fn wait_for_locks(&mut self, hw: &mut Hardware, phase: Phase, number: usize, upkeep: u64) {
@@ -254,6 +284,9 @@ impl OperatingSystem {
     fn settle_hypervisor(&mut self, hw: &mut Hardware, phase: Phase, number: usize) {
         let Some(hypervisor) = &mut self.hypervisor else { return };
         hw.charge(phase, number, hypervisor.kernel.ledger.take());
+        hypervisor.kernel.take_zeroed(&mut self.zeroed);
+        hw.zero(number, &self.zeroed);
+        self.zeroed.clear();
         hypervisor.kernel.take_shootdowns(&mut self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             let what = invalidation(&shootdown);

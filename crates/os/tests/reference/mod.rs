@@ -94,6 +94,7 @@ type Heap = Option<(u64, u64)>;
 
 pub struct Machine {
     pub kernel: Kernel,
+    zeroed_frames: u64,
     factory: Factory,
     live: Vec<(ProcessId, Pages, Heap)>,
     tlb: HashMap<(Asid, u64), TlbEntry>,
@@ -113,11 +114,23 @@ impl Machine {
         let bytes = PhysicalMemory::new(memory).expect("a small memory");
         let translations = TranslationsFactory::plain(Box::new(factory.clone()));
         let mut kernel = Kernel::new(spec, CostTable::default(), bytes, frames, translations, Box::new(BuddyPlacement));
+        kernel.record_zeroed();
         let first = kernel.spawn().expect("room for a table");
         let live = vec![(first, Pages::new(), None)];
         let tlb = HashMap::new();
         let spaces = (1 << spec.asid_bits) - 1;
-        Machine { kernel, factory, live, tlb, current: first, spaces, stores: 0, now: 0, initially_free }
+        Machine {
+            kernel,
+            zeroed_frames: 0,
+            factory,
+            live,
+            tlb,
+            current: first,
+            spaces,
+            stores: 0,
+            now: 0,
+            initially_free,
+        }
     }
 
     pub fn processes(&self) -> usize {
@@ -343,7 +356,13 @@ impl Machine {
     }
 
     /// Compares kernel, reference model and TLB.
-    pub fn verify(&self, whole: bool) -> Result<(), String> {
+    pub fn verify(&mut self, whole: bool) -> Result<(), String> {
+        let mut zeroed = Vec::new();
+        self.kernel.take_zeroed(&mut zeroed);
+        self.zeroed_frames += zeroed.iter().map(|one| one.frames).sum::<u64>();
+        if self.zeroed_frames << 12 != self.kernel.counters.zeroed_bytes {
+            return Err(format!("{} frames were zeroed, and other bytes charged", self.zeroed_frames));
+        }
         let mut frames: HashMap<u64, (Contents, u64)> = HashMap::new();
         for (process, pages, _) in &self.live {
             for (page, (right, contents)) in pages {

@@ -29,7 +29,11 @@ impl Translator<'_> {
         if self.hw.hierarchy.holds(number, at, access) {
             return Ok(Located { at, ready, issued: now });
         }
-        let missed = self.hw.hierarchy.miss_known(ready);
+        let asked = match access {
+            AccessKind::Store if self.hw.timing() => self.hw.cores[number].window.store_asks(now, ready),
+            _ => ready,
+        };
+        let missed = self.hw.hierarchy.miss_known(asked);
         let back =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.back_side(at, access, missed, port));
         let process = self.hw.cores[number].process;

@@ -1,0 +1,285 @@
+//! Whatever comes, and in whatever order of calls: the commands that a channel sends obey the device's rules.
+//! The checker knows the rules of the data sheet and a list of commands, nothing of the channel's state.
+
+use super::*;
+use ambulator_base::Random;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sent {
+    Column {
+        request: Request,
+        column: u64,
+        /// Of the row, if it was not open.
+        activate: Option<u64>,
+    },
+    Refresh {
+        rank: usize,
+        due: u64,
+        begin: u64,
+    },
+}
+
+const GROUPS: usize = 4;
+const BANKS: usize = 16;
+
+/// DDR4-3200 in DRAM clocks.
+fn rules() -> Rules {
+    Rules {
+        clock: 1,
+        cl: 22,
+        cwl: 16,
+        rcd: 22,
+        rp: 22,
+        ras: 52,
+        ccd_l: 8,
+        rtp: 12,
+        wr: 24,
+        wtr_s: 4,
+        wtr_l: 12,
+        rrd_s: 4,
+        rrd_l: 8,
+        rtrs: 2,
+        faw: 34,
+        burst: 4,
+        refi: 12480,
+        rfc: 560,
+        closed: false,
+        read_queue: 64,
+        write_high: 32,
+        write_low: 8,
+        write_idle: 16,
+        row_hit_cap: 16,
+    }
+}
+
+fn channel(rules: Rules, ranks: usize) -> Channel {
+    Channel::new(rules, ranks, GROUPS, BANKS, |rank| rules.refi - rank as u64 * rules.refi / 2)
+}
+
+/// A request for column `column` of a row.
+fn request(arrival: u64, bank: usize, row: u32, column: u64, write: bool) -> Request {
+    Request {
+        arrival,
+        line: (u64::from(row) << 10 | bank as u64) << 7 | column,
+        row,
+        number: 0,
+        bank: bank as u16,
+        group: (bank / BANKS * GROUPS + bank % GROUPS) as u16,
+        rank: (bank / BANKS) as u8,
+        write,
+        table: false,
+    }
+}
+
+/// The first rule that the commands break.
+fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
+    let latency = |write| if write { rules.cwl } else { rules.cl };
+    let columns: Vec<(Request, u64, Option<u64>)> = sent
+        .iter()
+        .filter_map(|sent| match *sent {
+            Sent::Column { request, column, activate } => Some((request, column, activate)),
+            Sent::Refresh { .. } => None,
+        })
+        .collect();
+    // Pairs of column commands.
+    for (at, &(a, from, _)) in columns.iter().enumerate() {
+        for &(b, to, _) in columns[at + 1..].iter().take(40) {
+            let (end, start) = (from + latency(a.write) + rules.burst, to + latency(b.write));
+            let gap = if a.rank != b.rank || (!a.write && b.write) { rules.rtrs } else { 0 };
+            if to < from || start < end + gap {
+                return Some(format!("data overlap: {a:?} at {from}, {b:?} at {to}"));
+            }
+            if a.group == b.group && to < from + rules.ccd_l {
+                return Some(format!("tCCD_L: {from}, {to}"));
+            }
+            let wtr = if a.group == b.group { rules.wtr_l } else { rules.wtr_s };
+            if a.write && !b.write && a.rank == b.rank && to < end + wtr {
+                return Some(format!("tWTR: {a:?} at {from}, {b:?} at {to}"));
+            }
+        }
+    }
+    // Activations of each rank, in order.
+    for rank in 0..4u8 {
+        let acts: Vec<(u64, u16)> =
+            columns.iter().filter(|c| c.0.rank == rank).filter_map(|c| c.2.map(|at| (at, c.0.group))).collect();
+        for pair in acts.windows(2) {
+            let least = if pair[0].1 == pair[1].1 { rules.rrd_l } else { rules.rrd_s };
+            if pair[1].0 < pair[0].0 + least {
+                return Some(format!("tRRD: {pair:?}"));
+            }
+        }
+        if let Some(five) = acts.windows(5).find(|five| five[4].0 < five[0].0 + rules.faw) {
+            return Some(format!("tFAW: {five:?}"));
+        }
+        for (at, act) in acts.iter().enumerate() {
+            if let Some(near) =
+                acts[at + 1..].iter().take(4).find(|next| next.1 == act.1 && next.0 < act.0 + rules.rrd_l)
+            {
+                return Some(format!("tRRD_L: {act:?}, {near:?}"));
+            }
+        }
+    }
+    // Each bank's life: the open row, its activation, and when it can be precharged.
+    let mut banks: std::collections::HashMap<u16, (Option<u32>, u64, u64)> = Default::default();
+    let mut busy: std::collections::HashMap<usize, u64> = Default::default();
+    let mut closed_until: std::collections::HashMap<u16, u64> = Default::default();
+    for one in sent {
+        match *one {
+            Sent::Refresh { rank, due, begin } => {
+                let mut earliest = due;
+                for (&bank, state) in banks.iter_mut().filter(|(bank, _)| **bank as usize / BANKS == rank) {
+                    if state.0.take().is_some() {
+                        earliest = earliest.max(state.2.max(due) + rules.rp);
+                    }
+                    closed_until.insert(bank, begin + rules.rfc);
+                }
+                if begin < earliest {
+                    return Some(format!("a refresh at {begin}, not before {earliest}"));
+                }
+                busy.insert(rank, begin + rules.rfc);
+            }
+            Sent::Column { request, column, activate } => {
+                let state = banks.entry(request.bank).or_insert((None, 0, 0));
+                match activate {
+                    Some(activate) => {
+                        let mut earliest = request.arrival;
+                        if state.0.is_some() {
+                            earliest = state.2.max(request.arrival) + rules.rp;
+                        }
+                        earliest = earliest
+                            .max(busy.get(&(request.rank as usize)).copied().unwrap_or(0))
+                            .max(closed_until.get(&request.bank).copied().unwrap_or(0));
+                        if activate < earliest || column < activate + rules.rcd {
+                            return Some(format!("activation at {activate}, not before {earliest}: {request:?}"));
+                        }
+                        *state = (Some(request.row), activate, activate + rules.ras);
+                    }
+                    None if state.0 != Some(request.row) => return Some(format!("{request:?}: its row is not open")),
+                    None if column < state.1 + rules.rcd => return Some(format!("tRCD: {request:?} at {column}")),
+                    None => {}
+                }
+                if column < request.arrival {
+                    return Some(format!("{request:?} was served at {column}, before it came"));
+                }
+                let recovered =
+                    if request.write { column + rules.cwl + rules.burst + rules.wr } else { column + rules.rtp };
+                state.2 = state.2.max(recovered);
+                if rules.closed {
+                    closed_until.insert(request.bank, state.2 + rules.rp);
+                    state.0 = None;
+                }
+            }
+        }
+    }
+    None
+}
+
+/// A random stream; calls come up to `late` clocks out of the order of time.
+fn stream(seed: u64, requests: usize, gap: u64, late: u64, ranks: usize, writes: u64) -> Vec<Request> {
+    let mut random = Random::new(seed);
+    let mut now = 0;
+    let mut list: Vec<(u64, Request)> = (0..requests)
+        .map(|_| {
+            now += random.below(2 * gap + 1);
+            let bank =
+                random.below((ranks * BANKS) as u64) as usize & if random.below(2) == 0 { 3 } else { usize::MAX };
+            let row = random.below(4) as u32;
+            let request = request(now, bank, row, random.below(128), random.below(100) < writes);
+            (now + random.below(late + 1), request)
+        })
+        .collect();
+    list.sort_by_key(|(called, _)| *called);
+    list.into_iter().map(|(_, request)| request).collect()
+}
+
+#[test]
+fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let ranks = 1 << random.below(2);
+        let rules = Rules {
+            closed: random.below(4) == 0,
+            row_hit_cap: 1 + random.below(8) as u32,
+            write_low: random.below(20) as usize,
+            write_idle: random.below(32) as usize,
+            refi: if random.below(4) == 0 { 0 } else { 2000 },
+            rfc: 300,
+            ..rules()
+        };
+        let (gap, late, writes) = (1 + random.below(40), random.below(400), random.below(60));
+        let mut channel = channel(rules, ranks);
+        let mut reads = 0;
+        let requests = stream(seed, 1500, gap, late, ranks, writes);
+        for one in &requests {
+            if one.write {
+                channel.write(*one);
+            } else {
+                reads += 1;
+                let done = channel.read(*one);
+                assert!(done > one.arrival);
+            }
+        }
+        channel.drain();
+        let log = &channel.log;
+        assert_eq!(broken(&rules, log), None, "seed {seed}: {rules:?}");
+        let served = log.iter().filter(|sent| matches!(sent, Sent::Column { .. })).count() as i64;
+        let Tally { forwarded, merged, bursts, reads: sent, .. } = channel.tally;
+        assert_eq!((served, served + forwarded + merged), (bursts, requests.len() as i64), "seed {seed}");
+        assert_eq!(sent + forwarded, reads, "seed {seed}");
+        let numbers: std::collections::HashSet<u32> = log
+            .iter()
+            .filter_map(|sent| match sent {
+                Sent::Column { request, .. } => Some(request.number),
+                Sent::Refresh { .. } => None,
+            })
+            .collect();
+        assert_eq!(numbers.len() as i64, served, "seed {seed}: each once");
+        assert!(channel.filter.iter().all(|count| *count == 0));
+    }
+}
+
+#[test]
+fn refreshes_come_once_in_each_interval_while_requests_come() {
+    let rules = rules();
+    let mut channel = channel(rules, 2);
+    for one in stream(3, 20_000, 8, 200, 2, 30) {
+        if one.write {
+            channel.write(one);
+        } else {
+            channel.read(one);
+        }
+    }
+    for rank in 0..2 {
+        let dues: Vec<u64> = channel
+            .log
+            .iter()
+            .filter_map(|sent| match sent {
+                Sent::Refresh { rank: of, due, .. } if *of == rank => Some(*due),
+                _ => None,
+            })
+            .collect();
+        assert!(dues.len() >= 12, "{dues:?}");
+        assert!(dues.windows(2).all(|pair| pair[1] == pair[0] + rules.refi), "{dues:?}");
+    }
+}
+
+#[test]
+fn a_call_that_comes_late_is_answered_as_if_it_had_come_in_time() {
+    // The last of a group of reads is called first.
+    for seed in 0..40 {
+        let mut requests = stream(seed, 12, 20, 0, 1, 0);
+        // It cannot pass any of the others.
+        if let Some(last) = requests.last_mut() {
+            last.arrival += 400;
+        }
+        let expected: Vec<u64> = {
+            let mut channel = channel(rules(), 1);
+            requests.iter().map(|one| channel.read(*one)).collect()
+        };
+        let last = requests.len() - 1;
+        let mut channel = channel(rules(), 1);
+        let late = requests.pop().map(|one| channel.read(one));
+        let found: Vec<u64> = requests.iter().map(|one| channel.read(*one)).collect();
+        assert_eq!(found, expected[..last], "seed {seed}, {late:?}");
+    }
+}

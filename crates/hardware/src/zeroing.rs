@@ -1,0 +1,140 @@
+//! Zeroing of pages by the cores' kernels: lines that are written to main memory past the caches.
+//!
+//! Each core writes its lines one after another, spread over the cycles that the kernel takes for them, and
+//! all cores together at most as fast as the data buses. Their lines wait in the write queues of main memory
+//! and compete with all other accesses; no instruction waits for them.
+
+use crate::{Dram, DramSpec};
+use ambulator_base::{LINE_BYTES, counters};
+use std::collections::VecDeque;
+
+counters! {
+    /// Counters of zeroing.
+    pub struct ZeroingCounters {
+        /// Lines of fresh pages that the kernel's zeroing wrote to main memory.
+        lines: Events,
+    }
+}
+
+/// Width of a channel's data bus.
+const BUS_BYTES: f64 = 8.0;
+
+/// Times are in 1/256 cycle.
+const FRACTION_BITS: u32 = 8;
+
+/// Adjacent lines that a core writes at a steady rate.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    line: u64,
+    end: u64,
+    /// When the next line is written, and how long after it the one that follows.
+    next: u64,
+    pace: u64,
+}
+
+/// The lines that cores have yet to zero.
+#[derive(Clone, Debug)]
+pub(crate) struct ZeroWrites {
+    cores: Box<[VecDeque<Run>]>,
+    waiting: usize,
+    /// Least time between two lines, and when the next may be written.
+    spacing: u64,
+    free: u64,
+    pub(crate) counters: ZeroingCounters,
+}
+
+impl ZeroWrites {
+    /// No zeroing by any of `cores`.
+    pub(crate) fn new(cores: usize, dram: &DramSpec, clock_mhz: u64) -> ZeroWrites {
+        let lines_per_us = dram.data_rate as f64 * f64::from(dram.channels) * BUS_BYTES / LINE_BYTES as f64;
+        let line_cycles = clock_mhz as f64 / lines_per_us;
+        ZeroWrites {
+            cores: vec![VecDeque::new(); cores].into(),
+            waiting: 0,
+            spacing: (line_cycles * f64::from(1 << FRACTION_BITS)).round() as u64,
+            free: 0,
+            counters: ZeroingCounters::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn idle(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// A core zeroes `lines` lines (at least one) from `first` on during `cycles` cycles from `begin` on,
+    /// after those that it zeroed before.
+    pub(crate) fn request(&mut self, core: usize, first: u64, lines: u64, begin: u64, cycles: u64) {
+        let (next, pace) = (begin << FRACTION_BITS, (cycles << FRACTION_BITS) / lines);
+        self.cores[core].push_back(Run { line: first, end: first + lines, next, pace });
+        self.waiting += 1;
+    }
+
+    /// Writes the lines that are due by cycle `now`.
+    #[cold]
+    pub(crate) fn advance(&mut self, now: u64, dram: &mut Dram) {
+        while let Some((next, core)) =
+            (self.cores.iter().enumerate()).filter_map(|(core, runs)| Some((runs.front()?.next, core))).min()
+        {
+            let at = next.max(self.free);
+            if at >> FRACTION_BITS > now {
+                break;
+            }
+            let runs = &mut self.cores[core];
+            let run = &mut runs[0];
+            dram.write(run.line, false, at >> FRACTION_BITS);
+            self.counters.lines += 1;
+            self.free = at + self.spacing;
+            run.line += 1;
+            run.next = at + run.pace;
+            if run.line == run.end {
+                let after = run.next;
+                runs.pop_front();
+                self.waiting -= 1;
+                if let Some(following) = runs.front_mut() {
+                    following.next = following.next.max(after);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line on the bus takes 5 cycles.
+    fn build(cores: usize) -> (ZeroWrites, Dram) {
+        let spec = DramSpec { channels: 1, data_rate: 3200, ..DramSpec::default() };
+        (ZeroWrites::new(cores, &spec, 2000), Dram::new(&spec, 2000, true))
+    }
+
+    #[test]
+    fn a_core_writes_its_lines_evenly_over_the_cycles_that_zeroing_takes() {
+        let (mut zeroing, mut dram) = build(2);
+        zeroing.request(0, 64, 64, 1000, 512);
+        zeroing.request(0, 1 << 20, 64, 1512, 512);
+        for (now, lines) in
+            [(999, 0), (1000, 1), (1007, 1), (1008, 2), (1255, 32), (1511, 64), (2015, 127), (2016, 128)]
+        {
+            zeroing.advance(now, &mut dram);
+            assert_eq!((now, zeroing.counters.lines, dram.counters().data_writes), (now, lines, lines));
+        }
+        assert!(zeroing.idle());
+    }
+
+    #[test]
+    fn cores_together_are_no_faster_than_the_buses() {
+        let (mut zeroing, mut dram) = build(4);
+        for core in 0..4 {
+            zeroing.request(core, 4096 * core as u64, 64, 0, 512);
+        }
+        // Four cores would write a line every two cycles.
+        zeroing.advance(499, &mut dram);
+        assert_eq!(zeroing.counters.lines, 100);
+        let left: Vec<u64> = zeroing.cores.iter().map(|runs| runs[0].end - runs[0].line).collect();
+        assert!(left.iter().all(|left| left.abs_diff(39) <= 1), "each gets its share: {left:?}");
+        zeroing.advance(5 * 256, &mut dram);
+        assert_eq!((zeroing.counters.lines, zeroing.idle()), (256, true));
+    }
+}

@@ -1,0 +1,205 @@
+//! Known answers of the memory controller: one exact small case for each rule. The core runs at 1600 MHz, so
+//! that a cycle is a clock of DDR4-3200 (22-22-22; tRAS 52, tCCD_L 8, tRTP 12, tWR 24, tWTR 4 and 12, tRRD 4
+//! and 8, CWL 16, burst 4).
+
+use ambulator_hardware::{Dram, DramSpec};
+
+const HIT: u64 = 22 + 4; // tCL, burst
+const MISS: u64 = 22 + HIT; // tRCD first
+const CONFLICT: u64 = 22 + MISS; // tRP before that
+
+/// One channel of two groups of four banks, no controller latency, no refresh, writes that wait for ever.
+fn plain() -> DramSpec {
+    DramSpec {
+        channels: 1,
+        controller_ns: 0.0,
+        t_refi_ns: 0.0,
+        write_high: 1000,
+        write_idle: 1000,
+        write_low: 0,
+        ..DramSpec::default()
+    }
+}
+
+fn dram(spec: DramSpec) -> Dram {
+    assert_eq!(spec.validate("dram"), vec![]);
+    Dram::new(&spec, 1600, true)
+}
+
+/// A line: 128 columns, then 8 banks, of which the even ones are one group and the odd ones the other.
+fn line(row: u64, bank: u64, column: u64) -> u64 {
+    row << 10 | bank << 7 | column
+}
+
+#[test]
+fn a_refresh_holds_a_request_that_is_queued_and_closes_rows_after_t_rp() {
+    // A refresh is due at 12480 and takes 560.
+    let mut dram = dram(DramSpec { t_refi_ns: 7800.0, t_rfc_ns: 350.0, ..plain() });
+    assert_eq!(dram.read(line(0, 0, 0), false, 12_000), 12_000 + MISS);
+    // Its column command would be sent at 12470 + tRP + tRCD, after the refresh is due: it waits for it. The
+    // open row is precharged when the refresh is due, then the refresh begins.
+    assert_eq!(dram.read(line(1, 0, 0), false, 12_470), 12_480 + 22 + 560 + MISS);
+    // A request of another bank that came first is sent before the refresh.
+    assert_eq!(dram.read(line(0, 1, 0), false, 12_440), 12_440 + MISS);
+    // One that comes during the refresh finds its row closed. The bank above was activated at 12440, and can
+    // be precharged at 12440 + tRAS; the request for row 1 activates before this one.
+    assert_eq!(dram.read(line(0, 2, 0), false, 12_800), 12_440 + 52 + 22 + 560 + 8 + MISS);
+    dram.drain();
+    assert_eq!(dram.counters().refresh_waits, 2);
+}
+
+#[test]
+fn a_refresh_of_an_idle_rank_begins_when_it_is_due() {
+    let mut dram = dram(DramSpec { t_refi_ns: 7800.0, t_rfc_ns: 350.0, ..plain() });
+    assert_eq!(dram.read(line(0, 0, 0), false, 12_500), 12_480 + 560 + MISS);
+    // The second one finds the row open since then.
+    assert_eq!(dram.read(line(0, 0, 1), false, 24_960), 24_960 + 22 + 560 + MISS);
+}
+
+#[test]
+fn writes_wait_and_a_read_of_a_queued_line_takes_its_data_from_the_queue() {
+    let mut dram = dram(plain());
+    dram.write(line(5, 0, 0), false, 1000);
+    assert_eq!(dram.read(line(5, 0, 0), false, 1001), 1002, "a clock later");
+    assert_eq!(dram.read(line(5, 0, 1), false, 1001), 1001 + MISS, "the row is not open: the write waits");
+    dram.write(line(5, 0, 0), false, 1010);
+    dram.drain();
+    let counters = dram.counters();
+    assert_eq!((counters.reads_forwarded, counters.writes_merged, counters.bus_busy), (1, 1, 4 + 4));
+}
+
+#[test]
+fn a_batch_of_four_writes_holds_a_read_for_its_length_and_the_turn_around() {
+    let batch = |read| {
+        let mut dram = dram(DramSpec { write_high: 4, ..plain() });
+        // Opens the row of the writes, and the reads' row in the other group.
+        dram.read(line(0, 0, 0), false, 500);
+        dram.read(line(0, 1, 0), false, 500);
+        (1..=4).for_each(|column| dram.write(line(0, 0, column), false, 1000));
+        let ready = dram.read(read, false, 1001);
+        dram.drain();
+        assert_eq!(dram.counters().write_batches, 1);
+        ready
+    };
+    // Columns at 1000, 1008, 1016, 1024; the last data end at 1024 + 16 + 4.
+    assert_eq!(batch(line(0, 1, 1)), 1024 + 20 + 4 + HIT, "tWTR_S, then a row hit in the other group");
+    assert_eq!(batch(line(0, 0, 9)), 1024 + 20 + 12 + HIT, "tWTR_L, then a row hit in the same group");
+    // The row that the batch used is precharged after write recovery.
+    assert_eq!(batch(line(1, 0, 0)), 1024 + 20 + 24 + CONFLICT);
+    // Three writes do not make a batch.
+    let mut dram = dram(DramSpec { write_high: 4, ..plain() });
+    dram.read(line(0, 1, 0), false, 500);
+    (1..=3).for_each(|column| dram.write(line(0, 0, column), false, 1000));
+    assert_eq!(dram.read(line(0, 1, 1), false, 1001), 1001 + HIT);
+}
+
+#[test]
+fn a_batch_leaves_the_low_watermark_and_an_idle_channel_begins_one_earlier() {
+    let left = |spec: DramSpec, writes: u64| {
+        let mut dram = dram(spec);
+        (0..writes).for_each(|column| dram.write(line(0, 0, column), false, 1000 + column));
+        dram.read(line(0, 1, 0), false, 5000);
+        writes - dram.counters().bus_busy / 4 + 1
+    };
+    assert_eq!(left(DramSpec { write_high: 8, write_low: 3, ..plain() }, 8), 3);
+    assert_eq!(left(DramSpec { write_high: 8, write_low: 3, ..plain() }, 7), 7);
+    let idle = || DramSpec { write_high: 8, write_low: 3, write_idle: 5, ..plain() };
+    assert_eq!(left(idle(), 5), 5);
+    assert_eq!(left(idle(), 6), 3, "more than five wait, and no read");
+}
+
+#[test]
+fn a_write_follows_a_reads_data_by_the_bubble() {
+    let mut dram = dram(DramSpec { write_high: 1, ..plain() });
+    dram.read(line(0, 0, 0), false, 500);
+    dram.read(line(0, 1, 0), false, 500);
+    assert_eq!(dram.read(line(0, 0, 1), false, 1000), 1000 + HIT);
+    dram.write(line(0, 1, 1), false, 1000);
+    // Read's data until 1026, two clocks, the write's column at 1028 - 16; a read of that group then.
+    assert_eq!(dram.read(line(0, 1, 2), false, 1013), 1012 + 20 + 12 + HIT);
+}
+
+#[test]
+fn a_request_is_passed_over_by_row_hits_up_to_the_cap() {
+    // Row 0 is open since 1000. A request for row 1 waits for tRAS; row hits come after it.
+    let hits = |cap, count: u64| {
+        let mut dram = dram(DramSpec { row_hit_cap: cap, ..plain() });
+        dram.read(line(0, 0, 0), false, 1000);
+        assert_eq!(dram.read(line(1, 0, 0), false, 1001), 1000 + 52 + CONFLICT);
+        (1..=count).map(|column| dram.read(line(0, 0, column), false, 1001 + column)).collect::<Vec<_>>()
+    };
+    assert_eq!(hits(16, 4), [1030, 1038, 1046, 1054].map(|column| column + HIT));
+    // With a cap of four the row takes three more; then row 1 opens, and row 0 again after it has been open
+    // for tRAS: precharges at 1046 + tRTP and at the activation + tRAS.
+    let opened = 1046 + 12 + 22;
+    assert_eq!(hits(4, 4)[..3], [1030, 1038, 1046].map(|column| column + HIT));
+    assert_eq!(hits(4, 4)[3], opened + 52 + CONFLICT);
+}
+
+#[test]
+fn a_stream_of_row_hits_starves_nobody() {
+    let mut dram = dram(plain());
+    dram.read(line(0, 0, 0), false, 1000);
+    let mut waiting = None;
+    for i in 1..200u64 {
+        dram.read(line(0, 0, i % 128), false, 1000 + 8 * i);
+        if i == 20 {
+            let ready = dram.read(line(1, 0, 0), false, 1161);
+            waiting = Some(ready - 1161);
+        }
+    }
+    assert!(waiting.is_some_and(|cycles| cycles <= 16 * 8 + 12 + CONFLICT), "{waiting:?}");
+}
+
+#[test]
+fn a_bank_knows_its_open_row_whatever_was_called_before() {
+    // Eight later requests were called first; the row that is open at 4000 is still known.
+    let mut dram = dram(plain());
+    dram.read(line(0, 0, 0), false, 1000);
+    (0..8).for_each(|i| {
+        dram.read(line(1 + i, 0, 0), false, 5000 + 200 * i);
+    });
+    assert_eq!(dram.read(line(0, 0, 1), false, 4000), 4000 + HIT);
+    assert_eq!(dram.read(line(1, 0, 1), false, 5100), 5100 + HIT);
+}
+
+#[test]
+fn activations_of_a_rank_are_t_rrd_apart_and_four_in_t_faw() {
+    let done = |banks: &[u64]| {
+        let mut dram = dram(DramSpec { t_faw_ns: 400.0, ..plain() });
+        banks.iter().map(|&bank| dram.read(line(0, bank, 0), false, 1000) - 1000 - MISS).collect::<Vec<_>>()
+    };
+    assert_eq!(done(&[0, 1, 2, 3]), [0, 4, 8, 12], "the groups take turns: tRRD_S");
+    assert_eq!(done(&[0, 2, 4]), [0, 8, 16], "one group: tRRD_L");
+    // 400 ns are 640 clocks.
+    assert_eq!(done(&[0, 1, 2, 3, 4, 5, 6, 7]), [0, 4, 8, 12, 640, 644, 648, 652]);
+}
+
+#[test]
+fn random_reads_reach_the_bound_of_activations_and_do_not_exceed_it() {
+    // Four lines in tFAW of 21 ns, less the time of refreshes (and their precharges).
+    let spec = DramSpec { bank_groups: 4, t_refi_ns: 7800.0, ..plain() };
+    let mut dram = dram(spec);
+    let mut random = ambulator_base::Random::new(1);
+    let mut agents = [0u64; 64];
+    let reads = 40_000;
+    for _ in 0..reads {
+        let agent = (0..64).min_by_key(|&agent| agents[agent]).unwrap_or(0);
+        agents[agent] = dram.read(random.below(1 << 26), false, agents[agent]);
+    }
+    let ns = agents.iter().max().map_or(0.0, |end| *end as f64 / 1.6);
+    let bound = 4.0 * 64.0 / 21.0 * (1.0 - dram.counters().refreshes as f64 * 350.0 / ns);
+    let reached = f64::from(reads) * 64.0 / ns;
+    assert!(reached < bound && reached > 0.95 * bound, "{reached} of {bound} GB/s");
+}
+
+#[test]
+fn a_late_call_waits_for_those_before_it_in_time_and_not_for_those_after() {
+    let mut dram = dram(plain());
+    // In one bank: rows 0, 1, 2 at 1000, 1001, 1002, called in the order 0, 2, 1.
+    assert_eq!(dram.read(line(0, 0, 0), false, 1000), 1000 + MISS);
+    let alone = dram.read(line(2, 0, 0), false, 1002);
+    assert_eq!(dram.read(line(1, 0, 0), false, 1001), alone, "it comes first, and takes the place");
+    // Row 3 waits for both.
+    assert_eq!(dram.read(line(3, 0, 0), false, 1003), 1000 + 3 * (52 + 22) + MISS);
+}
