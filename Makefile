@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-.PHONY: demo test bench doc lint ci setup clean capture-plugin
+.PHONY: demo test bench doc lint ci setup clean capture-plugin dram-reference
 
 CARGO ?= cargo
 # Where cargo builds.
@@ -20,6 +20,10 @@ test: setup
 # The plugin that `ambulator capture` loads into qemu-user.
 capture-plugin: setup
 	CARGO_TARGET_DIR=$(TARGET_DIR)/capture-plugin $(CARGO) build --release --locked --manifest-path tools/capture-plugin/Cargo.toml
+
+# Runs DRAMsim3 (C++, built with cmake) beside our DRAM, and records its results for the tests.
+dram-reference: setup
+	CARGO_TARGET_DIR=$(TARGET_DIR)/dram-reference $(CARGO) run --locked --manifest-path tools/dram-reference/Cargo.toml -- --record
 
 # Host speed and memory of everything that has a goal.
 bench: setup $(AMBULATOR)

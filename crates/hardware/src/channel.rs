@@ -6,7 +6,8 @@
 //! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
 //! time. Only the times that the caller has already learnt stay as they were.
 //!
-//! Writes gather until a batch is *released*: from then on they are candidates as reads are.
+//! Writes gather until a batch is *released*: from then on they are candidates as reads are. A bank's queue takes
+//! a few of them. While a batch has more for a bank, reads that came after its release wait.
 
 use crate::plan::{Plan, Step};
 
@@ -37,6 +38,7 @@ pub(crate) struct Rules {
     pub write_low: usize,
     pub write_idle: usize,
     pub row_hit_cap: u32,
+    pub bank_queue: u32,
 }
 
 pub(crate) const NO_ROW: u32 = u32::MAX;
@@ -151,8 +153,14 @@ pub(crate) struct Channel {
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
-    /// How many of them are writes.
+    /// How many of them are writes, in all and of each bank, and of how many banks more than the bank's queue
+    /// takes.
     released: usize,
+    unsent: Box<[u32]>,
+    crowded: u32,
+    /// When the last batch was released, and since when no bank is crowded.
+    release: u64,
+    uncrowded: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
@@ -165,6 +173,9 @@ pub(crate) struct Channel {
     /// Every command that stays.
     #[cfg(test)]
     log: Vec<tests::Sent>,
+    /// Takes back all commands after the arrival of a read, without a search.
+    #[cfg(test)]
+    exhaustive: bool,
 }
 
 impl Channel {
@@ -193,6 +204,10 @@ impl Channel {
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
             released: 0,
+            unsent: vec![0; ranks * banks].into(),
+            crowded: 0,
+            release: 0,
+            uncrowded: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
@@ -202,6 +217,8 @@ impl Channel {
             tally: Tally::default(),
             #[cfg(test)]
             log: Vec::new(),
+            #[cfg(test)]
+            exhaustive: false,
         }
     }
 
@@ -221,6 +238,8 @@ impl Channel {
         request.number = self.number;
         let bank = &self.banks[request.bank as usize];
         let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        #[cfg(test)]
+        let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
@@ -287,7 +306,7 @@ impl Channel {
                 self.shared = command.shared;
                 self.count(&request, command.outcome, command.held, -1);
                 if request.write {
-                    self.released += 1;
+                    self.await_write(request.bank);
                     let count = &mut self.filter[Self::filter_of(request.line)];
                     *count = count.saturating_add(1);
                 }
@@ -300,6 +319,15 @@ impl Channel {
             }
             None => {}
         }
+    }
+
+    /// A released write of a bank waits.
+    #[inline(always)]
+    fn await_write(&mut self, bank: u16) {
+        self.released += 1;
+        let unsent = &mut self.unsent[bank as usize];
+        self.crowded += u32::from(*unsent == self.rules.bank_queue);
+        *unsent += 1;
     }
 
     #[inline(always)]
@@ -333,7 +361,9 @@ impl Channel {
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival,
+            Some(last) if self.crowded == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
+                last.arrival.max(self.uncrowded)
+            }
             _ => u64::MAX,
         };
         let idle = match self.writes.get(write_idle) {
@@ -360,7 +390,8 @@ impl Channel {
     #[cold]
     fn release(&mut self, count: usize, from: u64) {
         self.tally.batches += 1;
-        self.released += count;
+        self.release = from;
+        (0..count).for_each(|at| self.await_write(self.writes[at].bank));
         let place = self.candidates.partition_point(|other| other.arrival <= from);
         let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
         self.candidates.splice(place..place, released);
@@ -385,11 +416,15 @@ impl Channel {
         self.scan += 1;
         let scan = self.scan;
         let mut best: Option<Choice> = None;
-        let count = candidates.len().min(rules.read_queue);
+        let count = candidates.len().min(rules.read_queue + self.released);
+        // The queues of the banks first take the batch.
+        let closed_from = if self.crowded > 0 { self.release } else { u64::MAX };
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if best.is_some_and(|best| best.column <= floor || arrival >= best.column) {
+            if best.is_some_and(|best| best.column <= floor || arrival >= best.column)
+                || (arrival > closed_from && !request.write)
+            {
                 break;
             }
             let bank = &banks[request.bank as usize];
@@ -501,6 +536,12 @@ impl Channel {
             shared.write = column;
             shared.bus = end;
             self.released -= 1;
+            let unsent = &mut self.unsent[request.bank as usize];
+            *unsent -= 1;
+            if *unsent == rules.bank_queue {
+                self.crowded -= 1;
+                self.uncrowded = column;
+            }
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
         } else {

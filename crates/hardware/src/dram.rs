@@ -160,6 +160,7 @@ impl Dram {
             write_low: spec.write_low as usize,
             write_idle: spec.write_idle as usize,
             row_hit_cap: spec.row_hit_cap,
+            bank_queue: spec.bank_queue,
         };
         let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);
         let groups_of_rank = spec.bank_groups as usize;
@@ -267,7 +268,7 @@ impl Dram {
     /// Cycles for which the buses have carried data so far, summed over channels, and the number of channels.
     pub fn bus(&self) -> (u64, u32) {
         let bursts = self.channels.iter().map(|channel| channel.tally.bursts).sum::<i64>();
-        (bursts.max(0) as u64 * self.burst >> TICK_SHIFT, self.channels.len() as u32)
+        ((bursts.max(0) as u64 * self.burst) >> TICK_SHIFT, self.channels.len() as u32)
     }
 
     /// The counters so far.

@@ -123,8 +123,8 @@ pub struct DramSpec {
     /// Length of a refresh, in which the rank serves nothing and after which all its rows are closed.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "JESD79-4, 8 Gb devices"))]
     pub t_rfc_ns: f64,
-    /// Requests of a channel among which its scheduler chooses: the oldest reads and released writes.
-    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "our choice: 32 reads (gem5, MemCtrl) and a batch of writes"))]
+    /// Requests of a channel among which its scheduler chooses, beside the writes of a batch: the oldest.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "ChampSim: a read queue of 64"))]
     pub read_queue: u32,
     /// Writes that wait in a channel when it releases a batch of them, although reads wait.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
@@ -139,6 +139,10 @@ pub struct DramSpec {
     /// is not passed over any more.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, DRAMInterface: max_accesses_per_row"))]
     pub row_hit_cap: u32,
+    /// Writes of a batch that the queue of a bank takes. While a batch has more for a bank, reads that came
+    /// after its release wait.
+    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "DRAMsim3 (Li et al., CAL 2020): cmd_queue_size"))]
+    pub bank_queue: u32,
     /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
     /// read.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "our choice"))]
@@ -179,6 +183,7 @@ impl Default for DramSpec {
             write_low: 32,
             write_idle: 32,
             row_hit_cap: 16,
+            bank_queue: 8,
             controller_ns: 10.0,
         }
     }

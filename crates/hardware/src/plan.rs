@@ -153,6 +153,12 @@ impl Plan {
         first
     }
 
+    /// The number of the first command that is sent after tick `arrival`.
+    #[cfg(test)]
+    pub fn first_from(&self, arrival: u64) -> u64 {
+        (self.first..self.end).find(|at| self.marks[*at as usize % DEPTH].column > arrival).unwrap_or(self.end)
+    }
+
     /// The refresh after the last command.
     #[inline(always)]
     fn last_refresh(&self) -> Option<&Refresh> {

@@ -186,8 +186,8 @@ measures! {
     "energy_instructions", "nJ", "Energy of instructions without their memory accesses.";
     "energy_caches", "nJ", "Energy of accesses to caches.";
     "energy_tlbs", "nJ", "Energy of look-ups of TLBs, lookasides and walk caches.";
-    "energy_dram", "nJ", "Energy of accesses to DRAM.";
-    "energy_static", "nJ", "Static energy of cores and DRAM.";
+    "energy_dram", "nJ", "Energy of accesses to DRAM and of its refreshes.";
+    "energy_static", "nJ", "Static energy of cores, and background energy of DRAM.";
     "energy_per_instruction", "pJ", "Energy per instruction.";
     "census_pages", "4 KiB pages", "Pages mapped at the end, with `run.census`.";
     "census_gap_1_coverage", "ratio", "Share of mapped pages whose successor is the next page number, with `run.census`.";

@@ -1,91 +1,174 @@
-//! DRAMsim3 as a memory.
-use crate::streams::{Load, Stream};
-use crate::{Measured, Memory};
+//! DRAMsim3, told of a memory and fed a stream.
+
+use crate::harness::measured::Measured;
+use crate::harness::memories::{COMMANDS, Memory, ROW_LINES, RTRS, TRANSACTIONS};
+use crate::harness::streams::{Load, Request, Stream};
 use dramsim3::MemorySystem;
 use std::collections::{HashMap, VecDeque};
 
-const TCK: f64 = 0.625;
-const CONFIG: &str = include_str!("ddr4-3200.ini");
+/// Requests that may wait outside of DRAMsim3 before a load counts as more than it sustains.
+const BACKLOG: usize = 100;
 
-pub struct Reference {
-    system: MemorySystem,
-    _folder: tempfile::TempDir,
+/// A memory in DRAMsim3's form. Current values have no influence on times.
+fn ini(memory: &Memory) -> String {
+    let Memory { ranks, bank_groups, banks, rows, .. } = *memory;
+    let protocol = if bank_groups > 1 { "DDR4" } else { "DDR3" };
+    // Eight devices of eight bits; a device's page has eight columns for each line of the row.
+    let columns = ROW_LINES * 8;
+    let bytes = u64::from(ranks * bank_groups * banks) * u64::from(rows) * ROW_LINES * 64;
+    let channel_mib = bytes >> 20;
+    let Memory { t_cl, t_cwl, t_rcd, t_rp, t_ras, t_rfc, t_refi, t_faw, t_wr, t_rtp, .. } = *memory;
+    let Memory { t_rrd_s, t_rrd_l, t_wtr_s, t_wtr_l, t_ccd_l, .. } = *memory;
+    let t_ck = memory.clock_ns();
+    // The mapping is our `ro-ba-ra-co-ch`, where the lowest bits of a bank's number are its group.
+    format!(
+        "[dram_structure]
+protocol = {protocol}
+bankgroups = {bank_groups}
+banks_per_group = {banks}
+rows = {rows}
+columns = {columns}
+device_width = 8
+BL = 8
+
+[timing]
+tCK = {t_ck}
+AL = 0
+CL = {t_cl}
+CWL = {t_cwl}
+tRCD = {t_rcd}
+tRP = {t_rp}
+tRAS = {t_ras}
+tRFC = {t_rfc}
+tREFI = {t_refi}
+tRRD_S = {t_rrd_s}
+tRRD_L = {t_rrd_l}
+tWTR_S = {t_wtr_s}
+tWTR_L = {t_wtr_l}
+tFAW = {t_faw}
+tWR = {t_wr}
+tRTP = {t_rtp}
+tCCD_S = 4
+tCCD_L = {t_ccd_l}
+tRTRS = {RTRS}
+
+[system]
+channel_size = {channel_mib}
+channels = 1
+bus_width = 64
+address_mapping = rochbabgraco
+queue_structure = PER_BANK
+refresh_policy = RANK_LEVEL_STAGGERED
+row_buf_policy = OPEN_PAGE
+cmd_queue_size = {COMMANDS}
+trans_queue_size = {TRANSACTIONS}
+
+[other]
+epoch_period = 2000000000
+output_level = 0
+"
+    )
 }
 
-impl Reference {
-    pub fn new() -> Reference {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("ddr4.ini");
-        std::fs::write(&config, CONFIG).unwrap();
-        Reference { system: MemorySystem::new(&config, folder.path()).unwrap(), _folder: folder }
+/// A request that DRAMsim3 has not accepted yet, or that is under way.
+#[derive(Clone, Copy)]
+struct Wanted {
+    request: Request,
+    /// Since this clock.
+    at: u64,
+    agent: Option<usize>,
+}
+
+/// What DRAMsim3 makes of a stream; an error if it does not sustain the load.
+pub fn measure(memory: &Memory, mut stream: Stream) -> Result<Measured, String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("no folder for DRAMsim3: {error}"))?;
+    let file = folder.path().join("memory.ini");
+    std::fs::write(&file, ini(memory)).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut system = MemorySystem::new(&file, folder.path()).map_err(|error| format!("DRAMsim3: {error:?}"))?;
+    let mut waiting: VecDeque<Wanted> = VecDeque::new();
+    let mut under_way: HashMap<u64, Vec<Wanted>> = HashMap::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut arrival = u64::MAX;
+    match stream.load {
+        Load::Open(_) => arrival = stream.arrival(),
+        Load::Closed(agents) => free.extend(0..agents),
     }
+    let mut latencies = Vec::new();
+    let (mut clock, mut lines) = (0u64, 0);
+    while stream.left > 0 || !waiting.is_empty() || !under_way.is_empty() {
+        while arrival <= clock && stream.left > 0 {
+            waiting.push_back(Wanted { request: stream.next(0), at: arrival, agent: None });
+            arrival = stream.arrival();
+        }
+        for agent in free.drain(..) {
+            if stream.left > 0 {
+                waiting.push_back(Wanted { request: stream.next(agent), at: clock, agent: Some(agent) });
+            }
+        }
+        if waiting.len() > BACKLOG {
+            return Err(format!("{}: DRAMsim3 does not sustain this load", stream.name));
+        }
+        waiting.retain(|wanted| {
+            let Request { line, write, .. } = wanted.request;
+            let accepted = system.can_add(line * 64, write);
+            if accepted {
+                system.add(line * 64, write);
+                lines += 1;
+                if write {
+                    free.extend(wanted.agent);
+                } else {
+                    under_way.entry(line).or_default().push(*wanted);
+                }
+            }
+            !accepted
+        });
+        clock += 1;
+        let mut back = Vec::new();
+        system.tick(|address, write| {
+            if !write {
+                let of_line = under_way.get_mut(&(address / 64)).expect("DRAMsim3 returns what was asked for");
+                back.push(of_line.remove(0));
+                if of_line.is_empty() {
+                    under_way.remove(&(address / 64));
+                }
+            }
+        });
+        for Wanted { request, at, agent } in back {
+            latencies.push((clock - at) as f64 * memory.clock_ns());
+            match request.then {
+                Some(line) => {
+                    let request = Request { line, write: false, then: None };
+                    waiting.push_back(Wanted { request, at: clock, agent });
+                }
+                None => free.extend(agent),
+            }
+        }
+    }
+    Ok(Measured::new(latencies, lines, clock as f64 * memory.clock_ns()))
 }
 
-impl Memory for Reference {
-    fn run(&mut self, stream: &mut Stream) -> Measured {
-        let mut measured = Measured::default();
-        let mut clock = 0u64;
-        // Waiting to be accepted: (wanted from ns, agent, line, write).
-        let mut waiting: VecDeque<(f64, usize, u64, bool)> = VecDeque::new();
-        let mut under_way: HashMap<u64, Vec<(f64, usize)>> = HashMap::new();
-        let (mut issued, mut done_reads, mut reads) = (0u64, 0u64, 0u64);
-        let mut next_at = 0.0;
-        let mut free: Vec<usize> = match stream.load { Load::Closed(n) => (0..n).collect(), Load::Open(_) => vec![] };
-        while issued < stream.requests || !waiting.is_empty() || done_reads < reads {
-            let now = clock as f64 * TCK;
-            match stream.load {
-                Load::Open(mean) => {
-                    while issued < stream.requests && next_at <= now {
-                        let (line, write) = stream.next(0);
-                        waiting.push_back((next_at, 0, line, write));
-                        next_at += stream.gap(mean);
-                        issued += 1;
-                    }
-                }
-                Load::Closed(_) => {
-                    for agent in free.drain(..) {
-                        if issued < stream.requests {
-                            let (line, write) = stream.next(agent);
-                            waiting.push_back((now, agent, line, write));
-                            issued += 1;
-                        }
-                    }
-                }
-            }
-            let mut kept = VecDeque::new();
-            let mut added = 0;
-            while let Some((at, agent, line, write)) = waiting.pop_front() {
-                if added < 4 && self.system.can_add(line * 64, write) {
-                    self.system.add(line * 64, write);
-                    added += 1;
-                    measured.bytes += 64.0;
-                    if write {
-                        free.push(agent);
-                    } else {
-                        reads += 1;
-                        under_way.entry(line).or_default().push((at, agent));
-                    }
-                } else {
-                    kept.push_back((at, agent, line, write));
-                }
-            }
-            waiting = kept;
-            let now = (clock + 1) as f64 * TCK;
-            let mut back = vec![];
-            self.system.tick(|address, write| {
-                if !write {
-                    let list = under_way.get_mut(&(address / 64)).unwrap();
-                    let (at, agent) = list.remove(0);
-                    if list.is_empty() { under_way.remove(&(address / 64)); }
-                    measured.latencies.push(now - at);
-                    done_reads += 1;
-                    back.push(agent);
-                }
-            });
-            if matches!(stream.load, Load::Closed(_)) { free.extend(back); }
-            clock += 1;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::memories::{BURST, MEMORIES, PIPELINE};
+    use crate::harness::streams::streams;
+
+    #[test]
+    fn an_idle_memory_takes_the_times_of_its_data_sheet() {
+        for memory in &MEMORIES {
+            let mut stream =
+                streams(memory).into_iter().find(|stream| stream.name == "random reads, 1 at once").unwrap();
+            stream.left = 1;
+            let clocks = memory.t_rcd + memory.t_cl + BURST + PIPELINE;
+            let expected = f64::from(clocks) * memory.clock_ns();
+            assert!((measure(memory, stream).unwrap().mean_ns - expected).abs() < 1e-3, "{}", memory.name);
         }
-        measured.ns = clock as f64 * TCK;
-        measured
+    }
+
+    #[test]
+    fn a_load_beyond_its_saturation_ends_with_a_message() {
+        let stream = streams(&MEMORIES[0]).into_iter().find(|stream| stream.name == "random reads, 90%").unwrap();
+        let message = measure(&MEMORIES[0], stream).unwrap_err();
+        assert_eq!(message, "random reads, 90%: DRAMsim3 does not sustain this load");
     }
 }

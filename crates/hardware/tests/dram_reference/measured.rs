@@ -1,0 +1,40 @@
+//! What a model made of a stream, and the file of it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a model made of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Mean time from a read's request to its data, in ns.
+    pub mean_ns: f64,
+    /// The time that one read in a hundred exceeds, in ns.
+    pub p99_ns: f64,
+    /// Lines read and written, in GB/s.
+    pub bandwidth: f64,
+}
+
+impl Measured {
+    /// Of the latencies of all reads in ns, and of `lines` read and written in `ns`. Rounded to picoseconds and
+    /// MB/s.
+    pub fn new(mut latencies: Vec<f64>, lines: usize, ns: f64) -> Measured {
+        latencies.sort_by(f64::total_cmp);
+        let round = |value: f64| (value * 1000.0).round() / 1000.0;
+        Measured {
+            mean_ns: round(latencies.iter().sum::<f64>() / latencies.len() as f64),
+            p99_ns: round(latencies[latencies.len() * 99 / 100]),
+            bandwidth: round(lines as f64 * 64.0 / ns),
+        }
+    }
+}
+
+/// The file of DRAMsim3's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The version of the crate `dramsim3`.
+    pub version: String,
+    /// The command that made the file.
+    pub command: String,
+    /// By memory and stream. None: DRAMsim3 does not sustain this load.
+    pub memories: BTreeMap<String, BTreeMap<String, Option<Measured>>>,
+}
