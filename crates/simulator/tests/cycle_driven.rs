@@ -68,7 +68,9 @@ fn dependent_misses_take_the_sum_of_their_latencies() {
 fn independent_misses_overlap_up_to_mshrs_queues_and_the_reorder_buffer() {
     let program = loads(0, false, |i| i * 64);
     on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l1d.mshrs=4"]], &program);
-    on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l2.mshrs=4"]], &program);
+    // MSHRs of lower levels are held from the arrival of the request: after the round trips of those above.
+    on_huge_pages((IDLE - 1.0) / 4.0, 0.03, &[&STEADY, &["l2.mshrs=4"]], &program);
+    on_huge_pages((IDLE - 20.0) / 4.0, 0.03, &[&STEADY, &["llc.mshrs=4"]], &program);
     on_huge_pages(IDLE / 2.0, 0.02, &[&STEADY, &["core.load_queue=2"]], &program);
     let sparse = loads(15, false, |i| i * 64);
     on_huge_pages(IDLE / 2.0, 0.03, &[&STEADY, &["core.rob=32"]], &sparse);
@@ -104,14 +106,6 @@ fn the_ports_of_the_l1_cache_bound_the_reference() {
     };
     assert_near("the cycle-driven model", takes(RecordKind::Load), 0.5, 0.01, &STEADY);
     assert_near("the cycle-driven model", takes(RecordKind::Store), 1.0, 0.01, &STEADY);
-}
-
-#[test]
-fn mshrs_of_the_last_level_are_held_from_arrival() {
-    // A request reaches the LLC when the round trip to the L2 cache is over, 20 cycles after its issue.
-    let settings = [&STEADY[..], &["llc.mshrs=4"]].concat();
-    let took = reference_takes("perfect-tlb", &settings, &loads(0, false, |i| i * 64));
-    assert_near("the cycle-driven model", took, (IDLE - 20.0) / 4.0, 0.02, &settings);
 }
 
 #[test]

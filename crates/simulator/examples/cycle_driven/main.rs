@@ -219,7 +219,8 @@ impl Machine<'_> {
             choices
         };
         let less = [
-            ("early stores", Choices { stores_commit_first: false, ..faithful }),
+            ("early stores", Choices { store_requests: false, ..faithful }),
+            ("stores await no translation", Choices { stores_await_translation: false, ..faithful }),
             ("no ports", Choices { ports: false, ..faithful }),
             ("fetch not ahead", Choices { fetch_ahead: false, ..faithful }),
             ("no fetch", Choices { fetches: false, ..faithful }),

@@ -13,9 +13,11 @@ use ambulator_os::Kernel;
 /// Rules that an experiment can switch off, each alone: what the transaction-level model has otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// A store requests its line when it commits, and commits when it is translated. Otherwise it requests
-    /// its line when it is translated, and commits without waiting for the translation.
-    pub stores_commit_first: bool,
+    /// Stores request their lines as `core.store_request` says. Otherwise they request them when they are
+    /// translated.
+    pub store_requests: bool,
+    /// Stores commit when they are translated; otherwise without waiting for it.
+    pub stores_await_translation: bool,
     /// Loads and stores take ports of the L1D cache: two loads and a store a cycle.
     pub ports: bool,
     /// The front end fetches ahead of dispatch.
@@ -29,7 +31,8 @@ pub struct Choices {
 impl Choices {
     /// As in real machines.
     pub const FAITHFUL: Choices = Choices {
-        stores_commit_first: true,
+        store_requests: true,
+        stores_await_translation: true,
         ports: true,
         fetch_ahead: true,
         fetches: true,
@@ -56,6 +59,7 @@ pub struct Core {
     choices: Choices,
     perfect: bool,
     advises_huge: bool,
+    asks_at_commit: bool,
     width: u32,
     forward_latency: u64,
     mispredict_penalty: u64,
@@ -74,6 +78,8 @@ pub struct Core {
 pub struct CoreSettings {
     pub perfect: bool,
     pub advises_huge: bool,
+    /// Stores request their lines when they commit.
+    pub asks_at_commit: bool,
     pub width: u32,
     pub forward_latency: u64,
     pub mispredict_penalty: u64,
@@ -94,6 +100,7 @@ impl Core {
             choices,
             perfect: settings.perfect,
             advises_huge: settings.advises_huge,
+            asks_at_commit: settings.asks_at_commit && choices.store_requests,
             width: settings.width,
             forward_latency: settings.forward_latency,
             mispredict_penalty: settings.mispredict_penalty,
@@ -185,7 +192,7 @@ impl Core {
         let ports = if self.choices.ports { STORE_PORTS } else { usize::MAX };
         for _ in 0..ports {
             let Some((id, line)) = self.window.senior.pop_front() else { break };
-            if self.choices.stores_commit_first {
+            if self.asks_at_commit {
                 self.access((id, line), shared);
             }
         }
@@ -230,7 +237,7 @@ impl Core {
                 shared.events.after(self.forward_latency, Event::Forwarded(self.number, load));
             }
             self.window.value(id);
-            if !self.choices.stores_commit_first {
+            if !self.choices.stores_await_translation {
                 self.window.finish(id, now + 1);
             }
         }
@@ -259,11 +266,15 @@ impl Core {
         op.at[line] = at;
         op.untranslated -= 1;
         if op.record.kind == RecordKind::Store {
-            if !self.choices.stores_commit_first {
+            let (done, complete) = (now.max(op.issued + 1), op.untranslated == 0);
+            if !self.asks_at_commit {
                 self.access((id, line), shared);
-            } else if op.untranslated == 0 {
-                let done = now.max(op.issued + 1);
+            }
+            if complete && self.choices.stores_await_translation {
                 self.window.finish(id, done);
+            }
+            if complete && self.window.op(id).committed {
+                self.window.ask_senior(id);
             }
             return;
         }

@@ -23,7 +23,7 @@ pub use dram::DramChoices;
 
 use self::core::{Core, CoreSettings, Shared, serve_event};
 use ambulator_base::RecordSource;
-use ambulator_hardware::DramModel;
+use ambulator_hardware::{DramModel, StoreRequest};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
 use ambulator_simulator::spec::Spec;
@@ -32,6 +32,7 @@ use dram::Dram;
 use events::{Event, Events, Waiter};
 use front::Front;
 use mmu::Mmu;
+use std::collections::VecDeque;
 use std::time::Instant;
 use window::Window;
 
@@ -73,8 +74,14 @@ pub struct Reference {
     dram: Dram,
     /// Cycles that the path to main memory adds.
     controller: u64,
-    /// Buffer for the kernel's TLB shootdowns.
+    /// Lines of zeroed pages that each core has yet to write, with their cycles; they go at most as fast as the
+    /// buses.
+    zeroing: Vec<VecDeque<(u64, u64)>>,
+    line_cycles: f64,
+    zeroed_until: f64,
+    /// Buffers for the kernel's TLB shootdowns and zeroed frames.
     shootdowns: Vec<ambulator_os::Shootdown>,
+    zeroed: Vec<ambulator_os::Zeroed>,
 }
 
 impl Reference {
@@ -95,6 +102,7 @@ impl Reference {
         let settings = CoreSettings {
             perfect: spec.mmu.perfect,
             advises_huge: spec.run.advise_huge,
+            asks_at_commit: spec.core.store_request == StoreRequest::Commit,
             width: spec.core.width,
             forward_latency: spec.core.forward_latency,
             mispredict_penalty: spec.core.mispredict_penalty,
@@ -111,6 +119,7 @@ impl Reference {
         let mut shootdowns = Vec::new();
         kernel.take_shootdowns(&mut shootdowns);
         shootdowns.clear();
+        kernel.record_zeroed();
         // A fixed latency includes the controller's.
         let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
         let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
@@ -120,7 +129,12 @@ impl Reference {
             shared: Shared { events: Events::new(), caches, kernel },
             dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices.dram),
             controller,
+            zeroing: vec![VecDeque::new(); count],
+            line_cycles: 8.0 * spec.machine.clock_mhz as f64
+                / (spec.dram.data_rate * u64::from(spec.dram.channels)) as f64,
+            zeroed_until: 0.0,
             shootdowns,
+            zeroed: Vec::new(),
         }
     }
 
@@ -176,11 +190,13 @@ impl Reference {
         while let Some(event) = self.shared.events.due() {
             self.happen(event);
         }
+        self.write_zeroes();
         self.dram.step(self.shared.caches.llc(), &mut self.shared.events);
         for number in 0..self.cores.len() {
             if runs(number, &self.cores[number]) {
                 self.cores[number].cycle(&mut self.shared);
                 self.shoot_down();
+                self.zero(number);
             }
         }
         self.shared.events.now += 1;
@@ -199,6 +215,33 @@ impl Reference {
         }
         for core in &mut self.cores {
             core.load_registers(&self.shared.kernel);
+        }
+    }
+
+    /// Takes the frames that the kernel has just zeroed for a core: it writes them, past the caches, in the
+    /// cycles that it takes for them.
+    fn zero(&mut self, core: usize) {
+        self.shared.kernel.take_zeroed(&mut self.zeroed);
+        let mut begin = self.shared.events.now;
+        for zeroed in self.zeroed.drain(..) {
+            let (first, lines) = (zeroed.frame.start().line(), zeroed.frames * ambulator_base::FRAME_BYTES / 64);
+            self.zeroing[core].extend((0..lines).map(|i| (begin + i * zeroed.cycles / lines, first + i)));
+            begin += zeroed.cycles;
+        }
+    }
+
+    fn write_zeroes(&mut self) {
+        let now = self.shared.events.now;
+        loop {
+            let due = self.zeroing.iter_mut().filter(|lines| lines.front().is_some_and(|(at, _)| *at <= now));
+            let Some(lines) = due.min_by_key(|lines| lines[0].0) else { return };
+            if self.zeroed_until > now as f64 {
+                return;
+            }
+            if let Some((_, line)) = lines.pop_front() {
+                self.zeroed_until = self.zeroed_until.max(now as f64 - 1.0) + self.line_cycles;
+                self.shared.events.after(self.controller, Event::Write(line));
+            }
         }
     }
 

@@ -28,7 +28,7 @@ pub struct Op {
     /// Loads that it waits for before it can issue.
     waits: u8,
     known: bool,
-    committed: bool,
+    pub committed: bool,
     left: bool,
     /// Lines whose translation has not arrived.
     pub untranslated: usize,
@@ -114,13 +114,20 @@ impl Window {
             let op = self.op(id);
             op.committed = true;
             if op.record.kind == RecordKind::Store {
-                let lines = op.lines;
-                self.senior.extend((0..lines).map(|line| (id, line)));
+                if op.untranslated == 0 {
+                    self.ask_senior(id);
+                }
             } else {
                 op.left = true;
                 self.loads -= usize::from(op.record.kind == RecordKind::Load);
             }
         }
+    }
+
+    /// The lines of a committed store, whose addresses are known, are to be requested.
+    pub fn ask_senior(&mut self, id: u64) {
+        let lines = self.op(id).lines;
+        self.senior.extend((0..lines).map(|line| (id, line)));
     }
 
     /// The oldest store leaves the store queue when it has committed and its lines have arrived, one a cycle.

@@ -47,7 +47,11 @@ pub struct Channel {
     devices: Devices,
     /// Reads and released writes, the oldest first: an arrival or a release makes the youngest.
     candidates: Vec<Waiting>,
-    /// Reads among them.
+    /// Released writes that have not been sent, by bank.
+    unsent: Vec<usize>,
+    /// Reads that came while a bank had too many of those, the oldest first: they are no candidates yet.
+    held: VecDeque<Waiting>,
+    /// Reads, held or not.
     reads: usize,
     /// Writes that have not been released.
     gathered: VecDeque<Waiting>,
@@ -64,6 +68,8 @@ impl Channel {
         Channel {
             devices: Devices::new(rules),
             candidates: Vec::new(),
+            unsent: vec![0; banks],
+            held: VecDeque::new(),
             reads: 0,
             gathered: VecDeque::new(),
             refresh: (0..ranks).map(|rank| Refresh { due: first_refresh(rank), pending: false }).collect(),
@@ -82,22 +88,35 @@ impl Channel {
         }
         let waiting = Waiting { line, write, at };
         self.quiet = 0;
-        if write && self.rules.choices.batches {
+        if write {
             self.gathered.push_back(waiting);
         } else {
-            self.reads += usize::from(!write);
-            self.candidates.push(waiting);
+            self.reads += 1;
+            self.held.push_back(waiting);
         }
-        self.release();
+        self.admit();
         false
     }
 
-    /// Releases the oldest writes if so many wait that it is time to.
-    fn release(&mut self) {
+    /// Admits reads to the candidates and releases writes, if it is time to.
+    fn admit(&mut self) {
+        let drains = |unsent: &[usize], limit| unsent.iter().any(|unsent| *unsent > limit);
+        if !drains(&self.unsent, self.rules.bank_queue) {
+            self.candidates.extend(self.held.drain(..));
+        } else {
+            return;
+        }
         let waiting = self.gathered.len();
-        if waiting >= self.rules.write_high || (self.reads == 0 && waiting > self.rules.write_idle) {
-            let released = waiting.saturating_sub(self.rules.write_low);
-            self.candidates.extend(self.gathered.drain(..released));
+        let released = if !self.rules.choices.batches {
+            waiting
+        } else if waiting >= self.rules.write_high || (self.reads == 0 && waiting > self.rules.write_idle) {
+            waiting.saturating_sub(self.rules.write_low)
+        } else {
+            0
+        };
+        for write in self.gathered.drain(..released) {
+            self.unsent[write.at.bank] += 1;
+            self.candidates.push(write);
         }
     }
 
@@ -111,7 +130,7 @@ impl Channel {
         let sent = self.refresh(now).or_else(|| self.column(now)).or_else(|| self.row(now));
         if sent.is_some() {
             self.quiet = now + 1;
-            self.release();
+            self.admit();
         }
         sent
     }
@@ -156,8 +175,13 @@ impl Channel {
     /// of its bank; ends with the first for which it returns `true`.
     fn find(&mut self, mut choose: impl FnMut(&mut Channel, Waiting, Older) -> bool) -> Option<usize> {
         self.older.fill(Older::default());
-        for position in 0..self.candidates.len().min(self.rules.window) {
+        let mut reads = 0;
+        for position in 0..self.candidates.len() {
             let waiting = self.candidates[position];
+            reads += usize::from(!waiting.write);
+            if !waiting.write && reads > self.rules.window {
+                continue;
+            }
             let older = self.older[waiting.at.bank];
             if !self.refresh[waiting.at.rank].pending && choose(self, waiting, older) {
                 return Some(position);
@@ -187,7 +211,11 @@ impl Channel {
             channel.can(from, now)
         })?;
         let Waiting { line, write, at } = self.candidates.remove(position);
-        self.reads -= usize::from(!write);
+        if write {
+            self.unsent[at.bank] -= 1;
+        } else {
+            self.reads -= 1;
+        }
         let end = self.devices.send(if write { Command::Write } else { Command::Read }, at, now);
         Some(Sent::Line { line, write, end })
     }

@@ -38,8 +38,10 @@ pub struct Rules {
     pub write_high: usize,
     pub write_idle: usize,
     pub write_low: usize,
-    /// Oldest requests among which the next command is chosen.
+    /// Oldest reads among which, beside released writes, the next command is chosen.
     pub window: usize,
+    /// Unsent writes of a batch for one bank above which reads that came after its release wait.
+    pub bank_queue: usize,
     /// Column commands to a row, from its activation, while another row of its bank is waited for.
     pub row_hit_cap: u64,
     /// Rows are closed after each column command.
@@ -105,6 +107,7 @@ impl Rules {
             write_idle: spec.write_idle as usize,
             write_low: spec.write_low as usize,
             window: spec.read_queue as usize,
+            bank_queue: spec.bank_queue as usize,
             row_hit_cap: spec.row_hit_cap.into(),
             closes_rows: spec.page_policy == PagePolicy::Closed,
             choices,

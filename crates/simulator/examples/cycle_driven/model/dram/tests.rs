@@ -131,6 +131,19 @@ fn writes_drain_in_batches() {
 }
 
 #[test]
+fn reads_wait_while_a_batch_has_too_many_writes_for_one_bank() {
+    // 22 writes to a row are released at clock 0. A read of another bank comes at 40: it waits until 8 are left,
+    // for the fourteenth write at 34 + 13 * 8 = 138. Its row is activated then, as the next command.
+    let writes = (1..=54).map(|column| (0, line(0, 0, column), WRITE));
+    let arrivals: Vec<_> =
+        [(0, line(0, 0, 0), READ)].into_iter().chain(writes).chain([(40, line(1, 0, 0), READ)]).collect();
+    let log = drive(&rules(&spec()), 0, &arrivals);
+    assert_eq!(rows(&log, Activate), [0, 139]);
+    let other = rules(&DramSpec { bank_queue: 64, ..spec() });
+    assert_eq!(rows(&drive(&other, 0, &arrivals), Activate), [0, 40]);
+}
+
+#[test]
 fn waiting_writes_merge_and_serve_reads() {
     let rules = rules(&spec());
     let mut channel = Channel::new(&rules, |_| 0);
