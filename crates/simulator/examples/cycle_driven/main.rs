@@ -5,7 +5,7 @@
 //! `instructions=3000000`, `warmup=1000000` (of each core); `channels=4`, `cores=1`, `prefetch=off`, `designs=
 //! radix,thp,perfect-tlb`, each of which takes a list and makes a table for each combination; `why=0.05`, the
 //! relative difference from which on the rules of the cycle-driven model are switched off one at a time;
-//! `set=KEY=VALUE`, a setting of the machine.
+//! `set=KEY=VALUE`, a setting of the machine; `mib=N`, another footprint of the kernels named after it.
 //!
 //! Prints tables in Markdown: instructions per cycle, page walks, memory traffic, speed-ups, and the causes of
 //! differences.
@@ -53,6 +53,7 @@ fn kernels() -> Vec<Program> {
         program("bfs", "bfs", 512, None),
         program("bfs-csr", "bfs", 512, Some(("layout", "csr".into()))),
         program("pagerank", "pagerank", 512, None),
+        program("pagerank-csr", "pagerank", 512, Some(("layout", "csr".into()))),
         program("memcached", "memcached", 1024, None),
         program("sysbench", "sysbench-memory", 1024, None),
         program("xsbench", "xsbench", 1024, None),
@@ -88,9 +89,10 @@ impl Request {
             settings: Vec::new(),
             programs: Vec::new(),
         };
+        let mut footprint = None;
         for argument in arguments {
             let Some((key, value)) = argument.split_once('=') else {
-                request.programs.push(program(&argument)?);
+                request.programs.push(program(&argument, footprint)?);
                 continue;
             };
             let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number: {argument}"));
@@ -105,6 +107,7 @@ impl Request {
                 "prefetch" => request.prefetch = list(value),
                 "designs" => request.designs = list(value),
                 "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
+                "mib" => footprint = Some(number(value)?),
                 "set" => request.settings.push(value.to_owned()),
                 _ => return Err(format!("no key `{key}`; see the head of the example's main.rs").into()),
             }
@@ -117,14 +120,17 @@ impl Request {
 }
 
 /// The program that an argument names.
-fn program(name: &str) -> Result<Program, Failure> {
+fn program(name: &str, footprint: Option<u64>) -> Result<Program, Failure> {
     if name.ends_with(".amb") {
         let path = PathBuf::from(name);
         let name = path.file_stem().map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned());
         return Ok(Program { name, origin: Origin::Trace(path) });
     }
     let short = |program: &Program| program.name.split(',').next().unwrap_or_default().to_owned();
-    let found = kernels().into_iter().find(|program| short(program) == name);
+    let mut found = kernels().into_iter().find(|program| short(program) == name);
+    if let (Some(Program { name: titled, origin: Origin::Kernel { mib, .. } }), Some(other)) = (&mut found, footprint) {
+        (*titled, *mib) = (format!("{name}, {other} MiB"), other);
+    }
     let known = || kernels().iter().map(short).collect::<Vec<_>>().join(", ");
     Ok(found.ok_or_else(|| format!("no program `{name}`; there are traces and {}", known()))?)
 }

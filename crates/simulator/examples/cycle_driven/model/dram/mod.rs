@@ -74,7 +74,11 @@ impl Dram {
     pub fn arrive(&mut self, line: u64, reader: Option<usize>, events: &mut Events) {
         if let Some(fixed) = self.fixed {
             if let Some(cache) = reader {
+                self.counts.reads += 1;
+                self.counts.read_cycles += fixed;
                 events.after(fixed, Event::Fill(cache, line));
+            } else {
+                self.counts.writes += 1;
             }
             return;
         }
