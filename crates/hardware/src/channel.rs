@@ -6,8 +6,8 @@
 //! are then planned again beside it, by the rules of `DramSpec`. So each request meets the queue of its own
 //! time. Only the times that the caller has already learnt stay as they were.
 //!
-//! Writes gather until a batch is *released*: from then on they are candidates as reads are. A bank's queue takes
-//! a few of them. While a batch has more for a bank, reads that came after its release wait.
+//! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
+//! later go before them only where that does not delay them.
 
 use crate::plan::{Plan, Step};
 
@@ -38,7 +38,6 @@ pub(crate) struct Rules {
     pub write_low: usize,
     pub write_idle: usize,
     pub row_hit_cap: u32,
-    pub bank_queue: u32,
 }
 
 pub(crate) const NO_ROW: u32 = u32::MAX;
@@ -90,8 +89,8 @@ pub(crate) struct Bank {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
-    column: u64,
-    read: u64,
+    pub column: u64,
+    pub read: u64,
     activate: u64,
 }
 
@@ -153,14 +152,10 @@ pub(crate) struct Channel {
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
-    /// How many of them are writes, in all and of each bank, and of how many banks more than the bank's queue
-    /// takes.
+    /// How many of them are writes; when they were released; and when the last of a batch was sent.
     released: usize,
-    unsent: Box<[u32]>,
-    crowded: u32,
-    /// When the last batch was released, and since when no bank is crowded.
     release: u64,
-    uncrowded: u64,
+    batch_end: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
@@ -204,10 +199,8 @@ impl Channel {
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
             released: 0,
-            unsent: vec![0; ranks * banks].into(),
-            crowded: 0,
             release: 0,
-            uncrowded: 0,
+            batch_end: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
@@ -237,7 +230,7 @@ impl Channel {
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
         let bank = &self.banks[request.bank as usize];
-        let first = self.plan.first_after(&request, bank, self.rules.rp, self.rules.rcd);
+        let first = self.plan.first_after(&request, bank, &self.rules);
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
@@ -306,7 +299,7 @@ impl Channel {
                 self.shared = command.shared;
                 self.count(&request, command.outcome, command.held, -1);
                 if request.write {
-                    self.await_write(request.bank);
+                    self.released += 1;
                     let count = &mut self.filter[Self::filter_of(request.line)];
                     *count = count.saturating_add(1);
                 }
@@ -319,15 +312,6 @@ impl Channel {
             }
             None => {}
         }
-    }
-
-    /// A released write of a bank waits.
-    #[inline(always)]
-    fn await_write(&mut self, bank: u16) {
-        self.released += 1;
-        let unsent = &mut self.unsent[bank as usize];
-        self.crowded += u32::from(*unsent == self.rules.bank_queue);
-        *unsent += 1;
     }
 
     #[inline(always)]
@@ -361,8 +345,8 @@ impl Channel {
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if self.crowded == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
-                last.arrival.max(self.uncrowded)
+            Some(last) if self.released == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
+                last.arrival.max(self.batch_end)
             }
             _ => u64::MAX,
         };
@@ -391,7 +375,7 @@ impl Channel {
     fn release(&mut self, count: usize, from: u64) {
         self.tally.batches += 1;
         self.release = from;
-        (0..count).for_each(|at| self.await_write(self.writes[at].bank));
+        self.released += count;
         let place = self.candidates.partition_point(|other| other.arrival <= from);
         let released = self.writes.drain(..count).map(|write| Request { arrival: write.arrival.max(from), ..write });
         self.candidates.splice(place..place, released);
@@ -415,55 +399,64 @@ impl Channel {
         let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
-        let mut best: Option<Choice> = None;
         let count = candidates.len().min(rules.read_queue + self.released);
-        // The queues of the banks first take the batch.
-        let closed_from = if self.crowded > 0 { self.release } else { u64::MAX };
+        // Row hits that came since then go before a write of the batch only if they do not delay it: or they
+        // would go on for ever.
+        let late_from = if self.released > 0 { self.release } else { u64::MAX };
+        let turn = (rules.cl + rules.burst + rules.rtrs).saturating_sub(rules.cwl);
+        let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
+        let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
             let arrival = request.arrival;
             // Nothing later can be sent before.
-            if best.is_some_and(|best| best.column <= floor || arrival >= best.column)
-                || (arrival > closed_from && !request.write)
-            {
+            if arrival >= best.column || best.column <= floor {
                 break;
             }
             let bank = &banks[request.bank as usize];
             let group = &groups[request.group as usize];
+            let kind = if request.write { write_floor } else { read_floor.max(group.read) };
+            let mut column = kind.max(group.column);
             let blocked = &mut blocked[request.bank as usize];
             let is_blocked = blocked.0 == scan;
-            let rank = &ranks[request.rank as usize];
-            let mut activate = 0;
-            let (ready, outcome) = if bank.row == request.row {
-                if is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap) {
+            let (mut activate, mut outcome) = (0, Outcome::Hit);
+            if bank.row == request.row {
+                if column >= best.column || (is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap)) {
                     continue;
                 }
-                (arrival.max(bank.column), Outcome::Hit)
+                column = column.max(arrival).max(bank.column);
             } else {
                 if is_blocked {
                     continue;
                 }
-                let (from, outcome) = if bank.row == NO_ROW {
-                    *blocked = (scan, 0);
-                    (arrival.max(bank.activate), Outcome::Miss)
+                let precharge = arrival.max(bank.precharge);
+                *blocked = (scan, precharge);
+                let rank = &ranks[request.rank as usize];
+                activate = rank.activate.max(rank.activations[rank.oldest]);
+                if column.max(activate + rules.rcd) >= best.column {
+                    continue;
+                }
+                let ready = if bank.row == NO_ROW {
+                    outcome = Outcome::Miss;
+                    arrival.max(bank.activate)
                 } else {
-                    let precharge = arrival.max(bank.precharge);
-                    *blocked = (scan, precharge);
-                    (precharge + rules.rp, Outcome::Conflict)
+                    outcome = Outcome::Conflict;
+                    precharge + rules.rp
                 };
-                activate = from.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
-                (activate + rules.rcd, outcome)
-            };
-            let (floor, latency) =
-                if request.write { (write_floor, rules.cwl) } else { (read_floor.max(group.read), rules.cl) };
-            let mut column = ready.max(group.column).max(floor);
+                activate = activate.max(ready).max(group.activate);
+                column = column.max(activate + rules.rcd);
+            }
             if request.rank != shared.rank {
+                let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            if best.is_none_or(|best| column < best.column) {
-                best = Some(Choice { at, column, activate, outcome });
+            let late_hit = outcome == Outcome::Hit && arrival > late_from && !request.write;
+            let delays = if best_is_write && late_hit { turn } else { 0 };
+            if column + delays < best.column {
+                best_is_write = request.write;
+                best = Choice { at, column, activate, outcome };
             }
         }
-        best
+        (count > 0).then_some(best)
     }
 
     /// Refreshes a rank, which the request that arrived at tick `arrival` meets.
@@ -536,11 +529,8 @@ impl Channel {
             shared.write = column;
             shared.bus = end;
             self.released -= 1;
-            let unsent = &mut self.unsent[request.bank as usize];
-            *unsent -= 1;
-            if *unsent == rules.bank_queue {
-                self.crowded -= 1;
-                self.uncrowded = column;
+            if self.released == 0 {
+                self.batch_end = column;
             }
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);

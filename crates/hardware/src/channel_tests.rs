@@ -49,7 +49,6 @@ fn rules() -> Rules {
         write_low: 8,
         write_idle: 16,
         row_hit_cap: 16,
-        bank_queue: 8,
     }
 }
 
@@ -201,7 +200,6 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
         let rules = Rules {
             closed: random.below(4) == 0,
             row_hit_cap: 1 + random.below(8) as u32,
-            bank_queue: 1 + random.below(8) as u32,
             write_low: random.below(20) as usize,
             write_idle: random.below(32) as usize,
             refi: if random.below(4) == 0 { 0 } else { 2000 },

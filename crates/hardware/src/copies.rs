@@ -137,7 +137,7 @@ mod tests {
         }
         assert_eq!((dram.counters().data_reads, dram.counters().data_writes), (1024, 1024));
         let ended = copies.end(id, now);
-        assert!(ended > 100 && estimated.abs_diff(ended) * 8 < ended, "estimated {estimated}, ended {ended}");
+        assert!(ended > 100 && estimated.abs_diff(ended) * 6 < ended, "estimated {estimated}, ended {ended}");
         assert!(!copies.forgotten(id));
         copies.advance(now + 2 * REMEMBERED, &mut dram);
         assert!(copies.forgotten(id));

@@ -160,7 +160,6 @@ impl Dram {
             write_low: spec.write_low as usize,
             write_idle: spec.write_idle as usize,
             row_hit_cap: spec.row_hit_cap,
-            bank_queue: spec.bank_queue,
         };
         let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);
         let groups_of_rank = spec.bank_groups as usize;

@@ -130,7 +130,7 @@ pub struct DramSpec {
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 85% of 64"))]
     pub write_high: u32,
     /// Writes that a batch leaves in the queue.
-    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
+    #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64, less 16"))]
     pub write_low: u32,
     /// A channel without other requests releases a batch when more writes than these wait.
     #[schemars(range(max = 4096), extend("x-unit" = "count", "x-source" = "gem5, MemCtrl: 50% of 64"))]
@@ -139,10 +139,6 @@ pub struct DramSpec {
     /// is not passed over any more.
     #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "gem5, DRAMInterface: max_accesses_per_row"))]
     pub row_hit_cap: u32,
-    /// Writes of a batch that the queue of a bank takes. While a batch has more for a bank, reads that came
-    /// after its release wait.
-    #[schemars(range(min = 1, max = 4096), extend("x-unit" = "count", "x-source" = "DRAMsim3 (Li et al., CAL 2020): cmd_queue_size"))]
-    pub bank_queue: u32,
     /// Latency that the controller, the PHY and the path from the last-level cache to memory add to each
     /// read.
     #[schemars(range(min = 0.0, max = 1e6), extend("x-unit" = "ns", "x-source" = "our choice"))]
@@ -180,10 +176,9 @@ impl Default for DramSpec {
             t_rfc_ns: 350.0,
             read_queue: 64,
             write_high: 54,
-            write_low: 32,
+            write_low: 16,
             write_idle: 32,
             row_hit_cap: 16,
-            bank_queue: 8,
             controller_ns: 10.0,
         }
     }

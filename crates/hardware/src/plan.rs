@@ -1,7 +1,7 @@
 //! The commands that a memory controller has decided on, and what each changed, so that the last can be taken
 //! back.
 
-use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Shared};
+use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
 
 /// Commands that can be taken back: more than are ever under way at once.
 const DEPTH: usize = 64;
@@ -28,15 +28,18 @@ pub(crate) struct Command {
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     column: u64,
-    /// No read could be sent before, and no row of the rank could be activated.
+    /// No read could be sent before, none of its group could, and no row of the rank could be activated.
     read_floor: u64,
+    group_floor: u64,
     activate_floor: u64,
     arrival: u64,
     number: u32,
     /// Of its bank, before it.
     row: u32,
     bank: u16,
+    group: u16,
     rank: u8,
+    write: bool,
     /// It activated a row.
     activates: bool,
     /// A refresh came before it.
@@ -114,7 +117,9 @@ impl Plan {
     /// The scan goes back in time and keeps the row that was open in the bank. The answer may be too early,
     /// never too late.
     #[inline]
-    pub fn first_after(&self, request: &Request, bank: &Bank, rp: u64, rcd: u64) -> u64 {
+    pub fn first_after(&self, request: &Request, bank: &Bank, rules: &Rules) -> u64 {
+        let Rules { rp, rcd, cl, burst, rtrs, cwl, .. } = *rules;
+        let turn = (cl + burst + rtrs).saturating_sub(cwl);
         let mut first = self.end;
         let (mut row, mut precharge) = (bank.row, bank.precharge);
         // Older requests of its bank wait for other rows: only a row hit can pass them.
@@ -135,7 +140,8 @@ impl Plan {
                 precharge = 0;
                 blocked |= mark.activates && !older;
             }
-            let ready = if unknown || row == request.row {
+            let hits = !unknown && row == request.row;
+            let ready = if unknown || hits {
                 request.arrival
             } else if blocked {
                 continue;
@@ -145,8 +151,11 @@ impl Plan {
                 closed.max(floor) + rcd
             };
             unknown |= mark.after_refresh;
-            let earliest = ready.max(mark.read_floor);
-            if earliest < mark.column || (older && earliest == mark.column) {
+            let group_floor = if mark.group == request.group { mark.group_floor } else { 0 };
+            let earliest = ready.max(mark.read_floor).max(group_floor);
+            // A later row hit does not delay a write of a batch.
+            let delays = if mark.write && hits && !older { turn } else { 0 };
+            if earliest + delays < mark.column || (older && earliest == mark.column) {
                 first = at;
             }
         }
@@ -176,12 +185,15 @@ impl Plan {
         self.marks[place] = Mark {
             column: command.column,
             read_floor,
+            group_floor: command.group.column.max(command.group.read),
             activate_floor: command.activation.max(command.activate),
             arrival: command.request.arrival,
             number: command.request.number,
             row: command.bank.row,
             bank: command.request.bank,
+            group: command.request.group,
             rank: command.request.rank,
+            write: command.request.write,
             activates: command.outcome != Outcome::Hit,
             after_refresh: self.last_refresh().is_some(),
         };

@@ -9,7 +9,7 @@ mod exceptions;
 mod harness;
 
 use exceptions::{EXCEPTIONS, Exception, Quantity};
-use harness::measured::{Measured, Recorded};
+use harness::measured::{Measured, Recorded, fingerprint};
 use harness::memories::MEMORIES;
 use harness::ours;
 use harness::streams::{Load, Stream, streams};
@@ -42,18 +42,19 @@ fn compare(number: usize) {
     let memory = &MEMORIES[number];
     let recorded = &recorded.memories[memory.name];
     let streams = streams(memory);
-    assert_eq!(streams.len(), recorded.len(), "run `make dram-reference`");
+    assert_eq!(recorded.fingerprint, fingerprint(memory, &streams), "memory or streams differ: `make dram-reference`");
     let mut wrong = Vec::new();
     let (mut compared, mut needed) = (0, Vec::new());
     for stream in streams {
-        let Some(reference) = recorded[&stream.name] else { continue };
+        let Some(reference) = recorded.streams[&stream.name] else { continue };
         let ours = ours::measure(memory, stream.clone());
         for (quantity, deviation) in deviations(&stream, reference, ours) {
             compared += 1;
             let found = EXCEPTIONS.iter().find(|it| it.stream == stream.name && it.quantity == quantity);
             let bound = found.map_or(0.0, |found| found.bounds[number]);
             let limit = limit(quantity);
-            if deviation.abs() > limit {
+            // A number near the limit may keep its exception.
+            if deviation.abs() > 0.8 * limit {
                 needed.push((stream.name.clone(), quantity));
             }
             if deviation < bound.min(-limit) || deviation > bound.max(limit) {

@@ -1,6 +1,7 @@
 //! Feeds DRAMsim3 and Ambulator's DRAM the same streams.
 //!
-//! `dram-reference [TEXT]` shows both models' results for the memories and streams whose names have TEXT.
+//! `dram-reference [TEXT]` shows both models' results for the memories and streams whose names have TEXT (as
+//! `"DDR4-3200, a triad"`).
 //! `dram-reference --record` runs all streams, and writes DRAMsim3's results to the file with which the tests of
 //! `ambulator-hardware` compare.
 
@@ -8,7 +9,7 @@
 mod harness;
 mod reference;
 
-use harness::measured::{Measured, Recorded};
+use harness::measured::{Measured, OfMemory, Recorded, fingerprint};
 use harness::memories::MEMORIES;
 use harness::streams::streams;
 use std::collections::BTreeMap;
@@ -23,24 +24,15 @@ fn main() -> ExitCode {
     let mut memories = BTreeMap::new();
     for memory in &MEMORIES {
         let mut results = BTreeMap::new();
+        println!("\n{}\n", memory.name);
         println!(
-            "\n{:46} | {:^23} | {:^23} | {:^21}\n{:46} | {:>7} {:>7} {:>7} | {:>7} {:>7} {:>7} | {:>6} {:>6} {:>7}",
-            memory.name,
-            "mean ns",
-            "p99 ns",
-            "GB/s",
-            "",
-            "DRAMsim3",
-            "ours",
-            "",
-            "DRAMsim3",
-            "ours",
-            "",
-            "DRAMsim3",
-            "ours",
-            ""
+            "| {:46} | mean, ns: DRAMsim3 | ours | | p99, ns: DRAMsim3 | ours | | GB/s: DRAMsim3 | ours | |",
+            "stream"
         );
-        for stream in streams(memory) {
+        println!("|{}|--:|--:|--:|--:|--:|--:|--:|--:|--:|", "-".repeat(48));
+        let streams = streams(memory);
+        let fingerprint = fingerprint(memory, &streams);
+        for stream in streams {
             if !format!("{}, {}", memory.name, stream.name).contains(filter) {
                 continue;
             }
@@ -51,13 +43,13 @@ fn main() -> ExitCode {
                     Some(measured)
                 }
                 Err(message) => {
-                    println!("{message}");
+                    eprintln!("{message}");
                     None
                 }
             };
             results.insert(name, reference);
         }
-        memories.insert(memory.name.to_owned(), results);
+        memories.insert(memory.name.to_owned(), OfMemory { fingerprint, streams: results });
     }
     if !record {
         return ExitCode::SUCCESS;
@@ -76,7 +68,7 @@ fn main() -> ExitCode {
 fn row(name: &str, reference: Measured, ours: Measured) {
     let off = |reference: f64, ours: f64| format!("{:+.1}%", 100.0 * (ours / reference - 1.0));
     println!(
-        "{name:46} | {:8.1} {:7.1} {:>6} | {:8.1} {:7.1} {:>6} | {:8.2} {:6.2} {:>6}",
+        "| {name:46} | {:7.1} | {:7.1} | {:>7} | {:7.1} | {:7.1} | {:>7} | {:6.2} | {:6.2} | {:>7} |",
         reference.mean_ns,
         ours.mean_ns,
         off(reference.mean_ns, ours.mean_ns),

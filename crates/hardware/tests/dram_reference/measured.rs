@@ -1,5 +1,7 @@
 //! What a model made of a stream, and the file of it.
 
+use super::memories::Memory;
+use super::streams::Stream;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,6 +37,20 @@ pub struct Recorded {
     pub version: String,
     /// The command that made the file.
     pub command: String,
-    /// By memory and stream. None: DRAMsim3 does not sustain this load.
-    pub memories: BTreeMap<String, BTreeMap<String, Option<Measured>>>,
+    pub memories: BTreeMap<String, OfMemory>,
+}
+
+/// Results of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfMemory {
+    /// Of the memory and the streams that DRAMsim3 was given: other ones have other results.
+    pub fingerprint: u64,
+    /// By stream. None: DRAMsim3 does not sustain this load.
+    pub streams: BTreeMap<String, Option<Measured>>,
+}
+
+/// FNV-1a of a memory and its streams, before their first request.
+pub fn fingerprint(memory: &Memory, streams: &[Stream]) -> u64 {
+    let told = format!("{memory:?} {streams:?}");
+    told.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

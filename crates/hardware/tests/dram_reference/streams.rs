@@ -82,7 +82,8 @@ impl Stream {
             name,
             load,
             out_of_order: false,
-            left: REQUESTS,
+            // These are served fast, and few refreshes would meet them.
+            left: if matches!(pattern, Pattern::Sequential) { 3 * REQUESTS } else { REQUESTS },
             pattern,
             row_stride: memory.row_stride(),
             state: 1,
@@ -151,6 +152,7 @@ impl Stream {
 
 /// All streams for a memory; with two ranks, those that tell ranks apart. Loads are in percent of the bus, and for one bank in percent of a row each tRC.
 pub fn streams(memory: &Memory) -> Vec<Stream> {
+    assert!(u64::from(memory.rows) * memory.row_stride() >= LINES, "{}: DRAMsim3 has no such rows", memory.name);
     let mut all = vec![];
     let mut add = |name: String, load, pattern| all.push(Stream::new(name, load, pattern, memory));
     let mix = |reads, writes| Pattern::Mix { reads, writes };
