@@ -117,7 +117,8 @@ fn main() {
         core.complete(&load, issued, ready);
         let store = Record { kind: RecordKind::Store, dep1: 1, ..load };
         let issued = core.dispatch(&store);
-        core.complete(&store, issued, ready.after(1));
+        let asked = core.commit_store(issued, ready);
+        core.complete(&store, issued, asked.after(1));
         now
     });
     let mut core = CoreWindow::new(&CoreSpec::default());
@@ -129,7 +130,8 @@ fn main() {
         core.complete(&load, issued, ready);
         let store = Record { kind: RecordKind::Store, dep1: 1, ..load };
         let issued = core.dispatch(&store);
-        let ready = h.access(0, PhysAddr(load.va.0), AccessKind::Store, pc, issued).ready;
+        let asked = core.commit_store(issued, issued);
+        let ready = h.access(0, PhysAddr(load.va.0), AccessKind::Store, pc, asked).ready;
         core.complete(&store, issued, ready);
         now
     });

@@ -188,7 +188,8 @@ pub(crate) struct Cache {
     state: ReplacementState,
     mshrs: Occupancy,
     pub latency: u64,
-    /// Cycles from the core until a request arrives here: the round trip to the level above.
+    /// Cycles from the core until a request arrives here, the round trip to the level above, in whole grains
+    /// of the MSHRs' occupancy: anything finer would be rounded off at each wait.
     reach: u64,
     sets: u64,
     set_bits: u32,
@@ -219,7 +220,7 @@ impl Cache {
             state: ReplacementState::new(spec.replacement, sets, ways, seed),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
             latency: spec.latency,
-            reach,
+            reach: reach / Occupancy::GRAIN * Occupancy::GRAIN,
             sets: sets as u64,
             set_bits: sets.trailing_zeros(),
             set_mask: sets as u64 - 1,

@@ -34,6 +34,7 @@ pub(crate) struct Occupancy {
 
 impl Occupancy {
     /// Cycles of a grain: the largest error of a wait.
+    pub(crate) const GRAIN: u64 = 1 << Self::GRAIN_SHIFT;
     const GRAIN_SHIFT: u32 = 2;
     const GRAINS: u64 = 8192;
     const STEP: u64 = 1024;

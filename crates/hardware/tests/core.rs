@@ -129,6 +129,17 @@ fn a_store_behind_a_long_load_asks_for_its_line_when_the_load_commits() {
 }
 
 #[test]
+fn stores_commit_at_full_width() {
+    for store_request in REQUESTS {
+        let mut core = CoreWindow::new(&CoreSpec { store_request, ..spec() });
+        for i in 0..400 {
+            step(&mut core, &Record { gap: 7, ..store(i) }, 1);
+        }
+        about(core.retired_cycle().0, 400 * 8 / 4);
+    }
+}
+
+#[test]
 fn a_full_store_queue_stalls_dispatch_until_the_line_of_its_oldest_store_arrives() {
     let dispatched = REQUESTS.map(|store_request| {
         let mut core = CoreWindow::new(&CoreSpec { store_queue: 2, store_request, ..spec() });

@@ -115,9 +115,10 @@ fn misses_beyond_the_mshrs_wait() {
 
 #[test]
 fn each_level_holds_its_mshrs_from_the_arrival_of_a_request_there() {
-    // A request is with L2 after the round trip of L1, 1 cycle, and with the LLC after that of L2.
-    for (level, reach) in [(0, 1), (1, 20)] {
+    // A request is with L2 after the round trip of L1, and with the LLC after that of L2.
+    for (level, reach) in [(0, 16), (1, 20)] {
         let mut narrow = spec();
+        narrow.l1d.latency = 16;
         if level == 0 {
             narrow.l2.mshrs = 2
         } else {
@@ -589,4 +590,19 @@ fn walks_and_speculative_fetches_wait_behind_queued_data_reads() {
     };
     let found = behind_queued_reads(8, copy);
     assert!((92..=93).contains(&(found - queued)), "{found} behind eight reads and a copy, {queued} without it");
+}
+
+#[test]
+fn zeroed_lines_are_written_when_they_are_due_and_the_rest_at_the_end() {
+    let mut h = build(&spec());
+    h.zero(0, PhysAddr(1 << 20), 4096, Cycle(1000), 640);
+    let written = |h: &Hierarchy| (h.counters().zeroing.lines, h.counters().dram.data_writes);
+    assert_eq!(written(&h), (0, 0));
+    // A load that misses asks main memory 56 cycles later; a line is due every 10 cycles from cycle 1000 on.
+    for (now, lines) in [(0, 0), (1100 - 56, 11), (1299 - 56, 30)] {
+        load(&mut h, now * 64, now);
+        assert_eq!(written(&h), (lines, lines), "at {now}");
+    }
+    h.drain_writes();
+    assert_eq!(written(&h), (64, 64));
 }

@@ -42,7 +42,7 @@ pub struct KernelSpec {
     /// the allocator's. The address of a page determines whether it is one of them.
     #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
-    /// Where the zeroes of fresh pages go in the region of interest.
+    /// Where the zeroes of fresh pages go in the region of interest. Applies to a hypervisor too.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: non-temporal stores, as FreeBSD's pagezero on amd64; Linux's `rep stos` leaves a part in the caches"))]
     pub zeroing: Zeroing,
     /// Cycles between two rounds of the promotion daemon.

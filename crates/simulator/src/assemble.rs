@@ -73,6 +73,7 @@ impl Machine {
                     HypervisorPageSize::Base => PageSizePolicy::Never,
                     HypervisorPageSize::Huge => PageSizePolicy::Always,
                 },
+                zeroing: spec.kernel.zeroing,
                 ..KernelSpec::default()
             };
             let memory = PhysicalMemory::new(physical_bytes).map_err(|e| bad(format!("`memory.bytes`: {e}")))?;

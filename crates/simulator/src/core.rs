@@ -34,7 +34,8 @@ ambulator_base::counters! {
         cached_translation_cached_data: Events,
         /// Data accesses served by DRAM.
         data_from_dram: Events,
-        /// Cycles of loads and stores from their issue to their data, including translation.
+        /// Cycles of loads and stores from their issue to their data, including translation, and without what
+        /// stores wait for their commit.
         access_cycles: Cycles timed,
         /// Page faults taken.
         page_faults: Events,

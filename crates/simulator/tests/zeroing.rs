@@ -2,7 +2,7 @@
 
 mod support;
 
-use ambulator_base::RecordKind;
+use ambulator_base::{MapKind, Protection, RecordKind, VirtAddr, VmEvent};
 use support::{DATA, Scripted, counter, outcome, run};
 
 const HUGE: u64 = 2 << 20;
@@ -64,4 +64,30 @@ fn a_huge_fault_takes_the_bus_from_other_cores() {
     assert_eq!((lines, none), (LINES, 0));
     let each = (with - without) as f64 / lines as f64;
     assert!((5.0..10.0).contains(&each), "{without} and {with} cycles, {each:.2} a line");
+}
+
+#[test]
+fn in_a_virtual_machine_the_hypervisor_zeroes_what_it_backs_and_the_guest_what_it_reuses() {
+    const PAGES: u64 = 16;
+    // Each round maps pages, stores to each, and unmaps them.
+    let program = |rounds: u64| {
+        let mut program = Scripted::new(HUGE);
+        program.touch(DATA, HUGE, true).begin();
+        for _ in 0..rounds {
+            let (start, len) = (DATA + HUGE, PAGES * 4096);
+            program.map(start, len, Protection::READ_WRITE, MapKind::Anonymous);
+            for page in 0..PAGES {
+                program.store(start + page * 4096);
+            }
+            program.event(VmEvent::Unmap { start: VirtAddr(start), len });
+        }
+        program.load(DATA).clone()
+    };
+    let lines = |settings, rounds| counter(&run("nested", settings, &program(rounds)), "hierarchy.zeroing.lines");
+    let [one, two, three] = [1, 2, 3].map(|rounds| lines(&[], rounds));
+    // The hypervisor also backs the guest's table: its root, one frame of the next level, two (code and data) of
+    // the third and three of the last.
+    assert_eq!(one, (PAGES + 7) * 64);
+    assert_eq!((two - one, three - two), (PAGES * 64, PAGES * 64));
+    assert_eq!(lines(&[CYCLES_ONLY], 2), 0);
 }
