@@ -47,11 +47,7 @@ pub struct Channel {
     devices: Devices,
     /// Reads and released writes, the oldest first: an arrival or a release makes the youngest.
     candidates: Vec<Waiting>,
-    /// Released writes that have not been sent, by bank.
-    unsent: Vec<usize>,
-    /// Reads that came while a bank had too many of those, the oldest first: they are no candidates yet.
-    held: VecDeque<Waiting>,
-    /// Reads, held or not.
+    /// Reads among them; the others are writes of the batch.
     reads: usize,
     /// Writes that have not been released.
     gathered: VecDeque<Waiting>,
@@ -68,8 +64,6 @@ impl Channel {
         Channel {
             devices: Devices::new(rules),
             candidates: Vec::new(),
-            unsent: vec![0; banks],
-            held: VecDeque::new(),
             reads: 0,
             gathered: VecDeque::new(),
             refresh: (0..ranks).map(|rank| Refresh { due: first_refresh(rank), pending: false }).collect(),
@@ -92,32 +86,25 @@ impl Channel {
             self.gathered.push_back(waiting);
         } else {
             self.reads += 1;
-            self.held.push_back(waiting);
+            self.candidates.push(waiting);
         }
-        self.admit();
+        self.release();
         false
     }
 
-    /// Admits reads to the candidates and releases writes, if it is time to.
-    fn admit(&mut self) {
-        let drains = |unsent: &[usize], limit| unsent.iter().any(|unsent| *unsent > limit);
-        if !drains(&self.unsent, self.rules.bank_queue) {
-            self.candidates.extend(self.held.drain(..));
-        } else {
-            return;
-        }
+    /// Releases the oldest writes, if it is time to and the writes of the last batch have been sent.
+    fn release(&mut self) {
         let waiting = self.gathered.len();
         let released = if !self.rules.choices.batches {
             waiting
+        } else if self.candidates.len() > self.reads {
+            0
         } else if waiting >= self.rules.write_high || (self.reads == 0 && waiting > self.rules.write_idle) {
             waiting.saturating_sub(self.rules.write_low)
         } else {
             0
         };
-        for write in self.gathered.drain(..released) {
-            self.unsent[write.at.bank] += 1;
-            self.candidates.push(write);
-        }
+        self.candidates.extend(self.gathered.drain(..released));
     }
 
     /// The command of this clock, if one can be sent.
@@ -130,7 +117,7 @@ impl Channel {
         let sent = self.refresh(now).or_else(|| self.column(now)).or_else(|| self.row(now));
         if sent.is_some() {
             self.quiet = now + 1;
-            self.admit();
+            self.release();
         }
         sent
     }
@@ -195,7 +182,12 @@ impl Channel {
 
     /// A column command of the oldest candidate whose own is allowed now.
     fn column(&mut self, now: u64) -> Option<Sent> {
+        // The places of older writes, and when their column commands are allowed at the earliest.
+        let mut writes: Vec<(Place, u64)> = Vec::new();
         let position = self.find(|channel, waiting, older| {
+            if waiting.write && !(older.open_row || older.other_row) {
+                writes.push((waiting.at, channel.earliest_write(waiting.at, now)));
+            }
             let Some(open) = channel.devices.open(waiting.at.bank).filter(|open| open.row == waiting.at.row) else {
                 return false;
             };
@@ -208,16 +200,28 @@ impl Channel {
                 return false;
             }
             let from = channel.devices.column(waiting.at, waiting.write);
+            let gap = |write: Place| channel.rules.column_to_write(waiting.write, waiting.at, write);
+            let delays = |&(write, earliest): &(Place, u64)| write != waiting.at && earliest < now + gap(write);
+            if from <= now && channel.rules.choices.batches && writes.iter().any(delays) {
+                channel.quiet = now + 1;
+                return false;
+            }
             channel.can(from, now)
         })?;
         let Waiting { line, write, at } = self.candidates.remove(position);
-        if write {
-            self.unsent[at.bank] -= 1;
-        } else {
-            self.reads -= 1;
-        }
+        self.reads -= usize::from(!write);
         let end = self.devices.send(if write { Command::Write } else { Command::Read }, at, now);
         Some(Sent::Line { line, write, end })
+    }
+
+    /// When the column command of a write, the oldest request of its bank, is allowed at the earliest.
+    fn earliest_write(&self, at: Place, now: u64) -> u64 {
+        let (devices, rules) = (&self.devices, &self.rules);
+        match devices.open(at.bank) {
+            Some(open) if open.row == at.row => devices.column(at, true),
+            Some(_) => devices.precharge(at.bank).max(now) + rules.rp + rules.rcd,
+            None => devices.activate(at).max(now) + rules.rcd,
+        }
     }
 
     /// A row is activated, or precharged for the oldest candidate that needs another of its bank.

@@ -40,8 +40,6 @@ pub struct Rules {
     pub write_low: usize,
     /// Oldest reads among which, beside released writes, the next command is chosen.
     pub window: usize,
-    /// Unsent writes of a batch for one bank above which reads that came after its release wait.
-    pub bank_queue: usize,
     /// Column commands to a row, from its activation, while another row of its bank is waited for.
     pub row_hit_cap: u64,
     /// Rows are closed after each column command.
@@ -107,7 +105,6 @@ impl Rules {
             write_idle: spec.write_idle as usize,
             write_low: spec.write_low as usize,
             window: spec.read_queue as usize,
-            bank_queue: spec.bank_queue as usize,
             row_hit_cap: spec.row_hit_cap.into(),
             closes_rows: spec.page_policy == PagePolicy::Closed,
             choices,
@@ -124,6 +121,16 @@ impl Rules {
     pub fn parts(&self) -> (usize, usize, usize) {
         let groups = self.ranks * self.groups;
         (self.ranks, groups, groups * self.banks)
+    }
+
+    /// Least clocks from a column command to that of a write.
+    pub fn column_to_write(&self, write: bool, from: Place, to: Place) -> u64 {
+        match write {
+            false => (self.cl + self.burst + self.rtrs).saturating_sub(self.cwl),
+            true if from.rank != to.rank => self.burst + self.rtrs,
+            true if from.group == to.group => self.ccd_l,
+            true => self.ccd_s,
+        }
     }
 
     /// The place of a line.
