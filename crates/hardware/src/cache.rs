@@ -318,8 +318,8 @@ impl Cache {
         ready
     }
 
-    /// A miss of an access that left the core at `now` waits for a free MSHR from its arrival here on. Returns
-    /// when it would have left the core if it had not waited.
+    /// A miss of an access that left the core at `now` waits for a free MSHR from its arrival here on.
+    /// Returns when it would have left the core if it had not waited.
     #[inline(always)]
     pub fn admit(&mut self, now: u64) -> u64 {
         if self.stamps.is_empty() {

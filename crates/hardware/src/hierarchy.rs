@@ -452,8 +452,8 @@ impl Hierarchy {
         self.shared.copies.request(from.line(), to.line(), bytes / LINE_BYTES, now.0)
     }
 
-    /// The kernel on a core zeroes `bytes` bytes of main memory (a multiple of a line, not 0) from `start` on,
-    /// past the caches, in the `cycles` cycles from `begin` on. Nobody waits for the writes.
+    /// The kernel on a core zeroes `bytes` bytes of main memory (a multiple of a line, not 0) from `start`
+    /// on, past the caches, in the `cycles` cycles from `begin` on. Nobody waits for the writes.
     pub fn zero(&mut self, core: usize, start: PhysAddr, bytes: u64, begin: Cycle, cycles: u64) {
         self.shared.background = true;
         self.shared.zeroing.request(core, start.line(), bytes / LINE_BYTES, begin.0, cycles);

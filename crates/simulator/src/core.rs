@@ -34,8 +34,7 @@ ambulator_base::counters! {
         cached_translation_cached_data: Events,
         /// Data accesses served by DRAM.
         data_from_dram: Events,
-        /// Cycles of loads and stores from their issue to their data, including translation, and without what
-        /// stores wait for their commit.
+        /// Cycles of loads and stores from issue to data, with translation, without a store's wait for commit.
         access_cycles: Cycles timed,
         /// Page faults taken.
         page_faults: Events,
