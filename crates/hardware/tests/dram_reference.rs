@@ -1,7 +1,7 @@
 //! Our DRAM beside DRAMsim3: the same streams, with the same timing.
 //!
-//! DRAMsim3's results are in `dram_reference/dramsim3.json`; `make dram-reference` makes them anew and shows both
-//! models' numbers.
+//! DRAMsim3's results are in `dram_reference/dramsim3.json`; `make dram-reference` makes them anew and shows
+//! both models' numbers.
 
 #[path = "dram_reference/exceptions.rs"]
 mod exceptions;

@@ -4,8 +4,8 @@
 //! table of energies per access, each a setting with its source, and of static powers. It distinguishes
 //! designs by their numbers of events; it is not a model of a chip.
 //!
-//! DRAM: Micron TN-40-07, *Calculating Memory Power for DDR4 SDRAM*. Its powers, each times the duration of its
-//! event, are energies of events. For a device, with standby in IDD3N all the time (rows are left open):
+//! DRAM: Micron TN-40-07, *Calculating Memory Power for DDR4 SDRAM*. Its powers, each times the duration of
+//! its event, are energies of events. For a device, with standby in IDD3N all the time (rows are left open):
 //!
 //! | event | energy |
 //! |---|---|
@@ -14,13 +14,13 @@
 //! | refresh | (VDD (IDD5B - IDD3N) + VPP (IPP5B - IPP3N)) tRFC |
 //! | standby, a second | VDD IDD3N + VPP IPP3N |
 //!
-//! An activation takes nothing more from VPP: IPP0 is IPP3N. Eight devices of eight bits are a rank. Values are
-//! those of 8 Gb x8 devices at DDR4-3200: VDD 1.2 V, VPP 2.5 V, tCK 0.625 ns, tRAS 52 and tRC 74 clocks, tRFC
-//! 350 ns, IDD0 57, IDD2N 37, IDD3N 52, IDD4R 168, IDD4W 150, IDD5B 250 mA (Micron's 8 Gb data sheet,
+//! An activation takes nothing more from VPP: IPP0 is IPP3N. Eight devices of eight bits are a rank. Values
+//! are those of 8 Gb x8 devices at DDR4-3200: VDD 1.2 V, VPP 2.5 V, tCK 0.625 ns, tRAS 52 and tRC 74 clocks,
+//! tRFC 350 ns, IDD0 57, IDD2N 37, IDD3N 52, IDD4R 168, IDD4W 150, IDD5B 250 mA (Micron's 8 Gb data sheet,
 //! MT40A1G8, as in DRAMsim3's `DDR4_8Gb_x8_3200.ini`), IPP3N 3 and IPP5B 28 mA (its module data sheet of
-//! MTA18ASF2G72HZ, divided by devices). IDD4R leaves out what the drivers put on the bus. There a line that is
-//! low draws VDD / (driver + termination) in the pseudo open drain of JESD79-4. Half of the data bits are low, and
-//! one of each pair of strobes.
+//! MTA18ASF2G72HZ, divided by devices). IDD4R leaves out what the drivers put on the bus. There a line that
+//! is low draws VDD / (driver + termination) in the pseudo open drain of JESD79-4. Half of the data bits are
+//! low, and one of each pair of strobes.
 
 use crate::report::Totals;
 use ambulator_base::{Invalid, out_of_range};

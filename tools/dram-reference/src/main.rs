@@ -1,9 +1,8 @@
 //! Feeds DRAMsim3 and Ambulator's DRAM the same streams.
 //!
 //! `dram-reference [TEXT]` shows both models' results for the memories and streams whose names have TEXT (as
-//! `"DDR4-3200, a triad"`).
-//! `dram-reference --record` runs all streams, and writes DRAMsim3's results to the file with which the tests of
-//! `ambulator-hardware` compare.
+//! `"DDR4-3200, a triad"`). `dram-reference --record` runs all streams, and writes DRAMsim3's results to the
+//! file with which the tests of `ambulator-hardware` compare.
 
 #[path = "../../../crates/hardware/tests/dram_reference/mod.rs"]
 mod harness;

@@ -85,8 +85,8 @@ pub fn measure(memory: &Memory, mut stream: Stream) -> Result<Measured, String> 
     let file = folder.path().join("memory.ini");
     std::fs::write(&file, ini(memory)).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut system = MemorySystem::new(&file, folder.path()).map_err(|error| format!("DRAMsim3: {error:?}"))?;
-    // DRAMsim3's first refresh of its first rank is due after tREFI / ranks, ours after tREFI. The stream begins
-    // when that of DRAMsim3 is as far away.
+    // DRAMsim3's first refresh of its first rank is due after tREFI / ranks, ours after tREFI. The stream
+    // begins when that of DRAMsim3 is as far away.
     for _ in 0..memory.t_refi - memory.t_refi / memory.ranks {
         system.tick(|_, _| {});
     }

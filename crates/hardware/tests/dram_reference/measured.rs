@@ -17,8 +17,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of the latencies of all reads in ns, and of `lines` read and written in `ns`. Rounded to picoseconds and
-    /// MB/s.
+    /// Of the latencies of all reads in ns, and of `lines` read and written in `ns`. Rounded to picoseconds
+    /// and MB/s.
     pub fn new(mut latencies: Vec<f64>, lines: usize, ns: f64) -> Measured {
         latencies.sort_by(f64::total_cmp);
         let round = |value: f64| (value * 1000.0).round() / 1000.0;

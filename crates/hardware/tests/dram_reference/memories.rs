@@ -37,9 +37,9 @@ pub const ROW_LINES: u64 = 128;
 pub const BURST: u32 = 4;
 /// DRAMsim3's bubble on the bus, of one clock in all of its files for DDR3 and DDR4.
 pub const RTRS: u32 = 1;
-/// Clocks of DRAMsim3 that are neither DRAM timing nor queueing: one from the transaction queue to the command
-/// queue (`Controller::ScheduleTransaction` comes after the commands of its clock), one until the caller of
-/// `ClockTick` can act on the data.
+/// Clocks of DRAMsim3 that are neither DRAM timing nor queueing: one from the transaction queue to the
+/// command queue (`Controller::ScheduleTransaction` comes after the commands of its clock), one until the
+/// caller of `ClockTick` can act on the data.
 pub const PIPELINE: u32 = 2;
 /// DRAMsim3's `trans_queue_size`: of reads, and of writes.
 pub const TRANSACTIONS: u32 = 32;
@@ -47,7 +47,8 @@ pub const TRANSACTIONS: u32 = 32;
 pub const COMMANDS: u32 = 8;
 /// `Controller::ScheduleTransaction`: an idle channel turns to its writes when there are more than these.
 pub const IDLE_WRITES: u32 = 8;
-/// `CommandQueue::ArbitratePrecharge`: after so many column commands the open row is not kept open for others.
+/// `CommandQueue::ArbitratePrecharge`: after so many column commands the open row is not kept open for
+/// others.
 pub const ROW_HITS: u32 = 4;
 
 /// JESD79-4, DDR4-3200AA, 8 Gb x8 devices; `DDR4_8Gb_x8_3200.ini` of DRAMsim3 has the same numbers.

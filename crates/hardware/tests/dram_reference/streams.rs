@@ -45,8 +45,8 @@ pub struct Request {
 pub struct Stream {
     pub name: String,
     pub load: Load,
-    /// Pairs only: our model is asked for the second line as soon as it has told when the first one arrives, out
-    /// of the order of time, as the simulator asks.
+    /// Pairs only: our model is asked for the second line as soon as it has told when the first one arrives,
+    /// out of the order of time, as the simulator asks.
     pub out_of_order: bool,
     /// Requests that are still to come.
     pub left: usize,
@@ -150,7 +150,8 @@ impl Stream {
     }
 }
 
-/// All streams for a memory; with two ranks, those that tell ranks apart. Loads are in percent of the bus, and for one bank in percent of a row each tRC.
+/// All streams for a memory; with two ranks, those that tell ranks apart. Loads are in percent of the bus,
+/// and for one bank in percent of a row each tRC.
 pub fn streams(memory: &Memory) -> Vec<Stream> {
     assert!(u64::from(memory.rows) * memory.row_stride() >= LINES, "{}: DRAMsim3 has no such rows", memory.name);
     let mut all = vec![];
