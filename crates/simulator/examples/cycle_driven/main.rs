@@ -5,10 +5,10 @@
 //! `instructions=3000000`, `warmup=1000000` (of each core); `channels=4`, `cores=1`, `prefetch=off`, `designs=
 //! radix,thp,perfect-tlb`, each of which takes a list and makes a table for each combination; `why=0.05`, the
 //! relative difference from which on the rules of the cycle-driven model are switched off one at a time;
-//! `set=KEY=VALUE`, a setting of the machine; `mib=N`, another footprint of the kernels named after it.
+//! `set=KEY=VALUE`, a setting of the machine; `detail=on`, more columns; `mib=N`, another footprint of the kernels named after it.
 //!
-//! Prints tables in Markdown: instructions per cycle, page walks, memory traffic, speed-ups, and the causes of
-//! differences.
+//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and one
+//! table of the differences on all machines if there are several.
 
 mod model;
 
@@ -71,6 +71,7 @@ struct Request {
     prefetch: Vec<String>,
     designs: Vec<String>,
     why: f64,
+    detail: bool,
     settings: Vec<String>,
     programs: Vec<Program>,
 }
@@ -86,6 +87,7 @@ impl Request {
             prefetch: list("off"),
             designs: list("radix,thp,perfect-tlb"),
             why: 0.05,
+            detail: false,
             settings: Vec::new(),
             programs: Vec::new(),
         };
@@ -107,6 +109,7 @@ impl Request {
                 "prefetch" => request.prefetch = list(value),
                 "designs" => request.designs = list(value),
                 "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
+                "detail" => request.detail = value == "on",
                 "mib" => footprint = Some(number(value)?),
                 "set" => request.settings.push(value.to_owned()),
                 _ => return Err(format!("no key `{key}`; see the head of the example's main.rs").into()),
@@ -203,17 +206,24 @@ impl Machine<'_> {
         self.request.designs.iter().zip(runs).map(pair).collect()
     }
 
-    fn print(&self) -> Result<(), Failure> {
-        let prefetchers = if self.prefetch { "ip-stride and stream prefetchers" } else { "no prefetchers" };
-        let cores = if self.cores == 1 { "one core".to_owned() } else { format!("{} cores", self.cores) };
-        println!("\nChannels: {}; {cores}; {prefetchers}.", self.channels);
+    /// The machine's tables.
+    fn print(&self) -> Result<Vec<Vec<Pair>>, Failure> {
+        println!("\n{}", self.title());
         let programs = &self.request.programs;
         let all = programs.iter().map(|program| self.run(program)).collect::<Result<Vec<_>, _>>()?;
-        print_runs(&all);
+        print_first(&all);
         print_speedups(&all);
+        if self.request.detail {
+            print_detail(&all);
+        }
         self.print_reasons(programs, &all)?;
-        print_sim_host_speed(&all);
-        Ok(())
+        Ok(all)
+    }
+
+    fn title(&self) -> String {
+        let number = |n: &str, what| if n == "1" { format!("1 {what}") } else { format!("{n} {what}s") };
+        let prefetchers = if self.prefetch { ", prefetchers" } else { "" };
+        format!("{}, {}{prefetchers}", number(&self.cores.to_string(), "core"), number(self.channels, "channel"))
     }
 
     /// For large differences, the reference without one of its rules.
@@ -265,6 +275,11 @@ impl Pair {
     fn distance(&self) -> f64 {
         self.ours.ipc / self.theirs.ipc() - 1.0
     }
+
+    /// The speed-ups over another design in the cycle-driven model and in Ambulator.
+    fn speedups(&self, base: &Pair) -> (f64, f64) {
+        (self.theirs.ipc() / base.theirs.ipc(), self.ours.ipc / base.ours.ipc)
+    }
 }
 
 fn percent(relative: f64) -> String {
@@ -275,7 +290,37 @@ fn header(columns: &[&str]) {
     println!("\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }
 
-fn print_runs(all: &[Vec<Pair>]) {
+/// The first design: instructions per cycle, walks and the sim host's speed.
+fn print_first(all: &[Vec<Pair>]) {
+    header(&[
+        "program",
+        "cycle-driven IPC",
+        "Ambulator IPC",
+        "difference",
+        "cycle-driven walk, cycles",
+        "Ambulator walk, cycles",
+        "difference",
+        "cycle-driven, M instructions/s of the sim host",
+        "Ambulator, M instructions/s of the sim host",
+    ]);
+    for pair in all.iter().filter_map(|pairs| pairs.first()) {
+        let Pair { program, ours, theirs, .. } = pair;
+        print!("| {program} | {:.4} | {:.4} | {} |", theirs.ipc(), ours.ipc, percent(pair.distance()));
+        if theirs.walks * 2000 < theirs.instructions {
+            print!(" | | |");
+        } else {
+            let (a, b) = (theirs.walk_latency, ours.measure("walk_latency_mean"));
+            print!(" {a:.1} | {b:.1} | {} |", percent(b / a - 1.0));
+        }
+        let seconds = ours.sim_host_seconds - ours.sim_host_setup_seconds;
+        let (a, b) =
+            (theirs.all_instructions as f64 / theirs.sim_host_seconds, ours.simulated_instructions as f64 / seconds);
+        println!(" {:.2} | {:.1} |", a / 1e6, b / 1e6);
+    }
+}
+
+/// Each design: walks, faults and memory traffic.
+fn print_detail(all: &[Vec<Pair>]) {
     header(&[
         "program",
         "design",
@@ -324,29 +369,42 @@ fn print_runs(all: &[Vec<Pair>]) {
     }
 }
 
+/// Speed-ups of the other designs over the first.
 fn print_speedups(all: &[Vec<Pair>]) {
-    header(&["program", "speed-up of", "cycle-driven", "Ambulator", "difference"]);
+    let Some(designs) = all.first().map(|pairs| &pairs[1..]) else { return };
+    let of = |pair: &Pair| [format!("{}, cycle-driven", pair.design), format!("{}, Ambulator", pair.design)];
+    let titles = designs.iter().flat_map(|pair| of(pair).into_iter().chain(["difference".to_owned()]));
+    let titles: Vec<String> = ["program".to_owned()].into_iter().chain(titles).collect();
+    header(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     for pairs in all {
-        let (base, rest) = (&pairs[0], &pairs[1..]);
-        for pair in rest {
-            let (a, b) = (pair.theirs.ipc() / base.theirs.ipc(), pair.ours.ipc / base.ours.ipc);
-            println!("| {} | {} | {a:.3} | {b:.3} | {} |", pair.program, pair.design, percent(b / a - 1.0));
+        print!("| {} |", pairs[0].program);
+        for pair in &pairs[1..] {
+            let (a, b) = pair.speedups(&pairs[0]);
+            print!(" {a:.3} | {b:.3} | {} |", percent(b / a - 1.0));
         }
+        println!();
     }
 }
 
-fn print_sim_host_speed(all: &[Vec<Pair>]) {
-    header(&["program", "cycle-driven, M instructions/s", "Ambulator, M instructions/s"]);
-    for Pair { program, ours, theirs, .. } in all.iter().filter_map(|pairs| pairs.first()) {
-        let seconds = ours.sim_host_seconds - ours.sim_host_setup_seconds;
-        let (a, b) =
-            (theirs.all_instructions as f64 / theirs.sim_host_seconds, ours.simulated_instructions as f64 / seconds);
-        println!("| {program} | {:.2} | {:.1} |", a / 1e6, b / 1e6);
+/// On each machine: the difference in instructions per cycle on the first design, and those in speed-ups.
+fn print_all(machines: &[(String, Vec<Vec<Pair>>)]) {
+    let titles = ["program"].into_iter().chain(machines.iter().map(|(title, _)| title.as_str()));
+    header(&titles.collect::<Vec<_>>());
+    let programs = machines.first().map_or(0, |(_, all)| all.len());
+    for program in 0..programs {
+        let pairs = |machine: &(String, Vec<Vec<Pair>>)| -> String {
+            let pairs = &machine.1[program];
+            let speedups = pairs[1..].iter().map(|pair| pair.speedups(&pairs[0])).map(|(a, b)| percent(b / a - 1.0));
+            [percent(pairs[0].distance())].into_iter().chain(speedups).collect::<Vec<_>>().join(", ")
+        };
+        let cells: Vec<String> = machines.iter().map(pairs).collect();
+        println!("| {} | {} |", machines[0].1[program][0].program, cells.join(" | "));
     }
 }
 
 fn tables() -> Result<(), Failure> {
     let request = Request::parse(std::env::args().skip(1))?;
+    let mut machines = Vec::new();
     for channels in &request.channels {
         for &cores in &request.cores {
             for prefetch in &request.prefetch {
@@ -355,9 +413,14 @@ fn tables() -> Result<(), Failure> {
                     "off" => false,
                     other => return Err(format!("`prefetch={other}`: it is `on` or `off`").into()),
                 };
-                Machine { request: &request, channels, cores, prefetch }.print()?;
+                let machine = Machine { request: &request, channels, cores, prefetch };
+                machines.push((machine.title(), machine.print()?));
             }
         }
+    }
+    if machines.len() > 1 {
+        println!("\nDifferences in IPC, and in speed-ups:");
+        print_all(&machines);
     }
     Ok(())
 }
