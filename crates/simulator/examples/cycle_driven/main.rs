@@ -12,7 +12,7 @@
 
 mod model;
 
-use ambulator_base::RecordSource;
+use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
 use ambulator_simulator::spec::{Spec, SpecRequest, load};
 use ambulator_simulator::{Comparison, Job, RunResult, Silent, compare};
 use ambulator_trace::{TraceOptions, open_trace};
@@ -72,6 +72,7 @@ struct Request {
     designs: Vec<String>,
     why: f64,
     detail: bool,
+    dependences: bool,
     settings: Vec<String>,
     programs: Vec<Program>,
 }
@@ -88,6 +89,7 @@ impl Request {
             designs: list("radix,thp,perfect-tlb"),
             why: 0.05,
             detail: false,
+            dependences: true,
             settings: Vec::new(),
             programs: Vec::new(),
         };
@@ -109,6 +111,7 @@ impl Request {
                 "prefetch" => request.prefetch = list(value),
                 "designs" => request.designs = list(value),
                 "why" => request.why = value.parse().map_err(|_| format!("`{value}` is not a number"))?,
+                "dependences" => request.dependences = value != "off",
                 "detail" => request.detail = value == "on",
                 "mib" => footprint = Some(number(value)?),
                 "set" => request.settings.push(value.to_owned()),
@@ -152,9 +155,22 @@ impl Program {
             }
         }
     }
+}
 
-    fn open_all(&self, cores: usize) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
-        (0..cores).map(|core| self.open(core)).collect()
+/// A program whose accesses do not wait for each other.
+struct Independent(Box<dyn RecordSource>);
+
+impl RecordSource for Independent {
+    fn identity(&self) -> ProgramIdentity {
+        self.0.identity()
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let more = self.0.fill(batch)?;
+        for record in &mut batch.records {
+            (record.dep1, record.dep2) = (0, 0);
+        }
+        Ok(more)
     }
 }
 
@@ -183,9 +199,18 @@ impl Machine<'_> {
         Ok(load(&SpecRequest { machine, design, options, ..SpecRequest::default() })?.spec)
     }
 
+    /// The program of each core.
+    fn open(&self, program: &Program) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+        let open = |core| {
+            let source = program.open(core)?;
+            Ok(if self.request.dependences { source } else { Box::new(Independent(source)) as Box<dyn RecordSource> })
+        };
+        (0..self.cores).map(open).collect()
+    }
+
     fn reference(&self, program: &Program, design: &str, choices: Choices) -> Result<Measured, Failure> {
         let Request { warmup, instructions, .. } = *self.request;
-        Ok(Reference::new(&self.spec(design)?, program.open_all(self.cores)?, choices).run(warmup, instructions))
+        Ok(Reference::new(&self.spec(design)?, self.open(program)?, choices).run(warmup, instructions))
     }
 
     /// Every design on a program, in both models.
@@ -193,7 +218,7 @@ impl Machine<'_> {
         let job = |design: &String| Ok(Job { design: design.clone(), spec: self.spec(design)? });
         let comparison = Comparison {
             jobs: self.request.designs.iter().map(job).collect::<Result<_, Failure>>()?,
-            programs: program.open_all(self.cores)?,
+            programs: self.open(program)?,
             threads: 1,
             stop: Arc::default(),
             progress: Arc::new(Silent),
