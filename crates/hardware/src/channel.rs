@@ -9,7 +9,7 @@
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
-use crate::plan::{Plan, Step};
+use crate::plan::{Command, Plan, Step};
 
 /// Timing in ticks, and the controller's limits.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     pub write_low: usize,
     pub write_idle: usize,
     pub row_hit_cap: u32,
+    /// From a read's column command to a write's, at least.
+    pub turn: u64,
 }
 
 pub(crate) const NO_ROW: u32 = u32::MAX;
@@ -60,7 +62,7 @@ pub(crate) struct Request {
 
 impl Request {
     #[inline(always)]
-    fn precedes(&self, other: &Request) -> bool {
+    pub fn precedes(&self, other: &Request) -> bool {
         self.arrival < other.arrival
             || (self.arrival == other.arrival && (self.number.wrapping_sub(other.number) as i32) < 0)
     }
@@ -86,7 +88,18 @@ pub(crate) struct Bank {
     pub precharge: u64,
 }
 
+/// A bank, and what a scan of the candidates has seen of its queue.
+#[derive(Clone, Copy, Debug)]
+struct BankQueue {
+    bank: Bank,
+    /// The scan that met a request for another row than the open one, and when the oldest such request could
+    /// precharge.
+    scan: u64,
+    blocked: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(crate) struct Group {
     /// When it takes a column command, a read, an activation.
     pub column: u64,
@@ -100,6 +113,8 @@ pub(crate) struct Rank {
     activations: [u64; 4],
     oldest: usize,
     activate: u64,
+    /// When it takes a read after its last write.
+    read: u64,
     /// When its next refresh is due, and when the last one ended.
     due: u64,
     refreshed: u64,
@@ -108,10 +123,9 @@ pub(crate) struct Rank {
 /// What all requests of the channel share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shared {
-    /// The last column command, and the last of each kind.
-    column: u64,
-    read: u64,
-    write: u64,
+    /// No read's column command can be sent before, no write's, whatever their banks do.
+    pub read_floor: u64,
+    write_floor: u64,
     /// When the bus is free, and which rank used it last.
     bus: u64,
     rank: u8,
@@ -124,7 +138,6 @@ pub(crate) struct Tally {
     pub outcomes: [i64; 6],
     pub activates: i64,
     pub bursts: i64,
-    pub reads: i64,
     pub held: i64,
     pub forwarded: i64,
     pub merged: i64,
@@ -146,24 +159,21 @@ const FILTER: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Channel {
     rules: Rules,
-    banks: Box<[Bank]>,
+    banks: Box<[BankQueue]>,
     groups: Box<[Group]>,
     ranks: Box<[Rank]>,
     shared: Shared,
     /// Reads and released writes that are not in the plan, by arrival.
     candidates: Vec<Request>,
-    /// How many of them are writes; when they were released; and when the last of a batch was sent.
+    /// How many of them are writes, and when the last batch was released.
     released: usize,
     release: u64,
-    batch_end: u64,
     /// Writes that are not released, by arrival.
     writes: Vec<Request>,
     filter: Box<[u8]>,
     plan: Plan,
     number: u32,
-    /// Of each bank: the scan, and when its oldest request for another row could precharge.
     scan: u64,
-    blocked: Box<[(u64, u64)]>,
     pub tally: Tally,
     /// Every command that stays.
     #[cfg(test)]
@@ -188,25 +198,24 @@ impl Channel {
             activations: [0; 4],
             oldest: 0,
             activate: 0,
+            read: 0,
             due: if rules.refi == 0 { u64::MAX } else { first_refresh(rank) },
             refreshed: 0,
         };
         Channel {
             rules,
-            banks: vec![bank; ranks * banks].into(),
+            banks: vec![BankQueue { bank, scan: 0, blocked: 0 }; ranks * banks].into(),
             groups: vec![Group::default(); ranks * groups].into(),
             ranks: (0..ranks).map(rank).collect(),
             shared: Shared::default(),
             candidates: Vec::with_capacity(256),
             released: 0,
             release: 0,
-            batch_end: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
             plan: Plan::new(banks),
             number: 0,
             scan: 0,
-            blocked: vec![(0, 0); ranks * banks].into(),
             tally: Tally::default(),
             #[cfg(test)]
             log: Vec::new(),
@@ -229,18 +238,27 @@ impl Channel {
         }
         self.number = self.number.wrapping_add(1);
         request.number = self.number;
-        let bank = &self.banks[request.bank as usize];
+        let bank = &self.banks[request.bank as usize].bank;
         let first = self.plan.first_after(&request, bank, &self.rules);
         #[cfg(test)]
         let first = if self.exhaustive { self.plan.first_from(request.arrival) } else { first };
         while self.plan.end() > first || self.plan.refresh_due() > request.arrival {
             self.take_back();
         }
+        let latency = self.rules.cl + self.rules.burst;
+        if self.candidates.is_empty() && self.writes.len() <= self.rules.write_idle.min(self.rules.write_high - 1) {
+            // Nothing else waits.
+            let choice = self.alone(&request);
+            if choice.column < self.ranks[request.rank as usize].due {
+                self.send(request, &choice);
+                return choice.column + latency;
+            }
+        }
         insert(&mut self.candidates, request);
         loop {
             let (number, column) = self.serve();
             if number == request.number {
-                return column + self.rules.cl + self.rules.burst;
+                return column + latency;
             }
         }
     }
@@ -274,7 +292,7 @@ impl Channel {
     pub fn drain(&mut self) {
         while !self.candidates.is_empty() || !self.writes.is_empty() {
             if self.candidates.is_empty() {
-                self.release(self.writes.len(), self.shared.column);
+                self.release(self.writes.len(), self.plan.last_column());
             }
             self.serve();
         }
@@ -287,7 +305,7 @@ impl Channel {
         match self.plan.pop() {
             Some(Step::Command(command)) => {
                 let request = command.request;
-                self.banks[request.bank as usize] = command.bank;
+                self.banks[request.bank as usize].bank = command.bank;
                 self.groups[request.group as usize] = command.group;
                 if command.outcome != Outcome::Hit {
                     let rank = &mut self.ranks[request.rank as usize];
@@ -299,6 +317,7 @@ impl Channel {
                 self.shared = command.shared;
                 self.count(&request, command.outcome, command.held, -1);
                 if request.write {
+                    self.ranks[request.rank as usize].read = command.read;
                     self.released += 1;
                     let count = &mut self.filter[Self::filter_of(request.line)];
                     *count = count.saturating_add(1);
@@ -308,7 +327,8 @@ impl Channel {
             Some(Step::Refresh { rank, due, refreshed, banks }) => {
                 self.ranks[rank].due = due;
                 self.ranks[rank].refreshed = refreshed;
-                self.banks[rank * banks.len()..][..banks.len()].copy_from_slice(banks);
+                let first = rank * banks.len();
+                self.banks[first..].iter_mut().zip(banks).for_each(|(slot, bank)| slot.bank = *bank);
             }
             None => {}
         }
@@ -318,7 +338,6 @@ impl Channel {
     fn count(&mut self, request: &Request, outcome: Outcome, held: bool, by: i64) {
         self.tally.outcomes[outcome as usize + 3 * usize::from(request.table)] += by;
         self.tally.bursts += by;
-        self.tally.reads += if request.write { 0 } else { by };
         self.tally.held += if held { by } else { 0 };
     }
 
@@ -336,7 +355,9 @@ impl Channel {
                 self.refresh(request.rank as usize, request.arrival);
                 continue;
             }
-            return self.send(best);
+            let request = self.candidates.remove(best.at);
+            self.send(request, &best);
+            return (request.number, best.column);
         }
     }
 
@@ -345,15 +366,13 @@ impl Channel {
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
         let full = match self.writes.get(write_high - 1) {
-            Some(last) if self.released == 0 && best.is_none_or(|best| last.arrival <= best.column) => {
-                last.arrival.max(self.batch_end)
-            }
+            Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival.max(self.release),
             _ => u64::MAX,
         };
         let idle = match self.writes.get(write_idle) {
             // The channel is idle from its last command on until the first candidate arrives.
             Some(last) => {
-                let from = last.arrival.max(self.shared.column);
+                let from = last.arrival.max(self.plan.last_column());
                 if self.candidates.first().is_none_or(|first| from < first.arrival) { from } else { u64::MAX }
             }
             None => u64::MAX,
@@ -381,29 +400,45 @@ impl Channel {
         self.candidates.splice(place..place, released);
     }
 
-    /// The earliest ticks at which a read and a write could be sent now, whatever their banks do.
+    /// When the command of a read can be sent, if no other request waits.
     #[inline(always)]
-    fn floors(&self) -> (u64, u64) {
-        let Rules { cl, cwl, burst, wtr_s, rtrs, .. } = self.rules;
-        let Shared { column, read, write, bus, .. } = self.shared;
-        let to_read = if write > 0 { write + cwl + burst + wtr_s } else { 0 };
-        let to_write = (read + cl + burst + rtrs).max(bus).saturating_sub(cwl);
-        (column.max(to_read).max(bus.saturating_sub(cl)), column.max(to_write))
+    fn alone(&self, request: &Request) -> Choice {
+        let bank = &self.banks[request.bank as usize].bank;
+        let group = &self.groups[request.group as usize];
+        let rank = &self.ranks[request.rank as usize];
+        let shared = &self.shared;
+        let mut column = request.arrival.max(shared.read_floor).max(group.read).max(rank.read).max(group.column);
+        if request.rank != shared.rank {
+            column = column.max((shared.bus + self.rules.rtrs).saturating_sub(self.rules.cl));
+        }
+        if bank.row == request.row {
+            return Choice { at: 0, column: column.max(bank.column), activate: 0, outcome: Outcome::Hit };
+        }
+        let (ready, outcome) = if bank.row == NO_ROW {
+            (request.arrival.max(bank.activate), Outcome::Miss)
+        } else {
+            (request.arrival.max(bank.precharge) + self.rules.rp, Outcome::Conflict)
+        };
+        let activate = ready.max(group.activate).max(rank.activate).max(rank.activations[rank.oldest]);
+        Choice { at: 0, column: column.max(activate + self.rules.rcd), activate, outcome }
     }
 
     /// The candidate whose column command can be sent first; among equals the oldest.
     #[inline(always)]
     fn best(&mut self) -> Option<Choice> {
-        let (read_floor, write_floor) = self.floors();
+        let Shared { read_floor, write_floor, .. } = self.shared;
         let floor = if self.released > 0 { read_floor.min(write_floor) } else { read_floor };
-        let Channel { rules, banks, groups, ranks, shared, blocked, candidates, .. } = self;
+        let Channel { rules, banks, groups, ranks, shared, candidates, .. } = self;
         self.scan += 1;
         let scan = self.scan;
         let count = candidates.len().min(rules.read_queue + self.released);
         // Row hits that came since then go before a write of the batch only if they do not delay it: or they
         // would go on for ever.
         let late_from = if self.released > 0 { self.release } else { u64::MAX };
-        let turn = (rules.cl + rules.burst + rules.rtrs).saturating_sub(rules.cwl);
+        // Most channels have one rank, whose limits are the same for all.
+        let limits = |rank: &Rank| (rank.read, rank.activate.max(rank.activations[rank.oldest]));
+        let one_rank = ranks.len() == 1;
+        let mut limit = limits(&ranks[0]);
         let mut best = Choice { at: 0, column: u64::MAX, activate: 0, outcome: Outcome::Hit };
         let mut best_is_write = false;
         for (at, request) in candidates[..count].iter().enumerate() {
@@ -412,15 +447,18 @@ impl Channel {
             if arrival >= best.column || best.column <= floor {
                 break;
             }
-            let bank = &banks[request.bank as usize];
+            let BankQueue { bank, scan: scanned, blocked } = &mut banks[request.bank as usize];
             let group = &groups[request.group as usize];
-            let kind = if request.write { write_floor } else { read_floor.max(group.read) };
+            if !one_rank {
+                limit = limits(&ranks[request.rank as usize]);
+            }
+            let (rank_read, rank_activate) = limit;
+            let kind = if request.write { write_floor } else { read_floor.max(group.read).max(rank_read) };
             let mut column = kind.max(group.column);
-            let blocked = &mut blocked[request.bank as usize];
-            let is_blocked = blocked.0 == scan;
+            let is_blocked = *scanned == scan;
             let (mut activate, mut outcome) = (0, Outcome::Hit);
             if bank.row == request.row {
-                if column >= best.column || (is_blocked && (arrival > blocked.1 || bank.hits >= rules.row_hit_cap)) {
+                if column >= best.column || (is_blocked && (arrival > *blocked || bank.hits >= rules.row_hit_cap)) {
                     continue;
                 }
                 column = column.max(arrival).max(bank.column);
@@ -429,10 +467,8 @@ impl Channel {
                     continue;
                 }
                 let precharge = arrival.max(bank.precharge);
-                *blocked = (scan, precharge);
-                let rank = &ranks[request.rank as usize];
-                activate = rank.activate.max(rank.activations[rank.oldest]);
-                if column.max(activate + rules.rcd) >= best.column {
+                (*scanned, *blocked) = (scan, precharge);
+                if column.max(rank_activate + rules.rcd) >= best.column {
                     continue;
                 }
                 let ready = if bank.row == NO_ROW {
@@ -442,16 +478,22 @@ impl Channel {
                     outcome = Outcome::Conflict;
                     precharge + rules.rp
                 };
-                activate = activate.max(ready).max(group.activate);
+                activate = rank_activate.max(ready).max(group.activate);
                 column = column.max(activate + rules.rcd);
             }
             if request.rank != shared.rank {
                 let latency = if request.write { rules.cwl } else { rules.cl };
                 column = column.max((shared.bus + rules.rtrs).saturating_sub(latency));
             }
-            let late_hit = outcome == Outcome::Hit && arrival > late_from && !request.write;
-            let delays = if best_is_write && late_hit { turn } else { 0 };
-            if column + delays < best.column {
+            if best_is_write
+                && outcome == Outcome::Hit
+                && arrival > late_from
+                && !request.write
+                && column + rules.turn >= best.column
+            {
+                continue;
+            }
+            if column < best.column {
                 best_is_write = request.write;
                 best = Choice { at, column, activate, outcome };
             }
@@ -466,13 +508,14 @@ impl Channel {
         let Rules { refi, rfc, rp, .. } = self.rules;
         let rank = &mut self.ranks[number];
         let banks = &mut self.banks[number * per_rank..][..per_rank];
+        let states = || banks.iter().map(|slot| slot.bank);
         // Of those in a time without requests, only the last counts.
         let due = rank.due + arrival.saturating_sub(rank.due) / refi * refi;
-        self.plan.push_refresh(number, due, rank.due, rank.refreshed, banks);
-        let ready = |bank: &Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
-        let begin = banks.iter().map(ready).max().unwrap_or(0).max(due);
-        for bank in banks {
-            *bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..*bank };
+        self.plan.push_refresh(number, due, rank.due, rank.refreshed, states());
+        let ready = |bank: Bank| if bank.row == NO_ROW { bank.activate } else { bank.precharge.max(due) + rp };
+        let begin = states().map(ready).max().unwrap_or(0).max(due);
+        for slot in banks {
+            slot.bank = Bank { row: NO_ROW, hits: 0, activate: begin + rfc, ..slot.bank };
         }
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
@@ -482,29 +525,26 @@ impl Channel {
 
     /// Sends the command of a candidate.
     #[inline(always)]
-    fn send(&mut self, choice: Choice) -> (u32, u64) {
-        let (read_floor, _) = self.floors();
-        let request = self.candidates.remove(choice.at);
+    fn send(&mut self, request: Request, choice: &Choice) {
         let rules = &self.rules;
-        let Choice { column, activate, outcome, .. } = choice;
-        let bank = &mut self.banks[request.bank as usize];
+        let Choice { column, activate, outcome, .. } = *choice;
+        let bank = &mut self.banks[request.bank as usize].bank;
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
-        self.plan.push(
-            crate::plan::Command {
-                request,
-                column,
-                outcome,
-                held,
-                activation: rank.activations[rank.oldest],
-                activate: rank.activate,
-                bank: *bank,
-                group: *group,
-                shared: self.shared,
-            },
-            read_floor,
-        );
+        self.plan.push(Command {
+            request,
+            column,
+            outcome,
+            held,
+            after_refresh: false,
+            activation: rank.activations[rank.oldest],
+            activate: rank.activate,
+            read: rank.read,
+            bank: *bank,
+            group: *group,
+            shared: self.shared,
+        });
         if outcome == Outcome::Hit {
             bank.hits += 1;
         } else {
@@ -520,24 +560,28 @@ impl Channel {
         }
         group.column = column + rules.ccd_l;
         let shared = &mut self.shared;
-        shared.column = column;
-        shared.rank = request.rank;
         if request.write {
             let end = column + rules.cwl + rules.burst;
             bank.precharge = bank.precharge.max(end + rules.wr);
             group.read = end + rules.wtr_l;
-            shared.write = column;
-            shared.bus = end;
+            rank.read = end + rules.wtr_s;
+            *shared = Shared {
+                read_floor: if self.ranks.len() == 1 { end + rules.wtr_s } else { end.saturating_sub(rules.cl) },
+                write_floor: column + rules.burst,
+                bus: end,
+                rank: request.rank,
+            };
             self.released -= 1;
-            if self.released == 0 {
-                self.batch_end = column;
-            }
             let count = &mut self.filter[Self::filter_of(request.line)];
             *count = count.saturating_sub(1);
         } else {
             bank.precharge = bank.precharge.max(column + rules.rtp);
-            shared.read = column;
-            shared.bus = column + rules.cl + rules.burst;
+            *shared = Shared {
+                read_floor: column + rules.burst,
+                write_floor: column + rules.turn,
+                bus: column + rules.cl + rules.burst,
+                rank: request.rank,
+            };
         }
         if rules.closed {
             bank.row = NO_ROW;
@@ -546,7 +590,6 @@ impl Channel {
         self.count(&request, outcome, held, 1);
         #[cfg(test)]
         self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
-        (request.number, column)
     }
 }
 

@@ -160,6 +160,7 @@ impl Dram {
             write_low: spec.write_low as usize,
             write_idle: spec.write_idle as usize,
             row_hit_cap: spec.row_hit_cap,
+            turn: of_clocks((spec.t_cl + burst_clocks + spec.t_rtrs).saturating_sub(spec.t_cwl).max(burst_clocks)),
         };
         let (channels, ranks) = (spec.channels as usize, spec.ranks as usize);
         let groups_of_rank = spec.bank_groups as usize;

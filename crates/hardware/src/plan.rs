@@ -3,47 +3,30 @@
 
 use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
 
-/// Commands that can be taken back: more than are ever under way at once.
+/// Commands that can be taken back: more are seldom under way at once.
 const DEPTH: usize = 64;
 /// Refreshes that can be taken back.
 const REFRESHES: usize = 4;
 
 /// A column command, and the state before it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Command {
     pub request: Request,
     pub column: u64,
-    pub outcome: Outcome,
-    /// A refresh held it.
-    pub held: bool,
     /// The end of tFAW of the rank's oldest activation, and when it took another one.
     pub activation: u64,
     pub activate: u64,
-    pub bank: Bank,
-    pub group: Group,
+    /// When the rank took a read.
+    pub read: u64,
     pub shared: Shared,
-}
-
-/// What decides whether a later call may precede a command: kept apart, so that a search touches little.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mark {
-    column: u64,
-    /// No read could be sent before, none of its group could, and no row of the rank could be activated.
-    read_floor: u64,
-    group_floor: u64,
-    activate_floor: u64,
-    arrival: u64,
-    number: u32,
-    /// Of its bank, before it.
-    row: u32,
-    bank: u16,
-    group: u16,
-    rank: u8,
-    write: bool,
-    /// It activated a row.
-    activates: bool,
-    /// A refresh came before it.
-    after_refresh: bool,
+    pub group: Group,
+    pub bank: Bank,
+    pub outcome: Outcome,
+    /// A refresh held it.
+    pub held: bool,
+    /// A refresh came between the command before and this one: set by the plan.
+    pub after_refresh: bool,
 }
 
 /// What was decided last.
@@ -74,7 +57,6 @@ struct Refresh {
 pub(crate) struct Plan {
     /// A ring: command `n` at `n % DEPTH`, from `first` to `end`.
     commands: Vec<Command>,
-    marks: Box<[Mark]>,
     first: u64,
     end: u64,
     /// A ring of refreshes, from `first_refresh` to `end_refresh`.
@@ -90,7 +72,6 @@ impl Plan {
             || Refresh { after: 0, rank: 0, begun: 0, due: 0, refreshed: 0, banks: Vec::with_capacity(banks) };
         Plan {
             commands: Vec::with_capacity(DEPTH),
-            marks: vec![Mark::default(); DEPTH].into(),
             first: 0,
             end: 0,
             refreshes: (0..REFRESHES).map(|_| refresh()).collect(),
@@ -103,6 +84,12 @@ impl Plan {
     #[inline(always)]
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The tick of the last command; 0 if none is kept.
+    #[inline(always)]
+    pub fn last_column(&self) -> u64 {
+        if self.end > self.first { self.commands[(self.end - 1) as usize % DEPTH].column } else { 0 }
     }
 
     /// When the refresh after the last command became due; 0 if there is none.
@@ -118,27 +105,25 @@ impl Plan {
     /// never too late.
     #[inline]
     pub fn first_after(&self, request: &Request, bank: &Bank, rules: &Rules) -> u64 {
-        let Rules { rp, rcd, cl, burst, rtrs, cwl, .. } = *rules;
-        let turn = (cl + burst + rtrs).saturating_sub(cwl);
+        let Rules { rp, rcd, turn, .. } = *rules;
         let mut first = self.end;
         let (mut row, mut precharge) = (bank.row, bank.precharge);
         // Older requests of its bank wait for other rows: only a row hit can pass them.
         let mut blocked = false;
         let mut unknown = self.last_refresh().is_some();
         for at in (self.first..self.end).rev() {
-            let mark = &self.marks[at as usize % DEPTH];
-            if mark.column <= request.arrival {
+            let command = &self.commands[at as usize % DEPTH];
+            if command.column <= request.arrival {
                 break;
             }
-            let older = request.arrival < mark.arrival
-                || (request.arrival == mark.arrival && (request.number.wrapping_sub(mark.number) as i32) < 0);
-            if mark.bank == request.bank {
+            let older = request.precedes(&command.request);
+            if command.request.bank == request.bank {
                 if older {
                     first = at;
                 }
-                row = mark.row;
+                row = command.bank.row;
                 precharge = 0;
-                blocked |= mark.activates && !older;
+                blocked |= command.outcome != Outcome::Hit && !older;
             }
             let hits = !unknown && row == request.row;
             let ready = if unknown || hits {
@@ -146,16 +131,18 @@ impl Plan {
             } else if blocked {
                 continue;
             } else {
-                let floor = if mark.rank == request.rank { mark.activate_floor } else { 0 };
+                let same = command.request.rank == request.rank;
+                let floor = if same { command.activation.max(command.activate) } else { 0 };
                 let closed = if row == NO_ROW { request.arrival } else { request.arrival.max(precharge) + rp };
                 closed.max(floor) + rcd
             };
-            unknown |= mark.after_refresh;
-            let group_floor = if mark.group == request.group { mark.group_floor } else { 0 };
-            let earliest = ready.max(mark.read_floor).max(group_floor);
+            unknown |= command.after_refresh;
+            let same = command.request.group == request.group;
+            let group = if same { command.group.column.max(command.group.read) } else { 0 };
+            let earliest = ready.max(command.shared.read_floor).max(group);
             // A later row hit does not delay a write of a batch.
-            let delays = if mark.write && hits && !older { turn } else { 0 };
-            if earliest + delays < mark.column || (older && earliest == mark.column) {
+            let delays = if command.request.write && hits && !older { turn } else { 0 };
+            if earliest + delays < command.column || (older && earliest == command.column) {
                 first = at;
             }
         }
@@ -165,7 +152,7 @@ impl Plan {
     /// The number of the first command that is sent after tick `arrival`.
     #[cfg(test)]
     pub fn first_from(&self, arrival: u64) -> u64 {
-        (self.first..self.end).find(|at| self.marks[*at as usize % DEPTH].column > arrival).unwrap_or(self.end)
+        (self.first..self.end).find(|at| self.commands[*at as usize % DEPTH].column > arrival).unwrap_or(self.end)
     }
 
     /// The refresh after the last command.
@@ -180,23 +167,9 @@ impl Plan {
 
     /// Appends a command; forgets the oldest if there are too many.
     #[inline(always)]
-    pub fn push(&mut self, command: Command, read_floor: u64) {
+    pub fn push(&mut self, command: Command) {
         let place = self.end as usize % DEPTH;
-        self.marks[place] = Mark {
-            column: command.column,
-            read_floor,
-            group_floor: command.group.column.max(command.group.read),
-            activate_floor: command.activation.max(command.activate),
-            arrival: command.request.arrival,
-            number: command.request.number,
-            row: command.bank.row,
-            bank: command.request.bank,
-            group: command.request.group,
-            rank: command.request.rank,
-            write: command.request.write,
-            activates: command.outcome != Outcome::Hit,
-            after_refresh: self.last_refresh().is_some(),
-        };
+        let command = Command { after_refresh: self.last_refresh().is_some(), ..command };
         if let Some(old) = self.commands.get_mut(place) {
             *old = command;
         } else {
@@ -209,14 +182,21 @@ impl Plan {
     }
 
     /// Appends a refresh; forgets the oldest, and what was before it, if there are too many.
-    pub fn push_refresh(&mut self, rank: usize, begun: u64, due: u64, refreshed: u64, banks: &[Bank]) {
+    pub fn push_refresh(
+        &mut self,
+        rank: usize,
+        begun: u64,
+        due: u64,
+        refreshed: u64,
+        banks: impl Iterator<Item = Bank>,
+    ) {
         if self.end_refresh - self.first_refresh == REFRESHES {
             self.first = self.first.max(self.refreshes[self.first_refresh % REFRESHES].after);
             self.first_refresh += 1;
         }
         let refresh = &mut self.refreshes[self.end_refresh % REFRESHES];
         refresh.banks.clear();
-        refresh.banks.extend_from_slice(banks);
+        refresh.banks.extend(banks);
         *refresh = Refresh { after: self.end, rank, begun, due, refreshed, banks: std::mem::take(&mut refresh.banks) };
         self.end_refresh += 1;
     }

@@ -29,12 +29,11 @@ const fn beyond(rule: &'static str, stream: &'static str, quantity: Quantity, bo
 const ROUND_ROBIN: &str = "DRAMsim3 goes round the banks, whatever the age of their requests; ours goes by age";
 const BANK_QUEUES: &str = "DRAMsim3 schedules eight requests of a bank; 32 wait in front of its queues, unscheduled";
 const ROW_HITS_PASS: &str = "in DRAMsim3 row hits pass without limit while the row's precharge is not possible";
-const COMMAND_BUS: &str = "DRAMsim3 sends one command a clock; ours has no command bus (and ROUND_ROBIN)";
-const WRITE_BATCHES: &str = "DRAMsim3 moves a batch to the queues of the banks while it holds reads back, and another \
-                             before that is sent; ours releases a batch at once, and the next after it is sent";
+const COMMAND_BUS: &str = "DRAMsim3 sends one command a clock; ours has no command bus (and goes by age)";
+const WRITE_BATCHES: &str = "DRAMsim3 moves a batch to the queues of the banks while it holds reads back; ours releases it \
+                             at once, and row hits that come later do not hold it up";
 const HOT_BANK: &str = "which cores' rows meet in one bank depends on how the cores drift apart; that bank's queue has \
                         the slowest reads";
-const OTHER_RANK: &str = "our reads of another rank wait tWTR_S after a write too; DRAMsim3's do not";
 const TOLD_EARLY: &str = "the second read of a pair is told its time before earlier reads have come";
 
 /// All of them. One that is no longer needed fails the test.
@@ -45,8 +44,8 @@ pub const EXCEPTIONS: &[Exception] = &[
     beyond(ROUND_ROBIN, "two reads to a write, 40%", P99, [-39.0, 0.0, 0.0, 0.0]),
     beyond(ROUND_ROBIN, "three reads to two writes, 40%", P99, [-34.0, 0.0, 0.0, 0.0]),
     beyond(ROUND_ROBIN, "random reads, 64 at once", P99, [-67.0, -61.0, -64.0, -63.0]),
-    beyond(ROUND_ROBIN, "two reads to a write, 64 at once", P99, [-52.0, -43.0, -49.0, -45.0]),
-    beyond(ROUND_ROBIN, "three reads to two writes, 64 at once", P99, [-44.0, -51.0, -48.0, -61.0]),
+    beyond(ROUND_ROBIN, "two reads to a write, 64 at once", P99, [-58.0, -52.0, -52.0, -51.0]),
+    beyond(ROUND_ROBIN, "three reads to two writes, 64 at once", P99, [-55.0, -54.0, -55.0, -64.0]),
     beyond(ROUND_ROBIN, "random reads, 60%", P99, [0.0, 0.0, -25.0, -34.0]),
     beyond(ROUND_ROBIN, "two reads to a write, 16 at once", P99, [0.0, 0.0, -26.0, 0.0]),
     beyond(ROUND_ROBIN, "random reads, 64 at once", Bandwidth, [0.0, 0.0, 0.0, 11.0]),
@@ -59,29 +58,27 @@ pub const EXCEPTIONS: &[Exception] = &[
     beyond(BANK_QUEUES, "sequential reads, 40%", Mean, [0.0, 0.0, 0.0, -15.0]),
     beyond(ROW_HITS_PASS, "a triad of rows in one bank, 16 at once", Mean, [47.0, 49.0, 0.0, 44.0]),
     beyond(ROW_HITS_PASS, "a triad of rows in one bank, 16 at once", Bandwidth, [-33.0, -33.0, 0.0, -31.0]),
-    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", Mean, [21.0, 13.0, 0.0, 23.0]),
-    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", Bandwidth, [-17.0, -12.0, 0.0, -19.0]),
-    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", P99, [0.0, -27.0, 0.0, 0.0]),
+    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", Mean, [21.0, 16.0, 0.0, 23.0]),
+    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", Bandwidth, [-17.0, -14.0, 0.0, -19.0]),
+    beyond(ROW_HITS_PASS, "four triads of rows in one bank, 64 at once", P99, [0.0, -27.0, -23.0, 0.0]),
     beyond(ROW_HITS_PASS, "a triad of rows in one bank, 16 at once", P99, [0.0, 0.0, 0.0, -27.0]),
-    beyond(COMMAND_BUS, "two reads to a write, 60%", Mean, [0.0, 0.0, -32.0, 0.0]),
+    beyond(COMMAND_BUS, "two reads to a write, 60%", Mean, [0.0, 0.0, -32.0, -17.0]),
     beyond(COMMAND_BUS, "two reads to a write, 60%", P99, [0.0, 0.0, -42.0, -29.0]),
-    beyond(COMMAND_BUS, "three reads to two writes, 60%", Mean, [0.0, 0.0, -43.0, 0.0]),
-    beyond(COMMAND_BUS, "three reads to two writes, 60%", P99, [0.0, 0.0, -47.0, 0.0]),
+    beyond(COMMAND_BUS, "three reads to two writes, 60%", Mean, [0.0, 0.0, -43.0, -17.0]),
+    beyond(COMMAND_BUS, "three reads to two writes, 60%", P99, [0.0, 0.0, -47.0, -24.0]),
     beyond(COMMAND_BUS, "two reads to a write, 16 at once", Bandwidth, [0.0, 0.0, 9.0, 0.0]),
     beyond(COMMAND_BUS, "three reads to two writes, 16 at once", Bandwidth, [0.0, 0.0, 8.0, 0.0]),
-    beyond(WRITE_BATCHES, "three reads to two writes, 40%", Mean, [-20.0, -14.0, 0.0, 0.0]),
-    beyond(WRITE_BATCHES, "three reads to two writes, 64 at once", Bandwidth, [-9.0, 0.0, 0.0, -14.0]),
+    beyond(WRITE_BATCHES, "three reads to two writes, 40%", Mean, [0.0, -14.0, 0.0, 0.0]),
     beyond(WRITE_BATCHES, "four triads, 16 at once", P99, [-64.0, -66.0, 0.0, 0.0]),
-    beyond(WRITE_BATCHES, "four triads, 16 at once", Bandwidth, [12.0, 0.0, 0.0, 0.0]),
+    beyond(WRITE_BATCHES, "four triads, 16 at once", Bandwidth, [12.0, 0.0, 0.0, 12.0]),
     beyond(WRITE_BATCHES, "four triads of rows in one bank, 16 at once", Bandwidth, [7.0, 0.0, 0.0, 10.0]),
-    beyond(WRITE_BATCHES, "two reads to a write, 64 at once", Mean, [0.0, 0.0, 0.0, 16.0]),
     beyond(WRITE_BATCHES, "two reads to a write, 64 at once", Bandwidth, [0.0, 0.0, 0.0, -11.0]),
-    beyond(WRITE_BATCHES, "three reads to two writes, 64 at once", Mean, [0.0, 0.0, 0.0, 19.0]),
-    beyond(HOT_BANK, "four triads, 64 at once", P99, [-33.0, -36.0, -61.0, -47.0]),
-    beyond(OTHER_RANK, "a triad, 16 at once", Bandwidth, [0.0, 0.0, 0.0, -9.0]),
+    beyond(HOT_BANK, "four triads, 64 at once", P99, [-33.0, -36.0, -61.0, -50.0]),
+    beyond(WRITE_BATCHES, "a triad, 16 at once", Bandwidth, [0.0, 0.0, 0.0, -9.0]),
     beyond(TOLD_EARLY, "dependent pairs, 30%, out of order", Mean, [-17.0, 0.0, 0.0, 0.0]),
     beyond(TOLD_EARLY, "dependent pairs, 40%, out of order", Mean, [-29.0, -17.0, -15.0, 0.0]),
     beyond(TOLD_EARLY, "dependent pairs, 40%, out of order", P99, [-40.0, 0.0, 0.0, 0.0]),
     beyond(TOLD_EARLY, "dependent pairs, 60%, out of order", Mean, [0.0, 0.0, -25.0, 0.0]),
     beyond(TOLD_EARLY, "dependent pairs, 60%, out of order", P99, [0.0, 0.0, -28.0, 0.0]),
+    beyond(WRITE_BATCHES, "a triad, 16 at once", P99, [0.0, 0.0, 0.0, 43.0]),
 ];
