@@ -2,10 +2,15 @@
 //! `cycle_driven [KEY=VALUE | PROGRAM | TRACE.amb]...`.
 //!
 //! A program is a kernel of the list below, or a captured trace. Keys, with their defaults:
-//! `instructions=3000000`, `warmup=1000000` (of each core); `channels=4`, `cores=1`, `prefetch=off`, `designs=
-//! radix,thp,perfect-tlb`, each of which takes a list and makes a table for each combination; `why=0.05`, the
-//! relative difference from which on the rules of the cycle-driven model are switched off one at a time;
-//! `set=KEY=VALUE`, a setting of the machine; `detail=on`, more columns; `mib=N`, another footprint of the kernels named after it.
+//! - `instructions=3000000`, `warmup=1000000`: of each core;
+//! - `channels=4`, `cores=1`, `prefetch=off`: each takes a list, and each combination makes tables;
+//! - `designs=radix,thp,perfect-tlb`: speed-ups are relative to the first;
+//! - `why=0.05`: the difference in IPC from which on the rules of the cycle-driven model are switched off, one
+//!   at a time;
+//! - `set=KEY=VALUE`: a setting of the machine;
+//! - `mib=N`: another footprint of the kernels named after it;
+//! - `detail=on`: more columns;
+//! - `dependences=off`: programs without their dependences.
 //!
 //! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and one
 //! table of the differences on all machines if there are several.

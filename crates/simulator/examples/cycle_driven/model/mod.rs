@@ -74,8 +74,8 @@ pub struct Reference {
     dram: Dram,
     /// Cycles that the path to main memory adds.
     controller: u64,
-    /// Lines of zeroed pages that each core has yet to write, with their cycles; they go at most as fast as the
-    /// buses.
+    /// Lines of zeroed pages that each core has yet to write, with their cycles; they go at most as fast as
+    /// the buses.
     zeroing: Vec<VecDeque<(u64, u64)>>,
     line_cycles: f64,
     zeroed_until: f64,

@@ -158,8 +158,8 @@ impl Channel {
         None
     }
 
-    /// Calls `choose` with each candidate of the window, the oldest first, and with what older candidates want
-    /// of its bank; ends with the first for which it returns `true`.
+    /// Calls `choose` with each candidate of the window, the oldest first, and with what older ones want of
+    /// its bank; ends with the first for which it returns `true`.
     fn find(&mut self, mut choose: impl FnMut(&mut Channel, Waiting, Older) -> bool) -> Option<usize> {
         self.older.fill(Older::default());
         let mut reads = 0;

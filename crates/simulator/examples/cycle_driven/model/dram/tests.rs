@@ -24,7 +24,7 @@ fn line(bank: u64, row: u64, column: u64) -> u64 {
 
 type Log = Vec<(u64, Sent)>;
 
-/// Feeds reads and writes, `(clock, line, write)`, until all are sent; returns the commands with their clocks.
+/// Feeds reads and writes, `(clock, line, write)`, until all are sent; returns commands with their clocks.
 fn drive(rules: &Rules, first_refresh: u64, arrivals: &[(u64, u64, bool)]) -> Log {
     let mut channel = Channel::new(rules, |_| first_refresh);
     let mut log = Vec::new();
@@ -132,7 +132,8 @@ fn writes_drain_in_batches() {
 
 #[test]
 fn reads_of_an_open_row_do_not_delay_an_older_write() {
-    // A read opens the row of bank 1, and hits of it come every 4 clocks. The write to bank 0 could go at clock 27.
+    // A read opens the row of bank 1, and hits of it come every 4 clocks. The row of the write is open from
+    // clock 23 on.
     let hits = (1..40).map(|i| (4 * i, line(1, 0, i), READ));
     let arrivals: Vec<_> = [(0, line(1, 0, 0), READ), (1, line(0, 0, 0), WRITE)].into_iter().chain(hits).collect();
     let rules = rules(&DramSpec { write_high: 1, write_low: 0, ..spec() });
