@@ -5,15 +5,15 @@
 //! - `instructions=3000000`, `warmup=1000000`: of each core;
 //! - `channels=4`, `cores=1`, `prefetch=off`: each takes a list, and each combination makes tables;
 //! - `designs=radix,thp,perfect-tlb`: speed-ups are relative to the first;
-//! - `why=0.05`: the difference in IPC from which on the rules of the cycle-driven model are switched off, one
-//!   at a time;
+//! - `why=0.05`: the difference in IPC from which on the rules of the cycle-driven model are switched off, each
+//!   alone;
 //! - `set=KEY=VALUE`: a setting of the machine;
 //! - `mib=N`: another footprint of the kernels named after it;
 //! - `detail=on`: more columns;
 //! - `dependences=off`: programs without their dependences.
 //!
-//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and one
-//! table of the differences on all machines if there are several.
+//! Prints tables in Markdown: instructions per cycle, page walks, speed-ups, the causes of differences, and
+//! one table of the differences on all machines if there are several.
 
 mod model;
 
