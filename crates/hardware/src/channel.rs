@@ -213,7 +213,7 @@ impl Channel {
             release: 0,
             writes: Vec::with_capacity(2 * rules.write_high + 2),
             filter: vec![0; FILTER].into(),
-            plan: Plan::new(banks),
+            plan: Plan::new(banks, 8 * (rules.rp + rules.rcd + rules.cl)),
             number: 0,
             scan: 0,
             tally: Tally::default(),
@@ -355,7 +355,7 @@ impl Channel {
                 self.refresh(request.rank as usize, request.arrival);
                 continue;
             }
-            let request = self.candidates.remove(best.at);
+            let request = take(&mut self.candidates, best.at);
             self.send(request, &best);
             return (request.number, best.column);
         }
@@ -591,6 +591,17 @@ impl Channel {
         #[cfg(test)]
         self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
     }
+}
+
+/// Takes the request at a place out of a list.
+#[inline(always)]
+fn take(list: &mut Vec<Request>, place: usize) -> Request {
+    let taken = list[place];
+    for next in place + 1..list.len() {
+        list[next - 1] = list[next];
+    }
+    list.truncate(list.len() - 1);
+    taken
 }
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.

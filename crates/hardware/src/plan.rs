@@ -3,8 +3,13 @@
 
 use crate::channel::{Bank, Group, NO_ROW, Outcome, Request, Rules, Shared};
 
-/// Commands that can be taken back: more are seldom under way at once.
-const DEPTH: usize = 64;
+/// Commands that can be taken back, at most: more are seldom under way at once.
+const MOST: usize = 64;
+/// And at least. In between, as many as there are in the span of [`Plan::new`]: a small ring stays in the sim
+/// host's first-level cache.
+const LEAST: usize = 16;
+/// How often the ring may shrink, in commands.
+const SHRINKS: u64 = 1024;
 /// Refreshes that can be taken back.
 const REFRESHES: usize = 4;
 
@@ -55,8 +60,11 @@ struct Refresh {
 /// The last commands and refreshes of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// A ring: command `n` at `n % DEPTH`, from `first` to `end`.
+    /// A ring: command `n` at `n & mask`, from `first` to `end`.
     commands: Vec<Command>,
+    mask: usize,
+    /// Ticks for which commands are kept.
+    span: u64,
     first: u64,
     end: u64,
     /// A ring of refreshes, from `first_refresh` to `end_refresh`.
@@ -66,12 +74,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// An empty plan for ranks of that many banks.
-    pub fn new(banks: usize) -> Plan {
+    /// An empty plan for ranks of that many banks. Calls come up to `span` ticks out of the order of time.
+    pub fn new(banks: usize, span: u64) -> Plan {
         let refresh =
             || Refresh { after: 0, rank: 0, begun: 0, due: 0, refreshed: 0, banks: Vec::with_capacity(banks) };
         Plan {
-            commands: Vec::with_capacity(DEPTH),
+            commands: Vec::with_capacity(MOST),
+            mask: LEAST - 1,
+            span,
             first: 0,
             end: 0,
             refreshes: (0..REFRESHES).map(|_| refresh()).collect(),
@@ -89,7 +99,7 @@ impl Plan {
     /// The tick of the last command; 0 if none is kept.
     #[inline(always)]
     pub fn last_column(&self) -> u64 {
-        if self.end > self.first { self.commands[(self.end - 1) as usize % DEPTH].column } else { 0 }
+        if self.end > self.first { self.at(self.end - 1).column } else { 0 }
     }
 
     /// When the refresh after the last command became due; 0 if there is none.
@@ -112,7 +122,7 @@ impl Plan {
         let mut blocked = false;
         let mut unknown = self.last_refresh().is_some();
         for at in (self.first..self.end).rev() {
-            let command = &self.commands[at as usize % DEPTH];
+            let command = self.at(at);
             if command.column <= request.arrival {
                 break;
             }
@@ -152,7 +162,7 @@ impl Plan {
     /// The number of the first command that is sent after tick `arrival`.
     #[cfg(test)]
     pub fn first_from(&self, arrival: u64) -> u64 {
-        (self.first..self.end).find(|at| self.commands[*at as usize % DEPTH].column > arrival).unwrap_or(self.end)
+        (self.first..self.end).find(|at| self.at(*at).column > arrival).unwrap_or(self.end)
     }
 
     /// The refresh after the last command.
@@ -165,10 +175,13 @@ impl Plan {
         (last.after == self.end).then_some(last)
     }
 
-    /// Appends a command; forgets the oldest if there are too many.
+    /// Appends a command.
     #[inline(always)]
     pub fn push(&mut self, command: Command) {
-        let place = self.end as usize % DEPTH;
+        if self.end - self.first > self.mask as u64 || self.end.is_multiple_of(SHRINKS) {
+            self.make_room(command.request.arrival.saturating_sub(self.span));
+        }
+        let place = self.end as usize & self.mask;
         let command = Command { after_refresh: self.last_refresh().is_some(), ..command };
         if let Some(old) = self.commands.get_mut(place) {
             *old = command;
@@ -176,8 +189,44 @@ impl Plan {
             self.commands.push(command);
         }
         self.end += 1;
-        if self.end - self.first > DEPTH as u64 {
+    }
+
+    #[inline(always)]
+    fn at(&self, number: u64) -> &Command {
+        &self.commands[number as usize & self.mask]
+    }
+
+    /// Makes room for a command: the ring grows if all of it is later than tick `needed`, shrinks if much of it
+    /// is not, or forgets its oldest command.
+    #[inline]
+    fn make_room(&mut self, needed: u64) {
+        let len = self.mask as u64 + 1;
+        let full = self.end - self.first == len;
+        if full && self.mask + 1 < MOST && self.at(self.first).column > needed {
+            self.resize(self.first, 2 * len);
+        } else if full && self.mask + 1 > LEAST && self.end.is_multiple_of(SHRINKS) {
+            // The later half less one, so that the new ring has room.
+            let kept = self.end - len / 2 + 1;
+            if self.at(kept - 1).column <= needed {
+                self.resize(kept, len / 2);
+            }
+        }
+        if self.end - self.first > self.mask as u64 {
             self.first += 1;
+        }
+    }
+
+    /// Moves the commands from number `first` on to a ring of that length.
+    #[cold]
+    fn resize(&mut self, first: u64, len: u64) {
+        let kept: Vec<Command> = (first..self.end).map(|number| *self.at(number)).collect();
+        let filler = kept[0];
+        self.first = first;
+        self.mask = len as usize - 1;
+        self.commands.clear();
+        self.commands.resize(len as usize, filler);
+        for (number, command) in (first..).zip(kept) {
+            self.commands[number as usize & self.mask] = command;
         }
     }
 
@@ -213,6 +262,6 @@ impl Plan {
             return None;
         }
         self.end -= 1;
-        Some(Step::Command(self.commands[self.end as usize % DEPTH]))
+        Some(Step::Command(*self.at(self.end)))
     }
 }
