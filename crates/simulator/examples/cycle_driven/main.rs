@@ -5,7 +5,7 @@
 //! - `instructions=3000000`, `warmup=1000000`: of each core;
 //! - `channels=4`, `cores=1`, `prefetch=off`: each takes a list, and each combination makes tables;
 //! - `designs=radix,thp,perfect-tlb`: speed-ups are relative to the first;
-//! - `why=0.05`: the difference in IPC from which on the rules of the cycle-driven model are switched off, each
+//! - `why=0.05`: the difference in IPC from which on the rules of the cycle-driven model are off, each
 //!   alone;
 //! - `set=KEY=VALUE`: a setting of the machine;
 //! - `mib=N`: another footprint of the kernels named after it;
