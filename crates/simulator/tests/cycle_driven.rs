@@ -6,11 +6,11 @@
 mod model;
 mod support;
 
-use ambulator_base::RecordKind;
+use ambulator_base::{RecordKind, RecordSource};
 use ambulator_simulator::{Comparison, Job, Silent, compare};
 use model::{Choices, Reference};
 use std::sync::Arc;
-use support::{DATA, Scripted, run, spec};
+use support::{CODE, DATA, Scripted, run, spec};
 
 const LOADS: u64 = 2000;
 const BYTES: u64 = 64 << 20;
@@ -35,16 +35,23 @@ fn loads(gap: u32, dependent: bool, place: impl Fn(u64) -> u64) -> Scripted {
     program
 }
 
+/// Cycles for each of the program's `LOADS` in the cycle-driven model.
+fn reference_takes(design: &str, settings: &[&str], program: &Scripted) -> f64 {
+    let reference = Reference::new(&spec(design, settings), vec![Box::new(program.clone())], Choices::FAITHFUL);
+    reference.run(0, 1 << 40).cycles as f64 / LOADS as f64
+}
+
+fn assert_near(whose: &str, took: f64, cycles: f64, bound: f64, settings: &[&str]) {
+    let off = took / cycles - 1.0;
+    assert!(off.abs() <= bound, "{whose} takes {took:.2} cycles, not {cycles:.2}; with {settings:?}");
+}
+
 /// Both models take `cycles` for each load, within the relative error `bound`.
 fn each_load_takes(cycles: f64, bound: f64, design: &str, settings: &[&[&str]], program: &Scripted) {
     let settings = settings.concat();
     let ours = run(design, &settings, program).cycles as f64 / LOADS as f64;
-    let reference = Reference::new(&spec(design, &settings), Box::new(program.clone()), Choices::FAITHFUL);
-    let theirs = reference.run(0, 1 << 40).cycles as f64 / LOADS as f64;
-    for (whose, took) in [("the simulator", ours), ("the cycle-driven model", theirs)] {
-        let off = took / cycles - 1.0;
-        assert!(off.abs() <= bound, "{whose} takes {took:.2} cycles, not {cycles:.2}; with {settings:?}");
-    }
+    assert_near("the simulator", ours, cycles, bound, &settings);
+    assert_near("the cycle-driven model", reference_takes(design, &settings, program), cycles, bound, &settings);
 }
 
 fn on_huge_pages(cycles: f64, bound: f64, settings: &[&[&str]], program: &Scripted) {
@@ -61,7 +68,9 @@ fn dependent_misses_take_the_sum_of_their_latencies() {
 fn independent_misses_overlap_up_to_mshrs_queues_and_the_reorder_buffer() {
     let program = loads(0, false, |i| i * 64);
     on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l1d.mshrs=4"]], &program);
-    on_huge_pages(IDLE / 4.0, 0.02, &[&STEADY, &["l2.mshrs=4"]], &program);
+    // MSHRs of lower levels are held from the arrival of the request: after the round trips of those above.
+    on_huge_pages((IDLE - 1.0) / 4.0, 0.03, &[&STEADY, &["l2.mshrs=4"]], &program);
+    on_huge_pages((IDLE - 20.0) / 4.0, 0.03, &[&STEADY, &["llc.mshrs=4"]], &program);
     on_huge_pages(IDLE / 2.0, 0.02, &[&STEADY, &["core.load_queue=2"]], &program);
     let sparse = loads(15, false, |i| i * 64);
     on_huge_pages(IDLE / 2.0, 0.03, &[&STEADY, &["core.rob=32"]], &sparse);
@@ -80,6 +89,66 @@ fn banks_and_buses_bound_the_overlap() {
     on_huge_pages(1.25 * 8.0, 0.06, &[&ROWS, ample], &loads(0, false, |i| i / 128 * NEXT_ROW + i % 128 * 64));
     // An activation, 52 DRAM clocks, a precharge, 22 more.
     on_huge_pages(1.25 * 74.0, 0.02, &[&ROWS, ample], &loads(0, false, |i| i % 128 * NEXT_ROW + i / 128 * 64));
+}
+
+#[test]
+fn the_ports_of_the_l1_cache_bound_the_reference() {
+    // Hits, four of which could be dispatched in a cycle; two loads or one store can begin.
+    let takes = |kind| {
+        let mut program = Scripted::new(BYTES);
+        program.touch(DATA, BYTES, true).begin();
+        for i in 0..LOADS {
+            program.access(kind, DATA + i % 8 * 8, 0, 0);
+        }
+        let spec = spec("perfect-tlb", &STEADY);
+        let measured = Reference::new(&spec, vec![Box::new(program)], Choices::FAITHFUL).run(LOADS / 2, LOADS / 4);
+        measured.cycles as f64 / measured.instructions as f64
+    };
+    assert_near("the cycle-driven model", takes(RecordKind::Load), 0.5, 0.01, &STEADY);
+    assert_near("the cycle-driven model", takes(RecordKind::Store), 1.0, 0.01, &STEADY);
+}
+
+#[test]
+fn a_mispredicted_branch_costs_its_resolution_and_the_penalty() {
+    // A two-bit counter that starts at "weakly taken" is always wrong about an alternating branch.
+    let mut program = Scripted::new(BYTES);
+    program.begin();
+    for i in 0..LOADS {
+        let kind = if i % 2 == 0 { RecordKind::BranchNotTaken } else { RecordKind::BranchTaken };
+        program.access(kind, CODE, 0, 0);
+    }
+    each_load_takes(
+        1.0 + 15.0,
+        0.01,
+        "perfect-tlb",
+        &[&["core.predictor=\"bimodal\"", "core.mispredict_penalty=15"]],
+        &program,
+    );
+}
+
+#[test]
+fn page_faults_stop_the_core_for_their_cost() {
+    let mut program = Scripted::new(BYTES);
+    program.begin();
+    for i in 0..LOADS {
+        program.access(RecordKind::Load, DATA + i * 4096, 0, 0);
+    }
+    let costs = ["costs.fault=20000", "costs.zero_4k=0", "costs.table_entry=0", "dram.t_refi_ns=0"];
+    // After the fault, a walk and a load from main memory.
+    let after = 12.0 + IDLE + 100.0;
+    each_load_takes(20_000.0 + after, 0.02, "radix", &[&costs], &program);
+}
+
+#[test]
+fn cores_share_memory_and_nothing_else() {
+    let alone = spec("perfect-tlb", &STEADY);
+    let mut four = spec("perfect-tlb", &STEADY);
+    four.machine.cores = 4;
+    let hits = || Box::new(loads(3, false, |i| i % 64 * 8)) as Box<dyn RecordSource>;
+    let one = Reference::new(&alone, vec![hits()], Choices::FAITHFUL).run(0, 1 << 40);
+    let all = Reference::new(&four, (0..4).map(|_| hits()).collect(), Choices::FAITHFUL).run(0, 1 << 40);
+    assert_eq!(all.instructions, 4 * one.instructions);
+    assert!(all.cycles < one.cycles + 1000, "{} cycles, and {} alone", all.cycles, one.cycles);
 }
 
 /// Independent loads, each of which walks with one load from main memory: the next line of the table covers
@@ -117,7 +186,7 @@ fn chases_that_share_walkers_and_caches_take_the_same_time() {
     let open = || ambulator_workloads::open(&request).unwrap();
     for (design, walks) in [("radix", true), ("thp", false)] {
         let spec = spec(design, &["run.warmup=20000", "run.instructions=100000"]);
-        let theirs = Reference::new(&spec, open(), Choices::FAITHFUL).run(20_000, 100_000);
+        let theirs = Reference::new(&spec, vec![open()], Choices::FAITHFUL).run(20_000, 100_000);
         let job = Job { design: design.into(), spec };
         let progress = Arc::new(Silent);
         let comparison =

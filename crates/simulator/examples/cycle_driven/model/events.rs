@@ -6,11 +6,13 @@ use std::collections::VecDeque;
 /// The receiver of a line.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiter {
-    /// A load or a store of the core, by its number.
-    Core(u64),
-    /// A page walker, by its number.
-    Walker(usize),
-    /// The cache above, by its level.
+    /// A load or a store of a core, by its number.
+    Core(usize, u64),
+    /// A core's front end.
+    Front(usize),
+    /// A page walker of a core, by its number.
+    Walker(usize, usize),
+    /// A cache above, by its number.
     Cache(usize),
     /// None: a page-table bit is set.
     None,
@@ -23,9 +25,17 @@ pub struct Request {
     pub line: u64,
     /// Whether the cache that it enters at is to mark the line dirty.
     pub write: bool,
+    /// The instruction and the byte, which prefetchers learn from.
+    pub pc: u64,
+    pub at: u64,
+    /// A prefetcher's: others do not learn from it.
+    pub prefetch: bool,
     /// The receiver.
     pub waiter: Waiter,
 }
+
+/// A part of an access: its number, and which of its lines.
+pub type Part = (u64, usize);
 
 /// Something that happens at the beginning of a cycle.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +44,21 @@ pub enum Event {
     Arrive(usize, Request),
     /// A line reaches a cache from below.
     Fill(usize, u64),
-    /// A read or a write of a line reaches the memory controller.
-    Memory(u64, bool),
+    /// A line is read or written by memory.
+    Read(u64),
+    Write(u64),
     /// A line reaches its receiver.
     Ready(Waiter),
-    /// A branch is resolved.
-    Resolved(u64),
-    /// The L1 TLB's result for an access.
-    Translated(u64, PhysAddr),
-    /// The L2 TLB's result for a page, by its 4 KiB page number.
-    SecondTlb(u64),
-    /// The page-walk caches' result for a walker.
-    WalkCaches(usize),
+    /// An older store gives a load of a core its value.
+    Forwarded(usize, u64),
+    /// A branch of a core is resolved.
+    Resolved(usize, u64),
+    /// The L1 TLB's result for a part of an access of a core.
+    Translated(usize, Part, PhysAddr),
+    /// The L2 TLB's result for a page of a core, by its 4 KiB page number.
+    SecondTlb(usize, u64),
+    /// The page-walk caches' result for a walker of a core.
+    WalkCaches(usize, usize),
 }
 
 /// Maximum delay of an event, in cycles.

@@ -1,8 +1,8 @@
-//! L1 data TLBs, L2 TLB, page-walk caches and walkers, for one address space and a radix table.
+//! L1 TLBs, L2 TLB, page-walk caches and walkers of a core, for one address space and a radix table.
 
-use super::events::{Event, Events, Request, Waiter};
-use ambulator_base::{PhysAddr, VirtAddr};
-use ambulator_hardware::{Replacement, SetArray};
+use super::events::{Event, Events, Part, Request, Waiter};
+use super::lru::LruSets;
+use ambulator_base::{AccessKind, Page, PhysAddr, VirtAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{L2TlbOrganization, MmuSpec, PwcSpec, TlbSpec, WalkEntry};
 use std::collections::{HashMap, VecDeque};
@@ -30,42 +30,68 @@ impl Entry {
     }
 }
 
-/// An array of entries; `None` when it has none.
-struct Tlb(Option<SetArray<Entry>>);
+/// The arrays of a TLB, one for each page size; some may have no entries.
+struct Tlb {
+    arrays: [LruSets<Entry>; 3],
+    /// 4 KiB and 2 MiB pages share the first.
+    unified: bool,
+}
 
 impl Tlb {
-    fn new(entries: u32, ways: u32) -> Tlb {
-        let ways = if ways == 0 { entries } else { ways };
-        Tlb((entries > 0).then(|| SetArray::new((entries / ways) as usize, ways as usize, Replacement::Lru)))
+    fn new(sizes: [(u32, u32); 3], unified: bool) -> Tlb {
+        Tlb { arrays: sizes.map(|(entries, ways)| LruSets::new(entries as usize, ways as usize)), unified }
     }
 
-    fn lookup(&mut self, va: VirtAddr, shift: u32, store: bool) -> Option<Entry> {
-        let array = self.0.as_mut()?;
-        let (number, sets) = (va.0 >> shift, array.sets() as u64);
-        let entry = array.lookup((number % sets) as usize, number << 5 | u64::from(shift))?;
-        (entry.dirty || !store).then_some(*entry)
+    /// The array for a size of page, and number and key of a page in it.
+    fn place(&mut self, va: VirtAddr, size: usize) -> (&mut LruSets<Entry>, u64, u64) {
+        let (number, shift) = (va.0 >> SIZES[size], u64::from(SIZES[size]));
+        let array = if self.unified && size == 1 { 0 } else { size };
+        (&mut self.arrays[array], number, number << 5 | shift)
+    }
+
+    /// The entry of an address; none if a store would have to set its dirty bit first.
+    fn lookup(&mut self, va: VirtAddr, store: bool) -> Option<Entry> {
+        (0..SIZES.len()).find_map(|size| {
+            let (array, number, key) = self.place(va, size);
+            array.lookup(number, key).copied().filter(|entry| entry.dirty || !store)
+        })
     }
 
     fn fill(&mut self, va: VirtAddr, entry: Entry) {
-        if let Some(array) = &mut self.0 {
-            let (number, sets) = (va.0 >> entry.shift, array.sets() as u64);
-            array.insert((number % sets) as usize, number << 5 | u64::from(entry.shift), entry);
+        let size = SIZES.iter().position(|shift| *shift == entry.shift).unwrap_or(0);
+        let (array, number, key) = self.place(va, size);
+        array.insert(number, key, entry);
+    }
+
+    /// Drops the entries of a page and of pages within it; of all without a page.
+    fn invalidate(&mut self, page: Option<Page>) {
+        for array in &mut self.arrays {
+            array.remove(|key, entry| {
+                let start = key >> 5 << entry.shift;
+                page.is_none_or(|page| start < page.end().0 && page.start.0 < start + (1 << entry.shift))
+            });
         }
     }
 }
 
-/// One access that waits for a translation.
+/// One part of an access that waits for a translation.
 #[derive(Clone, Copy)]
 struct Asking {
-    id: u64,
+    part: Part,
     va: VirtAddr,
-    store: bool,
+    kind: AccessKind,
 }
 
-/// A page that missed the L1 TLB.
+/// A page that missed an L1 TLB.
 struct Miss {
     asking: Vec<Asking>,
     since: u64,
+}
+
+impl Miss {
+    fn stores(&self) -> bool {
+        self.asking.iter().any(|asking| asking.kind == AccessKind::Store)
+    }
 }
 
 /// A busy walker.
@@ -86,103 +112,106 @@ pub struct MmuCounts {
     pub walk_cycles: u64,
 }
 
-/// The translation of an access.
+/// The translation of a part of an access.
 pub struct Answer {
-    /// Its number.
-    pub id: u64,
+    pub part: Part,
     /// The address of its data.
     pub at: PhysAddr,
 }
 
 /// The MMU of one core.
 pub struct Mmu {
-    spec: MmuSpec,
-    first: [Tlb; 3],
-    second: [Tlb; 3],
+    core: usize,
+    l1_latency: u64,
+    l2_latency: u64,
+    /// The L1 TLBs for data and for instructions.
+    data: Tlb,
+    instructions: Tlb,
+    second: Tlb,
     pending: HashMap<u64, Miss>,
     waiting: VecDeque<u64>,
     walkers: Vec<Option<Walk>>,
     /// PDEs, PDPTEs, PML4Es, PML5Es: the tables that they point to.
-    pwc: Vec<Option<SetArray<u64>>>,
+    pwc: Vec<LruSets<u64>>,
     pwc_latency: u64,
     root: u64,
     root_shift: u32,
     /// The cache at which walks' loads enter.
-    pub entry: usize,
+    pub entry: WalkEntry,
     pub counts: MmuCounts,
 }
 
 impl Mmu {
     /// Empty TLBs. `registers` are those of the radix table: its root with log2 of its entries, and the
     /// address bits that it translates.
-    pub fn new(spec: &MmuSpec, pwc: &PwcSpec, registers: &[u64]) -> Mmu {
-        let tlb = |spec: &TlbSpec| Tlb::new(spec.entries, spec.ways);
+    pub fn new(core: usize, spec: &MmuSpec, pwc: &PwcSpec, registers: &[u64]) -> Mmu {
+        let of = |spec: &TlbSpec| (spec.entries, spec.ways);
         let l2 = &spec.l2_tlb;
-        let split = l2.organization == L2TlbOrganization::Split;
+        let unified = l2.organization == L2TlbOrganization::Unified;
         let levels = [pwc.pde_entries, pwc.pdpte_entries, pwc.pml4e_entries, pwc.pml5e_entries];
-        let level =
-            |entries: u32| Tlb::new(entries, pwc.ways).0.map(|a| SetArray::new(a.sets(), a.ways(), Replacement::Lru));
-        Mmu {
-            first: [tlb(&spec.l1d_4k), tlb(&spec.l1d_2m), tlb(&spec.l1d_1g)],
-            second: [
-                Tlb::new(l2.entries, l2.ways),
-                Tlb::new(if split { l2.entries_2m } else { 0 }, l2.ways_2m),
-                Tlb::new(l2.entries_1g, l2.ways_1g),
-            ],
+        let mut mmu = Mmu {
+            core,
+            l1_latency: spec.l1_latency,
+            l2_latency: l2.latency,
+            data: Tlb::new([of(&spec.l1d_4k), of(&spec.l1d_2m), of(&spec.l1d_1g)], false),
+            instructions: Tlb::new([of(&spec.l1i_4k), of(&spec.l1i_2m), (0, 0)], false),
+            second: Tlb::new(
+                [(l2.entries, l2.ways), (l2.entries_2m, l2.ways_2m), (l2.entries_1g, l2.ways_1g)],
+                unified,
+            ),
             pending: HashMap::new(),
             waiting: VecDeque::new(),
             walkers: vec![None; spec.walkers as usize],
-            pwc: levels.map(level).into(),
+            pwc: levels.map(|entries| LruSets::new(entries as usize, pwc.ways as usize)).into(),
             pwc_latency: if levels.iter().any(|entries| *entries > 0) { pwc.latency } else { 0 },
-            root: registers[0] & FRAME,
-            root_shift: (registers[1] - (registers[0] & !FRAME)) as u32,
-            entry: match spec.walk_entry {
-                WalkEntry::L1 => 0,
-                WalkEntry::L2 => 1,
-                WalkEntry::Llc => 2,
-            },
+            root: 0,
+            root_shift: 0,
+            entry: spec.walk_entry,
             counts: MmuCounts::default(),
-            spec: spec.clone(),
-        }
+        };
+        mmu.load_registers(registers);
+        mmu
     }
 
-    /// Requests the translation of an access. `Some` if the L1 TLB has it and costs nothing; otherwise it
-    /// arrives later, by an event or in `woken`.
-    pub fn translate(&mut self, id: u64, va: VirtAddr, store: bool, events: &mut Events) -> Option<PhysAddr> {
-        let found = SIZES.iter().zip(&mut self.first).find_map(|(shift, tlb)| tlb.lookup(va, *shift, store));
-        if let Some(entry) = found {
+    /// Loads the registers of the table that walks begin at.
+    pub fn load_registers(&mut self, registers: &[u64]) {
+        self.root = registers[0] & FRAME;
+        self.root_shift = (registers[1] - (registers[0] & !FRAME)) as u32;
+    }
+
+    /// Whether no translation is under way.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Requests the translation of a part of an access. `Some` if the L1 TLB has it and costs nothing;
+    /// otherwise it arrives later, by an event or in `woken`.
+    pub fn translate(&mut self, part: Part, va: VirtAddr, kind: AccessKind, events: &mut Events) -> Option<PhysAddr> {
+        let first = if kind == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if let Some(entry) = first.lookup(va, kind == AccessKind::Store) {
             // One cycle of the look-up overlaps the indexing of the L1 cache.
-            if self.spec.l1_latency <= 1 {
+            if self.l1_latency <= 1 {
                 return Some(entry.physical(va));
             }
-            events.after(self.spec.l1_latency - 1, Event::Translated(id, entry.physical(va)));
+            events.after(self.l1_latency - 1, Event::Translated(self.core, part, entry.physical(va)));
             return None;
         }
         let page = va.0 >> 12;
         let miss = self.pending.entry(page).or_insert_with(|| {
-            events.after(self.spec.l1_latency + self.spec.l2_tlb.latency, Event::SecondTlb(page));
+            events.after(self.l1_latency + self.l2_latency, Event::SecondTlb(self.core, page));
             Miss { asking: Vec::new(), since: 0 }
         });
-        miss.asking.push(Asking { id, va, store });
+        miss.asking.push(Asking { part, va, kind });
         None
-    }
-
-    fn in_second(&mut self, page: u64, store: bool) -> Option<Entry> {
-        let va = VirtAddr(page << 12);
-        // A unified L2 TLB keeps 2 MiB pages in its first array.
-        let large = if self.spec.l2_tlb.organization == L2TlbOrganization::Split { 1 } else { 0 };
-        [(0, 12), (large, 21), (2, 30)].into_iter().find_map(|(tlb, shift)| self.second[tlb].lookup(va, shift, store))
     }
 
     /// The L2 TLB has looked a page up: wakes the waiting accesses, or queues a walk.
     pub fn second_tlb(&mut self, page: u64, events: &mut Events, woken: &mut Vec<Answer>) {
-        let store = self.pending[&page].asking.iter().any(|asking| asking.store);
-        if let Some(entry) = self.in_second(page, store) {
+        let Some(miss) = self.pending.get_mut(&page) else { return };
+        if let Some(entry) = self.second.lookup(VirtAddr(page << 12), miss.stores()) {
             self.wake(page, entry, woken);
         } else {
-            if let Some(miss) = self.pending.get_mut(&page) {
-                miss.since = events.now;
-            }
+            miss.since = events.now;
             self.waiting.push_back(page);
             self.start(events, woken);
         }
@@ -192,17 +221,16 @@ impl Mmu {
     fn start(&mut self, events: &mut Events, woken: &mut Vec<Answer>) {
         while let Some(free) = self.walkers.iter().position(Option::is_none) {
             let Some(page) = self.waiting.pop_front() else { return };
-            let Miss { asking, since } = &self.pending[&page];
-            let (waited, store) = (events.now - since, asking.iter().any(|asking| asking.store));
-            if waited > 0
-                && let Some(entry) = self.in_second(page, store)
+            let miss = &self.pending[&page];
+            if events.now > miss.since
+                && let Some(entry) = self.second.lookup(VirtAddr(page << 12), miss.stores())
             {
                 // Another walk has filled the large page meanwhile.
                 self.wake(page, entry, woken);
                 continue;
             }
             self.walkers[free] = Some(Walk { page, started: events.now, table: self.root, shift: self.root_shift });
-            events.after(self.pwc_latency, Event::WalkCaches(free));
+            events.after(self.pwc_latency, Event::WalkCaches(self.core, free));
         }
     }
 
@@ -211,29 +239,30 @@ impl Mmu {
         let mut walk = self.walkers[walker].expect("a walker at work");
         for (level, array) in self.pwc.iter_mut().enumerate() {
             let number = walk.page << 12 >> (21 + 9 * level);
-            let set = |array: &SetArray<u64>| (number % array.sets() as u64) as usize;
-            if let Some(table) = array.as_mut().and_then(|array| array.lookup(set(array), number).copied()) {
-                (walk.table, walk.shift) = (table, 12 + 9 * level as u32);
+            if let Some(table) = array.lookup(number, number) {
+                (walk.table, walk.shift) = (*table, 12 + 9 * level as u32);
                 break;
             }
         }
         self.walkers[walker] = Some(walk);
-        Mmu::load(walker, walk)
+        self.load(walker, walk)
     }
 
     fn entry_at(walk: Walk) -> PhysAddr {
         PhysAddr(walk.table + (walk.page << 12 >> walk.shift & 511) * 8)
     }
 
-    fn load(walker: usize, walk: Walk) -> Request {
-        Request { line: Mmu::entry_at(walk).line(), write: false, waiter: Waiter::Walker(walker) }
+    fn load(&self, walker: usize, walk: Walk) -> Request {
+        let at = Mmu::entry_at(walk);
+        let waiter = Waiter::Walker(self.core, walker);
+        Request { line: at.line(), write: false, pc: 0, at: at.line() * 64, prefetch: false, waiter }
     }
 
     /// A walk's load has arrived: returns its next request, a load of the next level or a write of the leaf's
     /// bits.
     ///
     /// # Panics
-    /// If the page is not mapped: programs touch their pages before they are measured.
+    /// If the page is not mapped: accesses fault before they are dispatched.
     pub fn walk_step(
         &mut self,
         walker: usize,
@@ -244,41 +273,54 @@ impl Mmu {
         let mut walk = self.walkers[walker].expect("a walker at work");
         let at = Mmu::entry_at(walk);
         let pte = memory.read(at);
-        assert!(pte & PRESENT != 0, "page {:#x} is not mapped: the reference models no faults", walk.page << 12);
+        assert!(pte & PRESENT != 0, "a walk finds no entry of page {:#x}", walk.page << 12);
         if walk.shift > 12 && pte & LARGE == 0 {
             let number = walk.page << 12 >> walk.shift;
-            if let Some(Some(array)) = self.pwc.get_mut((walk.shift as usize - 21) / 9) {
-                array.insert((number % array.sets() as u64) as usize, number, pte & FRAME);
+            if let Some(array) = self.pwc.get_mut((walk.shift as usize - 21) / 9) {
+                array.insert(number, number, pte & FRAME);
             }
             walk.table = pte & FRAME;
             walk.shift -= 9;
             self.walkers[walker] = Some(walk);
-            return Some(Mmu::load(walker, walk));
+            return Some(self.load(walker, walk));
         }
         self.walkers[walker] = None;
         self.counts.walks += 1;
         self.counts.walk_cycles += events.now - walk.started;
-        let store = self.pending[&walk.page].asking.iter().any(|asking| asking.store);
+        let store = self.pending[&walk.page].stores();
         let missing = (ACCESSED | if store { DIRTY } else { 0 }) & !pte;
         let frame = pte & FRAME & !((1 << walk.shift) - 1);
         let entry = Entry { frame, shift: walk.shift, dirty: (pte | missing) & DIRTY != 0 };
-        let unified = self.spec.l2_tlb.organization == L2TlbOrganization::Unified;
-        let array = SIZES.iter().position(|size| *size == walk.shift).unwrap_or(0);
-        self.second[if unified && array == 1 { 0 } else { array }].fill(VirtAddr(walk.page << 12), entry);
+        self.second.fill(VirtAddr(walk.page << 12), entry);
         self.wake(walk.page, entry, woken);
         self.start(events, woken);
         (missing != 0).then(|| {
             memory.set_bits(at, missing);
-            Request { line: at.line(), write: true, waiter: Waiter::None }
+            let line = at.line();
+            Request { line, write: true, pc: 0, at: line * 64, prefetch: false, waiter: Waiter::None }
         })
     }
 
-    /// A page's translation is known: fills the L1 TLB and wakes the waiting accesses.
+    /// A page's translation is known: fills the L1 TLBs and wakes the waiting accesses.
     fn wake(&mut self, page: u64, entry: Entry, woken: &mut Vec<Answer>) {
-        let array = SIZES.iter().position(|size| *size == entry.shift).unwrap_or(0);
-        self.first[array].fill(VirtAddr(page << 12), entry);
-        if let Some(miss) = self.pending.remove(&page) {
-            woken.extend(miss.asking.iter().map(|asking| Answer { id: asking.id, at: entry.physical(asking.va) }));
+        for Asking { part, va, kind } in self.pending.remove(&page).into_iter().flat_map(|miss| miss.asking) {
+            let first = if kind == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+            first.fill(va, entry);
+            woken.push(Answer { part, at: entry.physical(va) });
+        }
+    }
+
+    /// A TLB shootdown of a page, or of the address space. Page-walk caches lose all (Intel SDM volume 3,
+    /// section 4.10.4.1), and walks begin anew.
+    pub fn invalidate(&mut self, page: Option<Page>) {
+        for tlb in [&mut self.data, &mut self.instructions, &mut self.second] {
+            tlb.invalidate(page);
+        }
+        for array in &mut self.pwc {
+            array.remove(|_, _| true);
+        }
+        for walk in self.walkers.iter_mut().flatten() {
+            (walk.table, walk.shift) = (self.root, self.root_shift);
         }
     }
 }

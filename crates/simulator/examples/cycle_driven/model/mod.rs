@@ -1,63 +1,59 @@
-//! A cycle-driven model of one core, its MMU, caches and main memory: every part is stepped in every cycle,
-//! in the order of time. It is the reference for the transaction-level timing of the simulator, so it is
-//! plain rather than fast. It is built from the same specs and reads the same streams, and the same kernel
-//! lays out the same page tables in the same frames.
+//! A cycle-driven model of a machine: cores, MMUs, caches and main memory, every part of which is stepped in
+//! every cycle, in the order of time. It is the reference for the transaction-level timing of the simulator,
+//! so it is plain rather than fast. It is built from the same specs and reads the same streams, and the same
+//! kernel lays out the same page tables. It shares no code that holds state of the hardware with the
+//! simulator: arrays, replacement, predictors, prefetchers, queues and memory controllers are its own.
 //!
-//! It omits instruction fetch, prefetchers, lookasides, speculation, page faults in the measured region, and
-//! multiple cores.
+//! It omits lookasides, speculation, other tables than radix, nested paging, the kernel's daemons, several
+//! processes on a core, threads of one process on several cores, and replacement other than LRU.
 
 mod caches;
+mod core;
 mod dram;
 mod events;
+mod front;
+mod lru;
 mod mmu;
+mod predictors;
 mod window;
 
-use ambulator_base::{Batch, ProcessId, Record, RecordKind, RecordSource, VmEvent};
-use ambulator_hardware::DramModel;
+pub use self::core::Choices;
+#[allow(unused_imports)]
+pub use dram::DramChoices;
+
+use self::core::{Core, CoreSettings, Shared, serve_event};
+use ambulator_base::RecordSource;
+use ambulator_hardware::{DramModel, StoreRequest};
 use ambulator_memory::{BuddyAllocator, PhysicalMemory};
 use ambulator_os::Kernel;
 use ambulator_simulator::spec::Spec;
 use caches::Caches;
 use dram::Dram;
-use events::{Event, Events, Request, Waiter};
-use mmu::{Answer, Mmu};
+use events::{Event, Events, Waiter};
+use front::Front;
+use mmu::Mmu;
+use std::collections::VecDeque;
 use std::time::Instant;
 use window::Window;
-
-/// Choices by which the reference is more faithful than the transaction-level model, or as simple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choices {
-    /// Requests whose row is open precede older ones of their bank.
-    pub first_ready: bool,
-    /// Reads precede writes, which wait and drain in batches.
-    pub reads_first: bool,
-    /// The bus turns around between reads and writes.
-    pub turn_around: bool,
-    /// A store requests its line when it commits, and commits when it is translated. Otherwise it requests
-    /// its line when it is translated, and commits without waiting for the translation.
-    pub stores_commit_first: bool,
-}
-
-impl Choices {
-    /// As in real machines.
-    pub const FAITHFUL: Choices =
-        Choices { first_ready: true, reads_first: true, turn_around: true, stores_commit_first: true };
-    /// As in the transaction-level model.
-    pub const SIMPLE: Choices =
-        Choices { first_ready: false, reads_first: false, turn_around: false, stores_commit_first: false };
-}
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
-    /// Instructions committed in the measured region.
+    /// Instructions committed in the measured region, by all cores.
     pub instructions: u64,
-    /// Core cycles of the measured region.
+    /// Core cycles of the measured region, until the last core has ended.
     pub cycles: u64,
     /// Page walks.
     pub walks: u64,
     /// Mean cycles of a page walk, from its start on a walker.
     pub walk_latency: f64,
+    /// Page faults served.
+    pub faults: u64,
+    /// Lines that main memory read and wrote.
+    pub dram_reads: u64,
+    pub dram_writes: u64,
+    /// Mean cycles of a read, from the LLC to main memory and back.
+    pub dram_read_latency: f64,
     /// Seconds of the sim host for warm-up and measured region.
     pub sim_host_seconds: f64,
     /// Instructions of warm-up and measured region.
@@ -65,259 +61,208 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Instructions per cycle.
+    /// Instructions per cycle, of all cores together.
     pub fn ipc(&self) -> f64 {
         self.instructions as f64 / self.cycles.max(1) as f64
     }
 }
 
-/// The program, as the core's front end reads it.
-struct Feed {
-    source: Box<dyn RecordSource>,
-    batch: Batch,
-    at: usize,
-    event: usize,
-    ended: bool,
-}
-
-impl Feed {
-    /// The next record. The kernel handles events between records, untimed.
-    fn next(&mut self, kernel: &mut Kernel, process: ProcessId) -> Option<Record> {
-        loop {
-            if self.ended {
-                return None;
-            }
-            if let Some((at, event)) = self.batch.events.get(self.event)
-                && *at as usize <= self.at
-            {
-                self.event += 1;
-                match event {
-                    VmEvent::RegionEnd => self.ended = true,
-                    event => kernel.event(process, event).unwrap_or_else(|e| panic!("the kernel model failed: {e}")),
-                }
-            } else if let Some(record) = self.batch.records.get(self.at) {
-                self.at += 1;
-                return Some(*record);
-            } else {
-                (self.at, self.event) = (0, 0);
-                let more =
-                    self.source.fill(&mut self.batch).unwrap_or_else(|e| panic!("the program's stream ended: {e}"));
-                self.ended = !more;
-            }
-        }
-    }
-}
-
 /// The machine.
 pub struct Reference {
-    choices: Choices,
-    perfect: bool,
-    forward_latency: u64,
-    events: Events,
-    window: Window,
-    mmu: Mmu,
-    caches: Caches,
+    cores: Vec<Core>,
+    shared: Shared,
     dram: Dram,
-    kernel: Kernel,
-    process: ProcessId,
-    feed: Feed,
-    woken: Vec<Answer>,
+    /// Cycles that the path to main memory adds.
+    controller: u64,
+    /// Lines of zeroed pages that each core has yet to write, with their cycles; they go at most as fast as
+    /// the buses.
+    zeroing: Vec<VecDeque<(u64, u64)>>,
+    line_cycles: f64,
+    zeroed_until: f64,
+    /// Buffers for the kernel's TLB shootdowns and zeroed frames.
+    shootdowns: Vec<ambulator_os::Shootdown>,
+    zeroed: Vec<ambulator_os::Zeroed>,
 }
 
 impl Reference {
-    /// The machine of a spec with one core and a radix table, after the program's set-up.
+    /// The machine of a spec with a radix table, after the set-up of its programs, one for each core.
     ///
     /// # Panics
-    /// If the spec has several cores or another table, if its memory cannot be allocated, or if the program's
-    /// stream is damaged.
-    pub fn new(spec: &Spec, source: Box<dyn RecordSource>, choices: Choices) -> Reference {
-        assert!(
-            spec.machine.cores == 1 && spec.design.page_table == "radix",
-            "the reference has one core and a radix page table"
-        );
+    /// If the spec has another table, if its memory cannot be allocated, or if a program's stream is damaged.
+    pub fn new(spec: &Spec, programs: Vec<Box<dyn RecordSource>>, choices: Choices) -> Reference {
+        assert!(spec.design.page_table == "radix", "the reference has a radix page table");
+        let count = programs.len();
         let parts = ambulator_designs::catalogue().build(&spec.choice());
         let frames = BuddyAllocator::new(&spec.memory.buddy, spec.memory.bytes / ambulator_base::FRAME_BYTES);
         let memory = PhysicalMemory::new(spec.memory.bytes).unwrap_or_else(|e| panic!("`memory.bytes`: {e}"));
         let mut kernel =
             Kernel::new(&spec.kernel, spec.costs.clone(), memory, frames, parts.translations, parts.placement);
-        let process = kernel.spawn().unwrap_or_else(|e| panic!("{e}"));
-        let mut feed = Feed { source, batch: Batch::default(), at: 0, event: 0, ended: false };
-        // Set-up is everything before the first record.
-        let first = feed.next(&mut kernel, process);
-        feed.at -= usize::from(first.is_some());
+        kernel.cores = count as u32;
+        let processes: Vec<_> = programs.iter().map(|_| kernel.spawn().unwrap_or_else(|e| panic!("{e}"))).collect();
+        let settings = CoreSettings {
+            perfect: spec.mmu.perfect,
+            advises_huge: spec.run.advise_huge,
+            asks_at_commit: spec.core.store_request == StoreRequest::Commit,
+            width: spec.core.width,
+            forward_latency: spec.core.forward_latency,
+            mispredict_penalty: spec.core.mispredict_penalty,
+        };
+        let mut cores = Vec::new();
+        for (number, (source, process)) in programs.into_iter().zip(processes).enumerate() {
+            let mut front = Front::new(&spec.core, source, process, choices.fetches, choices.fetch_ahead);
+            front.set_up(|event| serve_event(&mut kernel, process, event, settings.advises_huge));
+            let mmu = Mmu::new(number, &spec.mmu, &spec.mmu.pwc, &kernel.registers(process));
+            let parts = (front, Window::new(&spec.core), mmu);
+            cores.push(Core::new(number, choices, &settings, process, &kernel, parts));
+        }
+        kernel.ledger.take();
+        let mut shootdowns = Vec::new();
+        kernel.take_shootdowns(&mut shootdowns);
+        shootdowns.clear();
+        kernel.record_zeroed();
         // A fixed latency includes the controller's.
         let controller_ns = if spec.dram.model == DramModel::Fixed { 0.0 } else { spec.dram.controller_ns };
         let controller = (controller_ns * spec.machine.clock_mhz as f64 / 1000.0).round() as u64;
+        let caches = Caches::new(&spec.hierarchy(), count, controller);
         Reference {
-            choices,
-            perfect: spec.mmu.perfect,
-            forward_latency: spec.core.forward_latency,
-            events: Events::new(),
-            window: Window::new(&spec.core),
-            mmu: Mmu::new(&spec.mmu, &spec.mmu.pwc, &kernel.registers(process)),
-            caches: Caches::new(&spec.hierarchy(), controller),
-            dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices),
-            kernel,
-            process,
-            feed,
-            woken: Vec::new(),
+            cores,
+            shared: Shared { events: Events::new(), caches, kernel },
+            dram: Dram::new(&spec.dram, spec.machine.clock_mhz, choices.dram),
+            controller,
+            zeroing: vec![VecDeque::new(); count],
+            line_cycles: 8.0 * spec.machine.clock_mhz as f64
+                / (spec.dram.data_rate * u64::from(spec.dram.channels)) as f64,
+            zeroed_until: 0.0,
+            shootdowns,
+            zeroed: Vec::new(),
         }
     }
 
-    /// Runs `warmup` instructions, then measures `instructions`, or as many as the program has.
+    /// Runs until every core has committed `warmup` instructions, then measures `instructions` of each core,
+    /// or as many as its program has. A core that has committed its own stops.
     pub fn run(mut self, warmup: u64, instructions: u64) -> Measured {
         let began = Instant::now();
-        while self.window.committed < warmup && self.cycle() {}
-        let (from, at) = (self.window.committed, self.events.now);
-        self.mmu.counts = Default::default();
-        while self.window.committed < from + instructions && self.cycle() {}
-        let mmu = self.mmu.counts;
+        while !self.all_have(|core| core.window.committed >= warmup) {
+            self.cycle(|_, _| true);
+        }
+        let from: Vec<u64> = self.cores.iter().map(|core| core.window.committed).collect();
+        let at = self.shared.events.now;
+        for core in &mut self.cores {
+            core.mmu.counts = Default::default();
+            core.faults = 0;
+        }
+        self.dram.counts = Default::default();
+        let mut finished = vec![None; self.cores.len()];
+        while finished.iter().any(Option::is_none) {
+            self.cycle(|number, _| finished[number].is_none());
+            for (number, core) in self.cores.iter().enumerate() {
+                if finished[number].is_none()
+                    && (core.window.committed >= from[number] + instructions || core.has_ended())
+                {
+                    finished[number] = Some((core.window.committed - from[number], self.shared.events.now - at));
+                }
+            }
+        }
+        let ended: Vec<(u64, u64)> = finished.into_iter().flatten().collect();
+        let sum = |of: fn(&Core) -> u64| self.cores.iter().map(of).sum::<u64>();
+        let walks = sum(|core| core.mmu.counts.walks);
         Measured {
-            instructions: self.window.committed - from,
-            cycles: self.events.now - at,
-            walks: mmu.walks,
-            walk_latency: mmu.walk_cycles as f64 / mmu.walks.max(1) as f64,
+            instructions: ended.iter().map(|(instructions, _)| instructions).sum(),
+            cycles: ended.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0),
+            walks,
+            walk_latency: sum(|core| core.mmu.counts.walk_cycles) as f64 / walks.max(1) as f64,
+            faults: sum(|core| core.faults),
+            dram_reads: self.dram.counts.reads,
+            dram_writes: self.dram.counts.writes,
+            dram_read_latency: (self.dram.counts.read_cycles as f64 / self.dram.counts.reads.max(1) as f64)
+                + self.controller as f64,
             sim_host_seconds: began.elapsed().as_secs_f64(),
-            all_instructions: self.window.committed,
+            all_instructions: sum(|core| core.window.committed),
         }
     }
 
-    /// One cycle of every part; false when the program has ended.
-    fn cycle(&mut self) -> bool {
-        while let Some(event) = self.events.due() {
+    fn all_have(&self, done: impl Fn(&Core) -> bool) -> bool {
+        self.cores.iter().all(|core| done(core) || core.has_ended())
+    }
+
+    /// One cycle of every part, and of the cores that run.
+    fn cycle(&mut self, runs: impl Fn(usize, &Core) -> bool) {
+        while let Some(event) = self.shared.events.due() {
             self.happen(event);
         }
-        self.dram.step(&mut self.events);
-        let now = self.events.now;
-        self.window.commit(now);
-        while let Some(id) = self.window.senior.pop_front() {
-            if self.choices.stores_commit_first {
-                self.access(id);
+        self.write_zeroes();
+        self.dram.step(self.shared.caches.llc(), &mut self.shared.events);
+        for number in 0..self.cores.len() {
+            if runs(number, &self.cores[number]) {
+                self.cores[number].cycle(&mut self.shared);
+                self.shoot_down();
+                self.zero(number);
             }
         }
-        self.window.drain();
-        let (kernel, process, feed) = (&mut self.kernel, self.process, &mut self.feed);
-        self.window.dispatch(now, || feed.next(kernel, process));
-        while let Some(id) = self.window.ready.pop_front() {
-            self.issue(id);
+        self.shared.events.now += 1;
+    }
+
+    /// Applies the kernel's TLB shootdowns and changes of registers.
+    fn shoot_down(&mut self) {
+        self.shared.kernel.take_shootdowns(&mut self.shootdowns);
+        if self.shootdowns.is_empty() {
+            return;
         }
-        self.events.now += 1;
-        !(self.feed.ended && self.window.is_empty())
+        for shootdown in self.shootdowns.drain(..) {
+            for core in self.cores.iter_mut().filter(|core| core.asid == shootdown.asid) {
+                core.mmu.invalidate(shootdown.page);
+            }
+        }
+        for core in &mut self.cores {
+            core.load_registers(&self.shared.kernel);
+        }
+    }
+
+    /// Takes the frames that the kernel has just zeroed for a core: it writes them, past the caches, in the
+    /// cycles that it takes for them.
+    fn zero(&mut self, core: usize) {
+        self.shared.kernel.take_zeroed(&mut self.zeroed);
+        let mut begin = self.shared.events.now;
+        for zeroed in self.zeroed.drain(..) {
+            let (first, lines) = (zeroed.frame.start().line(), zeroed.frames * ambulator_base::FRAME_BYTES / 64);
+            self.zeroing[core].extend((0..lines).map(|i| (begin + i * zeroed.cycles / lines, first + i)));
+            begin += zeroed.cycles;
+        }
+    }
+
+    fn write_zeroes(&mut self) {
+        let now = self.shared.events.now;
+        loop {
+            let due = self.zeroing.iter_mut().filter(|lines| lines.front().is_some_and(|(at, _)| *at <= now));
+            let Some(lines) = due.min_by_key(|lines| lines[0].0) else { return };
+            if self.zeroed_until > now as f64 {
+                return;
+            }
+            if let Some((_, line)) = lines.pop_front() {
+                self.zeroed_until = self.zeroed_until.max(now as f64 - 1.0) + self.line_cycles;
+                self.shared.events.after(self.controller, Event::Write(line));
+            }
+        }
     }
 
     fn happen(&mut self, event: Event) {
-        let events = &mut self.events;
+        let Reference { cores, shared, dram, .. } = self;
+        let Shared { caches, events, .. } = shared;
+        let now = events.now;
         match event {
-            Event::Arrive(level, request) => self.caches.arrive(level, request, events),
-            Event::Fill(level, line) => self.caches.fill(level, line, events),
-            Event::Memory(line, write) => self.dram.arrive(line, write, events),
-            Event::Ready(Waiter::Core(id)) => self.ready(id),
-            Event::Ready(Waiter::Walker(walker)) => {
-                let next = self.mmu.walk_step(walker, &mut self.kernel.memory, events, &mut self.woken);
-                self.send_walk(next);
-            }
+            Event::Arrive(cache, request) => caches.arrive(cache, request, events),
+            Event::Fill(cache, line) => caches.fill(cache, line, events),
+            Event::Read(line) => dram.arrive(line, Some(caches.llc()), events),
+            Event::Write(line) => dram.arrive(line, None, events),
+            Event::Ready(Waiter::Core(core, id)) => cores[core].ready(id, now),
+            Event::Ready(Waiter::Front(core)) => cores[core].front.fetching = false,
+            Event::Ready(Waiter::Walker(core, walker)) => cores[core].walk_step(walker, shared),
             Event::Ready(_) => {}
-            Event::Resolved(id) => {
-                self.window.value(id);
-                self.window.finish(id, self.events.now);
-                if self.window.op(id).mispredicted {
-                    self.window.redirect(self.events.now);
-                }
-            }
-            Event::Translated(id, at) => self.woken.push(Answer { id, at }),
-            Event::SecondTlb(page) => {
-                self.mmu.second_tlb(page, events, &mut self.woken);
-            }
-            Event::WalkCaches(walker) => {
-                let first = self.mmu.walk_caches(walker);
-                self.send_walk(Some(first));
-            }
-        }
-        self.wake();
-    }
-
-    fn send_walk(&mut self, request: Option<Request>) {
-        if let Some(request) = request {
-            self.caches.request(self.mmu.entry, request, &mut self.events);
-        }
-    }
-
-    /// Continues the accesses whose translation has arrived.
-    fn wake(&mut self) {
-        let mut woken = std::mem::take(&mut self.woken);
-        for Answer { id, at } in woken.drain(..) {
-            self.translated(id, at);
-        }
-        self.woken = woken;
-    }
-
-    /// Issues a record whose address operands are ready.
-    fn issue(&mut self, id: u64) {
-        let now = self.events.now;
-        let op = self.window.op(id);
-        op.issued = now;
-        let (va, kind) = (op.record.va, op.record.kind);
-        let store = kind == RecordKind::Store;
-        if !op.record.is_data() {
-            self.events.after(1, Event::Resolved(id));
-            return;
-        }
-        if store {
-            for load in std::mem::take(&mut op.forwards) {
-                self.events.after(self.forward_latency, Event::Ready(Waiter::Core(load)));
-            }
-            self.window.value(id);
-            if !self.choices.stores_commit_first {
-                self.window.finish(id, now + 1);
-            }
-        }
-        let at = if self.perfect {
-            let state = self.kernel.page_state(self.process, va);
-            Some(state.frame().start().offset(va.0 & 0xfff))
-        } else {
-            self.mmu.translate(id, va, store, &mut self.events)
-        };
-        if let Some(at) = at {
-            self.translated(id, at);
-        }
-    }
-
-    fn translated(&mut self, id: u64, at: ambulator_base::PhysAddr) {
-        let now = self.events.now;
-        let op = self.window.op(id);
-        op.at = at;
-        if op.record.kind == RecordKind::Store {
-            if self.choices.stores_commit_first {
-                let done = now.max(op.issued + 1);
-                self.window.finish(id, done);
-            } else {
-                self.access(id);
-            }
-            return;
-        }
-        match self.window.older_store(id) {
-            Some(store) if self.window.op(store).issued > now => self.window.op(store).forwards.push(id),
-            Some(_) => self.events.after(self.forward_latency, Event::Ready(Waiter::Core(id))),
-            None => self.access(id),
-        }
-    }
-
-    /// Sends a load or a store to the L1 cache.
-    fn access(&mut self, id: u64) {
-        let op = self.window.op(id);
-        let request =
-            Request { line: op.at.line(), write: op.record.kind == RecordKind::Store, waiter: Waiter::Core(id) };
-        self.caches.request(0, request, &mut self.events);
-    }
-
-    /// A load's value, or a store's line, has arrived.
-    fn ready(&mut self, id: u64) {
-        let op = self.window.op(id);
-        if op.record.kind == RecordKind::Store {
-            op.owned = true;
-        } else {
-            self.window.value(id);
-            self.window.finish(id, self.events.now);
+            Event::Forwarded(core, id) => cores[core].forwarded(id, now),
+            Event::Resolved(core, id) => cores[core].resolved(id, now),
+            Event::Translated(core, part, at) => cores[core].translated(part, at, shared),
+            Event::SecondTlb(core, page) => cores[core].second_tlb(page, shared),
+            Event::WalkCaches(core, walker) => cores[core].walk_caches(walker, shared),
         }
     }
 }

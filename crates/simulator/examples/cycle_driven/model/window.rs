@@ -1,12 +1,11 @@
 //! The out-of-order core: reorder buffer, load and store queues, dependences, in-order commit, stores that
 //! drain after commit.
 
-use ambulator_base::{PhysAddr, Record, RecordKind};
-use ambulator_hardware::{BranchPredictor, CoreSpec};
+use super::events::Part;
+use super::front::{Instruction, UNKNOWN};
+use ambulator_base::{PhysAddr, Record, RecordKind, VirtAddr};
+use ambulator_hardware::CoreSpec;
 use std::collections::VecDeque;
-
-/// A cycle that is not known yet.
-pub const UNKNOWN: u64 = u64::MAX;
 
 /// One instruction in the reorder buffer.
 struct Slot {
@@ -18,10 +17,10 @@ struct Slot {
 
 /// A record from its dispatch until it has left all queues.
 pub struct Op {
-    /// Its record.
     pub record: Record,
-    /// The address of its data, once translated.
-    pub at: PhysAddr,
+    /// The addresses of its data, once translated: of its first line, and of its second if it crosses one.
+    pub at: [PhysAddr; 2],
+    pub lines: usize,
     /// The cycle in which it was issued.
     pub issued: u64,
     /// Its instruction number, from the start of the program.
@@ -29,15 +28,24 @@ pub struct Op {
     /// Loads that it waits for before it can issue.
     waits: u8,
     known: bool,
-    committed: bool,
+    pub committed: bool,
     left: bool,
-    /// A store: its line is in the L1 cache.
-    pub owned: bool,
+    /// Lines whose translation has not arrived.
+    pub untranslated: usize,
+    /// Lines that have not arrived.
+    pub outstanding: usize,
     pub mispredicted: bool,
     /// Records whose addresses are computed from it.
     dependents: Vec<u64>,
     /// Younger loads that wait for this store's data.
     pub forwards: Vec<u64>,
+}
+
+impl Op {
+    /// The virtual address of one of its lines.
+    pub fn va(&self, line: usize) -> VirtAddr {
+        if line == 0 { self.record.va } else { VirtAddr((self.record.va.0 | 63) + 1) }
+    }
 }
 
 /// The core's queues.
@@ -51,22 +59,16 @@ pub struct Window {
     first: u64,
     loads: usize,
     stores: VecDeque<u64>,
-    predictor: BranchPredictor,
-    /// The cycle from which on the front end delivers.
-    front: u64,
-    next: Option<Record>,
-    gap: u32,
-    /// Records that can issue in this cycle.
+    /// Records that can issue.
     pub ready: VecDeque<u64>,
-    /// Stores that have just committed.
-    pub senior: VecDeque<u64>,
+    /// Lines of stores that have committed and are to be requested.
+    pub senior: VecDeque<Part>,
 }
 
 impl Window {
     /// An empty window.
     pub fn new(spec: &CoreSpec) -> Window {
         Window {
-            predictor: BranchPredictor::new(spec),
             spec: spec.clone(),
             rob: VecDeque::new(),
             committed: 0,
@@ -74,9 +76,6 @@ impl Window {
             first: 0,
             loads: 0,
             stores: VecDeque::new(),
-            front: 0,
-            next: None,
-            gap: 0,
             ready: VecDeque::new(),
             senior: VecDeque::new(),
         }
@@ -87,9 +86,19 @@ impl Window {
         &mut self.ops[(id - self.first) as usize]
     }
 
-    /// Whether no instruction is in flight or waits for dispatch.
+    /// A record, if it has not left.
+    pub fn find(&mut self, id: u64) -> Option<&mut Op> {
+        self.ops.get_mut(id.checked_sub(self.first)? as usize)
+    }
+
+    /// Whether no instruction is between dispatch and commit.
+    pub fn is_dry(&self) -> bool {
+        self.rob.is_empty()
+    }
+
+    /// Whether no store waits to leave either.
     pub fn is_empty(&self) -> bool {
-        self.next.is_none() && self.rob.is_empty() && self.stores.is_empty()
+        self.rob.is_empty() && self.stores.is_empty()
     }
 
     /// Commits at most `width` completed instructions, in order.
@@ -105,7 +114,9 @@ impl Window {
             let op = self.op(id);
             op.committed = true;
             if op.record.kind == RecordKind::Store {
-                self.senior.push_back(id);
+                if op.untranslated == 0 {
+                    self.ask_senior(id);
+                }
             } else {
                 op.left = true;
                 self.loads -= usize::from(op.record.kind == RecordKind::Load);
@@ -113,11 +124,17 @@ impl Window {
         }
     }
 
-    /// The oldest store leaves the store queue when it has committed and its line has arrived, one per cycle.
+    /// The lines of a committed store, whose addresses are known, are to be requested.
+    pub fn ask_senior(&mut self, id: u64) {
+        let lines = self.op(id).lines;
+        self.senior.extend((0..lines).map(|line| (id, line)));
+    }
+
+    /// The oldest store leaves the store queue when it has committed and its lines have arrived, one a cycle.
     pub fn drain(&mut self) {
         if let Some(&id) = self.stores.front() {
             let op = self.op(id);
-            if op.committed && op.owned {
+            if op.committed && op.outstanding == 0 {
                 op.left = true;
                 self.stores.pop_front();
             }
@@ -128,27 +145,25 @@ impl Window {
         }
     }
 
-    /// Dispatches at most `width` instructions of the stream `feed`.
-    pub fn dispatch(&mut self, now: u64, mut feed: impl FnMut() -> Option<Record>) {
-        for _ in 0..self.spec.width {
-            if now < self.front || self.rob.len() == self.spec.rob as usize {
-                return;
-            }
-            while self.next.is_none() {
-                let Some(record) = feed() else { return };
-                self.gap += record.gap;
-                if record.kind == RecordKind::Fetch {
+    /// Dispatches at most `width` instructions of the front end's queue.
+    pub fn dispatch(&mut self, now: u64, queue: &mut VecDeque<Instruction>) {
+        let mut left = self.spec.width;
+        while let Some(&next) = queue.front() {
+            let (record, mispredicted) = match next {
+                Instruction::Mark(record) => {
                     self.enter(record, true); // not an instruction, but it counts for distances
-                } else {
-                    self.next = Some(record);
+                    queue.pop_front();
+                    continue;
                 }
-            }
-            if self.gap > 0 {
-                self.gap -= 1;
-                self.rob.push_back(Slot { done: now + 1, record: None });
-                continue;
-            }
-            let Some(record) = self.next else { return };
+                _ if left == 0 || self.rob.len() == self.spec.rob as usize => return,
+                Instruction::Plain => {
+                    self.rob.push_back(Slot { done: now + 1, record: None });
+                    queue.pop_front();
+                    left -= 1;
+                    continue;
+                }
+                Instruction::Recorded { record, mispredicted } => (record, mispredicted),
+            };
             let room = match record.kind {
                 RecordKind::Load => self.loads < self.spec.load_queue as usize,
                 RecordKind::Store => self.stores.len() < self.spec.store_queue as usize,
@@ -157,17 +172,14 @@ impl Window {
             if !room {
                 return;
             }
-            self.next = None;
+            queue.pop_front();
+            left -= 1;
             let id = self.enter(record, false);
+            self.op(id).mispredicted = mispredicted;
             match record.kind {
                 RecordKind::Load => self.loads += 1,
                 RecordKind::Store => self.stores.push_back(id),
-                _ => {
-                    if !self.predictor.resolve(record.pc, record.kind == RecordKind::BranchTaken) {
-                        self.op(id).mispredicted = true;
-                        self.front = UNKNOWN;
-                    }
-                }
+                _ => {}
             }
             self.rob.push_back(Slot { done: UNKNOWN, record: Some(id) });
         }
@@ -188,16 +200,20 @@ impl Window {
                 waits += 1;
             }
         }
+        let last = record.va.offset(u64::from(record.size.max(1)) - 1);
+        let lines = if record.is_data() { 1 + usize::from(last.0 / 64 != record.va.0 / 64) } else { 0 };
         self.ops.push_back(Op {
             record,
-            at: PhysAddr(0),
+            at: [PhysAddr(0); 2],
+            lines,
             issued: UNKNOWN,
             slot,
             waits,
             known: left,
             committed: left,
             left,
-            owned: false,
+            untranslated: lines,
+            outstanding: lines,
             mispredicted: false,
             dependents: Vec::new(),
             forwards: Vec::new(),
@@ -225,11 +241,6 @@ impl Window {
     pub fn finish(&mut self, id: u64, done: u64) {
         let place = self.op(id).slot - self.committed;
         self.rob[place as usize].done = done;
-    }
-
-    /// A mispredicted branch was resolved at `now`.
-    pub fn redirect(&mut self, now: u64) {
-        self.front = now + self.spec.mispredict_penalty;
     }
 
     /// The youngest store older than the load that writes its 8-byte word and has not left the store queue.

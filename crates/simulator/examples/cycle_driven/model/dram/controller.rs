@@ -1,0 +1,249 @@
+//! The controller of one channel: two queues, and at most one command each clock.
+
+use super::bank::{Command, Devices};
+use super::rules::{Place, Rules};
+use std::collections::VecDeque;
+
+/// A request that waits for its column command.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    line: u64,
+    write: bool,
+    at: Place,
+}
+
+/// A command that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A row is activated or precharged.
+    Row(Command, Place),
+    /// A line is read or written; its data end at that clock.
+    Line { line: u64, write: bool, end: u64 },
+    /// All open rows of a rank are precharged for its refresh.
+    PrechargeAll(usize),
+    /// A rank is refreshed.
+    Refresh(usize),
+}
+
+/// A rank's refresh.
+#[derive(Clone, Copy, Debug)]
+struct Refresh {
+    /// The clock at which the next one is due.
+    due: u64,
+    /// It is due: the rank gets no other commands.
+    pending: bool,
+}
+
+/// What the candidates before one want of its bank.
+#[derive(Clone, Copy, Default)]
+struct Older {
+    open_row: bool,
+    other_row: bool,
+}
+
+/// A channel and its controller.
+pub struct Channel {
+    rules: Rules,
+    devices: Devices,
+    /// Reads and released writes, the oldest first: an arrival or a release makes the youngest.
+    candidates: Vec<Waiting>,
+    /// Reads among them; the others are writes of the batch.
+    reads: usize,
+    /// Writes that have not been released.
+    gathered: VecDeque<Waiting>,
+    refresh: Vec<Refresh>,
+    /// No command can be sent before this clock.
+    quiet: u64,
+    older: Vec<Older>,
+}
+
+impl Channel {
+    /// An idle channel, whose ranks are refreshed for the first time at `first_refresh`, by rank.
+    pub fn new(rules: &Rules, first_refresh: impl Fn(usize) -> u64) -> Channel {
+        let (ranks, _, banks) = rules.parts();
+        Channel {
+            devices: Devices::new(rules),
+            candidates: Vec::new(),
+            reads: 0,
+            gathered: VecDeque::new(),
+            refresh: (0..ranks).map(|rank| Refresh { due: first_refresh(rank), pending: false }).collect(),
+            quiet: 0,
+            older: vec![Older::default(); banks],
+            rules: rules.clone(),
+        }
+    }
+
+    /// A request arrives. Returns whether a waiting write serves it: it merges with a write of its line, or
+    /// reads its data.
+    pub fn arrive(&mut self, line: u64, write: bool, at: Place) -> bool {
+        let mut writes = self.gathered.iter().chain(self.candidates.iter().filter(|other| other.write));
+        if writes.any(|other| other.line == line) {
+            return true;
+        }
+        let waiting = Waiting { line, write, at };
+        self.quiet = 0;
+        if write {
+            self.gathered.push_back(waiting);
+        } else {
+            self.reads += 1;
+            self.candidates.push(waiting);
+        }
+        self.release();
+        false
+    }
+
+    /// Releases the oldest writes, if it is time to and the writes of the last batch have been sent.
+    fn release(&mut self) {
+        let waiting = self.gathered.len();
+        let released = if !self.rules.choices.batches {
+            waiting
+        } else if self.candidates.len() > self.reads {
+            0
+        } else if waiting >= self.rules.write_high || (self.reads == 0 && waiting > self.rules.write_idle) {
+            waiting.saturating_sub(self.rules.write_low)
+        } else {
+            0
+        };
+        self.candidates.extend(self.gathered.drain(..released));
+    }
+
+    /// The command of this clock, if one can be sent.
+    pub fn step(&mut self, now: u64) -> Option<Sent> {
+        let due = self.rules.refi > 0 && self.refresh.iter().any(|refresh| refresh.due <= now);
+        if now < self.quiet && !due {
+            return None;
+        }
+        self.quiet = u64::MAX;
+        let sent = self.refresh(now).or_else(|| self.column(now)).or_else(|| self.row(now));
+        if sent.is_some() {
+            self.quiet = now + 1;
+            self.release();
+        }
+        sent
+    }
+
+    /// Whether a command allowed from `from` on can be sent now; otherwise it is tried again then.
+    fn can(&mut self, from: u64, now: u64) -> bool {
+        if from > now {
+            self.quiet = self.quiet.min(from);
+        }
+        from <= now
+    }
+
+    fn refresh(&mut self, now: u64) -> Option<Sent> {
+        if self.rules.refi == 0 {
+            return None;
+        }
+        for rank in 0..self.refresh.len() {
+            let Refresh { due, .. } = self.refresh[rank];
+            if due > now {
+                self.quiet = self.quiet.min(due);
+                continue;
+            }
+            self.refresh[rank].pending = true;
+            if let Some(from) = self.devices.precharge_all(rank) {
+                if self.can(from, now) {
+                    self.devices.send_precharge_all(rank, now);
+                    return Some(Sent::PrechargeAll(rank));
+                }
+                continue;
+            }
+            let from = self.devices.refresh(rank);
+            if self.can(from, now) {
+                self.devices.send_refresh(rank, now);
+                self.refresh[rank] = Refresh { due: due + self.rules.refi, pending: false };
+                return Some(Sent::Refresh(rank));
+            }
+        }
+        None
+    }
+
+    /// Calls `choose` with each candidate of the window, the oldest first, and with what older ones want of
+    /// its bank; ends with the first for which it returns `true`.
+    fn find(&mut self, mut choose: impl FnMut(&mut Channel, Waiting, Older) -> bool) -> Option<usize> {
+        self.older.fill(Older::default());
+        let mut reads = 0;
+        for position in 0..self.candidates.len() {
+            let waiting = self.candidates[position];
+            reads += usize::from(!waiting.write);
+            if !waiting.write && reads > self.rules.window {
+                continue;
+            }
+            let older = self.older[waiting.at.bank];
+            if !self.refresh[waiting.at.rank].pending && choose(self, waiting, older) {
+                return Some(position);
+            }
+            let hits = self.devices.open(waiting.at.bank).is_some_and(|open| open.row == waiting.at.row);
+            let older = &mut self.older[waiting.at.bank];
+            *older = Older { open_row: older.open_row || hits, other_row: older.other_row || !hits };
+        }
+        None
+    }
+
+    /// A column command of the oldest candidate whose own is allowed now.
+    fn column(&mut self, now: u64) -> Option<Sent> {
+        // The places of older writes, and when their column commands are allowed at the earliest.
+        let mut writes: Vec<(Place, u64)> = Vec::new();
+        let position = self.find(|channel, waiting, older| {
+            if waiting.write && !(older.open_row || older.other_row) {
+                writes.push((waiting.at, channel.earliest_write(waiting.at, now)));
+            }
+            let Some(open) = channel.devices.open(waiting.at.bank).filter(|open| open.row == waiting.at.row) else {
+                return false;
+            };
+            if !channel.rules.choices.first_ready && (older.open_row || older.other_row) {
+                return false;
+            }
+            let passes_older = older.other_row;
+            let precharge = channel.devices.precharge(waiting.at.bank);
+            if passes_older && (precharge <= now || open.columns >= channel.rules.row_hit_cap) {
+                return false;
+            }
+            let from = channel.devices.column(waiting.at, waiting.write);
+            let gap = |write: Place| channel.rules.column_to_write(waiting.write, waiting.at, write);
+            let delays = |&(write, earliest): &(Place, u64)| write != waiting.at && earliest < now + gap(write);
+            if from <= now && channel.rules.choices.batches && writes.iter().any(delays) {
+                channel.quiet = now + 1;
+                return false;
+            }
+            channel.can(from, now)
+        })?;
+        let Waiting { line, write, at } = self.candidates.remove(position);
+        self.reads -= usize::from(!write);
+        let end = self.devices.send(if write { Command::Write } else { Command::Read }, at, now);
+        Some(Sent::Line { line, write, end })
+    }
+
+    /// When the column command of a write, the oldest request of its bank, is allowed at the earliest.
+    fn earliest_write(&self, at: Place, now: u64) -> u64 {
+        let (devices, rules) = (&self.devices, &self.rules);
+        match devices.open(at.bank) {
+            Some(open) if open.row == at.row => devices.column(at, true),
+            Some(_) => devices.precharge(at.bank).max(now) + rules.rp + rules.rcd,
+            None => devices.activate(at).max(now) + rules.rcd,
+        }
+    }
+
+    /// A row is activated, or precharged for the oldest candidate that needs another of its bank.
+    fn row(&mut self, now: u64) -> Option<Sent> {
+        let mut command = Command::Activate;
+        let position = self.find(|channel, waiting, older| {
+            let from = match channel.devices.open(waiting.at.bank) {
+                _ if older.other_row || older.open_row => return false,
+                Some(open) if open.row == waiting.at.row => return false,
+                Some(_) => {
+                    command = Command::Precharge;
+                    channel.devices.precharge(waiting.at.bank)
+                }
+                None => {
+                    command = Command::Activate;
+                    channel.devices.activate(waiting.at)
+                }
+            };
+            channel.can(from, now)
+        })?;
+        let at = self.candidates[position].at;
+        self.devices.send(command, at, now);
+        Some(Sent::Row(command, at))
+    }
+}
