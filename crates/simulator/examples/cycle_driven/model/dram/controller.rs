@@ -92,14 +92,12 @@ impl Channel {
         false
     }
 
-    /// Releases the oldest writes, if it is time to and the writes of the last batch have been sent.
+    /// Releases the oldest writes, if the queue is full, or if nothing else waits and there are enough.
     fn release(&mut self) {
         let waiting = self.gathered.len();
         let released = if !self.rules.choices.batches {
             waiting
-        } else if self.candidates.len() > self.reads {
-            0
-        } else if waiting >= self.rules.write_high || (self.reads == 0 && waiting > self.rules.write_idle) {
+        } else if waiting >= self.rules.write_high || (self.candidates.is_empty() && waiting > self.rules.write_idle) {
             waiting.saturating_sub(self.rules.write_low)
         } else {
             0

@@ -1,6 +1,6 @@
 //! Main memory, clock by clock: one controller for each channel, which sends one command a DRAM clock.
 //!
-//! Reads wait in a read queue. Writes gather, and are released in batches, one when the last is sent. Among
+//! Reads wait in a read queue. Writes gather, and are released in batches. Among
 //! the oldest reads and released writes, the first whose column command is allowed goes first, unless it
 //! delays an older write; in each bank the oldest request for another row than the open one is passed only
 //! until that row can be precharged, and only so often. A read of a line that waits to be written takes its

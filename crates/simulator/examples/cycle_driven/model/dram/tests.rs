@@ -144,11 +144,17 @@ fn reads_of_an_open_row_do_not_delay_an_older_write() {
 }
 
 #[test]
-fn a_batch_waits_for_the_last() {
-    // The first 54 writes release 38 to one row; 54 more come at once, and are released when those are sent.
-    let writes = (1..=108).map(|column| (0, line(0, 0, column), WRITE));
-    let log = drive(&rules(&spec()), 0, &[(0, line(0, 0, 0), READ)].into_iter().chain(writes).collect::<Vec<_>>());
-    assert_eq!(ends(&log).len(), 1 + 108 - 16, "16 are left when no read waits: 38, then 54");
+fn a_batch_waits_for_the_last_unless_the_queue_is_full() {
+    // 33 writes to bank 0 release 17 at clock 0. Then come more to bank 1, behind the 16 that are left.
+    let activated = |more: u64| {
+        let first = (1..=33).map(|column| (0, line(0, 0, column), WRITE));
+        let then = (1..=more).map(|column| (1, line(1, 0, column), WRITE));
+        let log = drive(&rules(&spec()), 0, &first.chain(then).collect::<Vec<_>>());
+        rows(&log, Activate)
+    };
+    // The last of the 17 writes is sent at 22 + 16 * 8.
+    assert_eq!(activated(37), [0, 151], "36 and more wait, but 54 do not");
+    assert_eq!(activated(38), [0, 4], "54 wait");
 }
 
 #[test]
