@@ -374,6 +374,8 @@ impl Channel {
     #[inline(always)]
     fn releases(&mut self, best: Option<&Choice>) -> bool {
         let Rules { write_high, write_low, write_idle, .. } = self.rules;
+        // A batch has a write at least.
+        let write_idle = write_idle.max(write_low);
         let full = match self.writes.get(write_high - 1) {
             Some(last) if best.is_none_or(|best| last.arrival <= best.column) => last.arrival.max(self.release),
             _ => u64::MAX,
@@ -391,9 +393,6 @@ impl Channel {
             return false;
         }
         let arrived = self.writes.partition_point(|write| write.arrival <= from);
-        if arrived <= write_low {
-            return false;
-        }
         self.release(arrived - write_low, from);
         true
     }

@@ -201,7 +201,8 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
         let rules = Rules {
             closed: random.below(4) == 0,
             row_hit_cap: 1 + random.below(8) as u32,
-            write_low: random.below(20) as usize,
+            read_queue: 1 + random.below(64) as usize,
+            write_low: random.below(31) as usize,
             write_idle: random.below(32) as usize,
             refi: if random.below(4) == 0 { 0 } else { 2000 },
             rfc: 300,

@@ -213,6 +213,22 @@ impl DramSpec {
                 .and(format!("{at}.t_rfc_ns")),
             );
         }
+        let clock_ns = 2000.0 / self.data_rate.max(1) as f64;
+        let open_ns = self.t_rfc_ns + f64::from(self.t_rcd) * clock_ns;
+        if self.t_refi_ns >= 2.0 * self.t_rfc_ns && self.t_refi_ns > 0.0 && self.t_refi_ns <= open_ns {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.t_refi_ns"),
+                    format!(
+                        "({} ns) is not longer than a refresh and the activation after it ({open_ns} ns, `{at}.t_rfc_ns` \
+                         and `{at}.t_rcd`): no row could ever be used",
+                        self.t_refi_ns
+                    ),
+                )
+                .and(format!("{at}.t_rfc_ns"))
+                .and(format!("{at}.t_rcd")),
+            );
+        }
         if self.write_low >= self.write_high {
             wrong.push(
                 Invalid::new(
@@ -241,5 +257,9 @@ mod tests {
         let wrong = spec.validate("dram");
         assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(wrong.iter().any(|wrong| wrong.to_string().contains("`dram.channels` is 3")), "{wrong:?}");
+        let never_open = DramSpec { t_refi_ns: 100.0, t_rfc_ns: 50.0, t_rcd: 80, ..DramSpec::default() };
+        assert!(never_open.validate("dram")[0].to_string().contains("no row could ever be used"));
+        let no_batch = DramSpec { write_high: 16, write_low: 16, ..DramSpec::default() };
+        assert!(no_batch.validate("dram")[0].to_string().contains("must be below `dram.write_high` (16)"));
     }
 }

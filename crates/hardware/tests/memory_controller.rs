@@ -106,6 +106,14 @@ fn a_batch_leaves_the_low_watermark_and_an_idle_channel_begins_one_earlier() {
     let idle = || DramSpec { write_high: 8, write_low: 3, write_idle: 5, ..plain() };
     assert_eq!(left(idle(), 5), 5);
     assert_eq!(left(idle(), 6), 3, "more than five wait, and no read");
+    let never_empty = || DramSpec { write_high: 8, write_low: 6, write_idle: 0, ..plain() };
+    assert_eq!(left(never_empty(), 6), 6, "a batch would have no writes");
+    assert_eq!(left(never_empty(), 7), 6);
+    // More writes than any queue has, and never a read.
+    let mut dram = dram(DramSpec { write_idle: 0, write_low: 6, write_high: 8, ..plain() });
+    (0..500).for_each(|i| dram.write(line(i, i % 8, 0), false, 1000));
+    dram.drain();
+    assert_eq!(dram.counters().bus_busy, 4 * 500);
 }
 
 #[test]
