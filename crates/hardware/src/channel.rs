@@ -364,7 +364,7 @@ impl Channel {
                 self.refresh(request.rank as usize, request.arrival);
                 continue;
             }
-            let request = take(&mut self.candidates, best.at);
+            let request = self.candidates.remove(best.at);
             self.send(request, &best);
             return (request.number, best.column);
         }
@@ -600,17 +600,6 @@ impl Channel {
         #[cfg(test)]
         self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
     }
-}
-
-/// Takes the request at a place out of a list.
-#[inline(always)]
-fn take(list: &mut Vec<Request>, place: usize) -> Request {
-    let taken = list[place];
-    for next in place + 1..list.len() {
-        list[next - 1] = list[next];
-    }
-    list.truncate(list.len() - 1);
-    taken
 }
 
 /// Inserts a request by its arrival, and among those of the same arrival by its number.

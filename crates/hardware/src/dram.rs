@@ -57,7 +57,7 @@ counters! {
 
 const TICK_SHIFT: u32 = 6;
 /// Width of the data bus, in bytes.
-const BUS_BYTES: u64 = 8;
+pub(crate) const BUS_BYTES: u64 = 8;
 
 /// The DRAM coordinates of a line, each within the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

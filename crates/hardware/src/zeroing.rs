@@ -4,6 +4,7 @@
 //! all cores together at most as fast as the data buses. Their lines wait in the write queues of main memory
 //! and compete with all other accesses; no instruction waits for them.
 
+use crate::dram::BUS_BYTES;
 use crate::{Dram, DramSpec};
 use ambulator_base::{LINE_BYTES, counters};
 use std::collections::VecDeque;
@@ -15,9 +16,6 @@ counters! {
         lines: Events,
     }
 }
-
-/// Width of a channel's data bus.
-const BUS_BYTES: f64 = 8.0;
 
 /// Times are in 1/256 cycle.
 const FRACTION_BITS: u32 = 8;
@@ -46,7 +44,7 @@ pub(crate) struct ZeroWrites {
 impl ZeroWrites {
     /// No zeroing by any of `cores`.
     pub(crate) fn new(cores: usize, dram: &DramSpec, clock_mhz: u64) -> ZeroWrites {
-        let lines_per_us = dram.data_rate as f64 * f64::from(dram.channels) * BUS_BYTES / LINE_BYTES as f64;
+        let lines_per_us = dram.data_rate as f64 * f64::from(dram.channels) * BUS_BYTES as f64 / LINE_BYTES as f64;
         let line_cycles = clock_mhz as f64 / lines_per_us;
         ZeroWrites {
             cores: vec![VecDeque::new(); cores].into(),
