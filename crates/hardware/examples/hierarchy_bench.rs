@@ -3,7 +3,8 @@
 
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
-    CoreSpec, CoreWindow, DramModel, EntryLevel, Hierarchy, HierarchySpec, PrefetcherKind, Replacement, SetArray,
+    CoreSpec, CoreWindow, DramModel, EntryLevel, Event, EventKind, Hierarchy, HierarchySpec, PrefetcherKind,
+    Replacement, SetArray,
 };
 use std::time::Instant;
 
@@ -104,35 +105,26 @@ fn main() {
     let mut core = CoreWindow::new(&CoreSpec::default());
     let record = Record { gap: 4, kind: RecordKind::Load, size: 8, ..Record::default() };
     measure("core window, load that hits", 4 * n, |i, now| {
-        let record = Record { va: VirtAddr(i * 8), ..record };
-        let issued = core.dispatch(&record);
-        core.complete(&record, issued, issued.after(1));
+        run(&mut core, &Record { va: VirtAddr(i * 8), ..record }, |_, asked| asked.after(1));
         now
     });
     let mut core = CoreWindow::new(&CoreSpec::default());
     measure("core window, load and store that miss", n, |i, now| {
         let load = Record { va: VirtAddr(scatter(i, 1 << 27) * 64), ..record };
-        let issued = core.dispatch(&load);
-        let ready = issued.after(200);
-        core.complete(&load, issued, ready);
-        let store = Record { kind: RecordKind::Store, dep1: 1, ..load };
-        let issued = core.dispatch(&store);
-        let asked = core.commit_store(issued, ready);
-        core.complete(&store, issued, asked.after(1));
+        run(&mut core, &load, |_, asked| asked.after(200));
+        run(&mut core, &Record { kind: RecordKind::Store, dep1: 1, ..load }, |_, asked| asked.after(1));
         now
     });
     let mut core = CoreWindow::new(&CoreSpec::default());
     let mut h = hierarchy(true);
     measure("window and hierarchy, GUPS load and store", n, |i, now| {
         let load = Record { va: VirtAddr(scatter(i, 1 << 27) * 64), ..record };
-        let issued = core.dispatch(&load);
-        let ready = h.access(0, PhysAddr(load.va.0), AccessKind::Load, pc, issued).ready;
-        core.complete(&load, issued, ready);
-        let store = Record { kind: RecordKind::Store, dep1: 1, ..load };
-        let issued = core.dispatch(&store);
-        let asked = core.commit_store(issued, issued);
-        let ready = h.access(0, PhysAddr(load.va.0), AccessKind::Store, pc, asked).ready;
-        core.complete(&store, issued, ready);
+        for record in [load, Record { kind: RecordKind::Store, dep1: 1, ..load }] {
+            run(&mut core, &record, |record, asked| {
+                let kind = if record.kind == RecordKind::Store { AccessKind::Store } else { AccessKind::Load };
+                h.access(0, PhysAddr(record.va.0), kind, pc, asked).ready
+            });
+        }
         now
     });
 
@@ -152,5 +144,26 @@ fn main() {
             }
             now
         });
+    }
+}
+
+/// Dispatches a record, after the events before it; `access` returns when a line arrives.
+fn run(core: &mut CoreWindow, record: &Record, mut access: impl FnMut(&Record, Cycle) -> Cycle) {
+    let mut carry_out = |core: &mut CoreWindow, event: Event| {
+        let mut flight = core.in_flight(event.place);
+        if event.kind == EventKind::Issue {
+            (flight.issued, flight.translated) = (Cycle(event.at), Cycle(event.at));
+            if !core.locate(event.place, &flight) {
+                return;
+            }
+        }
+        core.complete(event.place, access(&flight.record, Cycle(event.at)));
+    };
+    while core.plan(record).is_none_or(|dispatched| core.next_event() <= dispatched.0) {
+        let Some(event) = core.take_event() else { return };
+        carry_out(core, event);
+    }
+    if let Some(event) = core.dispatch(record) {
+        carry_out(core, event);
     }
 }

@@ -61,9 +61,9 @@ pub struct HierarchyCounters {
 
 /// The caches of all cores and main memory.
 ///
-/// Times need not ascend from call to call: an access that depends on an earlier one may precede, in the
-/// order of calls, a younger one that issues sooner. `reservation_table.rs` and `dram.rs` say what follows
-/// for contention. Tags and replacement follow the order of calls, which is program order.
+/// Times ascend from call to call, but for the loads of one page walk, prefetches, write-backs and accesses
+/// of several cores: an access may be called before another one that issues sooner. `reservation_table.rs`
+/// and `channel.rs` say what follows for contention. Tags and replacement follow the order of calls.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Box<[Private]>,

@@ -7,6 +7,7 @@ mod copies;
 mod core_spec;
 mod dram;
 mod dram_spec;
+mod events;
 mod hierarchy;
 mod intermediate_map;
 mod plan;
@@ -25,12 +26,13 @@ pub use copies::CopyId;
 pub use core_spec::{CoreSpec, PredictorKind, StoreRequest};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
+pub use events::{Event, EventKind};
 pub use hierarchy::{Access, EntryLevel, Hierarchy, HierarchyCounters};
 pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
-pub use window::{CoreCounters, CoreWindow};
+pub use window::{CoreCounters, CoreWindow, InFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.

@@ -1,8 +1,8 @@
 //! Reservation tables of bounded resources over time.
 //!
-//! Each access completes when it issues, so accesses do not reach a resource in the order of their times: a
-//! load that depends on another load is served long before a younger, independent one. A single "free from"
-//! time per resource would let the former block the latter. A reservation table records instead *when* the
+//! Not all accesses reach a resource in the order of their times: the second load of a page walk is served
+//! long before a younger, independent access. A single "free from" time per resource would let the former
+//! block the latter. A reservation table records instead *when* the
 //! resource is taken, for a span of time around the present. A reservation for later leaves the time before
 //! it free.
 

@@ -2,7 +2,10 @@
 //!
 //! Instructions dispatch in order, at most `width` a cycle, while the reorder buffer and the load and store
 //! queues have room; they complete out of order and commit in order, at most `width` a cycle. There is no
-//! cycle loop: the times of each record are computed once, from those of the records before it. Time within
+//! cycle loop: a load or a store has an event when its address is known ([`EventKind::Issue`]) and one when it
+//! asks for its line ([`EventKind::Ask`]), and the machine carries out these events and the dispatch of the
+//! next record in the order of their times, so that a core's accesses reach the memory hierarchy in that
+//! order. All other times follow from the times of earlier records, as soon as those are known. Time within
 //! the window is counted in *slots*, `width` of which make a cycle, so that "the third instruction of this
 //! cycle" is a number.
 //!
@@ -11,9 +14,10 @@
 //! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is placed at
 //! the gap's beginning.
 
+use crate::events::{Event, EventKind, EventQueue};
 use crate::reservation_table::divide;
 use crate::{BranchPredictor, CoreSpec, StoreRequest};
-use ambulator_base::{CounterSink, Counters, Cycle, Record, RecordKind, counters};
+use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, counters};
 
 counters! {
     /// Counters of a core's window.
@@ -51,30 +55,79 @@ counters! {
     }
 }
 
-/// The reorder buffer's entry of one record: when its gap and the record itself commit.
+/// A time that is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+/// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
+const AWAITED: u64 = 1 << 63;
+/// No record.
+const NONE: u32 = u32::MAX;
+/// A load whose translation takes no longer than this asks for its line in the same event: cycles.
+const AT_ONCE: u64 = 2;
+
+/// A record in flight.
 #[derive(Clone, Copy, Debug, Default)]
-struct Retirement {
+struct Entry {
+    record: Record,
     /// Index of the record's instruction, counted from 1.
     index: u64,
-    /// The `k`-th instruction of the gap commits at slot `gap_base + k`.
-    gap_base: u64,
-    /// Index of the last instruction before the gap.
-    before: u64,
-    /// Slot in which the record itself commits.
-    commit: u64,
+    /// Slot of dispatch. When all records before this one have committed: the slot `base` such that the `k`-th
+    /// instruction of the gap commits at `base + k`.
+    base: u64,
+    /// Cycle in which the record can commit, or `UNKNOWN`. Once it has committed: the slot in which it did.
+    done: u64,
+    /// Cycle from which on its operands are known, as far as they are known; then the cycle of its issue.
+    issued: u64,
+    /// Where its data are, and when that is known; before that, the cycle of dispatch.
+    at: PhysAddr,
+    translated: u64,
+    /// Where the second line is, of a store that crosses a line.
+    second: PhysAddr,
+    /// Cycle in which a store leaves the store queue, or a load's value arrives from there; else `UNKNOWN`.
+    drained: u64,
+    /// Position in the stream of records.
+    position: u64,
+    /// Number of the youngest older store to the same word (a load), or `NONE`.
+    forwards: u32,
+    /// Place in the load or store queue.
+    queue: u32,
+    /// The first operand that waits for this record's value, and the next ones that wait for the same values
+    /// as this record's operands: `2 * place + operand`.
+    waiter: u32,
+    next: [u32; 2],
+    /// Operands that are not known yet.
+    unknown: u8,
+    /// A branch that was predicted wrongly.
+    mispredicted: bool,
+    /// The machine's note on the translation.
+    note: u8,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// A store in the table of forwarding stores, which is direct-mapped by 8-byte word.
+#[derive(Clone, Copy, Debug)]
 struct Forward {
     word: u64,
-    /// The cycle at which the store's data are ready.
-    data: u64,
-    /// The cycle in which the store leaves the store queue.
-    drained: u64,
+    number: u32,
 }
 
-/// Entries of the table of forwarding stores, which is direct-mapped by 8-byte word.
+/// Entries of the table of forwarding stores.
 const FORWARDS: usize = 128;
+
+/// A record in flight as the machine sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// The record.
+    pub record: Record,
+    /// When it issued.
+    pub issued: Cycle,
+    /// Where its data are, once it is translated.
+    pub at: PhysAddr,
+    /// Where its second line is, if it is a store that crosses a line and asks at commit.
+    pub second: PhysAddr,
+    /// When both are known.
+    pub translated: Cycle,
+    /// The machine's note on the translation.
+    pub note: u8,
+}
 
 /// One out-of-order core's window.
 #[derive(Clone, Debug)]
@@ -94,21 +147,29 @@ pub struct CoreWindow {
     /// Slot before which nothing dispatches, and whether a misprediction is the cause.
     front: u64,
     front_branch: bool,
+    /// A branch that was predicted wrongly and is not resolved yet: nothing dispatches.
+    unresolved: bool,
+    /// Index of the last instruction dispatched.
     index: u64,
-    /// The record that was dispatched last, until it completes.
-    pending: Retirement,
-    retirements: Box<[Retirement]>,
-    /// Next place to write, and the oldest that may still be needed.
-    head: usize,
-    tail: usize,
-    /// Cycle in which each past record's value is ready.
+    /// Records in flight, by their number: `tail <= retired <= head`. Records before `retired` have a known
+    /// slot of commit; those before `tail` are needed no longer.
+    entries: Box<[Entry]>,
+    head: u32,
+    retired: u32,
+    tail: u32,
+    /// The slot in which the next record dispatches once that is known, or `UNKNOWN`, and its instructions.
+    planned: u64,
+    planned_instructions: u64,
+    /// Cycle in which each past record's value is ready, or who produces it.
     values: Box<[u64]>,
     position: u64,
-    /// Slots in which the last loads left the load queue, and the last stores the store queue.
-    loads: Ring,
-    stores: Ring,
+    events: EventQueue,
+    loads: Queue,
+    stores: Queue,
     drained: u64,
     forwards: Box<[Forward]>,
+    /// Records in flight whose values have just become known, by their places, with these values.
+    woken: Vec<(u32, u64)>,
     predictor: BranchPredictor,
     counters: CoreCounters,
     /// Stall counters in slots, because a stall may be shorter than a cycle.
@@ -123,28 +184,64 @@ const BRANCH: usize = 3;
 const FRONT: usize = 4;
 const SERIALIZE: usize = 5;
 
-/// The most recent release times of a queue, one for each entry. The oldest frees the place for the next
-/// entry.
-#[derive(Clone, Debug)]
-struct Ring {
-    released: Box<[u64]>,
-    next: usize,
+/// A store in the store queue: the cycle in which it owns its line, the slot in which it commits, and its
+/// number.
+#[derive(Clone, Copy, Debug, Default)]
+struct StoreEntry {
+    owned: u64,
+    committed: u64,
+    number: u32,
 }
 
-impl Ring {
-    fn new(entries: usize) -> Ring {
-        Ring { released: vec![0; entries.max(1)].into_boxed_slice(), next: 0 }
+/// The load or the store queue.
+#[derive(Clone, Debug)]
+struct Queue {
+    /// Slot in which each entry was released, or `UNKNOWN`.
+    released: Box<[u64]>,
+    /// Of the stores.
+    stores: Box<[StoreEntry]>,
+    /// The places of the next record to enter and to leave.
+    place: u32,
+    oldest: u32,
+}
+
+impl Queue {
+    fn new(entries: usize) -> Queue {
+        let places = entries.max(1);
+        Queue {
+            released: vec![0; places].into_boxed_slice(),
+            stores: vec![StoreEntry::default(); places].into_boxed_slice(),
+            place: 0,
+            oldest: 0,
+        }
+    }
+
+    /// The slot from which on a record may enter, or `UNKNOWN`.
+    #[inline(always)]
+    fn room(&self) -> u64 {
+        self.released[self.place as usize]
     }
 
     #[inline(always)]
-    fn oldest(&self) -> u64 {
-        self.released[self.next]
+    fn after(&self, place: u32) -> u32 {
+        if place as usize + 1 == self.released.len() { 0 } else { place + 1 }
     }
 
+    /// Record `number` enters; returns its place.
     #[inline(always)]
-    fn push(&mut self, released: u64) {
-        self.released[self.next] = released;
-        self.next = if self.next + 1 == self.released.len() { 0 } else { self.next + 1 };
+    fn enter(&mut self, number: u32) -> u32 {
+        let place = self.place;
+        self.released[place as usize] = UNKNOWN;
+        self.stores[place as usize] = StoreEntry { owned: UNKNOWN, committed: UNKNOWN, number };
+        self.place = self.after(place);
+        place
+    }
+
+    /// The oldest record leaves at `slot`.
+    #[inline(always)]
+    fn leave(&mut self, slot: u64) {
+        self.released[self.oldest as usize] = slot;
+        self.oldest = self.after(self.oldest);
     }
 }
 
@@ -163,19 +260,24 @@ impl CoreWindow {
             committed: 0,
             front: 0,
             front_branch: false,
+            unresolved: false,
             index: 0,
-            pending: Retirement::default(),
-            retirements: vec![Retirement::default(); places].into_boxed_slice(),
+            entries: vec![Entry::default(); places].into_boxed_slice(),
             head: 0,
+            retired: 0,
             tail: 0,
+            planned: UNKNOWN,
+            planned_instructions: 0,
             // A producer further back than the length of the reorder buffer has committed. Explicit fetches
             // also take places.
             values: vec![0; 4 * places].into_boxed_slice(),
             position: 0,
-            loads: Ring::new(spec.load_queue as usize),
-            stores: Ring::new(spec.store_queue as usize),
+            events: EventQueue::new(places + spec.store_queue as usize),
+            loads: Queue::new(spec.load_queue as usize),
+            stores: Queue::new(spec.store_queue as usize),
             drained: 0,
-            forwards: vec![Forward::default(); FORWARDS].into_boxed_slice(),
+            forwards: vec![Forward { word: UNKNOWN, number: 0 }; FORWARDS].into_boxed_slice(),
+            woken: Vec::with_capacity(places),
             predictor: BranchPredictor::new(spec),
             counters: CoreCounters::default(),
             stalls: [0; 6],
@@ -183,59 +285,388 @@ impl CoreWindow {
         }
     }
 
-    /// Dispatches the record's gap instructions and the record itself; returns the earliest cycle in which
-    /// its address is known and it can issue. Must be followed by [`CoreWindow::complete`] for this record.
-    #[inline]
-    pub fn dispatch(&mut self, record: &Record) -> Cycle {
-        let instructions = u64::from(record.gap) + 1;
-        let before = self.index;
+    #[inline(always)]
+    fn place(&self, number: u32) -> usize {
+        number as usize & (self.entries.len() - 1)
+    }
+
+    /// The cycle in which `record`, the next one, dispatches, or `None` while that depends on events that
+    /// have not happened.
+    #[inline(always)]
+    pub fn plan(&mut self, record: &Record) -> Option<Cycle> {
+        if self.planned == UNKNOWN && !self.plan_dispatch(record) {
+            return None;
+        }
+        Some(Cycle(self.cycle(self.planned)))
+    }
+
+    /// Finds the slot in which `record` dispatches, and counts its stalls. False if it is not known yet.
+    #[inline(always)]
+    fn plan_dispatch(&mut self, record: &Record) -> bool {
+        if self.unresolved || self.head.wrapping_sub(self.retired) as usize >= self.entries.len() {
+            return false;
+        }
+        let instructions = record.instructions();
+        let mut slot = self.dispatched + instructions;
+        if instructions > 0 {
+            // The instruction `rob` before this one must have committed.
+            let index = self.index + instructions;
+            let committed = if index > self.rob { self.commit_of(index - self.rob) } else { 0 };
+            let (freed, cause) = match record.kind {
+                RecordKind::Load => (self.loads.room(), LOAD_QUEUE),
+                RecordKind::Store => (self.stores.room(), STORE_QUEUE),
+                _ => (0, LOAD_QUEUE),
+            };
+            if committed == UNKNOWN || freed == UNKNOWN {
+                return false;
+            }
+            if self.front > self.dispatched {
+                slot = self.delayed(slot, self.front + instructions - 1, self.front_cause());
+            }
+            slot = self.delayed(slot, committed, ROB);
+            slot = self.delayed(slot, freed, cause);
+        }
+        (self.planned, self.planned_instructions) = (slot, instructions);
+        true
+    }
+
+    /// `slot`, or `until` if that is later; the difference is counted as stalls of `cause`.
+    #[inline(always)]
+    fn delayed(&mut self, slot: u64, until: u64, cause: usize) -> u64 {
+        self.stalls[cause] += until.saturating_sub(slot);
+        slot.max(until)
+    }
+
+    /// The cause of the front end's latest stall.
+    #[inline(always)]
+    fn front_cause(&self) -> usize {
+        if self.front_branch { BRANCH } else { FRONT }
+    }
+
+    /// Dispatches the record's gap instructions and the record itself, the next one, whose
+    /// [`CoreWindow::plan`] is known. Returns its event if its address is known at once: the machine carries
+    /// it out now. All other events come from [`CoreWindow::take_event`].
+    ///
+    /// # Panics
+    /// If the time of dispatch is not known.
+    #[inline(always)]
+    pub fn dispatch(&mut self, record: &Record) -> Option<Event> {
+        assert!(self.plan(record).is_some(), "the record's dispatch depends on pending events");
+        let slot = std::mem::replace(&mut self.planned, UNKNOWN);
+        let instructions = self.planned_instructions;
+        let position = self.position;
+        self.position += 1;
+        if instructions == 0 {
+            self.set_value(position, 0);
+            return None;
+        }
+        self.dispatched = slot;
         self.index += instructions;
-        let free_running = self.dispatched + instructions;
-        let mut slot = free_running;
-        if self.front > self.dispatched {
-            let resumed = self.front + instructions - 1;
-            if resumed > slot {
-                self.stalls[if self.front_branch { BRANCH } else { FRONT }] += resumed - slot;
-                slot = resumed;
-            }
+        self.counters.instructions += instructions;
+        let number = self.head;
+        self.head = number.wrapping_add(1);
+        let cycle = self.cycle(slot);
+        let base = if self.retired == number { self.gap_base(slot, instructions) } else { slot };
+        let place = self.place(number);
+        let mut known = cycle;
+        let mut unknown = 0;
+        if record.dep1 | record.dep2 != 0 && record.kind != RecordKind::Fetch {
+            unknown = self.operand(place, position, 0, record.dep1, &mut known)
+                + self.operand(place, position, 1, record.dep2, &mut known);
         }
-        // The instruction `rob` before this one must have committed.
-        if self.index > self.rob {
-            let freed = self.commit_of(self.index - self.rob, before);
-            if freed > slot {
-                self.stalls[ROB] += freed - slot;
-                slot = freed;
-            }
-        }
+        let entry = &mut self.entries[place];
+        entry.record = *record;
+        entry.index = self.index;
+        entry.base = base;
+        entry.done = UNKNOWN;
+        entry.issued = known;
+        entry.translated = cycle;
+        entry.drained = UNKNOWN;
+        entry.position = position;
+        entry.waiter = NONE;
+        entry.unknown = unknown;
+        let word = record.va.0 / 8;
+        let forward = &mut self.forwards[(word % FORWARDS as u64) as usize];
         match record.kind {
             RecordKind::Load => {
-                let freed = self.loads.oldest();
-                if freed > slot {
-                    self.stalls[LOAD_QUEUE] += freed - slot;
-                    slot = freed;
-                }
+                self.counters.loads += 1;
+                entry.queue = self.loads.enter(number);
+                entry.forwards = if forward.word == word { forward.number } else { NONE };
             }
             RecordKind::Store => {
-                let freed = self.stores.oldest();
-                if freed > slot {
-                    self.stalls[STORE_QUEUE] += freed - slot;
-                    slot = freed;
+                self.counters.stores += 1;
+                entry.queue = self.stores.enter(number);
+                *forward = Forward { word, number };
+            }
+            RecordKind::Fetch => {
+                // The last instruction of the gap takes the place that the record has in other records.
+                entry.done = cycle;
+                self.set_value(position, 0);
+                self.retire();
+                return None;
+            }
+            _ => {
+                let mispredicted = !self.resolve(record);
+                self.entries[place].mispredicted = mispredicted;
+                self.unresolved = mispredicted;
+            }
+        }
+        self.set_value(position, AWAITED | place as u64);
+        if unknown > 0 {
+            return None;
+        }
+        self.counters.wait_dependences += known - cycle;
+        if !record.is_data() {
+            self.resolved(place);
+            self.wake();
+            return None;
+        }
+        if known == cycle && self.events.next() > cycle {
+            return Some(Event { at: cycle, place: place as u32, kind: EventKind::Issue });
+        }
+        self.events.push(known, place, EventKind::Issue);
+        None
+    }
+
+    /// Operand `which` of the record that takes `place`, which is produced `distance` records before it. Its
+    /// value is known at `known` at the earliest. Returns 1 if that is not known yet.
+    #[inline(always)]
+    fn operand(&mut self, place: usize, position: u64, which: usize, distance: u16, known: &mut u64) -> u8 {
+        let distance = u64::from(distance);
+        let mask = self.values.len() as u64 - 1;
+        if distance == 0 || distance > mask {
+            return 0;
+        }
+        let value = self.values[(position.wrapping_sub(distance) & mask) as usize];
+        if value & AWAITED == 0 {
+            *known = value.max(*known);
+            return 0;
+        }
+        let producer = &mut self.entries[(value & !AWAITED) as usize];
+        let next = std::mem::replace(&mut producer.waiter, (place as u32) << 1 | which as u32);
+        self.entries[place].next[which] = next;
+        1
+    }
+
+    /// The earliest event's cycle; `u64::MAX` if there is none.
+    #[inline(always)]
+    pub fn next_event(&self) -> u64 {
+        self.events.next()
+    }
+
+    /// Takes the earliest event, for the machine to carry out.
+    #[inline(always)]
+    pub fn take_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// The load or store of an event that issues.
+    #[inline(always)]
+    pub fn record(&self, place: u32) -> &Record {
+        &self.entries[place as usize].record
+    }
+
+    /// The load or store of an event that asks for its line.
+    #[inline(always)]
+    pub fn in_flight(&self, place: u32) -> InFlight {
+        let Entry { record, issued, at, second, translated, note, .. } = self.entries[place as usize];
+        InFlight { record, issued: Cycle(issued), at, second, translated: Cycle(translated), note }
+    }
+
+    /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
+    /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
+    /// the store queue. Otherwise an [`EventKind::Ask`] follows.
+    #[inline(always)]
+    pub fn locate(&mut self, place: u32, flight: &InFlight) -> bool {
+        let place = place as usize;
+        let (issued, translated) = (flight.issued.0, flight.translated.0);
+        let entry = &mut self.entries[place];
+        entry.issued = issued;
+        if entry.record.kind == RecordKind::Load {
+            // A value from the store queue does not wait for the translation.
+            let forwards = entry.forwards;
+            if forwards != NONE
+                && let Some(data) = self.forwarding(forwards, issued)
+            {
+                self.entries[place].drained = issued.max(data) + self.forward_latency;
+                return true;
+            }
+            if translated <= issued + AT_ONCE {
+                return true;
+            }
+        }
+        let entry = &mut self.entries[place];
+        entry.at = flight.at;
+        entry.second = flight.second;
+        entry.translated = translated;
+        entry.note = flight.note;
+        if entry.record.kind == RecordKind::Load {
+            self.events.push(translated, place, EventKind::Ask);
+            return false;
+        }
+        // The store commits once its data are ready; its line may arrive later.
+        entry.done = issued + 1;
+        if self.asks_at_commit {
+            entry.done = entry.done.max(translated);
+        } else {
+            self.events.push(translated, place, EventKind::Ask);
+        }
+        self.become_known(place, issued);
+        self.wake();
+        false
+    }
+
+    /// The load's value arrives, or the store's line is owned, at `ready`. Returns the cycle in which the
+    /// value is ready, which is earlier than `ready` when an older store forwards it.
+    #[inline(always)]
+    pub fn complete(&mut self, place: u32, ready: Cycle) -> Cycle {
+        let place = place as usize;
+        let Entry { issued, drained, queue, .. } = self.entries[place];
+        if self.entries[place].record.kind == RecordKind::Store {
+            self.stores.stores[queue as usize].owned = ready.0;
+            self.drain();
+            return Cycle(issued);
+        }
+        let mut value = ready.0;
+        if drained < value {
+            self.counters.forwards += 1;
+            value = drained;
+        }
+        self.entries[place].done = value;
+        self.become_known(place, value);
+        self.wake();
+        Cycle(value)
+    }
+
+    /// When the data of store `number` are ready, if it is still in the store queue at `issued`.
+    #[inline(always)]
+    fn forwarding(&self, number: u32, issued: u64) -> Option<u64> {
+        if self.head.wrapping_sub(number) as usize > self.entries.len() {
+            return None;
+        }
+        let store = &self.entries[self.place(number)];
+        // A store that has not issued yet has no data.
+        (store.done != UNKNOWN && store.drained > issued).then_some(store.issued)
+    }
+
+    /// The value of the record at `place` is ready at `value`.
+    #[inline(always)]
+    fn become_known(&mut self, place: usize, value: u64) {
+        let entry = &self.entries[place];
+        let known = &mut self.values[entry.position as usize & (self.values.len() - 1)];
+        // Long after, another record may have taken the place.
+        if *known == AWAITED | place as u64 {
+            *known = value;
+        }
+        if entry.waiter != NONE {
+            self.woken.push((place as u32, value));
+        }
+    }
+
+    /// Lets records issue that waited for values which have become known, and commits what can commit.
+    #[inline(always)]
+    fn wake(&mut self) {
+        while let Some((producer, value)) = self.woken.pop() {
+            let mut waiter = std::mem::replace(&mut self.entries[producer as usize].waiter, NONE);
+            while waiter != NONE {
+                let place = (waiter >> 1) as usize;
+                let entry = &mut self.entries[place];
+                waiter = entry.next[waiter as usize & 1];
+                entry.issued = entry.issued.max(value);
+                entry.unknown -= 1;
+                if entry.unknown == 0 {
+                    self.counters.wait_dependences += entry.issued - entry.translated;
+                    if entry.record.is_data() {
+                        self.events.push(entry.issued, place, EventKind::Issue);
+                    } else {
+                        self.resolved(place);
+                    }
                 }
             }
-            _ => {}
         }
-        self.pending = Retirement {
-            index: self.index,
-            before,
-            gap_base: self.committed.max(slot - instructions + self.width),
-            commit: 0,
-        };
-        self.dispatched = slot;
-        self.counters.instructions += instructions;
-        let cycle = self.cycle(slot);
-        let known = self.value(record.dep1).max(self.value(record.dep2));
-        self.counters.wait_dependences += known.saturating_sub(cycle);
-        Cycle(cycle.max(known))
+        self.retire();
+    }
+
+    /// The branch at `place` is resolved a cycle after it issued.
+    #[inline(always)]
+    fn resolved(&mut self, place: usize) {
+        let entry = &mut self.entries[place];
+        let resolved = entry.issued + 1;
+        entry.done = resolved;
+        if entry.mispredicted {
+            self.unresolved = false;
+            let resumes = (resolved + self.penalty) * self.width;
+            if resumes > self.front {
+                self.front = resumes;
+                self.front_branch = true;
+            }
+        }
+        self.become_known(place, resolved);
+    }
+
+    /// Commits the records whose turn it is.
+    #[inline(always)]
+    fn retire(&mut self) {
+        while self.retired != self.head {
+            let place = self.place(self.retired);
+            if self.entries[place].done == UNKNOWN {
+                return;
+            }
+            let commit = self.commit_slot(&self.entries[place], self.entries[place].done);
+            self.committed = commit;
+            let entry = &mut self.entries[place];
+            entry.done = commit;
+            let queue = entry.queue as usize;
+            match entry.record.kind {
+                RecordKind::Load => self.loads.leave(commit),
+                RecordKind::Store => {
+                    self.stores.stores[queue].committed = commit;
+                    if self.asks_at_commit {
+                        self.events.push(self.cycle(commit), place, EventKind::Ask);
+                    } else {
+                        self.drain();
+                    }
+                }
+                _ => {}
+            }
+            self.retired = self.retired.wrapping_add(1);
+            if self.retired != self.head {
+                let next = self.place(self.retired);
+                let Entry { base, record, .. } = &self.entries[next];
+                self.entries[next].base = self.gap_base(*base, record.instructions());
+            }
+        }
+    }
+
+    /// Stores leave the store queue in order, one a cycle, when they have committed and own their lines.
+    #[inline(always)]
+    fn drain(&mut self) {
+        // The place that is entered next may be empty.
+        while self.stores.released[self.stores.oldest as usize] == UNKNOWN {
+            let StoreEntry { owned, committed, number } = self.stores.stores[self.stores.oldest as usize];
+            if owned == UNKNOWN || committed == UNKNOWN {
+                return;
+            }
+            self.drained = (self.cycle(committed) + 1).max(owned).max(self.drained + 1);
+            self.stores.leave(self.drained * self.width);
+            if self.head.wrapping_sub(number) as usize <= self.entries.len() {
+                let place = self.place(number);
+                self.entries[place].drained = self.drained;
+            }
+        }
+    }
+
+    /// `base` of a record that dispatches at `slot`, when all records before it have committed.
+    #[inline(always)]
+    fn gap_base(&self, slot: u64, instructions: u64) -> u64 {
+        self.committed.max(slot - instructions + self.width)
+    }
+
+    /// The slot in which the oldest record in flight commits, if it is done at `cycle`.
+    #[inline(always)]
+    fn commit_slot(&self, entry: &Entry, cycle: u64) -> u64 {
+        let gap_end = entry.base + entry.record.instructions() - 1;
+        (cycle * self.width).max(gap_end.max(self.committed) + 1)
     }
 
     /// The cycle of a slot.
@@ -244,131 +675,46 @@ impl CoreWindow {
         if self.reciprocal == 0 { slot } else { divide(slot, self.reciprocal) }
     }
 
-    /// The slot in which instruction `index` (before the one being dispatched) commits.
+    /// The slot in which instruction `index` commits, or `UNKNOWN` while that depends on pending events.
     #[inline(always)]
-    fn commit_of(&mut self, index: u64, before: u64) -> u64 {
-        if index > before {
-            // Within the gap that is being dispatched: it commits at full width after the last commit.
-            return self.committed + (index - before);
+    fn commit_of(&mut self, index: u64) -> u64 {
+        if index > self.index {
+            // Within the gap that dispatches next: it commits at full width after the last commit.
+            if self.retired != self.head {
+                return UNKNOWN;
+            }
+            self.tail = self.head;
+            return self.committed + (index - self.index);
         }
-        let mask = self.retirements.len() - 1;
-        while self.tail != self.head && self.retirements[self.tail & mask].index < index {
-            self.tail += 1;
+        while self.tail != self.retired && self.entries[self.place(self.tail)].index < index {
+            self.tail = self.tail.wrapping_add(1);
         }
         if self.tail == self.head {
             return self.committed;
         }
-        let entry = &self.retirements[self.tail & mask];
-        if index == entry.index {
-            entry.commit
-        } else {
-            (entry.gap_base + index.saturating_sub(entry.before)).min(entry.commit)
+        let entry = &self.entries[self.place(self.tail)];
+        let commit = if self.tail == self.retired { UNKNOWN } else { entry.done };
+        if index >= entry.index {
+            return commit;
         }
+        let before = entry.index - entry.record.instructions();
+        (entry.base + index.saturating_sub(before)).min(commit)
     }
 
-    #[inline(always)]
-    fn value(&self, distance: u16) -> u64 {
-        let distance = u64::from(distance);
-        let mask = self.values.len() as u64 - 1;
-        if distance == 0 || distance > mask {
-            0
-        } else {
-            self.values[(self.position.wrapping_sub(distance) & mask) as usize]
+    /// When the store that was dispatched last asks for its line, if it issued at `issued`, its address is
+    /// translated at `translated`, and all records before it have committed: then, or when it commits.
+    pub fn store_asks(&self, issued: Cycle, translated: Cycle) -> Cycle {
+        if !self.asks_at_commit {
+            return translated;
         }
+        let entry = &self.entries[self.place(self.head.wrapping_sub(1))];
+        Cycle(self.cycle(self.commit_slot(entry, translated.0.max(issued.0 + 1))))
     }
 
     /// Whether stores ask for their lines when they commit ([`StoreRequest::Commit`]).
     #[inline(always)]
     pub fn asks_at_commit(&self) -> bool {
         self.asks_at_commit
-    }
-
-    /// When the store that was dispatched last asks for its line, if it issued at `issued` and its address is
-    /// translated at `translated`: then, or when it commits.
-    #[inline(always)]
-    pub fn store_asks(&self, issued: Cycle, translated: Cycle) -> Cycle {
-        if self.asks_at_commit {
-            Cycle(self.cycle(self.commit_slot(translated.0.max(issued.0 + 1))))
-        } else {
-            translated
-        }
-    }
-
-    /// The address of the store that was dispatched last is translated at `translated`, after it issued at
-    /// `issued`. Returns when it asks for its line. If that is when it commits, it commits now.
-    #[inline(always)]
-    pub fn commit_store(&mut self, issued: Cycle, translated: Cycle) -> Cycle {
-        if !self.asks_at_commit {
-            return translated;
-        }
-        self.retire(translated.0.max(issued.0 + 1));
-        Cycle(self.cycle(self.committed))
-    }
-
-    /// The load's value arrives at `ready`, or the store's line is owned at `ready`, after the record issued
-    /// at `issued` (not before the cycle that [`CoreWindow::dispatch`] returned). Returns the cycle in which
-    /// the value is ready, which is earlier than `ready` when an older store forwards it. A store that
-    /// [`CoreWindow::commit_store`] has not committed commits now.
-    #[inline]
-    pub fn complete(&mut self, record: &Record, issued: Cycle, ready: Cycle) -> Cycle {
-        let word = record.va.0 / 8;
-        let place = (word % FORWARDS as u64) as usize;
-        let mut value = ready.0;
-        if record.kind == RecordKind::Load {
-            self.counters.loads += 1;
-            let forward = self.forwards[place];
-            if forward.word == word && forward.drained > issued.0 {
-                let forwarded = issued.0.max(forward.data) + self.forward_latency;
-                if forwarded < value {
-                    self.counters.forwards += 1;
-                    value = forwarded;
-                }
-            }
-            self.retire(value);
-            self.loads.push(self.committed);
-        } else {
-            self.counters.stores += 1;
-            // The store commits once its data are ready; its line may arrive later.
-            let data = issued.0;
-            if !self.is_retired() {
-                self.retire(data + 1);
-            }
-            let drained = (self.cycle(self.committed) + 1).max(ready.0).max(self.drained + 1);
-            self.drained = drained;
-            self.stores.push(drained * self.width);
-            self.forwards[place] = Forward { word, data, drained };
-            value = data;
-        }
-        self.push_value(value);
-        Cycle(value)
-    }
-
-    /// A branch record: dispatches it, predicts it, and stalls the front end if the prediction was wrong.
-    #[inline]
-    pub fn branch(&mut self, record: &Record) {
-        let issue = self.dispatch(record);
-        let resolved = issue.0 + 1;
-        if !self.resolve(record) {
-            let resumes = (resolved + self.penalty) * self.width;
-            if resumes > self.front {
-                self.front = resumes;
-                self.front_branch = true;
-            }
-        }
-        self.retire(resolved);
-        self.push_value(resolved);
-    }
-
-    /// An explicit fetch record: its gap's instructions dispatch and commit as those of any other record do.
-    /// The record itself is not an instruction, and only counts for dependence distances.
-    #[inline]
-    pub fn skip_fetch(&mut self, record: &Record) {
-        if let Some(before_last) = record.gap.checked_sub(1) {
-            // The last instruction of the gap takes the place that the record itself has in other records.
-            let dispatched = self.dispatch(&Record { gap: before_last, kind: RecordKind::Fetch, ..Record::default() });
-            self.retire(dispatched.0);
-        }
-        self.push_value(0);
     }
 
     /// Functional mode: counts what needs no time. Branches train the predictor.
@@ -400,37 +746,9 @@ impl CoreWindow {
     }
 
     #[inline(always)]
-    fn push_value(&mut self, value: u64) {
+    fn set_value(&mut self, position: u64, value: u64) {
         let mask = self.values.len() as u64 - 1;
-        self.values[(self.position & mask) as usize] = value;
-        self.position += 1;
-    }
-
-    /// The slot in which the pending record commits, if its value is ready at `cycle`.
-    #[inline(always)]
-    fn commit_slot(&self, cycle: u64) -> u64 {
-        let entry = &self.pending;
-        let gap_end = entry.gap_base + (entry.index - entry.before - 1);
-        (cycle * self.width).max(gap_end.max(self.committed) + 1)
-    }
-
-    /// Whether the record that was dispatched last has committed.
-    #[inline(always)]
-    fn is_retired(&self) -> bool {
-        let mask = self.retirements.len() - 1;
-        self.retirements[self.head.wrapping_sub(1) & mask].index == self.index
-    }
-
-    /// Commits the pending record, whose value is ready at `cycle`.
-    #[inline(always)]
-    fn retire(&mut self, cycle: u64) {
-        let entry = Retirement { commit: self.commit_slot(cycle), ..self.pending };
-        self.committed = entry.commit;
-        let mask = self.retirements.len() - 1;
-        self.retirements[self.head & mask] = entry;
-        self.head += 1;
-        // Records older than the ring have left the reorder buffer.
-        self.tail = self.tail.max(self.head.saturating_sub(mask + 1));
+        self.values[(position & mask) as usize] = value;
     }
 
     /// Stalls dispatch until `cycles` after all instructions in flight have committed (page faults, system
@@ -441,6 +759,9 @@ impl CoreWindow {
         self.stalls[SERIALIZE] += end - self.dispatched;
         self.dispatched = end;
         self.committed = self.committed.max(end);
+        if self.planned != UNKNOWN {
+            self.planned = self.planned.max(end + self.planned_instructions);
+        }
         self.counters.serializations += 1;
     }
 
@@ -451,16 +772,20 @@ impl CoreWindow {
         if slot > self.front {
             self.front = slot;
             self.front_branch = false;
+            if self.planned != UNKNOWN && self.planned_instructions > 0 {
+                self.planned = self.delayed(self.planned, slot + self.planned_instructions - 1, FRONT);
+            }
         }
     }
 
-    /// The cycle of dispatch, by which the machine interleaves its cores.
+    /// The cycle of dispatch.
     #[inline(always)]
     pub fn now(&self) -> Cycle {
         Cycle(self.cycle(self.dispatched.max(self.front)))
     }
 
-    /// The cycle in which everything dispatched so far has committed: the run's length.
+    /// The cycle in which everything so far has committed whose time of commit is known: with no event
+    /// pending, the run's length.
     #[inline(always)]
     pub fn retired_cycle(&self) -> Cycle {
         Cycle(self.committed.div_ceil(self.width))

@@ -1,8 +1,9 @@
 //! The core's window: micro-programs with a known answer.
 
-use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
-    CoreSpec, CoreWindow, DramModel, DramSpec, Hierarchy, HierarchySpec, PredictorKind, StoreRequest,
+    CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy, HierarchySpec, InFlight, PredictorKind,
+    StoreRequest,
 };
 
 fn spec() -> CoreSpec {
@@ -17,12 +18,39 @@ fn store(i: u64) -> Record {
     Record { kind: RecordKind::Store, ..load(i) }
 }
 
+/// When the events of the record that was dispatched last happened, and when its value was ready.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    issued: u64,
+    asked: u64,
+    value: u64,
+}
+
+/// Dispatches a record and carries out all events. Its address is translated at `translated`, or when it
+/// issues if that is later, and its line arrives `latency` cycles after it asks for it.
+fn carry_out(core: &mut CoreWindow, record: &Record, translated: u64, latency: u64) -> Times {
+    let mut times = Times::default();
+    let mut event = core.dispatch(record).or_else(|| core.take_event());
+    while let Some(Event { at, place, kind }) = event {
+        let mut flight = core.in_flight(place);
+        let mut asked = Some(at);
+        if kind == EventKind::Issue {
+            (flight.issued, flight.translated) = (Cycle(at), Cycle(translated.max(at)));
+            times.issued = at;
+            asked = core.locate(place, &flight).then_some(flight.translated.0);
+        }
+        if let Some(asked) = asked {
+            times.asked = asked;
+            times.value = core.complete(place, Cycle(asked + latency)).0;
+        }
+        event = core.take_event();
+    }
+    times
+}
+
 /// Runs a record whose line arrives `latency` cycles after it asks for it; returns the cycle of its issue.
 fn step(core: &mut CoreWindow, record: &Record, latency: u64) -> u64 {
-    let issued = core.dispatch(record);
-    let asked = if record.kind == RecordKind::Store { core.commit_store(issued, issued) } else { issued };
-    core.complete(record, issued, asked.after(latency));
-    issued.0
+    carry_out(core, record, 0, latency).issued
 }
 
 /// Within a few cycles (filling and draining of the pipeline).
@@ -74,6 +102,12 @@ fn the_reorder_buffer_bounds_the_misses_in_flight() {
     });
     // The 64 instructions after each miss dispatch during it.
     about(core.retired_cycle().0, 100 * 1000 + 100 * 36 / 4);
+    // After so many of them, the reorder buffer bounds the misses in flight as before.
+    let before = core.retired_cycle().0;
+    (0..400).for_each(|i| {
+        step(&mut core, &Record { gap: 15, ..load(i) }, 1000);
+    });
+    about(core.retired_cycle().0 - before, 400 / 4 * 1000);
 }
 
 #[test]
@@ -108,13 +142,8 @@ const REQUESTS: [StoreRequest; 2] = [StoreRequest::Commit, StoreRequest::Early];
 /// A store whose address is translated at `translated`, and whose line arrives 100 cycles after it asks.
 /// Returns the cycles in which it dispatched and asked.
 fn translated_store(core: &mut CoreWindow, i: u64, translated: u64) -> (u64, u64) {
-    let record = store(i);
-    let issued = core.dispatch(&record);
-    let translated = issued.max(Cycle(translated));
-    let asked = core.store_asks(issued, translated);
-    assert_eq!(core.commit_store(issued, translated), asked);
-    core.complete(&record, issued, asked.after(100));
-    (issued.0, asked.0)
+    let times = carry_out(core, &store(i), translated, 100);
+    (times.issued, times.asked)
 }
 
 #[test]
@@ -160,9 +189,8 @@ fn a_store_that_waits_for_its_line_forwards_its_value() {
         translated_store(&mut core, 5, 0);
         for (at, forwarded) in [(10, true), (drained - 1, true), (drained, false)] {
             core.stall_front(Cycle(at));
-            let issued = core.dispatch(&load(5));
-            let value = core.complete(&load(5), issued, issued.after(50));
-            assert_eq!(value.0 - at, if forwarded { 4 } else { 50 }, "{store_request:?} at {at}");
+            let value = carry_out(&mut core, &load(5), 0, 50).value;
+            assert_eq!(value - at, if forwarded { 4 } else { 50 }, "{store_request:?} at {at}");
         }
         assert_eq!(core.counters().forwards, 2);
     }
@@ -173,7 +201,7 @@ fn dependences_refer_to_the_right_record() {
     let mut core = CoreWindow::new(&CoreSpec { rob: 1000, ..spec() });
     step(&mut core, &load(0), 700);
     step(&mut core, &load(1), 900);
-    core.skip_fetch(&Record { kind: RecordKind::Fetch, ..Record::default() });
+    core.dispatch(&Record { kind: RecordKind::Fetch, ..Record::default() });
     assert_eq!(step(&mut core, &Record { dep1: 3, ..load(2) }, 1), 700);
     assert_eq!(step(&mut core, &Record { dep1: 3, dep2: 4, ..load(3) }, 1), 900);
     assert_eq!(step(&mut core, &Record { dep1: 2, ..load(3) }, 1), 701);
@@ -192,7 +220,7 @@ fn mispredictions_stop_dispatch_until_the_branch_is_resolved() {
             step(&mut core, &load(i), 30);
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let kind = if random >> 63 == 0 { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
-            core.branch(&Record { gap: 6, dep1: deps, kind, ..load(0) });
+            core.dispatch(&Record { gap: 6, dep1: deps, kind, ..load(0) });
         }
         (core.retired_cycle().0, core.counters())
     };
@@ -218,11 +246,12 @@ fn serialising_events_drain_the_window_and_cost_their_length() {
     assert_eq!(core.counters().serializations, 1);
     assert!(core.counters().stall_serialize >= 1490);
     // A fault between dispatch and completion: the record completes after the fault.
-    let record = load(2);
-    core.dispatch(&record);
+    let Event { place, .. } = core.dispatch(&load(2)).expect("nothing else is pending");
     core.serialize(2000);
     let issued = core.now();
-    core.complete(&record, issued, issued.after(10));
+    let flight = InFlight { issued, translated: issued, ..core.in_flight(place) };
+    assert!(core.locate(place, &flight));
+    core.complete(place, issued.after(10));
     assert!(core.retired_cycle().0 >= issued.0 + 10 && issued.0 >= 3500);
 }
 
@@ -243,10 +272,8 @@ fn a_front_end_stall_delays_later_instructions() {
 fn a_load_takes_its_value_from_the_store_before_it() {
     let mut core = CoreWindow::new(&CoreSpec { forward_latency: 4, ..spec() });
     step(&mut core, &store(5), 400);
-    let record = load(5);
-    let issued = core.dispatch(&record);
-    let value = core.complete(&record, issued, issued.after(400));
-    assert_eq!(value, issued.after(4));
+    let times = carry_out(&mut core, &load(5), 0, 400);
+    assert_eq!(times.value, times.issued + 4);
     assert_eq!(core.counters().forwards, 1);
     // Another word of the line does not forward, nor does a store that has drained.
     step(&mut core, &Record { va: VirtAddr(5 * 64 + 8), ..load(5) }, 400);
@@ -259,7 +286,7 @@ fn a_load_takes_its_value_from_the_store_before_it() {
 fn the_gap_of_a_fetch_takes_dispatch_slots_like_that_of_a_load() {
     let fetch = |gap| Record { gap, kind: RecordKind::Fetch, ..Record::default() };
     let mut core = CoreWindow::new(&spec());
-    core.skip_fetch(&fetch(400));
+    core.dispatch(&fetch(400));
     assert_eq!(core.instructions(), 400);
     about(core.now().0, 100);
     step(&mut core, &load(0), 1);
@@ -269,12 +296,12 @@ fn the_gap_of_a_fetch_takes_dispatch_slots_like_that_of_a_load() {
     let mut full = CoreWindow::new(&spec());
     step(&mut full, &load(0), 500);
     for _ in 0..10 {
-        full.skip_fetch(&fetch(10));
+        full.dispatch(&fetch(10));
     }
     about(full.now().0, 500 + (100 - u64::from(spec().rob)) / 4);
     // A fetch record without a gap takes no time.
     let before = full.retired_cycle();
-    full.skip_fetch(&fetch(0));
+    full.dispatch(&fetch(0));
     assert_eq!(full.retired_cycle(), before);
 }
 
@@ -295,6 +322,15 @@ fn counters_restart_and_time_continues() {
     about(counters.cycles, 250);
 }
 
+/// Carries out an event of a load whose virtual address is its physical one.
+fn access(core: &mut CoreWindow, h: &mut Hierarchy, event: Event) {
+    let flight = core.in_flight(event.place);
+    let issued = Cycle(event.at);
+    assert!(core.locate(event.place, &InFlight { issued, translated: issued, ..flight }));
+    let ready = h.access(0, PhysAddr(flight.record.va.0), AccessKind::Load, flight.record.pc, issued).ready;
+    core.complete(event.place, ready);
+}
+
 /// The window and the hierarchy together: misses overlap up to the MSHRs, whatever the window would allow.
 #[test]
 fn independent_misses_overlap_up_to_the_mshrs() {
@@ -308,9 +344,16 @@ fn independent_misses_overlap_up_to_the_mshrs() {
         let mut core = CoreWindow::new(&CoreSpec { rob: 256, ..CoreSpec::default() });
         for i in 0..320 {
             let record = Record { dep1, ..load(i * 64) };
-            let issued = core.dispatch(&record);
-            let ready = h.access(0, PhysAddr(record.va.0), AccessKind::Load, record.pc, issued).ready;
-            core.complete(&record, issued, ready);
+            while core.plan(&record).is_none_or(|dispatched| core.next_event() <= dispatched.0) {
+                let event = core.take_event().expect("an event is pending");
+                access(&mut core, &mut h, event);
+            }
+            if let Some(event) = core.dispatch(&record) {
+                access(&mut core, &mut h, event);
+            }
+        }
+        while let Some(event) = core.take_event() {
+            access(&mut core, &mut h, event);
         }
         core.retired_cycle().0
     };
@@ -318,4 +361,52 @@ fn independent_misses_overlap_up_to_the_mshrs() {
     about(run(16, 0), 320 / 16 * 200);
     about(run(4, 0), 320 / 4 * 200);
     about(run(1, 0), 320 * 200);
+}
+
+/// Carries out an event, which takes a random time, and checks that it is not earlier than the last one.
+fn carry_out_in_order(core: &mut CoreWindow, event: Event, random: &mut Random, last: &mut u64) {
+    let Event { at, place, kind } = event;
+    assert!(at >= *last, "{event:?} after {last}");
+    *last = at;
+    let mut flight = core.in_flight(place);
+    let mut asks = kind == EventKind::Ask;
+    if kind == EventKind::Issue {
+        let translated = Cycle(at + [0, 7, 150][random.below(3) as usize]);
+        (flight.issued, flight.translated) = (Cycle(at), translated);
+        asks = core.locate(place, &flight);
+    }
+    if asks {
+        core.complete(place, Cycle(at + [4, 40, 400][random.below(3) as usize]));
+    }
+}
+
+#[test]
+fn events_and_dispatches_happen_in_the_order_of_their_times() {
+    use RecordKind::{BranchTaken, Fetch, Load, Store};
+    let mut random = Random::new(3);
+    for store_request in REQUESTS {
+        let spec = CoreSpec { store_request, rob: 48, load_queue: 9, store_queue: 6, ..spec() };
+        let (mut core, mut last) = (CoreWindow::new(&spec), 0);
+        for _ in 0..20_000 {
+            let kind = [Load, Load, Store, BranchTaken, Fetch][random.below(5) as usize];
+            let (dep1, dep2) = (random.below(12) as u16, random.below(30) as u16);
+            let record = Record { kind, dep1, dep2, gap: random.below(9) as u32, ..load(random.below(12)) };
+            while core.plan(&record).is_none_or(|dispatched| core.next_event() <= dispatched.0) {
+                let event = core.take_event().expect("the record waits for an event");
+                carry_out_in_order(&mut core, event, &mut random, &mut last);
+            }
+            if let Some(event) = core.dispatch(&record) {
+                carry_out_in_order(&mut core, event, &mut random, &mut last);
+            }
+        }
+        while let Some(event) = core.take_event() {
+            carry_out_in_order(&mut core, event, &mut random, &mut last);
+        }
+        let counters = core.counters();
+        assert!(counters.loads > 7000 && counters.stores > 3500 && counters.forwards > 100, "{counters:?}");
+        assert!(
+            counters.cycles >= last && counters.stall_load_queue > 0 && counters.stall_store_queue > 0,
+            "{counters:?}"
+        );
+    }
 }

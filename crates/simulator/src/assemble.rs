@@ -129,6 +129,7 @@ impl Machine {
                 at: 0,
                 end: 0,
                 event_at: 0,
+                waits_until: 0,
                 phase: CorePhase::Setup,
                 front_end: [u64::MAX; FRONT_END_LINES],
                 look_ahead: LookAhead::new(core_count),

@@ -79,6 +79,8 @@ pub(crate) struct Core {
     pub batch: Arc<Batch>,
     /// Next record of the batch.
     pub at: usize,
+    /// When this core's next event or dispatch is due, if it waits for other cores to get there; else 0.
+    pub waits_until: u64,
     /// End of this core's records, if a program's threads are placed on several cores.
     pub end: usize,
     /// Next event of the batch.

@@ -53,12 +53,12 @@ impl Hardware {
         self.timing
     }
 
-    /// A core's time, by which the scheduler selects the next core. In functional mode, an instruction counts
-    /// as a cycle.
+    /// A core's time, by which the scheduler selects the next core: the cycle of its last dispatch, or of what
+    /// it does next, if that is known. In functional mode, an instruction counts as a cycle.
     #[inline(always)]
     pub fn local_time(&self, number: usize) -> Cycle {
         let core = &self.cores[number];
-        if self.timing { core.window.now() } else { Cycle(core.executed) }
+        if self.timing { core.window.now().max(Cycle(core.waits_until)) } else { Cycle(core.executed) }
     }
 
     /// Functional mode: the time at which the next access of any core begins. Everything before it has ended:

@@ -7,6 +7,7 @@ mod compare;
 mod core;
 mod energy;
 mod error;
+mod execute;
 mod fuzz;
 mod hardware;
 mod locks;

@@ -88,6 +88,14 @@ impl Checker {
         known.state
     }
 
+    /// Whether an access needs no page fault, of the kernel or of the hypervisor.
+    #[inline(always)]
+    pub fn is_mapped(&mut self, os: &OperatingSystem, process: ProcessId, va: VirtAddr, access: AccessKind) -> bool {
+        let state = self.page_state(os.kernel(), process, va);
+        let at = state.frame().start().offset(va.0 & 0xfff);
+        agrees(state, va, at, access) && (!os.is_nested() || os.host_physical(at, access).is_some())
+    }
+
     /// Whether a translation matches the kernel.
     #[inline(always)]
     pub fn matches_kernel(

@@ -78,7 +78,8 @@ fn runs(mode: &str, name: &str, footprint: u64) -> Outcome {
     let visit = visit(name, footprint);
     let warmup = 20_000 + visit.iter().map(Record::instructions).sum::<u64>();
     let job = |design: &str| {
-        let options = ["memory.bytes=32GiB".to_owned(), "run.instructions=50000".to_owned()];
+        // A window of one instruction: in both modes, accesses are translated in program order.
+        let options = ["memory.bytes=32GiB", "run.instructions=50000", "core.rob=1"].map(str::to_owned);
         let more = [format!("run.warmup={warmup}"), format!("run.mode={mode}")];
         let options = options.into_iter().chain(more).collect();
         let request = SpecRequest { design: Some(design.into()), options, ..SpecRequest::default() };

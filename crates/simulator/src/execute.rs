@@ -1,0 +1,300 @@
+//! The execution of records: fetches, branches, loads and stores, and the events of loads and stores in
+//! flight.
+
+use crate::core::FRONT_END_LINES;
+use crate::error::Stop;
+use crate::machine::{Located, Machine};
+use crate::path::{TranslationPath, Translator};
+use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
+use ambulator_hardware::{Event, EventKind, InFlight, Served};
+
+/// Notes on records in flight: the translation walked, and loads of the walk were served by DRAM.
+const WALKED: u8 = 1;
+const WALKED_IN_DRAM: u8 = 2;
+
+/// The kind of access of a load or a store.
+#[inline(always)]
+fn data_access(record: &Record) -> AccessKind {
+    if record.kind == RecordKind::Store { AccessKind::Store } else { AccessKind::Load }
+}
+
+/// The last byte that a load or a store accesses.
+#[inline(always)]
+fn last_byte(record: &Record) -> VirtAddr {
+    record.va.offset(u64::from(record.size.max(1)) - 1)
+}
+
+/// Whether a load or a store accesses two lines.
+#[inline(always)]
+fn splits(record: &Record) -> bool {
+    (last_byte(record).0 ^ record.va.0) >> 6 != 0
+}
+
+impl Machine {
+    /// Carries a core's events out, in the order of their times, until the next record dispatches. False if
+    /// one of them or the dispatch is later than `until`: first it is other cores' turn.
+    #[inline(always)]
+    pub(crate) fn reach(&mut self, number: usize, record: &Record, until: u64) -> Result<bool, Stop> {
+        loop {
+            let core = &mut self.hw.cores[number];
+            let dispatched = core.window.plan(record).map_or(u64::MAX, |cycle| cycle.0);
+            let next = core.window.next_event().min(dispatched);
+            if next > until {
+                core.waits_until = next;
+                return Ok(false);
+            }
+            if next == dispatched && core.window.next_event() > dispatched {
+                core.waits_until = 0;
+                return Ok(true);
+            }
+            match core.window.take_event() {
+                Some(event) => self.carry_out(number, event)?,
+                None => {
+                    return Err(Stop::Failed(format!(
+                        "core {number} cannot go on: no event is pending that its next record waits for"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Executes one record in functional mode, or dispatches it; returns the number of its instructions.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
+        let timing = self.hw.timing();
+        if record.kind == RecordKind::Fetch {
+            // The gap's instructions precede the fetch.
+            let window = &mut self.hw.cores[number].window;
+            if timing {
+                window.dispatch(record);
+            } else {
+                window.count(record);
+            }
+            self.fetch(number, record.va)?;
+            return Ok(record.instructions());
+        }
+        let line = record.pc.0 >> 6;
+        let fetched = &mut self.hw.cores[number].front_end[line as usize % FRONT_END_LINES];
+        if *fetched != line {
+            *fetched = line;
+            self.fetch(number, record.pc)?;
+        }
+        let core = &mut self.hw.cores[number];
+        match record.kind {
+            RecordKind::Load => core.counters.loads += 1,
+            RecordKind::Store => core.counters.stores += 1,
+            _ => {
+                core.counters.branches += 1;
+                if timing {
+                    core.window.dispatch(record);
+                } else {
+                    core.window.count(record);
+                }
+                return Ok(record.instructions());
+            }
+        }
+        if timing {
+            self.dispatch(number, record)?
+        } else {
+            self.execute_untimed(number, record)?
+        }
+        Ok(record.instructions())
+    }
+
+    /// Fetches an instruction line into the front end.
+    fn fetch(&mut self, number: usize, pc: VirtAddr) -> Result<(), Stop> {
+        self.hw.cores[number].counters.fetches += 1;
+        let now = if self.hw.timing() {
+            if !self.is_mapped(number, pc, AccessKind::Fetch) {
+                self.carry_out_all(number)?;
+            }
+            self.hw.cores[number].window.now()
+        } else {
+            self.hw.begin_untimed()
+        };
+        let Located { at, ready, .. } = self.translate(number, pc, AccessKind::Fetch, now)?;
+        let access = self.hw.hierarchy.access(number, at, AccessKind::Fetch, pc, ready);
+        if self.hw.timing() && (ready > now || access.served != Served::L1) {
+            self.hw.cores[number].window.stall_front(access.ready);
+        }
+        Ok(())
+    }
+
+    /// Translates an access of a core.
+    #[inline(always)]
+    fn translate(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Result<Located, Stop> {
+        let Machine { hw, os, checker, scheduler, .. } = self;
+        Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
+    }
+
+    /// Whether an access needs no page fault.
+    #[inline(always)]
+    fn is_mapped(&mut self, number: usize, va: VirtAddr, access: AccessKind) -> bool {
+        self.checker.is_mapped(&self.os, self.hw.cores[number].process, va, access)
+    }
+
+    /// Dispatches a load or a store. One that faults is alone in the window: what is older completes before.
+    /// So is each access through an intermediate address space, because the caches learn the frame of the
+    /// next miss only.
+    #[inline(always)]
+    fn dispatch(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
+        let (access, last) = (data_access(record), last_byte(record));
+        let overlaps = self.hw.path() != TranslationPath::Intermediate
+            && self.is_mapped(number, record.va, access)
+            && ((last.0 ^ record.va.0) >> 12 == 0 || self.is_mapped(number, last, access));
+        if !overlaps {
+            return self.dispatch_alone(number, record);
+        }
+        match self.hw.cores[number].window.dispatch(record) {
+            Some(event) => self.issue(number, event, record),
+            None => Ok(()),
+        }
+    }
+
+    /// Dispatches a load or a store after everything before it has completed, and completes it.
+    #[cold]
+    fn dispatch_alone(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
+        self.carry_out_all(number)?;
+        if let Some(event) = self.hw.cores[number].window.dispatch(record) {
+            self.issue(number, event, record)?;
+        }
+        self.carry_out_all(number)
+    }
+
+    /// Carries out all pending events of a core: everything dispatched so far completes.
+    #[cold]
+    pub(crate) fn carry_out_all(&mut self, number: usize) -> Result<(), Stop> {
+        while let Some(event) = self.hw.cores[number].window.take_event() {
+            self.carry_out(number, event)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out all pending events of all cores, because the kernel acts or a phase ends.
+    pub(crate) fn carry_out_everywhere(&mut self) -> Result<(), Stop> {
+        (0..self.hw.cores.len()).try_for_each(|number| self.carry_out_all(number))
+    }
+
+    /// Carries out an event of a core's window.
+    #[inline]
+    fn carry_out(&mut self, number: usize, event: Event) -> Result<(), Stop> {
+        let window = &self.hw.cores[number].window;
+        match event.kind {
+            EventKind::Issue => {
+                let record = *window.record(event.place);
+                self.issue(number, event, &record)
+            }
+            EventKind::Ask => {
+                let flight = window.in_flight(event.place);
+                self.ask(number, event.place, Cycle(event.at), &flight)
+            }
+        }
+    }
+
+    /// A load or a store issues: it is translated.
+    #[inline(never)]
+    fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
+        let core = &self.hw.cores[number];
+        let (walks, walk_dram) = (core.mmu.counters.walks, core.traffic.dram);
+        let access = data_access(record);
+        let Located { at, ready, issued } = self.translate(number, record.va, access, Cycle(event.at))?;
+        let core = &self.hw.cores[number];
+        let note = match (core.mmu.counters.walks != walks, core.traffic.dram != walk_dram) {
+            (false, _) => 0,
+            (true, false) => WALKED,
+            (true, true) => WALKED | WALKED_IN_DRAM,
+        };
+        let mut flight = InFlight { record: *record, issued, at, second: at, translated: ready, note };
+        if access == AccessKind::Store && core.window.asks_at_commit() && splits(record) {
+            // A store asks for its line when both its halves are translated and it commits.
+            let (at, ready) = self.second_half(number, &flight)?;
+            (flight.second, flight.translated) = (at, flight.translated.max(ready));
+        }
+        if self.hw.cores[number].window.locate(event.place, &flight) {
+            return self.ask(number, event.place, flight.translated, &flight);
+        }
+        if note != 0 {
+            self.hw.hierarchy.prefetch_sim_host(number, at);
+        }
+        Ok(())
+    }
+
+    /// A load or a store asks the memory hierarchy for its line at `asked`.
+    #[inline]
+    fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
+        let access = data_access(&flight.record);
+        let mut ready = self.access(number, flight, access, asked)?;
+        if splits(&flight.record) {
+            let (at, asked) = match access {
+                AccessKind::Store if self.hw.cores[number].window.asks_at_commit() => (flight.second, asked),
+                _ => self.second_half(number, flight)?,
+            };
+            ready = ready.max(self.hw.hierarchy.access(number, at, access, flight.record.pc, asked).ready);
+        }
+        let core = &mut self.hw.cores[number];
+        core.counters.access_cycles += ready.since(flight.issued) - asked.since(flight.translated);
+        core.window.complete(place, ready);
+        Ok(())
+    }
+
+    /// Accesses the first line of a load or a store, and counts where it and its translation were found.
+    /// Returns when the line is there.
+    #[inline(always)]
+    fn access(&mut self, number: usize, flight: &InFlight, access: AccessKind, asked: Cycle) -> Result<Cycle, Stop> {
+        let done = self.hw.hierarchy.access(number, flight.at, access, flight.record.pc, asked);
+        let core = &mut self.hw.cores[number];
+        let from_dram = done.served == Served::Dram;
+        core.counters.data_from_dram += u64::from(from_dram);
+        if flight.note & WALKED != 0 {
+            if let Some(va) = core.mmu.take_migration_hint() {
+                self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
+            }
+            let counters = &mut self.hw.cores[number].counters;
+            match (flight.note & WALKED_IN_DRAM != 0, from_dram) {
+                (true, true) => counters.dram_translation_dram_data += 1,
+                (true, false) => counters.dram_translation_cached_data += 1,
+                (false, true) => counters.cached_translation_dram_data += 1,
+                (false, false) => counters.cached_translation_cached_data += 1,
+            }
+        }
+        Ok(done.ready)
+    }
+
+    /// A load or a store in functional mode.
+    #[inline(always)]
+    fn execute_untimed(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
+        let issued = self.hw.begin_untimed();
+        let core = &mut self.hw.cores[number];
+        core.window.count(record);
+        let (walks, walk_dram) = (core.mmu.counters.walks, core.traffic.dram);
+        let access = data_access(record);
+        let Located { at, ready: translated, issued } = self.translate(number, record.va, access, issued)?;
+        let core = &self.hw.cores[number];
+        let mut note = 0;
+        if core.mmu.counters.walks != walks {
+            note = WALKED | if core.traffic.dram == walk_dram { 0 } else { WALKED_IN_DRAM };
+        }
+        let flight = InFlight { record: *record, issued, at, second: at, translated, note };
+        self.access(number, &flight, access, translated)?;
+        if splits(record) {
+            let (at, asked) = self.second_half(number, &flight)?;
+            self.hw.hierarchy.access(number, at, access, record.pc, asked);
+        }
+        Ok(())
+    }
+
+    /// The second line of an access that crosses a line: its address, which is translated separately if the
+    /// access crosses a page, and when that is known.
+    #[cold]
+    fn second_half(&mut self, number: usize, flight: &InFlight) -> Result<(PhysAddr, Cycle), Stop> {
+        let (first, line) = (flight.record.va, VirtAddr(last_byte(&flight.record).0 & !63));
+        let issued = if self.hw.timing() { flight.issued } else { self.hw.begin_untimed() };
+        self.hw.cores[number].counters.split_lines += 1;
+        if (line.0 ^ first.0) >> 12 == 0 {
+            return Ok((PhysAddr((flight.at.0 & !0xfff) | (line.0 & 0xfff)), issued));
+        }
+        self.hw.cores[number].counters.split_pages += 1;
+        let Located { at, ready, .. } = self.translate(number, line, data_access(&flight.record), issued)?;
+        Ok((at, ready))
+    }
+}
