@@ -4,7 +4,7 @@
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
     CoreSpec, CoreWindow, DramModel, EntryLevel, Event, EventKind, Hierarchy, HierarchySpec, PrefetcherKind,
-    Replacement, SetArray,
+    Replacement, Served, SetArray,
 };
 use std::time::Instant;
 
@@ -153,11 +153,11 @@ fn run(core: &mut CoreWindow, record: &Record, mut access: impl FnMut(&Record, C
         let mut flight = core.in_flight(event.place);
         if event.kind == EventKind::Issue {
             (flight.issued, flight.translated) = (Cycle(event.at), Cycle(event.at));
-            if !core.locate(event.place, &flight) {
+            if !core.locate(event.place, &flight, flight.translated) {
                 return;
             }
         }
-        core.complete(event.place, access(&flight.record, Cycle(event.at)));
+        core.complete(event.place, access(&flight.record, Cycle(event.at)), Served::Dram);
     };
     while core.plan(record).is_none_or(|dispatched| core.next_event() <= dispatched.0) {
         let Some(event) = core.take_event() else { return };

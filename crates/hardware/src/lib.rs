@@ -5,6 +5,7 @@ mod cache;
 mod channel;
 mod copies;
 mod core_spec;
+mod cycle_stack;
 mod dram;
 mod dram_spec;
 mod events;
@@ -12,6 +13,7 @@ mod hierarchy;
 mod intermediate_map;
 mod plan;
 mod prefetch;
+mod queues;
 mod replacement;
 mod reservation_table;
 mod set_array;
@@ -36,10 +38,11 @@ pub use window::{CoreCounters, CoreWindow, InFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Served {
     /// The first-level cache.
+    #[default]
     L1 = 0,
     /// The private second-level cache.
     L2 = 1,

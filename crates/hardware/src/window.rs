@@ -14,9 +14,11 @@
 //! instructions (a misprediction costs time, but fetches nothing). A dispatch stall within a gap is placed at
 //! the gap's beginning.
 
+use crate::cycle_stack::{Cause, CycleStack};
 use crate::events::{Event, EventKind, EventQueue};
+use crate::queues::{Queue, StoreEntry, UNKNOWN};
 use crate::reservation_table::divide;
-use crate::{BranchPredictor, CoreSpec, StoreRequest};
+use crate::{BranchPredictor, CoreSpec, Served, StoreRequest};
 use ambulator_base::{CounterSink, Counters, Cycle, PhysAddr, Record, RecordKind, counters};
 
 counters! {
@@ -52,11 +54,37 @@ counters! {
         wait_dependences: Cycles timed,
         /// Serialising events (faults, system calls, context switches).
         serializations: Events,
+        /// Cycle stack: cycles in which instructions committed at full width, or waited for nothing of the below.
+        stack_base: Cycles timed,
+        /// Cycle stack: cycles without commit until a misprediction's correct path dispatched.
+        stack_branch: Cycles timed,
+        /// Cycle stack: cycles without commit for instruction fetch or its translation.
+        stack_front: Cycles timed,
+        /// Cycle stack: cycles in which the oldest instruction waited for TLBs.
+        stack_tlb: Cycles timed,
+        /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load L1 served.
+        stack_walk_l1: Cycles timed,
+        /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load L2 served.
+        stack_walk_l2: Cycles timed,
+        /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load the LLC served.
+        stack_walk_llc: Cycles timed,
+        /// Cycle stack: cycles in which it waited for a walk or a lookaside whose slowest load DRAM served.
+        stack_walk_dram: Cycles timed,
+        /// Cycle stack: cycles in which it waited for its data from L1 or the store queue.
+        stack_l1: Cycles timed,
+        /// Cycle stack: cycles in which it waited for its data from L2.
+        stack_l2: Cycles timed,
+        /// Cycle stack: cycles in which it waited for its data from the LLC.
+        stack_llc: Cycles timed,
+        /// Cycle stack: cycles in which it waited for its data from DRAM.
+        stack_dram: Cycles timed,
+        /// Cycle stack: cycles without commit because the store queue was full of stores that awaited lines.
+        stack_stores: Cycles timed,
+        /// Cycle stack: cycles of the operating system, in which nothing committed.
+        stack_os: Cycles timed,
     }
 }
 
-/// A time that is not known yet.
-const UNKNOWN: u64 = u64::MAX;
 /// Flag of a value that is not known yet; the other bits are the place of the record that produces it.
 const AWAITED: u64 = 1 << 63;
 /// No record.
@@ -98,8 +126,12 @@ struct Entry {
     unknown: u8,
     /// A branch that was predicted wrongly.
     mispredicted: bool,
-    /// The machine's note on the translation.
-    note: u8,
+    /// How it was translated.
+    translation: u8,
+    /// What served a load's line.
+    served: Served,
+    /// Why it dispatched late, if it did.
+    late: Cause,
 }
 
 /// A store in the table of forwarding stores, which is direct-mapped by 8-byte word.
@@ -125,8 +157,9 @@ pub struct InFlight {
     pub second: PhysAddr,
     /// When both are known.
     pub translated: Cycle,
-    /// The machine's note on the translation.
-    pub note: u8,
+    /// How it was translated: 0 by TLBs alone. Otherwise the low bits are 1 plus the [`Served`] of the slowest
+    /// load of the walk or the lookaside; others are the machine's.
+    pub translation: u8,
 }
 
 /// One out-of-order core's window.
@@ -172,6 +205,10 @@ pub struct CoreWindow {
     woken: Vec<(u32, u64)>,
     predictor: BranchPredictor,
     counters: CoreCounters,
+    stack: CycleStack,
+    /// What the oldest instruction last waited for, and why dispatch was late last.
+    waited: Cause,
+    late: Cause,
     /// Stall counters in slots, because a stall may be shorter than a cycle.
     stalls: [u64; 6],
     counted_from: u64,
@@ -183,67 +220,6 @@ const STORE_QUEUE: usize = 2;
 const BRANCH: usize = 3;
 const FRONT: usize = 4;
 const SERIALIZE: usize = 5;
-
-/// A store in the store queue: the cycle in which it owns its line, the slot in which it commits, and its
-/// number.
-#[derive(Clone, Copy, Debug, Default)]
-struct StoreEntry {
-    owned: u64,
-    committed: u64,
-    number: u32,
-}
-
-/// The load or the store queue.
-#[derive(Clone, Debug)]
-struct Queue {
-    /// Slot in which each entry was released, or `UNKNOWN`.
-    released: Box<[u64]>,
-    /// Of the stores.
-    stores: Box<[StoreEntry]>,
-    /// The places of the next record to enter and to leave.
-    place: u32,
-    oldest: u32,
-}
-
-impl Queue {
-    fn new(entries: usize) -> Queue {
-        let places = entries.max(1);
-        Queue {
-            released: vec![0; places].into_boxed_slice(),
-            stores: vec![StoreEntry::default(); places].into_boxed_slice(),
-            place: 0,
-            oldest: 0,
-        }
-    }
-
-    /// The slot from which on a record may enter, or `UNKNOWN`.
-    #[inline(always)]
-    fn room(&self) -> u64 {
-        self.released[self.place as usize]
-    }
-
-    #[inline(always)]
-    fn after(&self, place: u32) -> u32 {
-        if place as usize + 1 == self.released.len() { 0 } else { place + 1 }
-    }
-
-    /// Record `number` enters; returns its place.
-    #[inline(always)]
-    fn enter(&mut self, number: u32) -> u32 {
-        let place = self.place;
-        self.released[place as usize] = UNKNOWN;
-        self.stores[place as usize] = StoreEntry { owned: UNKNOWN, committed: UNKNOWN, number };
-        self.place = self.after(place);
-        place
-    }
-
-    /// The oldest record leaves at `slot`.
-    #[inline(always)]
-    fn leave(&mut self, slot: u64) {
-        self.released[self.oldest as usize] = slot;
-        self.oldest = self.after(self.oldest);
-    }
-}
 
 impl CoreWindow {
     /// The window of an idle core at cycle 0.
@@ -280,6 +256,9 @@ impl CoreWindow {
             woken: Vec::with_capacity(places),
             predictor: BranchPredictor::new(spec),
             counters: CoreCounters::default(),
+            stack: CycleStack::default(),
+            waited: Cause::Base,
+            late: Cause::Base,
             stalls: [0; 6],
             counted_from: 0,
         }
@@ -333,8 +312,18 @@ impl CoreWindow {
     /// `slot`, or `until` if that is later; the difference is counted as stalls of `cause`.
     #[inline(always)]
     fn delayed(&mut self, slot: u64, until: u64, cause: usize) -> u64 {
-        self.stalls[cause] += until.saturating_sub(slot);
-        slot.max(until)
+        if until <= slot {
+            return slot;
+        }
+        self.stalls[cause] += until - slot;
+        self.late = match cause {
+            BRANCH => Cause::Branch,
+            FRONT => Cause::Front,
+            STORE_QUEUE => Cause::Stores,
+            // The reorder buffer or the load queue was full of what waited.
+            _ => self.waited,
+        };
+        until
     }
 
     /// The cause of the front end's latest stall.
@@ -385,6 +374,9 @@ impl CoreWindow {
         entry.position = position;
         entry.waiter = NONE;
         entry.unknown = unknown;
+        entry.translation = 0;
+        entry.served = Served::L1;
+        entry.late = self.late;
         let word = record.va.0 / 8;
         let forward = &mut self.forwards[(word % FORWARDS as u64) as usize];
         match record.kind {
@@ -469,20 +461,24 @@ impl CoreWindow {
     /// The load or store of an event that asks for its line.
     #[inline(always)]
     pub fn in_flight(&self, place: u32) -> InFlight {
-        let Entry { record, issued, at, second, translated, note, .. } = self.entries[place as usize];
-        InFlight { record, issued: Cycle(issued), at, second, translated: Cycle(translated), note }
+        let Entry { record, issued, at, second, translated, translation, .. } = self.entries[place as usize];
+        InFlight { record, issued: Cycle(issued), at, second, translated: Cycle(translated), translation }
     }
 
     /// The record at `place` has issued and is translated, as `flight` says. Returns whether the machine lets
     /// it ask for its line at once: a load whose translation took hardly any time, or whose value comes from
-    /// the store queue. Otherwise an [`EventKind::Ask`] follows.
+    /// the store queue. Otherwise an [`EventKind::Ask`] follows. `known` is when the frame is known: later than
+    /// `flight.translated` where pages are translated after the last level.
     #[inline(always)]
-    pub fn locate(&mut self, place: u32, flight: &InFlight) -> bool {
+    pub fn locate(&mut self, place: u32, flight: &InFlight, known: Cycle) -> bool {
         let place = place as usize;
         let (issued, translated) = (flight.issued.0, flight.translated.0);
         let entry = &mut self.entries[place];
         entry.issued = issued;
+        entry.translation = flight.translation;
+        entry.translated = translated;
         if entry.record.kind == RecordKind::Load {
+            entry.translated = known.0.max(translated);
             // A value from the store queue does not wait for the translation.
             let forwards = entry.forwards;
             if forwards != NONE
@@ -498,8 +494,6 @@ impl CoreWindow {
         let entry = &mut self.entries[place];
         entry.at = flight.at;
         entry.second = flight.second;
-        entry.translated = translated;
-        entry.note = flight.note;
         if entry.record.kind == RecordKind::Load {
             self.events.push(translated, place, EventKind::Ask);
             return false;
@@ -516,10 +510,10 @@ impl CoreWindow {
         false
     }
 
-    /// The load's value arrives, or the store's line is owned, at `ready`. Returns the cycle in which the
+    /// The load's value arrives from `served`, or the store's line is owned, at `ready`. Returns the cycle in which the
     /// value is ready, which is earlier than `ready` when an older store forwards it.
     #[inline(always)]
-    pub fn complete(&mut self, place: u32, ready: Cycle) -> Cycle {
+    pub fn complete(&mut self, place: u32, ready: Cycle, served: Served) -> Cycle {
         let place = place as usize;
         let Entry { issued, drained, queue, .. } = self.entries[place];
         if self.entries[place].record.kind == RecordKind::Store {
@@ -528,9 +522,11 @@ impl CoreWindow {
             return Cycle(issued);
         }
         let mut value = ready.0;
+        self.entries[place].served = served;
         if drained < value {
             self.counters.forwards += 1;
             value = drained;
+            self.entries[place].served = Served::L1;
         }
         self.entries[place].done = value;
         self.become_known(place, value);
@@ -613,6 +609,9 @@ impl CoreWindow {
                 return;
             }
             let commit = self.commit_slot(&self.entries[place], self.entries[place].done);
+            if commit > self.committed + self.entries[place].record.instructions() {
+                self.waited_for(place, commit);
+            }
             self.committed = commit;
             let entry = &mut self.entries[place];
             entry.done = commit;
@@ -635,6 +634,29 @@ impl CoreWindow {
                 let Entry { base, record, .. } = &self.entries[next];
                 self.entries[next].base = self.gap_base(*base, record.instructions());
             }
+        }
+    }
+
+    /// The record at `place`, the oldest one, commits at `commit`, later than at full width after the last one:
+    /// adds the slots between to the cycle stack. It dispatched late; then it waited for its operands, its
+    /// translation and its data, of which the latest counts first.
+    #[inline]
+    fn waited_for(&mut self, place: usize, commit: u64) {
+        let Entry { record, base, done, translated, issued, translation, served, late, .. } = self.entries[place];
+        self.stack.add(late, base.saturating_sub(self.committed));
+        let left = commit.saturating_sub(base.max(self.committed) + record.instructions());
+        let (mut data, mut translating) = (0, 0);
+        if record.kind == RecordKind::Load {
+            data = left.min(done.saturating_sub(translated) * self.width);
+        }
+        if record.is_data() {
+            translating = (left - data).min(translated.min(done).saturating_sub(issued) * self.width);
+        }
+        let (of_data, of_translation) = (Cause::of_data(served), Cause::of_translation(translation));
+        self.stack.add(of_data, data);
+        self.stack.add(of_translation, translating);
+        if data + translating > 0 {
+            self.waited = if data >= translating { of_data } else { of_translation };
         }
     }
 
@@ -757,6 +779,7 @@ impl CoreWindow {
         // Whole cycles: the next instruction begins a new one.
         let end = (self.committed.max(self.dispatched).div_ceil(self.width) + cycles) * self.width;
         self.stalls[SERIALIZE] += end - self.dispatched;
+        self.stack.add(Cause::Os, end.saturating_sub(self.committed));
         self.dispatched = end;
         self.committed = self.committed.max(end);
         if self.planned != UNKNOWN {
@@ -800,8 +823,25 @@ impl CoreWindow {
     /// The counters so far.
     pub fn counters(&self) -> CoreCounters {
         let cycles = |cause: usize| self.stalls[cause] / self.width;
+        let total = self.retired_cycle().0 - self.counted_from;
+        let of = |cause: Cause| self.stack.slots(cause) / self.width;
+        let others: u64 = Cause::ALL.into_iter().map(of).sum();
         CoreCounters {
-            cycles: self.retired_cycle().0 - self.counted_from,
+            cycles: total,
+            stack_base: total.saturating_sub(others),
+            stack_branch: of(Cause::Branch),
+            stack_front: of(Cause::Front),
+            stack_tlb: of(Cause::Tlb),
+            stack_walk_l1: of(Cause::WalkL1),
+            stack_walk_l2: of(Cause::WalkL2),
+            stack_walk_llc: of(Cause::WalkLlc),
+            stack_walk_dram: of(Cause::WalkDram),
+            stack_l1: of(Cause::L1),
+            stack_l2: of(Cause::L2),
+            stack_llc: of(Cause::Llc),
+            stack_dram: of(Cause::Dram),
+            stack_stores: of(Cause::Stores),
+            stack_os: of(Cause::Os),
             stall_rob: cycles(ROB),
             stall_load_queue: cycles(LOAD_QUEUE),
             stall_store_queue: cycles(STORE_QUEUE),
@@ -820,6 +860,7 @@ impl CoreWindow {
     /// Sets the counters to zero (the end of warm-up); time goes on.
     pub fn reset_counters(&mut self) {
         self.counters.reset();
+        self.stack = CycleStack::default();
         self.stalls = [0; 6];
         self.counted_from = self.retired_cycle().0;
     }

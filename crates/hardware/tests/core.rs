@@ -1,9 +1,9 @@
 //! The core's window: micro-programs with a known answer.
 
-use ambulator_base::{AccessKind, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
+use ambulator_base::{AccessKind, Counters, Cycle, PhysAddr, Random, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{
-    CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy, HierarchySpec, InFlight, PredictorKind,
-    StoreRequest,
+    CoreCounters, CoreSpec, CoreWindow, DramModel, DramSpec, Event, EventKind, Hierarchy, HierarchySpec, InFlight,
+    PredictorKind, Served, StoreRequest,
 };
 
 fn spec() -> CoreSpec {
@@ -37,11 +37,11 @@ fn carry_out(core: &mut CoreWindow, record: &Record, translated: u64, latency: u
         if kind == EventKind::Issue {
             (flight.issued, flight.translated) = (Cycle(at), Cycle(translated.max(at)));
             times.issued = at;
-            asked = core.locate(place, &flight).then_some(flight.translated.0);
+            asked = core.locate(place, &flight, flight.translated).then_some(flight.translated.0);
         }
         if let Some(asked) = asked {
             times.asked = asked;
-            times.value = core.complete(place, Cycle(asked + latency)).0;
+            times.value = core.complete(place, Cycle(asked + latency), Served::Dram).0;
         }
         event = core.take_event();
     }
@@ -250,8 +250,8 @@ fn serialising_events_drain_the_window_and_cost_their_length() {
     core.serialize(2000);
     let issued = core.now();
     let flight = InFlight { issued, translated: issued, ..core.in_flight(place) };
-    assert!(core.locate(place, &flight));
-    core.complete(place, issued.after(10));
+    assert!(core.locate(place, &flight, issued));
+    core.complete(place, issued.after(10), Served::L1);
     assert!(core.retired_cycle().0 >= issued.0 + 10 && issued.0 >= 3500);
 }
 
@@ -326,9 +326,9 @@ fn counters_restart_and_time_continues() {
 fn access(core: &mut CoreWindow, h: &mut Hierarchy, event: Event) {
     let flight = core.in_flight(event.place);
     let issued = Cycle(event.at);
-    assert!(core.locate(event.place, &InFlight { issued, translated: issued, ..flight }));
-    let ready = h.access(0, PhysAddr(flight.record.va.0), AccessKind::Load, flight.record.pc, issued).ready;
-    core.complete(event.place, ready);
+    assert!(core.locate(event.place, &InFlight { issued, translated: issued, ..flight }, issued));
+    let done = h.access(0, PhysAddr(flight.record.va.0), AccessKind::Load, flight.record.pc, issued);
+    core.complete(event.place, done.ready, done.served);
 }
 
 /// The window and the hierarchy together: misses overlap up to the MSHRs, whatever the window would allow.
@@ -363,6 +363,63 @@ fn independent_misses_overlap_up_to_the_mshrs() {
     about(run(1, 0), 320 * 200);
 }
 
+/// The sum of a cycle stack.
+fn stack(counters: &CoreCounters) -> u64 {
+    let parts = CoreCounters::DEFS.iter().zip(counters.values());
+    parts.filter(|(def, _)| def.name.starts_with("stack_")).map(|(_, value)| value).sum()
+}
+
+#[test]
+fn the_cycle_stack_says_what_the_oldest_instruction_waited_for() {
+    let most = |part: u64, counters: &CoreCounters| {
+        assert!(part * 20 > counters.cycles * 19, "{part} of {counters:?}");
+        assert_eq!(stack(counters), counters.cycles, "{counters:?}");
+    };
+    // A pointer chase waits for memory, whatever else there is.
+    let mut core = CoreWindow::new(&spec());
+    (0..200).for_each(|i| {
+        step(&mut core, &Record { dep1: 1, ..load(i) }, 300);
+    });
+    most(core.counters().stack_dram, &core.counters());
+    // Independent misses do so too: the reorder buffer is full.
+    let mut core = CoreWindow::new(&spec());
+    (0..400).for_each(|i| {
+        step(&mut core, &Record { gap: 15, ..load(i) }, 1000);
+    });
+    most(core.counters().stack_dram, &core.counters());
+    // Of a miss and its translation, each gets its part.
+    let mut core = CoreWindow::new(&spec());
+    for i in 0..100 {
+        let now = core.retired_cycle().0;
+        carry_out(&mut core, &Record { dep1: 1, ..load(i) }, now + 200, 600);
+    }
+    let counters = core.counters();
+    about(counters.stack_tlb, 100 * 200);
+    about(counters.stack_dram, 100 * 600);
+    assert_eq!(stack(&counters), counters.cycles);
+    // A store queue full of stores that wait for their lines.
+    let mut core = CoreWindow::new(&CoreSpec { rob: 1000, store_queue: 10, ..spec() });
+    (0..400).for_each(|i| {
+        step(&mut core, &store(i), 500);
+    });
+    most(core.counters().stack_stores, &core.counters());
+    // The kernel, instruction fetch.
+    let mut core = CoreWindow::new(&spec());
+    (0..50).for_each(|_| core.serialize(1000));
+    most(core.counters().stack_os, &core.counters());
+    for i in 0..50 {
+        core.stall_front(Cycle(core.now().0 + 500));
+        step(&mut core, &load(i), 1);
+    }
+    about(core.counters().stack_front, 50 * 500);
+    // Nothing of these.
+    let mut core = CoreWindow::new(&spec());
+    (0..100).for_each(|i| {
+        step(&mut core, &Record { gap: 79, ..load(i) }, 1);
+    });
+    most(core.counters().stack_base, &core.counters());
+}
+
 /// Carries out an event, which takes a random time, and checks that it is not earlier than the last one.
 fn carry_out_in_order(core: &mut CoreWindow, event: Event, random: &mut Random, last: &mut u64) {
     let Event { at, place, kind } = event;
@@ -373,10 +430,12 @@ fn carry_out_in_order(core: &mut CoreWindow, event: Event, random: &mut Random, 
     if kind == EventKind::Issue {
         let translated = Cycle(at + [0, 7, 150][random.below(3) as usize]);
         (flight.issued, flight.translated) = (Cycle(at), translated);
-        asks = core.locate(place, &flight);
+        asks = core.locate(place, &flight, translated);
     }
     if asks {
-        core.complete(place, Cycle(at + [4, 40, 400][random.below(3) as usize]));
+        let level = random.below(3) as usize;
+        let served = [Served::L1, Served::Llc, Served::Dram][level];
+        core.complete(place, Cycle(at + [4, 40, 400][level]), served);
     }
 }
 
@@ -403,6 +462,7 @@ fn events_and_dispatches_happen_in_the_order_of_their_times() {
             carry_out_in_order(&mut core, event, &mut random, &mut last);
         }
         let counters = core.counters();
+        assert_eq!(stack(&counters), counters.cycles, "{counters:?}");
         assert!(counters.loads > 7000 && counters.stores > 3500 && counters.forwards > 100, "{counters:?}");
         assert!(
             counters.cycles >= last && counters.stall_load_queue > 0 && counters.stall_store_queue > 0,

@@ -37,12 +37,15 @@ pub struct CorePort<'a> {
     pub entry: EntryLevel,
     /// Counters of the port's accesses.
     pub traffic: &'a mut WalkTraffic,
+    /// 1 plus the [`Served`] of the slowest load so far, or 0.
+    pub slowest: &'a mut u8,
 }
 
 impl CorePort<'_> {
     #[inline(always)]
     fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, now);
+        *self.slowest = (*self.slowest).max(access.served as u8 + 1);
         match access.served {
             Served::L1 => self.traffic.l1 += 1,
             Served::L2 => self.traffic.l2 += 1,

@@ -119,6 +119,7 @@ impl Machine {
                 window: CoreWindow::new(&spec.core),
                 mmu: Mmu::new(&spec.mmu, sockets, timing),
                 traffic: WalkTraffic::default(),
+                slowest_walk_load: 0,
                 process,
                 processes: vec![(ProcessId(0), process)],
                 generation: u64::MAX,

@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub window: CoreWindow,
     pub mmu: Mmu,
     pub traffic: WalkTraffic,
+    /// Of the latest translation: 1 plus the `Served` of the slowest load of its walk or lookaside, or 0.
+    pub slowest_walk_load: u8,
     /// The running process, by the kernel's number.
     pub process: ProcessId,
     /// `(number in the stream, number in the kernel)` of the stream's processes.

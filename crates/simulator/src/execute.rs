@@ -8,9 +8,10 @@ use crate::path::{TranslationPath, Translator};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, Record, RecordKind, VirtAddr};
 use ambulator_hardware::{Event, EventKind, InFlight, Served};
 
-/// Notes on records in flight: the translation walked, and loads of the walk were served by DRAM.
-const WALKED: u8 = 1;
-const WALKED_IN_DRAM: u8 = 2;
+/// Flag of a translation that walked; the lower bits say which level served its slowest load.
+const WALKED: u8 = 8;
+/// Of a translation whose slowest load DRAM served: the lower bits.
+const FROM_DRAM: u8 = 1 + Served::Dram as u8;
 
 /// The kind of access of a load or a store.
 #[inline(always)]
@@ -127,6 +128,23 @@ impl Machine {
         Translator { hw, os, checker, phase: scheduler.phase() }.translate(number, va, access, now)
     }
 
+    /// Translates a data access; also says how, in the terms of [`InFlight::translation`].
+    #[inline(always)]
+    fn translate_data(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+    ) -> Result<(Located, u8), Stop> {
+        let core = &mut self.hw.cores[number];
+        core.slowest_walk_load = 0;
+        let walks = core.mmu.counters.walks;
+        let located = self.translate(number, va, access, now)?;
+        let core = &self.hw.cores[number];
+        Ok((located, core.slowest_walk_load | if core.mmu.counters.walks == walks { 0 } else { WALKED }))
+    }
+
     /// Whether an access needs no page fault.
     #[inline(always)]
     fn is_mapped(&mut self, number: usize, va: VirtAddr, access: AccessKind) -> bool {
@@ -194,26 +212,20 @@ impl Machine {
     /// A load or a store issues: it is translated.
     #[inline(never)]
     fn issue(&mut self, number: usize, event: Event, record: &Record) -> Result<(), Stop> {
-        let core = &self.hw.cores[number];
-        let (walks, walk_dram) = (core.mmu.counters.walks, core.traffic.dram);
         let access = data_access(record);
-        let Located { at, ready, issued } = self.translate(number, record.va, access, Cycle(event.at))?;
+        let (Located { at, ready, issued, known }, translation) =
+            self.translate_data(number, record.va, access, Cycle(event.at))?;
         let core = &self.hw.cores[number];
-        let note = match (core.mmu.counters.walks != walks, core.traffic.dram != walk_dram) {
-            (false, _) => 0,
-            (true, false) => WALKED,
-            (true, true) => WALKED | WALKED_IN_DRAM,
-        };
-        let mut flight = InFlight { record: *record, issued, at, second: at, translated: ready, note };
+        let mut flight = InFlight { record: *record, issued, at, second: at, translated: ready, translation };
         if access == AccessKind::Store && core.window.asks_at_commit() && splits(record) {
             // A store asks for its line when both its halves are translated and it commits.
             let (at, ready) = self.second_half(number, &flight)?;
             (flight.second, flight.translated) = (at, flight.translated.max(ready));
         }
-        if self.hw.cores[number].window.locate(event.place, &flight) {
+        if self.hw.cores[number].window.locate(event.place, &flight, known) {
             return self.ask(number, event.place, flight.translated, &flight);
         }
-        if note != 0 {
+        if translation != 0 {
             self.hw.hierarchy.prefetch_sim_host(number, at);
         }
         Ok(())
@@ -223,7 +235,7 @@ impl Machine {
     #[inline]
     fn ask(&mut self, number: usize, place: u32, asked: Cycle, flight: &InFlight) -> Result<(), Stop> {
         let access = data_access(&flight.record);
-        let mut ready = self.access(number, flight, access, asked)?;
+        let (mut ready, served) = self.access(number, flight, access, asked)?;
         if splits(&flight.record) {
             let (at, asked) = match access {
                 AccessKind::Store if self.hw.cores[number].window.asks_at_commit() => (flight.second, asked),
@@ -233,31 +245,37 @@ impl Machine {
         }
         let core = &mut self.hw.cores[number];
         core.counters.access_cycles += ready.since(flight.issued) - asked.since(flight.translated);
-        core.window.complete(place, ready);
+        core.window.complete(place, ready, served);
         Ok(())
     }
 
     /// Accesses the first line of a load or a store, and counts where it and its translation were found.
-    /// Returns when the line is there.
+    /// Returns when the line is there, and what served it.
     #[inline(always)]
-    fn access(&mut self, number: usize, flight: &InFlight, access: AccessKind, asked: Cycle) -> Result<Cycle, Stop> {
+    fn access(
+        &mut self,
+        number: usize,
+        flight: &InFlight,
+        access: AccessKind,
+        asked: Cycle,
+    ) -> Result<(Cycle, Served), Stop> {
         let done = self.hw.hierarchy.access(number, flight.at, access, flight.record.pc, asked);
         let core = &mut self.hw.cores[number];
         let from_dram = done.served == Served::Dram;
         core.counters.data_from_dram += u64::from(from_dram);
-        if flight.note & WALKED != 0 {
+        if flight.translation & WALKED != 0 {
             if let Some(va) = core.mmu.take_migration_hint() {
                 self.os.migrate(&mut self.hw, self.scheduler.phase(), number, va)?;
             }
             let counters = &mut self.hw.cores[number].counters;
-            match (flight.note & WALKED_IN_DRAM != 0, from_dram) {
+            match (flight.translation & !WALKED == FROM_DRAM, from_dram) {
                 (true, true) => counters.dram_translation_dram_data += 1,
                 (true, false) => counters.dram_translation_cached_data += 1,
                 (false, true) => counters.cached_translation_dram_data += 1,
                 (false, false) => counters.cached_translation_cached_data += 1,
             }
         }
-        Ok(done.ready)
+        Ok((done.ready, done.served))
     }
 
     /// A load or a store in functional mode.
@@ -266,15 +284,10 @@ impl Machine {
         let issued = self.hw.begin_untimed();
         let core = &mut self.hw.cores[number];
         core.window.count(record);
-        let (walks, walk_dram) = (core.mmu.counters.walks, core.traffic.dram);
         let access = data_access(record);
-        let Located { at, ready: translated, issued } = self.translate(number, record.va, access, issued)?;
-        let core = &self.hw.cores[number];
-        let mut note = 0;
-        if core.mmu.counters.walks != walks {
-            note = WALKED | if core.traffic.dram == walk_dram { 0 } else { WALKED_IN_DRAM };
-        }
-        let flight = InFlight { record: *record, issued, at, second: at, translated, note };
+        let (Located { at, ready: translated, issued, .. }, translation) =
+            self.translate_data(number, record.va, access, issued)?;
+        let flight = InFlight { record: *record, issued, at, second: at, translated, translation };
         self.access(number, &flight, access, translated)?;
         if splits(record) {
             let (at, asked) = self.second_half(number, &flight)?;

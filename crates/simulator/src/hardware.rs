@@ -90,6 +90,7 @@ impl Hardware {
             core: number,
             entry: self.entry,
             traffic: &mut core.traffic,
+            slowest: &mut core.slowest_walk_load,
         };
         act(&mut core.mmu, &mut port)
     }

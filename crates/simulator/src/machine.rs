@@ -42,6 +42,8 @@ pub(crate) struct Located {
     pub at: PhysAddr,
     pub ready: Cycle,
     pub issued: Cycle,
+    /// When the frame is known: later than `ready` where pages are translated after the last level.
+    pub known: Cycle,
 }
 
 impl Machine {

@@ -242,6 +242,7 @@ impl Bench {
             core: 0,
             entry: EntryLevel::L2,
             traffic: &mut self.traffic,
+            slowest: &mut 0,
         };
         act(&mut self.mmu, &mut port)
     }

@@ -20,7 +20,7 @@ impl Translator<'_> {
             && let Some((at, ready)) = self.hw.cores[number].mmu.recall(va, access, now)
         {
             if self.accepts(number, va, at, access) {
-                return Ok(Located { at, ready, issued: now });
+                return Ok(Located { at, ready, issued: now, known: ready });
             }
             return self.translate_further(number, va, access, now, Translated::Physical { at, ready });
         }
@@ -31,7 +31,7 @@ impl Translator<'_> {
         if let Translated::Physical { at, ready } = result
             && self.accepts(number, va, at, access)
         {
-            return Ok(Located { at, ready, issued: now });
+            return Ok(Located { at, ready, issued: now, known: ready });
         }
         self.translate_further(number, va, access, now, result)
     }
@@ -61,7 +61,7 @@ impl Translator<'_> {
                     if !self.accepts(number, va, at, access) {
                         return Err(self.mismatch(number, va, Some(at), access));
                     }
-                    return Ok(Located { at, ready, issued: now });
+                    return Ok(Located { at, ready, issued: now, known: ready });
                 }
                 Translated::Fault { cause, .. } => {
                     faults += 1;

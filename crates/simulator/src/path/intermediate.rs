@@ -27,7 +27,7 @@ impl Translator<'_> {
             return Err(self.mismatch(number, va, None, access));
         };
         if self.hw.hierarchy.holds(number, at, access) {
-            return Ok(Located { at, ready, issued: now });
+            return Ok(Located { at, ready, issued: now, known: ready });
         }
         let asked = match access {
             AccessKind::Store if self.hw.timing() => self.hw.cores[number].window.store_asks(now, ready),
@@ -42,7 +42,7 @@ impl Translator<'_> {
                 if self.checker.matches_kernel(self.os, process, va, physical, access) =>
             {
                 self.hw.hierarchy.map_intermediate(at, physical.pfn(), known);
-                Ok(Located { at, ready, issued: now })
+                Ok(Located { at, ready, issued: now, known })
             }
             Translated::Physical { at: physical, .. } => Err(self.mismatch(number, va, Some(physical), access)),
             Translated::Fault { .. } => Err(self.mismatch(number, va, None, access)),

@@ -23,7 +23,7 @@ impl Translator<'_> {
             let at = state.frame().start().offset(va.0 & 0xfff);
             self.checker.count_kernel_translation();
             if let Some(at) = self.os.host_physical(at, access) {
-                return Ok(Located { at, ready: now, issued: now });
+                return Ok(Located { at, ready: now, issued: now, known: now });
             }
             faults += 1;
             now = self.fault(number, va, access, FaultCause::Hypervisor(at), faults)?;

@@ -1,0 +1,88 @@
+//! The cycle stack of a core: what the commit of instructions waited for, slot by slot. Each slot in which an
+//! instruction could have committed and none did has one cause, so that the causes and the slots in which
+//! instructions committed add up to the run's time.
+
+use crate::Served;
+
+/// What the commit of instructions waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Cause {
+    /// Nothing of the below: operands, the depth of the pipeline.
+    #[default]
+    Base,
+    Branch,
+    Front,
+    Tlb,
+    WalkL1,
+    WalkL2,
+    WalkLlc,
+    WalkDram,
+    L1,
+    L2,
+    Llc,
+    Dram,
+    Stores,
+    Os,
+}
+
+impl Cause {
+    /// All but the base, which is what remains of the run's time.
+    pub const ALL: [Cause; 13] = [
+        Cause::Branch,
+        Cause::Front,
+        Cause::Tlb,
+        Cause::WalkL1,
+        Cause::WalkL2,
+        Cause::WalkLlc,
+        Cause::WalkDram,
+        Cause::L1,
+        Cause::L2,
+        Cause::Llc,
+        Cause::Dram,
+        Cause::Stores,
+        Cause::Os,
+    ];
+
+    /// Data that `served` served.
+    #[inline(always)]
+    pub fn of_data(served: Served) -> Cause {
+        match served {
+            Served::L1 => Cause::L1,
+            Served::L2 => Cause::L2,
+            Served::Llc => Cause::Llc,
+            Served::Dram => Cause::Dram,
+        }
+    }
+
+    /// A translation, by [`crate::InFlight::translation`].
+    #[inline(always)]
+    pub fn of_translation(translation: u8) -> Cause {
+        match translation & 7 {
+            0 => Cause::Tlb,
+            1 => Cause::WalkL1,
+            2 => Cause::WalkL2,
+            3 => Cause::WalkLlc,
+            _ => Cause::WalkDram,
+        }
+    }
+}
+
+/// Slots by cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CycleStack {
+    slots: [u64; Cause::ALL.len() + 1],
+}
+
+impl CycleStack {
+    /// Adds `slots` of `cause`.
+    #[inline(always)]
+    pub fn add(&mut self, cause: Cause, slots: u64) {
+        self.slots[cause as usize] += slots;
+    }
+
+    /// The slots of `cause`.
+    pub fn slots(&self, cause: Cause) -> u64 {
+        self.slots[cause as usize]
+    }
+}
