@@ -68,7 +68,7 @@ impl Placement for UtopiaPlacement {
         migrates: bool,
         os: &mut PlaceContext<'_>,
     ) -> Vec<(ProcessId, Page)> {
-        if !migrates && !self.spec.fault_allocation {
+        if !migrates && !(self.spec.fault_allocation && self.spec.fault_eviction) {
             return Vec::new();
         }
         self.segments().eviction_candidates(request.page, os.memory)
