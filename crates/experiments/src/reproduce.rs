@@ -5,7 +5,9 @@ use crate::number::short;
 use crate::store::Store;
 use ambulator_base::{distinct_notes, lock};
 use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Phase, Progress, RunResult, Schema, Status, compare, open_mix};
+use ambulator_simulator::{
+    Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, open_mix,
+};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -295,7 +297,9 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
                 Err(error) => missing.push(format!("{}: {error}", program.label())),
             }
         }
-        for run in cells.into_iter().flatten() {
+        let ended: Vec<RunResult> = cells.into_iter().flatten().collect();
+        notes.extend(colour_warnings(&ended));
+        for run in ended {
             if run.status == Status::Done {
                 runs.push((program.label().into(), run));
             } else {
