@@ -1,6 +1,6 @@
 //! The papers' numbers next to ours.
 
-use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
+use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published, Selection};
 use crate::number::short;
 use crate::store::Store;
 use ambulator_base::{distinct_notes, lock};
@@ -52,6 +52,9 @@ pub struct MetricResult {
     pub ours: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
+    /// Programs among these that the paper would not have chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marked: Vec<String>,
     /// Its place in the paper.
     pub source: String,
     /// Why ours differs, if known.
@@ -65,8 +68,10 @@ impl MetricResult {
 
     /// Ours by program, as text.
     fn programs(&self) -> String {
-        let programs: Vec<_> =
-            self.by_program.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        let text = |(name, value): &(String, f64)| {
+            format!("{name} {}{}", short(*value), if self.marked.contains(name) { "*" } else { "" })
+        };
+        let programs: Vec<_> = self.by_program.iter().map(text).collect();
         programs.join(", ")
     }
 
@@ -308,7 +313,15 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             }
         }
     }
-    let metrics = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    if let Some(selection) = &figure.selection {
+        let below = below_selection(selection, &runs);
+        for metric in &mut metrics {
+            let named = metric.by_program.iter().map(|(name, _)| name);
+            metric.marked = named.filter(|name| below.iter().any(|(own, _)| own == *name)).cloned().collect();
+        }
+        notes.extend(selection_note(selection, &below));
+    }
     Ok(FigureResult {
         figure: format!("{}/{}", figure.paper, figure.name),
         title: figure.title.clone(),
@@ -395,6 +408,25 @@ fn cell_key(
     format!("{}|{:016x}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 
+/// The programs below a selection's criterion, each with its value.
+fn below_selection(selection: &Selection, runs: &[(String, RunResult)]) -> Vec<(String, f64)> {
+    let own = runs.iter().filter(|(_, run)| run.design == selection.design);
+    let values = own.map(|(label, run)| (label.clone(), run.measure(&selection.measure)));
+    values.filter(|(_, value)| *value < selection.least).collect()
+}
+
+/// A sentence on the programs below a selection's criterion; none if there are none.
+fn selection_note(selection: &Selection, below: &[(String, f64)]) -> Option<String> {
+    let listed: Vec<_> = below.iter().map(|(label, value)| format!("{label} {}", short(*value))).collect();
+    let Selection { design, measure, least, source } = selection;
+    (!listed.is_empty()).then(|| {
+        format!(
+            "* {measure} below {least} with {design}, so that the paper would not have chosen it ({source}): {}.",
+            listed.join(", ")
+        )
+    })
+}
+
 fn value_of(metric: &Metric, run: &RunResult) -> f64 {
     let sum =
         |names: &[String]| names.iter().map(|name| run.counters.get(name).copied().unwrap_or(0) as f64).sum::<f64>();
@@ -475,6 +507,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
         }),
         ours,
         by_program,
+        marked: Vec::new(),
         source: metric.source.clone(),
         note: metric.note.clone(),
     }
@@ -490,12 +523,41 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_the_paper_would_not_have_chosen_are_marked() {
+        let of = |label: &str, design: &str, misses: f64| {
+            let measures = [("l2_tlb_mpki".to_owned(), misses)].into();
+            (label.to_owned(), RunResult { design: design.into(), measures, ..RunResult::default() })
+        };
+        let runs = [of("A", "thp", 32.0), of("A", "utopia", 0.1), of("B", "thp", 4.9), of("C", "thp", 5.0)];
+        let (design, measure) = ("thp".into(), "l2_tlb_mpki".into());
+        let selection = Selection { design, measure, least: 5.0, source: "Sec. 7".into() };
+        let below = below_selection(&selection, &runs);
+        assert_eq!(below, [("B".to_owned(), 4.9)]);
+        let note = selection_note(&selection, &below).unwrap();
+        assert!(note.starts_with("* l2_tlb_mpki below 5 with thp") && note.ends_with("(Sec. 7): B 4.90."), "{note}");
+        assert_eq!(selection_note(&selection, &[]), None);
+        let values = vec![("A".to_owned(), 1.0), ("B".to_owned(), 2.0)];
+        let metric = MetricResult {
+            name: "m".into(),
+            unit: "x".into(),
+            published: None,
+            ours: vec![1.0],
+            by_program: values,
+            marked: vec!["B".into()],
+            source: String::new(),
+            note: None,
+        };
+        assert_eq!(metric.programs(), "A 1.00, B 2.00*");
+    }
+
+    #[test]
     fn a_wide_figure_has_its_programs_below_the_table() {
         let metric = MetricResult {
             name: "speed-up of Utopia over radix".into(),
             unit: "ratio".into(),
             published: Some(vec![1.24]),
             ours: vec![1.2],
+            marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             source: "section 8.1, figure 15".into(),
             note: None,
