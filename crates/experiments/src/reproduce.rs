@@ -109,6 +109,9 @@ pub struct FigureResult {
     pub missing: Vec<String>,
     /// Notes on the programs, one sentence each: a trace that was cut short.
     pub notes: Vec<String>,
+    /// Remarks on the runs, one sentence each: pages in few page colours, programs that the paper would not
+    /// have chosen.
+    pub remarks: Vec<String>,
     /// A note on the whole figure.
     pub note: Option<String>,
 }
@@ -146,7 +149,7 @@ impl FigureResult {
         for missing in &self.missing {
             text.push_str(&format!("\n  missing: {missing}"));
         }
-        for note in self.notes.iter().chain(&self.note) {
+        for note in self.notes.iter().chain(&self.remarks).chain(&self.note) {
             text.push_str(&format!("\n  {note}"));
         }
         text
@@ -254,7 +257,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
     let warmup = parse_count(&figure.warmup)?.min(instructions);
     let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let (mut missing, mut notes) = (Vec::new(), Vec::new());
+    let (mut missing, mut notes, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for program in figure.programs() {
         let all = std::iter::once(program).chain(&program.co_runners);
         let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
@@ -303,7 +306,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             }
         }
         let ended: Vec<RunResult> = cells.into_iter().flatten().collect();
-        notes.extend(colour_warnings(&ended));
+        remarks.extend(colour_warnings(&ended));
         for run in ended {
             if run.status == Status::Done {
                 runs.push((program.label().into(), run));
@@ -320,7 +323,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             let named = metric.by_program.iter().map(|(name, _)| name);
             metric.marked = named.filter(|name| below.iter().any(|(own, _)| own == *name)).cloned().collect();
         }
-        notes.extend(selection_note(selection, &below));
+        remarks.extend(selection_note(selection, &below));
     }
     Ok(FigureResult {
         figure: format!("{}/{}", figure.paper, figure.name),
@@ -329,6 +332,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
         metrics,
         missing,
         notes: distinct_notes(notes),
+        remarks: distinct_notes(remarks),
         note: figure.note.clone(),
     })
 }
@@ -569,6 +573,7 @@ mod tests {
             metrics: vec![metric],
             missing: Vec::new(),
             notes: Vec::new(),
+            remarks: Vec::new(),
             note: None,
         };
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);

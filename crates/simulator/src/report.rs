@@ -127,6 +127,8 @@ impl Machine {
         put("llc_mpki", mpki(hierarchy.llc.demand_misses + hierarchy.llc.table_misses));
         put("l2_translation_share", ratio(epochs.l2, epochs.samples as f64));
         put("llc_translation_share", ratio(epochs.llc, epochs.samples as f64));
+        let found = mmu.walks.saturating_sub(mmu.faults);
+        put("lookaside_share", share(mmu.lookaside_hits, mmu.lookaside_hits + found));
         put("table_bytes", footprint.bytes as f64);
         put("table_peak_bytes", footprint.peak_bytes as f64);
         put("table_largest_contiguous", footprint.largest_contiguous as f64);

@@ -167,6 +167,7 @@ measures! {
     "llc_mpki", "per 1000 instructions", "Last-level cache misses of the core and of walks per 1000 instructions.";
     "l2_translation_share", "ratio", "Share of L2 lines that hold translations, mean over epochs of a million instructions.";
     "llc_translation_share", "ratio", "Share of last-level lines that hold translations, mean over epochs of a million instructions.";
+    "lookaside_share", "ratio", "Share that the lookaside resolves of the L2 TLB misses that found a page.";
     "table_bytes", "bytes", "Bytes of the page tables at the end, all processes.";
     "table_peak_bytes", "bytes", "Maximum of the bytes of the page tables.";
     "table_largest_contiguous", "bytes", "Largest contiguous allocation that a page table made.";
