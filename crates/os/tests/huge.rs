@@ -1,5 +1,6 @@
 //! Huge pages at faults: what they cost, and how many there are.
 
+#[allow(dead_code, reason = "other tests use the rest of it")]
 mod double;
 
 use ambulator_base::{FRAME_BYTES, MapKind, Protection, VirtAddr, VmEvent};
