@@ -176,6 +176,9 @@ pub struct UtopiaSpec {
     /// The cache of tag arrays; 0 for no such cache.
     #[schemars(range(max = MOST_CACHE_BYTES), extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub tar_cache_bytes: u64,
+    /// Whether RestSeg walks load nothing and take no time: the bound of what their caches could give.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off; a bound, not the paper's hardware"))]
+    pub perfect_walks: bool,
     /// Cycles of a look-up in either cache.
     #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
     pub cache_latency: u64,
@@ -198,6 +201,7 @@ impl Default for UtopiaSpec {
             fill_l2: true,
             sf_cache_bytes: 2048,
             tar_cache_bytes: 2048,
+            perfect_walks: false,
             cache_latency: 2,
         }
     }

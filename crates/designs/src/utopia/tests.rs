@@ -318,6 +318,23 @@ fn loads_are_abandoned_when_the_l2_tlb_hits() {
     assert_eq!(beside(&mut walker, 3000, &mut bed), (Some(mapping.frame), 2, 0));
 }
 
+#[test]
+fn a_perfect_walk_takes_no_time_and_finds_what_a_walk_finds() {
+    let spec = UtopiaSpec { perfect_walks: true, ..small() };
+    let (mut bed, table, mut walker, mapping) = one_page(&spec, 700);
+    for number in [700, 701] {
+        let va = VirtAddr(number << 12);
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        let answer = walker.probe(va, AccessKind::Store, Cycle(5), &mut port);
+        let expected = (number == 700).then_some(mapping.frame);
+        assert_eq!((answer.found.map(|found| found.frame), answer.ready), (expected, Cycle(5)));
+        let beside = walker.probe_beside_hit(va, AccessKind::Load, Cycle(5), &mut port);
+        assert_eq!((beside.found.map(|found| found.frame), beside.ready), (expected, Cycle(5)));
+    }
+    assert!(table.lookup(mapping.page.start, &bed.memory).unwrap().flags.dirty);
+    assert_eq!((walker.counters.walk_cycles, walker.counters.tar_hits + walker.counters.tar_misses), (0, 0));
+}
+
 /// What software and hardware say about a page; they agree.
 fn frame_of(page: u64, table: &Translations, walker: &mut RestSegWalker, bed: &mut TestBed) -> Option<Pfn> {
     let va = VirtAddr(page << 12);

@@ -82,6 +82,22 @@ impl RestSegWalker {
         }
     }
 
+    /// A walk of one RestSeg that costs nothing (`perfect_walks`).
+    fn walk_perfectly(
+        &mut self,
+        at: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle) {
+        let (shape, arrays) = (self.shapes[at], self.places[at].1);
+        let (set, tag) = shape.set_and_tag(va);
+        let row = port.peek_line(arrays.tar.offset(set * LINE_BYTES));
+        let found = shape.row.find(&row, tag);
+        (found.map(|way| self.translation(at, set, way, &row, access, now, port)), now)
+    }
+
     /// Walks one RestSeg beside a hit in the L2 TLB: as far as both caches have its lines. Its loads are
     /// abandoned (Sec. 8.4): the L2 TLB answers before the nearest cache could, so that nothing is sent and
     /// nothing is cached. Returns the translation, and the cycle at which the result is known.
@@ -230,7 +246,11 @@ impl Lookaside for RestSegWalker {
         self.counters.walks += 1;
         let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
         for at in 0..self.places.len() {
-            let (found, ready) = self.walk(at, va, access, now, port);
+            let (found, ready) = if self.spec.perfect_walks {
+                self.walk_perfectly(at, va, access, now, port)
+            } else {
+                self.walk(at, va, access, now, port)
+            };
             if found.is_some() {
                 answer = LookasideAnswer { found, ready, holds_walk: true };
                 self.counters.hits += 1;
@@ -253,7 +273,11 @@ impl Lookaside for RestSegWalker {
         self.counters.walks += 1;
         let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
         for at in 0..self.places.len() {
-            let (found, ready) = self.walk_cached(at, va, access, now, port);
+            let (found, ready) = if self.spec.perfect_walks {
+                self.walk_perfectly(at, va, access, now, port)
+            } else {
+                self.walk_cached(at, va, access, now, port)
+            };
             if found.is_some() {
                 self.counters.hits += 1;
                 return LookasideAnswer { found, ready, holds_walk: true };
