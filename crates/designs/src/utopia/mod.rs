@@ -15,11 +15,11 @@
 //! Choices.
 //! - A counter of a set filter has one bit more than the paper's log2(ways), because it counts up to a full
 //!   set.
-//! - A page takes the first free way from a hash of its set on. The text has "a free way" (Sec. 5.6); the first
-//!   of all would put the pages of sets that are not full into a sixteenth of the caches' sets and of the banks
-//!   (`free_way`, `frame_order`).
-//! - A fault whose set is full evicts, as the text says (Sec. 5.6); `fault_eviction = false` leaves the set as
-//!   it is.
+//! - A page takes the first free way from a hash of its set on. The text has "a free way" (Sec. 5.6); the
+//!   first of all would put the pages of sets that are not full into a sixteenth of the caches' sets and of
+//!   the banks (`free_way`, `frame_order`).
+//! - A fault whose set is full evicts, as the text says (Sec. 5.6); `fault_eviction = false` leaves the set
+//!   as it is.
 //! - RestSegs are reserved before memory is fragmented, as at boot.
 //! - The replacement policy learns of uses from the accessed bits of the set's rows, which are read and
 //!   cleared when a victim is chosen. Pages shared by processes are not evicted.

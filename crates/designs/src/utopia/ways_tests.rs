@@ -6,7 +6,7 @@ use ambulator_base::{FRAME_BYTES, MapKind, Page, Protection, VirtAddr, VmEvent};
 use ambulator_memory::{BuddySpec, PhysicalMemory};
 use ambulator_os::PageSizePolicy;
 
-/// Pages of each colour, of `colours`, of a RestSeg of 512 MiB into which `pages` neighbouring pages have come.
+/// Pages of each colour, of `colours`, in a RestSeg of 512 MiB that `pages` neighbouring pages have entered.
 fn colours(spec: &UtopiaSpec, pages: u64, colours: u64) -> Vec<u64> {
     let bytes = 1u64 << 30;
     let spec = UtopiaSpec { segments: vec![RestSegSpec::default()], ..spec.clone() };
