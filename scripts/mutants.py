@@ -116,8 +116,8 @@ MUTANTS = [
     Mutant(
         "utopia-large-page-frames",
         f"{DESIGNS}/utopia/segments.rs",
-        "base.offset((set * u64::from(self.ways) + u64::from(way)) * self.page.frames())",
-        "base.offset(set * u64::from(self.ways) * self.page.frames() + u64::from(way))",
+        "base.offset(self.order.number(set, way, self.sets, self.ways) * self.page.frames())",
+        "base.offset(self.order.number(set, 0, self.sets, self.ways) * self.page.frames() + u64::from(way))",
         UNDER_KERNEL,
     ),
     # Other lookasides and caches of designs.

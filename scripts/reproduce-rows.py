@@ -32,7 +32,11 @@ def difference(published, ours):
 
 def rows(figure):
     for metric in figure["metrics"]:
-        programs = ", ".join(f"{name} {short(value)}" for name, value in metric["by_program"])
+        # A program that the paper would not have chosen has an asterisk; its value keeps its number first.
+        marked = metric.get("marked", [])
+        programs = ", ".join(
+            f"{name} {short(value)}{'*' if name in marked else ''}" for name, value in metric["by_program"]
+        )
         published, ours = metric["published"] or [], metric["ours"]
         cells = [
             figure["figure"],

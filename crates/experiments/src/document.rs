@@ -30,7 +30,8 @@ pub struct Document {
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
     pub measures: BTreeMap<String, MeasureMeaning>,
-    /// Notes about the programs, one sentence each: a truncated trace, addresses that lost bits.
+    /// Notes about the programs and warnings about the runs, one sentence each: a truncated trace, addresses
+    /// that lost bits, pages in few page colours.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -124,6 +124,20 @@ fn one() -> f64 {
     1.0
 }
 
+/// The criterion by which a paper chose its programs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// The design of the figure that is measured.
+    pub design: String,
+    /// The measure: a name of the results' measures.
+    pub measure: String,
+    /// The least value of a program that the paper would have chosen.
+    pub least: f64,
+    /// Its place in the paper.
+    pub source: String,
+}
+
 /// The programs of a figure, as in its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
@@ -167,6 +181,9 @@ pub struct Figure {
     /// Programs in addition to the list's.
     #[serde(default)]
     more_programs: Vec<FigureProgram>,
+    /// The criterion by which the paper chose its programs; those below it are marked.
+    #[serde(default)]
+    pub selection: Option<Selection>,
     /// Its numbers.
     pub metrics: Vec<Metric>,
     /// A note on the whole figure.
@@ -273,6 +290,11 @@ mod tests {
                 for size in [&program.footprint, &program.quick] {
                     parse_size(size).unwrap_or_else(|e| panic!("{at}: {}: {e}", program.label()));
                 }
+            }
+            if let Some(selection) = &figure.selection {
+                assert!(known(&selection.design), "{at}: selection");
+                let measures = ambulator_simulator::MEASURES;
+                assert!(measures.iter().any(|m| m.name == selection.measure), "{at}: selection");
             }
             for metric in &figure.metrics {
                 assert!(known(&metric.design), "{at}: {}", metric.name);

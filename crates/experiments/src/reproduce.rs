@@ -1,11 +1,13 @@
 //! The papers' numbers next to ours.
 
-use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published};
+use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published, Selection};
 use crate::number::short;
 use crate::store::Store;
 use ambulator_base::{distinct_notes, lock};
 use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Job, Phase, Progress, RunResult, Schema, Status, compare, open_mix};
+use ambulator_simulator::{
+    Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, open_mix,
+};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -50,6 +52,9 @@ pub struct MetricResult {
     pub ours: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
+    /// Programs among these that the paper would not have chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marked: Vec<String>,
     /// Its place in the paper.
     pub source: String,
     /// Why ours differs, if known.
@@ -63,8 +68,10 @@ impl MetricResult {
 
     /// Ours by program, as text.
     fn programs(&self) -> String {
-        let programs: Vec<_> =
-            self.by_program.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        let text = |(name, value): &(String, f64)| {
+            format!("{name} {}{}", short(*value), if self.marked.contains(name) { "*" } else { "" })
+        };
+        let programs: Vec<_> = self.by_program.iter().map(text).collect();
         programs.join(", ")
     }
 
@@ -102,6 +109,9 @@ pub struct FigureResult {
     pub missing: Vec<String>,
     /// Notes on the programs, one sentence each: a trace that was cut short.
     pub notes: Vec<String>,
+    /// Remarks on the runs, one sentence each: pages in few page colours, programs that the paper would not
+    /// have chosen.
+    pub remarks: Vec<String>,
     /// A note on the whole figure.
     pub note: Option<String>,
 }
@@ -139,7 +149,7 @@ impl FigureResult {
         for missing in &self.missing {
             text.push_str(&format!("\n  missing: {missing}"));
         }
-        for note in self.notes.iter().chain(&self.note) {
+        for note in self.notes.iter().chain(&self.remarks).chain(&self.note) {
             text.push_str(&format!("\n  {note}"));
         }
         text
@@ -247,7 +257,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
     let warmup = parse_count(&figure.warmup)?.min(instructions);
     let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let (mut missing, mut notes) = (Vec::new(), Vec::new());
+    let (mut missing, mut notes, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     for program in figure.programs() {
         let all = std::iter::once(program).chain(&program.co_runners);
         let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
@@ -295,7 +305,9 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
                 Err(error) => missing.push(format!("{}: {error}", program.label())),
             }
         }
-        for run in cells.into_iter().flatten() {
+        let ended: Vec<RunResult> = cells.into_iter().flatten().collect();
+        remarks.extend(colour_warnings(&ended));
+        for run in ended {
             if run.status == Status::Done {
                 runs.push((program.label().into(), run));
             } else {
@@ -304,7 +316,15 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
             }
         }
     }
-    let metrics = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    if let Some(selection) = &figure.selection {
+        let below = below_selection(selection, &runs);
+        for metric in &mut metrics {
+            let named = metric.by_program.iter().map(|(name, _)| name);
+            metric.marked = named.filter(|name| below.iter().any(|(own, _)| own == *name)).cloned().collect();
+        }
+        remarks.extend(selection_note(selection, &below));
+    }
     Ok(FigureResult {
         figure: format!("{}/{}", figure.paper, figure.name),
         title: figure.title.clone(),
@@ -312,6 +332,7 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
         metrics,
         missing,
         notes: distinct_notes(notes),
+        remarks: distinct_notes(remarks),
         note: figure.note.clone(),
     })
 }
@@ -389,6 +410,25 @@ fn cell_key(
     }
     let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
     format!("{}|{:016x}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
+}
+
+/// The programs below a selection's criterion, each with its value.
+fn below_selection(selection: &Selection, runs: &[(String, RunResult)]) -> Vec<(String, f64)> {
+    let own = runs.iter().filter(|(_, run)| run.design == selection.design);
+    let values = own.map(|(label, run)| (label.clone(), run.measure(&selection.measure)));
+    values.filter(|(_, value)| *value < selection.least).collect()
+}
+
+/// A sentence on the programs below a selection's criterion; none if there are none.
+fn selection_note(selection: &Selection, below: &[(String, f64)]) -> Option<String> {
+    let listed: Vec<_> = below.iter().map(|(label, value)| format!("{label} {}", short(*value))).collect();
+    let Selection { design, measure, least, source } = selection;
+    (!listed.is_empty()).then(|| {
+        format!(
+            "* {measure} below {least} with {design}, so that the paper would not have chosen it ({source}): {}.",
+            listed.join(", ")
+        )
+    })
 }
 
 fn value_of(metric: &Metric, run: &RunResult) -> f64 {
@@ -471,6 +511,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
         }),
         ours,
         by_program,
+        marked: Vec::new(),
         source: metric.source.clone(),
         note: metric.note.clone(),
     }
@@ -486,12 +527,41 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_the_paper_would_not_have_chosen_are_marked() {
+        let of = |label: &str, design: &str, misses: f64| {
+            let measures = [("l2_tlb_mpki".to_owned(), misses)].into();
+            (label.to_owned(), RunResult { design: design.into(), measures, ..RunResult::default() })
+        };
+        let runs = [of("A", "thp", 32.0), of("A", "utopia", 0.1), of("B", "thp", 4.9), of("C", "thp", 5.0)];
+        let (design, measure) = ("thp".into(), "l2_tlb_mpki".into());
+        let selection = Selection { design, measure, least: 5.0, source: "Sec. 7".into() };
+        let below = below_selection(&selection, &runs);
+        assert_eq!(below, [("B".to_owned(), 4.9)]);
+        let note = selection_note(&selection, &below).unwrap();
+        assert!(note.starts_with("* l2_tlb_mpki below 5 with thp") && note.ends_with("(Sec. 7): B 4.90."), "{note}");
+        assert_eq!(selection_note(&selection, &[]), None);
+        let values = vec![("A".to_owned(), 1.0), ("B".to_owned(), 2.0)];
+        let metric = MetricResult {
+            name: "m".into(),
+            unit: "x".into(),
+            published: None,
+            ours: vec![1.0],
+            by_program: values,
+            marked: vec!["B".into()],
+            source: String::new(),
+            note: None,
+        };
+        assert_eq!(metric.programs(), "A 1.00, B 2.00*");
+    }
+
+    #[test]
     fn a_wide_figure_has_its_programs_below_the_table() {
         let metric = MetricResult {
             name: "speed-up of Utopia over radix".into(),
             unit: "ratio".into(),
             published: Some(vec![1.24]),
             ours: vec![1.2],
+            marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             source: "section 8.1, figure 15".into(),
             note: None,
@@ -503,6 +573,7 @@ mod tests {
             metrics: vec![metric],
             missing: Vec::new(),
             notes: Vec::new(),
+            remarks: Vec::new(),
             note: None,
         };
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);

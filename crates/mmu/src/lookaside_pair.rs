@@ -47,6 +47,18 @@ impl Lookaside for LookasidePair {
         if first.found.is_none() && second.found.is_some() { second } else { first }
     }
 
+    fn probe_beside_hit(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> LookasideAnswer {
+        let first = self.first.probe_beside_hit(va, access, now, port);
+        let second = self.second.probe_beside_hit(va, access, now, port);
+        if first.found.is_none() && second.found.is_some() { second } else { first }
+    }
+
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort) {
         self.second.refill(va, walk, port);
         self.first.refill(va, walk, port);

@@ -287,13 +287,17 @@ impl Mmu {
         let now = began.after(self.l1_latency);
         let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
         let parallel = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
-        let mut probed = if parallel { self.probe_lookaside(va, access, now, port) } else { None };
+        let held = self.second.lookup(self.asid, va).map(|entry| (entry.translation(), entry.ready));
+        let mut probed = match (parallel, held.is_some()) {
+            (false, _) => None,
+            (true, false) => self.probe_lookaside(va, access, now, port),
+            (true, true) => self.probe_beside_hit(va, access, now, port),
+        };
         let answered = now.after(self.second.latency);
-        if let Some(entry) = self.second.lookup(self.asid, va) {
+        if let Some((found, held_from)) = held {
             self.counters.l2_tlb_hits += 1;
-            let found = entry.translation();
-            self.counters.joined += u64::from(entry.ready > answered);
-            let mut ready = answered.max(entry.ready);
+            self.counters.joined += u64::from(held_from > answered);
+            let mut ready = answered.max(held_from);
             if let Some(probed) = &probed
                 && probed.found.is_some()
             {
@@ -344,6 +348,18 @@ impl Mmu {
         let lookaside = self.lookaside.as_mut()?;
         self.counters.lookaside_probes += 1;
         Some(lookaside.probe(va, access, now, port))
+    }
+
+    fn probe_beside_hit(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Option<LookasideAnswer> {
+        let lookaside = self.lookaside.as_mut()?;
+        self.counters.lookaside_probes += 1;
+        Some(lookaside.probe_beside_hit(va, access, now, port))
     }
 
     fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {

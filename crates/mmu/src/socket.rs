@@ -132,6 +132,19 @@ pub trait Lookaside: Send {
     /// Looks `va` up.
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer;
 
+    /// Looks `va` up in parallel with the L2 TLB, which hits. A lookaside that loads from memory abandons its
+    /// loads then: they take longer than the L2 TLB. The default is for one that answers from its own
+    /// entries.
+    fn probe_beside_hit(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> LookasideAnswer {
+        self.probe(va, access, now, port)
+    }
+
     /// Called after every page walk that found a page, to refill the structure in the background.
     fn refill(&mut self, va: VirtAddr, walk: &FinishedWalk, port: &mut dyn MemoryPort);
 

@@ -60,6 +60,19 @@ fn the_sockets_are_called_in_order_and_the_refill_follows_the_walk() {
 }
 
 #[test]
+fn a_lookaside_beside_an_l2_tlb_hit_is_told_so() {
+    let mut bench = bench(|log| lookaside(log, None, 500, true));
+    bench.load(PAGE);
+    assert_eq!(bench.log.take(), ["probe", "walk", "refill"]);
+    // A fetch misses its L1 TLB and hits in the L2 TLB, which does not wait for the lookaside.
+    let now = 1 << 41;
+    let (_, ready) = bench.access(PAGE, AccessKind::Fetch, now).expect("mapped");
+    assert!(ready < now + 100, "{}", ready - now);
+    assert_eq!(bench.log.take(), ["probe beside a hit"]);
+    assert_eq!((bench.mmu.counters.lookaside_probes, bench.mmu.counters.l2_tlb_hits), (2, 1));
+}
+
+#[test]
 fn a_lookaside_hit_replaces_a_walk_but_respects_protection() {
     let page = Translation {
         frame: Pfn(5),

@@ -1,7 +1,7 @@
 //! Page faults and first touches.
 
 use crate::vma::pages_of;
-use crate::{HugeAdvice, Kernel, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
+use crate::{HugeAdvice, HugeAllocation, Kernel, LedgerCause, Mapping, OsError, PageSizePolicy, PteFlags, Vma};
 use ambulator_base::{AccessKind, MapKind, Page, PageSize, ProcessId, VirtAddr};
 
 /// The kind of a page fault.
@@ -194,9 +194,12 @@ impl Kernel {
         }
     }
 
-    /// Charges the allocation of a huge block at the current fragmentation. The cost of a fault includes a
-    /// base frame.
+    /// Charges the allocation of a huge block, if the kernel compacts memory for it: at the current
+    /// fragmentation. The cost of a fault includes taking a free block.
     pub(crate) fn charge_huge_allocation(&mut self, size: PageSize) {
+        if self.spec.huge_allocation == HugeAllocation::FreeBlock {
+            return;
+        }
         let fmfi = self.frames.fmfi(size.order());
         // The block is allocated already. Where the cost table would have the allocation fail, the largest
         // cost applies.

@@ -42,6 +42,8 @@ pub struct Kernel {
     pub(crate) shootdowns: Shootdowns,
     pub(crate) migrations: Migrations,
     pub(crate) zeroed: ZeroedFrames,
+    /// Huge pages handed out.
+    pub(crate) huge_pages: u64,
     /// Frames taken before the kernel started.
     pub(crate) initially_taken: u64,
     /// Peak and largest allocation of the tables of exited processes.
@@ -75,6 +77,7 @@ impl Kernel {
             ledger: Ledger::default(),
             counters: KernelCounters::default(),
             cores: 1,
+            huge_pages: 0,
             spec: spec.clone(),
             costs,
             factory,

@@ -46,7 +46,7 @@ pub use owned_context::OwnedContext;
 pub use page_state::{PageMap, PageState};
 pub use placement::{BuddyPlacement, EagerRange, PlaceContext, PlaceRequest, Placement};
 pub use shootdown::Shootdown;
-pub use spec::{KernelSpec, PageSizePolicy};
+pub use spec::{HugeAllocation, KernelSpec, PageSizePolicy};
 pub use table::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext, TableFactory};
 pub use translations::{Translations, TranslationsFactory};
 pub use vma::{HugeAdvice, Vma, VmaList};

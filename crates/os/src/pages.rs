@@ -35,13 +35,15 @@ impl Kernel {
         }
     }
 
-    /// Allocates frames for a huge page, if enough frames for reclaim remain.
+    /// Allocates frames for a huge page, if enough frames for reclaim remain and the spec allows one more.
     pub(crate) fn place_huge(&mut self, process: ProcessId, vma: &Vma, page: Page) -> Result<Option<Pfn>, OsError> {
         let affordable = self.reclaim_schedule.leaves_reserve(self.frames.free_frames(), page.size.frames());
         let has_frames = falls_within(mix64(page.start.0), self.spec.huge_share);
-        let frame = if affordable && has_frames { self.place(process, vma, page)? } else { None };
-        if frame.is_none() {
-            self.counters.huge_fallbacks += 1;
+        let within = self.spec.huge_limit == 0 || self.huge_pages < self.spec.huge_limit;
+        let frame = if affordable && has_frames && within { self.place(process, vma, page)? } else { None };
+        match frame {
+            Some(_) => self.huge_pages += 1,
+            None => self.counters.huge_fallbacks += 1,
         }
         Ok(frame)
     }

@@ -24,6 +24,19 @@ pub enum PageSizePolicy {
     Reservation,
 }
 
+/// What a huge page costs beyond a fault with a base page and its zeroing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HugeAllocation {
+    /// Nothing: the kernel takes a free block as it takes a base frame, or uses base pages if there is none
+    /// (Linux: `defrag=never`).
+    #[default]
+    FreeBlock,
+    /// The measured cost of that many contiguous bytes at the fragmentation of memory, as for page tables
+    /// (`costs.allocate_1m` and its neighbours): the kernel compacts memory for each huge page.
+    Compaction,
+}
+
 /// Settings of the modelled kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -42,6 +55,12 @@ pub struct KernelSpec {
     /// the allocator's. The address of a page determines whether it is one of them.
     #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 under low, 0.1 to 0.2 under high fragmentation)"))]
     pub huge_share: f64,
+    /// Number of huge pages that the kernel hands out in a run, the first that ask for one; 0 for no limit.
+    #[schemars(range(max = 1 << 30), extend("x-unit" = "count", "x-source" = "our choice: no limit; Utopia Sec. 7 gives its baselines 512 pages of 2 MiB"))]
+    pub huge_limit: u64,
+    /// What a huge page costs beyond a fault with a base page and its zeroing.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Linux: `defrag=never` does not compact memory at a fault"))]
+    pub huge_allocation: HugeAllocation,
     /// Where the zeroes of fresh pages go in the region of interest. Applies to a hypervisor too.
     #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: non-temporal stores, as FreeBSD's pagezero on amd64; Linux's `rep stos` leaves a part in the caches"))]
     pub zeroing: Zeroing,
@@ -88,6 +107,8 @@ impl Default for KernelSpec {
             gigantic_pages: false,
             promotion_threshold: 0.3,
             huge_share: 1.0,
+            huge_limit: 0,
+            huge_allocation: HugeAllocation::FreeBlock,
             zeroing: Zeroing::Memory,
             khugepaged_period: 20_000_000,
             khugepaged_pages: 4096,

@@ -1,5 +1,6 @@
 //! Runs several designs on one decoding of the input, in parallel on the sim host's cores.
 
+use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
 use crate::result::{RunResult, Schema, Status, join_schemas};
@@ -63,7 +64,8 @@ pub struct Outcome {
     pub runs: Vec<RunResult>,
     /// Unit and meaning of every counter that any run has ([`join_schemas`]).
     pub schema: Schema,
-    /// Notes on the programs as far as they were read, each sentence once ([`RecordSource::notes`]).
+    /// Notes on the programs as far as they were read ([`RecordSource::notes`]), and warnings on the runs
+    /// ([`crate::colour_warnings`]), each sentence once.
     pub notes: Vec<String>,
     /// Why there were fewer threads than asked for, if the sim host refused some: a sentence. The results are
     /// the same.
@@ -154,7 +156,8 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
     let mut runs: Vec<RunResult> = queue.runs.into_iter().flatten().collect();
     set_speedups(&mut runs);
     let schema = join_schemas(&queue.schemas);
-    let notes = distinct_notes(streams.iter().flat_map(|stream| stream.notes()));
+    let told = streams.iter().flat_map(|stream| stream.notes());
+    let notes = distinct_notes(told.chain(colour_warnings(&runs)));
     Ok(Outcome { runs, schema, notes, fewer_threads })
 }
 

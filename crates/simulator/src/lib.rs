@@ -3,6 +3,7 @@
 mod assemble;
 mod catalogue;
 mod census;
+mod colours;
 mod compare;
 mod core;
 mod energy;
@@ -27,6 +28,7 @@ mod statistics;
 mod stream;
 
 pub use catalogue::{catalogue, register_design};
+pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};

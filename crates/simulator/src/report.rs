@@ -1,6 +1,7 @@
 //! Makes the result of a machine.
 
 use crate::census::census;
+use crate::colours;
 use crate::core::CoreRunCounters;
 use crate::machine::{Machine, Phase};
 use crate::result::{Gathered, HistogramResult, RunResult, Status};
@@ -126,6 +127,8 @@ impl Machine {
         put("llc_mpki", mpki(hierarchy.llc.demand_misses + hierarchy.llc.table_misses));
         put("l2_translation_share", ratio(epochs.l2, epochs.samples as f64));
         put("llc_translation_share", ratio(epochs.llc, epochs.samples as f64));
+        let found = mmu.walks.saturating_sub(mmu.faults);
+        put("lookaside_share", share(mmu.lookaside_hits, mmu.lookaside_hits + found));
         put("table_bytes", footprint.bytes as f64);
         put("table_peak_bytes", footprint.peak_bytes as f64);
         put("table_largest_contiguous", footprint.largest_contiguous as f64);
@@ -137,6 +140,9 @@ impl Machine {
         put("setup_os_cycles", setup_os_cycles as f64);
         put("table_bytes_per_page", share(footprint.bytes, footprint.entries));
         put("os_cycles_share", share(run.os_cycles, cycles * self.hw.cores.len() as u64));
+        let core_cycles = cycles * self.hw.cores.len() as u64;
+        let outside = core_cycles.saturating_sub(run.os_cycles) as f64 / self.hw.cores.len() as f64;
+        put("ipc_outside_os", ratio(instructions as f64, outside));
         for (name, n) in joint {
             put(name, share(n, walked));
         }
@@ -155,6 +161,9 @@ impl Machine {
         if spec.run.census {
             census(self.os.kernel()).into_iter().for_each(|(name, value)| put(name, value));
         }
+        colours::measures(self.os.kernel(), self.hw.path(), spec)
+            .into_iter()
+            .for_each(|(name, value)| put(name, value));
         self.memory.measures().into_iter().for_each(|(name, value)| put(name, value));
 
         let result = RunResult {

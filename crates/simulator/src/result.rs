@@ -167,6 +167,7 @@ measures! {
     "llc_mpki", "per 1000 instructions", "Last-level cache misses of the core and of walks per 1000 instructions.";
     "l2_translation_share", "ratio", "Share of L2 lines that hold translations, mean over epochs of a million instructions.";
     "llc_translation_share", "ratio", "Share of last-level lines that hold translations, mean over epochs of a million instructions.";
+    "lookaside_share", "ratio", "Share that the lookaside resolves of the L2 TLB misses that found a page.";
     "table_bytes", "bytes", "Bytes of the page tables at the end, all processes.";
     "table_peak_bytes", "bytes", "Maximum of the bytes of the page tables.";
     "table_largest_contiguous", "bytes", "Largest contiguous allocation that a page table made.";
@@ -178,6 +179,9 @@ measures! {
     "setup_os_cycles", "cycles", "All cycles of the operating system before the measured region.";
     "table_bytes_per_page", "bytes", "Bytes of page tables for each present entry.";
     "os_cycles_share", "ratio", "Share of the region's cycles spent in the operating system.";
+    "ipc_outside_os", "instructions", "Instructions per cycle outside the operating system, all cores together: as if its work took no time.";
+    "l2_colour_share", "ratio", "Share of a working set of the L2 cache's size, of pages resident at the end, that fits in it: less than 1 where their frames have few page colours.";
+    "llc_colour_share", "ratio", "As `l2_colour_share`, for the last-level cache.";
     "dram_translation_dram_data", "ratio", "Of accesses that walked: translation from DRAM and data from DRAM.";
     "dram_translation_cached_data", "ratio", "Of accesses that walked: translation from DRAM and data from a cache.";
     "cached_translation_dram_data", "ratio", "Of accesses that walked: translation from caches and data from DRAM.";

@@ -84,6 +84,17 @@ impl LineCache {
         Some(&mut self.lines[way])
     }
 
+    /// Looks up the line at `at`. Returns it with the cycle at which it arrives, and whether it is there at
+    /// the end of the look-up: it may be in flight.
+    #[inline(always)]
+    pub(crate) fn look_up(&mut self, at: PhysAddr, now: Cycle, latency: u64) -> Option<(Line, bool)> {
+        let looked = now.after(latency);
+        let way = self.find(at.line())?;
+        self.used.touch(0, way);
+        let line = self.lines[way];
+        Some((Line { ready: line.ready.max(looked), ..line }, line.ready <= looked))
+    }
+
     /// Looks up or loads the line at `at`. Returns it with the cycle at which it arrives, and whether it was
     /// cached. A loaded line is cached if `keep`.
     #[inline]
@@ -95,12 +106,10 @@ impl LineCache {
         latency: u64,
         port: &mut dyn MemoryPort,
     ) -> (Line, bool) {
-        let looked = now.after(latency);
-        if let Some(way) = self.find(at.line()) {
-            self.used.touch(0, way);
-            let line = self.lines[way];
-            return (Line { ready: line.ready.max(looked), ..line }, line.ready <= looked);
+        if let Some(found) = self.look_up(at, now, latency) {
+            return found;
         }
+        let looked = now.after(latency);
         let loaded = port.load_line(at, looked);
         let line = Line { words: loaded.words, ready: loaded.ready };
         if keep && !self.lines.is_empty() {

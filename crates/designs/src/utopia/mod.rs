@@ -5,6 +5,7 @@
 //!
 //! - Sec. 5.2, 8.4, sets and tags of pages by four hash functions: `hash.rs`.
 //! - Sec. 5.2, rows of tag arrays (TAR) and counters of set filters (SF) as bytes: `rows.rs`.
+//! - Sec. 5.2, 5.6, which way a page takes and where it lies in memory: `ways.rs`.
 //! - Sec. 5.1, 5.6, RestSegs, reserved at boot, and the global tag array: `segments.rs`.
 //! - OS half: `TagArrays` in `table.rs`, arrays alongside any page table (Sec. 5.2, 5.3); `UtopiaPlacement`
 //!   in `placement.rs` (Sec. 5.5, 5.6). The kernel moves pages in and out (`ambulator_os`, `migrate.rs`).
@@ -14,6 +15,11 @@
 //! Choices.
 //! - A counter of a set filter has one bit more than the paper's log2(ways), because it counts up to a full
 //!   set.
+//! - A page takes the first free way from a hash of its set on. The text has "a free way" (Sec. 5.6); the
+//!   first of all would put the pages of sets that are not full into a sixteenth of the caches' sets and of
+//!   the banks (`free_way`, `frame_order`).
+//! - A fault whose set is full evicts, as the text says (Sec. 5.6); `fault_eviction = false` leaves the set
+//!   as it is.
 //! - RestSegs are reserved before memory is fragmented, as at boot.
 //! - The replacement policy learns of uses from the accessed bits of the set's rows, which are read and
 //!   cleared when a victim is chosen. Pages shared by processes are not evicted.
@@ -39,6 +45,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod walker;
+mod ways;
+#[cfg(test)]
+mod ways_tests;
 
 pub use hash::SetHash;
 use placement::UtopiaPlacement;
@@ -46,6 +55,7 @@ use rows::{Filter, Row};
 use segments::{Segments, Shape};
 use table::TagArrays;
 use walker::RestSegWalker;
+pub use ways::{FrameOrder, FreeWay};
 
 use ambulator_base::{Asid, Invalid, LINE_BYTES, PageSize, ProcessId, lock};
 use ambulator_hardware::Replacement;
@@ -126,9 +136,19 @@ pub struct UtopiaSpec {
     /// Replacement policy within a set.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Table 1 (DRRIP)"))]
     pub replacement: Replacement,
+    /// Which free way of its set a page takes.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice: scattered; Utopia Sec. 5.6 has any free way"))]
+    pub free_way: FreeWay,
+    /// Where the ways of a RestSeg lie in its memory.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "Utopia Sec. 5.2 (set-major: base + set * ways + way)"))]
+    pub frame_order: FrameOrder,
     /// Whether page faults allocate in RestSegs.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub fault_allocation: bool,
+    /// Whether a page fault whose set is full evicts a page of the set to the FlexSeg. If not, the faulting
+    /// page goes to the FlexSeg, and only migrations evict.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.6 (a full set evicts)"))]
+    pub fault_eviction: bool,
     /// Whether pages with frequent and costly walks migrate into RestSegs.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Utopia Sec. 5.5"))]
     pub migration: bool,
@@ -156,6 +176,9 @@ pub struct UtopiaSpec {
     /// The cache of tag arrays; 0 for no such cache.
     #[schemars(range(max = MOST_CACHE_BYTES), extend("x-unit" = "bytes", "x-source" = "Utopia Table 1"))]
     pub tar_cache_bytes: u64,
+    /// Whether RestSeg walks load nothing and take no time: the bound of what their caches could give.
+    #[schemars(extend("x-unit" = "flag", "x-source" = "our choice: off; a bound, not the paper's hardware"))]
+    pub perfect_walks: bool,
     /// Cycles of a look-up in either cache.
     #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "Utopia Table 1"))]
     pub cache_latency: u64,
@@ -167,7 +190,10 @@ impl Default for UtopiaSpec {
             segments: vec![RestSegSpec::default(), RestSegSpec { page_bytes: 2 << 20, ..RestSegSpec::default() }],
             hash: SetHash::Modulo,
             replacement: Replacement::Drrip,
+            free_way: FreeWay::Scattered,
+            frame_order: FrameOrder::SetMajor,
             fault_allocation: true,
+            fault_eviction: true,
             migration: true,
             frequency_threshold: 7,
             cost_threshold: 15,
@@ -175,6 +201,7 @@ impl Default for UtopiaSpec {
             fill_l2: true,
             sf_cache_bytes: 2048,
             tar_cache_bytes: 2048,
+            perfect_walks: false,
             cache_latency: 2,
         }
     }
@@ -188,7 +215,15 @@ impl UtopiaSpec {
             let sets = segment.bytes / segment.page_bytes / u64::from(segment.ways);
             let tag_bits = self.hash.tag_bits(va_bits - page.shift(), sets);
             let row = Row { ways: segment.ways, tag_bits };
-            Shape { page, sets, ways: segment.ways, hash: self.hash, row, filter: Filter::new(segment.ways) }
+            Shape {
+                page,
+                sets,
+                ways: segment.ways,
+                hash: self.hash,
+                order: self.frame_order,
+                row,
+                filter: Filter::new(segment.ways),
+            }
         };
         self.segments.iter().map(shape).collect()
     }
@@ -250,6 +285,15 @@ impl Settings for UtopiaSpec {
                     format!("needs `{at}.fault_allocation`: there is no other place for pages"),
                 )
                 .and(format!("{at}.fault_allocation")),
+            );
+        }
+        if self.restrictive_only && !self.fault_eviction {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.restrictive_only"),
+                    format!("needs `{at}.fault_eviction`: there is no FlexSeg for the pages of full sets"),
+                )
+                .and(format!("{at}.fault_eviction")),
             );
         }
         wrong

@@ -68,7 +68,8 @@ impl Placement for UtopiaPlacement {
         migrates: bool,
         os: &mut PlaceContext<'_>,
     ) -> Vec<(ProcessId, Page)> {
-        if !migrates && !self.spec.fault_allocation {
+        let evicts = migrates || self.spec.fault_allocation && self.spec.fault_eviction;
+        if !evicts {
             return Vec::new();
         }
         self.segments().eviction_candidates(request.page, os.memory)

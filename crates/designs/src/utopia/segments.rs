@@ -3,6 +3,7 @@
 
 use super::reuse::{UtopiaReuse, WayUses};
 use super::rows::{ACCESSED, Filter, Row, VALID};
+use super::ways::{FrameOrder, FreeWay};
 use super::{SetHash, UtopiaSpec};
 use ambulator_base::{FRAME_BYTES, LINE_BYTES, Page, PageSize, Pfn, PhysAddr, ProcessId, VirtAddr};
 use ambulator_hardware::ReplacementState;
@@ -20,6 +21,8 @@ pub(crate) struct Shape {
     pub(crate) ways: u32,
     /// How page numbers are mapped to sets.
     pub(crate) hash: SetHash,
+    /// Where its ways lie in memory.
+    pub(crate) order: FrameOrder,
     /// Layout of the rows of its tag arrays.
     pub(crate) row: Row,
     /// Layout of its set filters.
@@ -41,7 +44,15 @@ impl Shape {
     /// The first frame of a way.
     #[inline]
     pub(crate) fn frame(&self, base: Pfn, set: u64, way: u32) -> Pfn {
-        base.offset((set * u64::from(self.ways) + u64::from(way)) * self.page.frames())
+        base.offset(self.order.number(set, way, self.sets, self.ways) * self.page.frames())
+    }
+
+    /// The set and the way of the frame `within` frames from the base on, and the frame's offset in the way.
+    #[inline]
+    pub(crate) fn place(&self, within: u64) -> (u64, u32, u64) {
+        let (number, rest) = (within / self.page.frames(), within % self.page.frames());
+        let (set, way) = self.order.set_and_way(number, self.sets, self.ways);
+        (set, way, rest)
     }
 
     /// Bytes of a process's tag array, and of its set filter.
@@ -95,6 +106,7 @@ pub(crate) struct Segments {
     /// By RestSeg: how often the page of each way was found.
     uses: Vec<WayUses>,
     replacement: ambulator_hardware::Replacement,
+    free_way: FreeWay,
     /// Reuse of migrated pages.
     pub(crate) reuse: UtopiaReuse,
     /// Empty until the memory is reserved.
@@ -112,6 +124,7 @@ impl Segments {
             shapes,
             uses,
             replacement: spec.replacement,
+            free_way: spec.free_way,
             reuse: UtopiaReuse::default(),
             list: Vec::new(),
             arrays: BTreeMap::new(),
@@ -164,9 +177,8 @@ impl Segments {
     pub(crate) fn locate(&self, frame: Pfn) -> Option<(usize, u64, u32, u64)> {
         self.list.iter().enumerate().find_map(|(at, segment)| {
             let within = frame.0.checked_sub(segment.base.0).filter(|within| *within < segment.shape.frames())?;
-            let (way, rest) = (within / segment.shape.page.frames(), within % segment.shape.page.frames());
-            let ways = u64::from(segment.shape.ways);
-            Some((at, way / ways, (way % ways) as u32, rest))
+            let (set, way, rest) = segment.shape.place(within);
+            Some((at, set, way, rest))
         })
     }
 
@@ -182,12 +194,16 @@ impl Segments {
         migrates: bool,
         memory: &mut PhysicalMemory,
     ) -> Option<Pfn> {
-        let candidates: Vec<usize> = self.of_size(page.size).collect();
-        for at in candidates {
+        for at in 0..self.list.len() {
             let segment = &mut self.list[at];
+            if segment.shape.page != page.size {
+                continue;
+            }
             let (set, _) = segment.shape.set_and_tag(page.start);
-            let first = set * u64::from(segment.shape.ways);
-            let free = (0..segment.shape.ways).find(|way| segment.used[(first + u64::from(*way)) as usize] == 0);
+            let ways = segment.shape.ways;
+            let (first, start) = (set * u64::from(ways), self.free_way.first(set, ways));
+            let mut order = (start..ways).chain(0..start);
+            let free = order.find(|way| segment.used[(first + u64::from(*way)) as usize] == 0);
             if let Some(way) = free {
                 let number = first + u64::from(way);
                 segment.used[number as usize] = page.size.frames() as u32;

@@ -93,13 +93,10 @@ impl TagArrays {
     fn home(&self, mapping: &Mapping) -> Option<Place> {
         self.own.iter().enumerate().find_map(|(segment, own)| {
             let within = mapping.frame.0.checked_sub(own.base.0).filter(|within| *within < own.shape.frames())?;
-            if own.shape.page != mapping.page.size || within % own.shape.page.frames() != 0 {
-                return None;
-            }
             let (set, tag) = own.shape.set_and_tag(mapping.page.start);
-            let number = within / own.shape.page.frames();
-            let way = number.checked_sub(set * u64::from(own.shape.ways))?;
-            (way < u64::from(own.shape.ways)).then_some(Place { segment, set, way: way as u32, tag })
+            let (home, way, rest) = own.shape.place(within);
+            let is_home = own.shape.page == mapping.page.size && rest == 0 && home == set;
+            is_home.then_some(Place { segment, set, way, tag })
         })
     }
 

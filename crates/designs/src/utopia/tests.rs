@@ -16,11 +16,11 @@ use ambulator_os::{
 use std::collections::BTreeMap;
 
 const MEMORY: u64 = 128 << 20;
-const START: u64 = 0x5555_4000_0000;
+pub(super) const START: u64 = 0x5555_4000_0000;
 const LEN: u64 = 24 << 20;
 
 /// A RestSeg of 2 MiB for 4 KiB pages, and one of 16 MiB for huge pages.
-fn small() -> UtopiaSpec {
+pub(super) fn small() -> UtopiaSpec {
     let segments = vec![
         RestSegSpec { bytes: 2 << 20, page_bytes: 4096, ways: 8 },
         RestSegSpec { bytes: 16 << 20, page_bytes: 2 << 20, ways: 4 },
@@ -35,14 +35,14 @@ fn radix_with_tags(segments: &Arc<Mutex<Segments>>) -> TranslationsFactory {
     TranslationsFactory { companions, ..radix }
 }
 
-struct Rig {
-    kernel: Kernel,
-    segments: Arc<Mutex<Segments>>,
+pub(super) struct Rig {
+    pub(super) kernel: Kernel,
+    pub(super) segments: Arc<Mutex<Segments>>,
     random: Random,
 }
 
 impl Rig {
-    fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
+    pub(super) fn new(spec: &UtopiaSpec, policy: PageSizePolicy, swap: u64, seed: u64) -> Rig {
         assert_eq!(spec.invalid("u"), vec![]);
         let segments = Arc::new(Mutex::new(Segments::new(spec, 48)));
         let translations = radix_with_tags(&segments);
@@ -57,7 +57,7 @@ impl Rig {
 
     /// Every page is in one segment. Counters, tags, the global tag array and the kernel's page state agree.
     /// No frame has two owners that do not share it.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         // The kernel's check: every page's entry matches its page state, the table has as many entries as
         // pages (a page in two segments would count twice), each frame's owners are counted.
         self.kernel.check().unwrap();
@@ -115,7 +115,7 @@ impl Rig {
         owners.into_values().filter(|owners| owners.len() > 1).flatten().collect()
     }
 
-    fn event(&mut self, process: ProcessId, event: VmEvent) {
+    pub(super) fn event(&mut self, process: ProcessId, event: VmEvent) {
         match self.kernel.event(process, &event) {
             Ok(()) | Err(OsError::BadCall(_) | OsError::Segfault { .. }) => {}
             Err(error) => assert!(error.is_outcome(), "{error}"),
@@ -195,7 +195,7 @@ fn a_page_is_in_one_segment_whatever_happens() {
         (lazy, PageSizePolicy::Always, 0),
         (hashed(SetHash::Mersenne), PageSizePolicy::Always, 0),
         (hashed(SetHash::PrimeDisplacement), PageSizePolicy::Never, 8 << 20),
-        (hashed(SetHash::Xor), PageSizePolicy::Always, 0),
+        (UtopiaSpec { frame_order: FrameOrder::WayMajor, ..hashed(SetHash::Xor) }, PageSizePolicy::Always, 0),
         (restrictive, PageSizePolicy::Never, 64 << 20),
     ];
     for (number, (spec, policy, swap)) in cases.into_iter().enumerate() {
@@ -294,6 +294,45 @@ fn a_rest_seg_walk_is_two_parallel_loads_and_then_none() {
     assert_eq!(none.found, None);
     assert_eq!(walker.counters.filtered - before.filtered, 2, "both RestSegs");
     assert_eq!(walker.counters.tar_hits + walker.counters.tar_misses, 2);
+}
+
+#[test]
+fn loads_are_abandoned_when_the_l2_tlb_hits() {
+    let spec = small();
+    let (mut bed, _, mut walker, mapping) = one_page(&spec, 700);
+    let beside = |walker: &mut RestSegWalker, now: u64, bed: &mut TestBed| {
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        let answer = walker.probe_beside_hit(mapping.page.start, AccessKind::Store, Cycle(now), &mut port);
+        (answer.found.map(|found| found.frame), answer.ready.0 - now, port.loads.len() + port.updates.len())
+    };
+    // Neither sent, nor cached, nor counted as cycles of a walk.
+    assert_eq!(beside(&mut walker, 0, &mut bed), (None, 2, 0));
+    assert_eq!(beside(&mut walker, 1000, &mut bed), (None, 2, 0));
+    let counters = &walker.counters;
+    assert_eq!((counters.walks, counters.hits, counters.walk_cycles), (2, 0, 0));
+    assert_eq!((counters.sf_misses, counters.tar_misses, counters.abandoned), (4, 0, 4), "of both RestSegs");
+    // What the caches have is found in them.
+    let mut port = TestPort::new(&mut bed.memory, 100);
+    walker.probe(mapping.page.start, AccessKind::Store, Cycle(2000), &mut port).found.unwrap();
+    assert_eq!(port.loads.len(), 2);
+    assert_eq!(beside(&mut walker, 3000, &mut bed), (Some(mapping.frame), 2, 0));
+}
+
+#[test]
+fn a_perfect_walk_takes_no_time_and_finds_what_a_walk_finds() {
+    let spec = UtopiaSpec { perfect_walks: true, ..small() };
+    let (mut bed, table, mut walker, mapping) = one_page(&spec, 700);
+    for number in [700, 701] {
+        let va = VirtAddr(number << 12);
+        let mut port = TestPort::new(&mut bed.memory, 100);
+        let answer = walker.probe(va, AccessKind::Store, Cycle(5), &mut port);
+        let expected = (number == 700).then_some(mapping.frame);
+        assert_eq!((answer.found.map(|found| found.frame), answer.ready), (expected, Cycle(5)));
+        let beside = walker.probe_beside_hit(va, AccessKind::Load, Cycle(5), &mut port);
+        assert_eq!((beside.found.map(|found| found.frame), beside.ready), (expected, Cycle(5)));
+    }
+    assert!(table.lookup(mapping.page.start, &bed.memory).unwrap().flags.dirty);
+    assert_eq!((walker.counters.walk_cycles, walker.counters.tar_hits + walker.counters.tar_misses), (0, 0));
 }
 
 /// What software and hardware say about a page; they agree.

@@ -20,13 +20,15 @@ ambulator_base::counters! {
         sf_hits: Events timed,
         /// Look-ups of set filters that missed their cache, or found a line in flight there.
         sf_misses: Events timed,
-        /// Look-ups of tag arrays that hit their cache.
+        /// Look-ups of tag arrays that hit their cache, without an L2 TLB hit.
         tar_hits: Events timed,
-        /// Look-ups of tag arrays that missed their cache, or found a line in flight there.
+        /// Look-ups of tag arrays that missed their cache, or found a line in flight there, without an L2 TLB hit.
         tar_misses: Events timed,
         /// Sets that the filter reported as empty.
         filtered: Events,
-        /// Cycles of walks.
+        /// Loads abandoned because the L2 TLB hit.
+        abandoned: Events timed,
+        /// Cycles of walks; without those beside a hit in the L2 TLB.
         walk_cycles: Cycles timed,
         /// Of these, cycles of walks that found their page.
         hit_cycles: Cycles timed,
@@ -80,6 +82,58 @@ impl RestSegWalker {
         }
     }
 
+    /// A walk of one RestSeg that costs nothing (`perfect_walks`).
+    fn walk_perfectly(
+        &mut self,
+        at: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle) {
+        let (shape, arrays) = (self.shapes[at], self.places[at].1);
+        let (set, tag) = shape.set_and_tag(va);
+        let row = port.peek_line(arrays.tar.offset(set * LINE_BYTES));
+        let found = shape.row.find(&row, tag);
+        (found.map(|way| self.translation(at, set, way, &row, access, now, port)), now)
+    }
+
+    /// Walks one RestSeg beside a hit in the L2 TLB: as far as both caches have its lines. Its loads are
+    /// abandoned (Sec. 8.4): the L2 TLB answers before the nearest cache could, so that nothing is sent and
+    /// nothing is cached. Returns the translation, and the cycle at which the result is known.
+    fn walk_cached(
+        &mut self,
+        at: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle) {
+        let (shape, arrays) = (self.shapes[at], self.places[at].1);
+        let (set, tag) = shape.set_and_tag(va);
+        let latency = self.spec.cache_latency;
+        let looked = now.after(latency);
+        let Some((filter, hit)) = self.filters.look_up(shape.filter.line(arrays.sf, set), now, latency) else {
+            self.counters.sf_misses += 1;
+            self.counters.abandoned += 1;
+            return (None, looked);
+        };
+        self.counters.sf_hits += u64::from(hit);
+        self.counters.sf_misses += u64::from(!hit);
+        if shape.filter.count(&filter.words, set) == 0 {
+            self.counters.filtered += 1;
+            return (None, filter.ready);
+        }
+        let line = arrays.tar.offset(set * LINE_BYTES);
+        let Some((row, _)) = self.rows.look_up(line, now, latency) else {
+            self.counters.abandoned += 1;
+            return (None, looked);
+        };
+        let ready = filter.ready.max(row.ready);
+        let found = shape.row.find(&row.words, tag);
+        (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
+    }
+
     /// Walks one RestSeg. Returns the translation, and the cycle at which the result is known.
     fn walk(
         &mut self,
@@ -89,7 +143,7 @@ impl RestSegWalker {
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> (Option<Translation>, Cycle) {
-        let (shape, (base, arrays)) = (self.shapes[at], self.places[at]);
+        let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
         let (filter, hit) = self.filters.load(shape.filter.line(arrays.sf, set), true, now, latency, port);
@@ -111,9 +165,27 @@ impl RestSegWalker {
         self.counters.tar_hits += u64::from(row_hit);
         self.counters.tar_misses += u64::from(!row_hit);
         let ready = filter.ready.max(row.ready);
-        let Some(way) = shape.row.find(&row.words, tag) else { return (None, ready) };
+        let found = shape.row.find(&row.words, tag);
+        (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
+    }
+
+    /// The translation by a way of a row, whose accessed and dirty bits are set in memory and in its cache.
+    #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
+    fn translation(
+        &mut self,
+        at: usize,
+        set: u64,
+        way: u32,
+        row: &[u64; 8],
+        access: AccessKind,
+        ready: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> Translation {
+        let (shape, (base, arrays)) = (self.shapes[at], self.places[at]);
+        let line = arrays.tar.offset(set * LINE_BYTES);
         self.uses[at].found(set * u64::from(shape.ways) + u64::from(way));
-        let mut metadata = shape.row.metadata(&row.words, way);
+        let mut metadata = shape.row.metadata(row, way);
         let dirties = access == AccessKind::Store && flags(metadata).writable;
         let missing = (ACCESSED | if dirties { DIRTY } else { 0 }) & !metadata;
         if missing != 0 {
@@ -125,15 +197,14 @@ impl RestSegWalker {
             }
         }
         let rights = flags(metadata);
-        let found = Translation {
+        Translation {
             frame: shape.frame(base, set, way),
             size: shape.page,
             writable: rights.writable,
             executable: rights.executable,
             dirty: rights.dirty,
             ranged: false,
-        };
-        (Some(found), ready)
+        }
     }
 }
 
@@ -175,7 +246,11 @@ impl Lookaside for RestSegWalker {
         self.counters.walks += 1;
         let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
         for at in 0..self.places.len() {
-            let (found, ready) = self.walk(at, va, access, now, port);
+            let (found, ready) = if self.spec.perfect_walks {
+                self.walk_perfectly(at, va, access, now, port)
+            } else {
+                self.walk(at, va, access, now, port)
+            };
             if found.is_some() {
                 answer = LookasideAnswer { found, ready, holds_walk: true };
                 self.counters.hits += 1;
@@ -185,6 +260,30 @@ impl Lookaside for RestSegWalker {
             answer.ready = answer.ready.max(ready);
         }
         self.counters.walk_cycles += answer.ready.since(now);
+        answer
+    }
+
+    fn probe_beside_hit(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> LookasideAnswer {
+        self.counters.walks += 1;
+        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
+        for at in 0..self.places.len() {
+            let (found, ready) = if self.spec.perfect_walks {
+                self.walk_perfectly(at, va, access, now, port)
+            } else {
+                self.walk_cached(at, va, access, now, port)
+            };
+            if found.is_some() {
+                self.counters.hits += 1;
+                return LookasideAnswer { found, ready, holds_walk: true };
+            }
+            answer.ready = answer.ready.max(ready);
+        }
         answer
     }
 

@@ -106,6 +106,11 @@ impl Lookaside for FakeLookaside {
         LookasideAnswer { found: self.found, ready: now.after(self.latency), holds_walk: self.holds_walk }
     }
 
+    fn probe_beside_hit(&mut self, _: VirtAddr, _: AccessKind, now: Cycle, _: &mut dyn MemoryPort) -> LookasideAnswer {
+        self.log.note("probe beside a hit");
+        LookasideAnswer { found: self.found, ready: now.after(self.latency), holds_walk: self.holds_walk }
+    }
+
     fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {
         self.log.note("refill");
     }

@@ -50,9 +50,13 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
             _ if rest.starts_with("khugepaged_") && kernel.page_size_policy != PageSizePolicy::Khugepaged => {
                 Some("`kernel.page_size_policy` is not \"khugepaged\"")
             }
-            "huge_share" if kernel.page_size_policy == PageSizePolicy::Never && !kernel.gigantic_pages => Some(
-                "`kernel.page_size_policy` is \"never\" and `kernel.gigantic_pages` false: there are no huge pages",
-            ),
+            "huge_share" | "huge_limit" | "huge_allocation"
+                if kernel.page_size_policy == PageSizePolicy::Never && !kernel.gigantic_pages =>
+            {
+                Some(
+                    "`kernel.page_size_policy` is \"never\" and `kernel.gigantic_pages` false: there are no huge pages",
+                )
+            }
             "watermark_min" | "watermark_low" | "watermark_high" if kernel.swap_bytes == 0 => {
                 Some("`kernel.swap_bytes` is 0: without swap there are no watermarks")
             }
