@@ -392,8 +392,8 @@ impl Lookup {
         }
         on.branch(pc::NEGATIVE, pc::FOUND, false, Value::NONE);
         let mut sum = 0.0;
-        for material in 1..MATERIALS {
-            sum += PROBABILITIES[material];
+        for (material, share) in PROBABILITIES.iter().enumerate().skip(1) {
+            sum += share;
             on.work(6);
             let mut last = Value::NONE;
             for j in (1..=material as u64).rev() {
