@@ -133,7 +133,24 @@ mod tests {
                 checked += 1;
             }
         }
-        assert!(checked >= 12, "only {checked} densities are declared");
+        assert!(checked >= 13, "only {checked} densities are declared");
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn the_book_has_these_numbers() {
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/programs.md");
+        let book = std::fs::read_to_string(book).unwrap();
+        let number = |n: f64| if n < 100.0 { format!("{n:.2}") } else { format!("{n:.0}") };
+        let mut missing = Vec::new();
+        for density in programs().iter().flat_map(|program| program.densities) {
+            let numbers = density.compiled.named().map(|(_, n)| number(n)).join(" | ");
+            let program = density.compiled_program.replace(" EDGES", "");
+            let row = format!("| `{program}` | {} | {numbers} |", density.unit);
+            if !book.contains(&row) {
+                missing.push(row);
+            }
+        }
+        assert!(missing.is_empty(), "docs/src/programs.md lacks\n{}", missing.join("\n"));
     }
 }
