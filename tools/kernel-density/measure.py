@@ -22,15 +22,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 AMBULATOR = os.environ.get("AMBULATOR", str(TARGET / "release" / "ambulator"))
+# Cargo's profile in which the kernels are built.
+PROFILE = os.environ.get("PROFILE", "release")
 NAMES = ["instructions", "loads", "stores", "branches"]
 # What differs by more than a tenth and by more than this is a difference.
 LEAST = 0.001
 
 
-def run(*command, **options):
+def run(*command, may_fail=False, **options):
     """Runs a command and returns its output; its messages are in the error if it fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    if done.returncode != 0 and not options.get("check") is False:
+    if done.returncode != 0 and not may_fail:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
     return done
 
@@ -45,7 +47,7 @@ def capture(folder, command):
     program, *arguments = command
     name = folder / ("-".join([program, *(a for a in arguments if "/" not in a)]) + ".amb")
     base = [AMBULATOR, "capture", "--no-progress", "--out", name]
-    skipped = run(*base, "--skip", "1000000G", "--", folder / program, "setup", *arguments)
+    skipped = run(*base, "--skip", "1000000G", "--", folder / program, "setup", *arguments, may_fail=True)
     # The set-up ends by itself, before the instructions to skip: the message says after how many.
     setup = re.search(r"ended after (\d+) instructions", skipped.stdout + skipped.stderr)
     if not setup:
@@ -59,8 +61,8 @@ def capture(folder, command):
 
 def kernels(graph, programs):
     """The kernels' numbers: (command, unit) to {where from: numbers}."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "ambulator-workloads", "--example"]
-    command += ["kernel_density", "--", "--graph", graph, *programs]
+    command = ["cargo", "run", "--quiet", "--profile", PROFILE, "--locked", "-p", "ambulator-workloads"]
+    command += ["--example", "kernel_density", "--", "--graph", graph, *programs]
     found = {}
     for line in run(*command, cwd=ROOT).stdout.splitlines():
         _, _, compiled, unit, where, *numbers = line.split("\t")

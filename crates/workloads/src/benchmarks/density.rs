@@ -50,13 +50,16 @@ pub struct Density {
     pub site: u64,
     /// Units before the measured window.
     pub skip: u64,
-    /// Units in the measured window, or those to the program's end if it has fewer.
+    /// Units in the measured window, or those to the program's end if it has fewer ([`Density::TO_THE_END`]).
     pub units: u64,
     /// What the compiled program was measured to execute for each unit.
     pub compiled: Counts,
 }
 
 impl Density {
+    /// [`Density::units`] of a window that lasts to the program's end.
+    pub const TO_THE_END: u64 = u64::MAX;
+
     /// Runs `program` and returns what it executes for each unit of the window.
     ///
     /// # Errors
@@ -83,7 +86,7 @@ impl Density {
                     RecordKind::BranchTaken | RecordKind::BranchNotTaken => sum.branches += 1.0,
                     RecordKind::Fetch => {}
                 }
-                if units == self.skip + self.units {
+                if units == self.skip.saturating_add(self.units) {
                     return Ok(divide(sum, self.units));
                 }
             }

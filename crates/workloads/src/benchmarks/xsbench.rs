@@ -128,7 +128,7 @@ impl BenchmarkSpec for XsbenchSpec {
             unit: "look-up",
             site: pc::PICK,
             skip: 0,
-            units: 20_000,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 1819.7, loads: 390.5, stores: 135.5, branches: 187.5 },
         },
         Density {
@@ -137,7 +137,7 @@ impl BenchmarkSpec for XsbenchSpec {
             unit: "look-up",
             site: pc::PICK,
             skip: 0,
-            units: 8000,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 5285.2, loads: 1290.3, stores: 462.7, branches: 430.3 },
         },
     ];

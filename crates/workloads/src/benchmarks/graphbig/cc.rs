@@ -36,7 +36,7 @@ impl Algorithm for Cc {
             unit: "stored edge",
             site: site(9),
             skip: 0,
-            units: 1 << 19,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 7.665, loads: 2.159, stores: 0.095, branches: 2.126 },
         },
         Density {
@@ -45,7 +45,7 @@ impl Algorithm for Cc {
             unit: "stored edge",
             site: site(9),
             skip: 0,
-            units: 1 << 19,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 7.601, loads: 3.152, stores: 0.073, branches: 2.135 },
         },
     ];

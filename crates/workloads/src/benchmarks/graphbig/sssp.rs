@@ -41,7 +41,7 @@ impl Algorithm for Sssp {
             unit: "stored edge",
             site: site(9),
             skip: 0,
-            units: 1 << 19,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 38.818, loads: 7.881, stores: 3.258, branches: 5.479 },
         },
         Density {
@@ -50,7 +50,7 @@ impl Algorithm for Sssp {
             unit: "stored edge",
             site: site(9),
             skip: 0,
-            units: 1 << 19,
+            units: Density::TO_THE_END,
             compiled: Counts { instructions: 39.192, loads: 9.687, stores: 2.967, branches: 5.479 },
         },
     ];
