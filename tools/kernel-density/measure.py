@@ -59,10 +59,10 @@ def capture(folder, command):
     return [total / units for total in totals]
 
 
-def kernels(graph, programs):
+def kernels(graph, times, programs):
     """The kernels' numbers: (command, unit) to {where from: numbers}."""
     command = ["cargo", "run", "--quiet", "--profile", PROFILE, "--locked", "-p", "ambulator-workloads"]
-    command += ["--example", "kernel_density", "--", "--graph", graph, *programs]
+    command += ["--example", "kernel_density", "--", "--graph", graph, times, *programs]
     found = {}
     for line in run(*command, cwd=ROOT).stdout.splitlines():
         _, _, compiled, unit, where, *numbers = line.split("\t")
@@ -72,10 +72,12 @@ def kernels(graph, programs):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--scale", type=int, default=14, help="vertices of the graph: 2 to this power")
+    arguments.add_argument("--scale", type=int, default=14, help="vertices of the graph: 2 to this power, at least 14")
     arguments.add_argument("--keep", type=pathlib.Path, help="folder for programs, graph and traces")
     arguments.add_argument("programs", nargs="*", help="the simulator's names; all without")
     given = arguments.parse_args()
+    if given.scale < 14:
+        arguments.error("--scale is at least 14, the scale of the recorded numbers")
     scratch = None if given.keep else tempfile.TemporaryDirectory()
     folder = given.keep.resolve() if given.keep else pathlib.Path(scratch.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,7 @@ def main():
     graph.write_text(run(folder / "kronecker", given.scale, 16).stdout)
     far = False
     print(f"{'':34}" + "".join(f"{name:>14}" for name in NAMES))
-    for (command, unit), ours in kernels(graph, given.programs).items():
+    for (command, unit), ours in kernels(graph, 2 ** (given.scale - 14), given.programs).items():
         print(f"{command}, for each {unit}")
         compiled = capture(folder, [str(graph) if a == "EDGES" else a for a in command.split()])
         for title, numbers in [("compiled", compiled), *ours.items()]:
