@@ -1,11 +1,11 @@
 //! Prints what each program executes for each unit of its work, beside the compiled program's numbers:
 //! `cargo run -p ambulator-workloads --example kernel_density [--graph EDGES TIMES] [PROGRAM ...]`.
 //!
-//! `EDGES` is a file with the graph on which graph programs run, which has `TIMES` as many edges as the one of the
-//! recorded numbers.
+//! `EDGES` is a file with the graph on which graph programs run, which has `TIMES` as many edges as the one
+//! of the recorded numbers.
 //!
-//! Lines are tab-separated: program, settings, the compiled program's command, unit, where from, instructions,
-//! loads, stores, branches. `tools/kernel-density/measure.py` reads them.
+//! Lines are tab-separated: program, settings, the compiled program's command, unit, where from,
+//! instructions, loads, stores, branches. `tools/kernel-density/measure.py` reads them.
 
 use ambulator_workloads::benchmarks::Counts;
 use ambulator_workloads::programs;

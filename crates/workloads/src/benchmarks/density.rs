@@ -39,8 +39,8 @@ impl Counts {
 /// The work of a compiled program in one of its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Density {
-    /// The program and arguments in `tools/kernel-density` (`EDGES` is a Kronecker graph of 2^14 vertices with 16
-    /// edges each).
+    /// The program and arguments in `tools/kernel-density` (`EDGES` is a Kronecker graph of 2^14 vertices
+    /// with 16 edges each).
     pub compiled_program: &'static str,
     /// The settings in which the program here does the same, as JSON.
     pub settings: &'static str,

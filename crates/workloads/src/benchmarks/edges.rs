@@ -18,14 +18,14 @@ pub(crate) struct StoredEdge {
     /// Distance in records from the edge's first one back to the load of the pointer to the vertex's first
     /// edge.
     pub begin_from: u16,
-    /// Distance in records from the edge's first one back to the load of the pointer to the end of the vertex's
-    /// edges.
+    /// Distance in records from the edge's first one back to the load of the pointer to the end of the
+    /// vertex's edges.
     pub end_from: u16,
 }
 
 impl StoredEdge {
-    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's first
-    /// record: it compares the running pointer with the end.
+    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's
+    /// first record: it compares the running pointer with the end.
     #[inline(always)]
     pub(crate) fn loop_branch_from(&self, records: u16) -> [u16; 2] {
         // Without overflow: a distance too long to be counted is none.

@@ -1,12 +1,12 @@
 //! k-mer counting: every k-mer of long reads is looked up in a hash table and its count raised.
 //!
 //! Stands for GenomicsBench's `kmer-cnt` (Flye's k-mer index; Revelator and Utopia: 33 GB): canonical k-mers
-//! of long reads, counted in libcuckoo's hash table: buckets of four slots of 16 bytes (k-mer and count), then
-//! four partial keys and four marks of a byte each; a k-mer is in one of two buckets; a full pair of buckets
-//! moves an entry to its other bucket. Both buckets are locked meanwhile: 65,536 locks of 64 bytes, each with
-//! the number of its entries. Layout: the table, one mapping, zeroed by its constructor; the locks; a buffer
-//! for the read, two bits a base. (`kmer-cnt` counts in an array of all k-mers first, 8 GiB for 17 bases, and in
-//! the table what that cannot hold; the table alone reaches the papers' 33 GB.)
+//! of long reads, counted in libcuckoo's hash table: buckets of four slots of 16 bytes (k-mer and count),
+//! then four partial keys and four marks of a byte each; a k-mer is in one of two buckets; a full pair of
+//! buckets moves an entry to its other bucket. Both buckets are locked meanwhile: 65,536 locks of 64 bytes,
+//! each with the number of its entries. Layout: the table, one mapping, zeroed by its constructor; the locks;
+//! a buffer for the read, two bits a base. (`kmer-cnt` counts in an array of all k-mers first, 8 GiB for 17
+//! bases, and in the table what that cannot hold; the table alone reaches the papers' 33 GB.)
 //!
 //! Reads are real: substrings of a random genome from either strand, with substitutions. The simulator stores
 //! only occupied buckets; a run fills few of a large table's.
@@ -15,14 +15,18 @@
 //!
 //! ```text
 //! base     mov length; cmp; jae; mov k; cmpb complement; mov chunks; jne; mov (chunk); shr; and; lea; and
-//! reverse  lea; mov; not; and; lea; shr; add; cmp; jne                      k rounds: the reverse complement
-//! hash     some 40 instructions                                            of the smaller one, and its partial key
+//! reverse  lea; mov; not; and; lea; shr; add; cmp; jne            k rounds: the reverse complement
+//! hash     some 40 instructions: the hash of the smaller one, and its partial key
 //! lock     mov locks; xchg (lock); test; jne; ... and the second one; cmpb migrated
 //! slot     cmpb $0,68(bucket); je; cmp 64(bucket),partial; jne; cmp (slot),k-mer; jne       four, twice
 //! count    addq $1,8(slot)                                                 or
 //! insert   mov partial; mov k-mer; mov count; mov mark; addq $1,8(lock)
 //! unlock   movb $0,(lock), twice
 //! ```
+
+mod frame;
+
+use frame::{Frame, word};
 
 use super::execution::{Execution, Program, ProgramSource, Value};
 use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
@@ -160,27 +164,6 @@ mod pc {
     pub const UNLOCK: u64 = TEXT + 0x6f0;
     pub const MOVE: u64 = TEXT + 0x740;
     pub const REFUSED: u64 = TEXT + 0x7c0;
-}
-
-/// 8-byte words of the stack frame, and the objects that the loop reads through it.
-mod word {
-    pub const READ: u64 = 0;
-    pub const POSITION: u64 = 1;
-    pub const KMER: u64 = 2;
-    pub const STANDARD: u64 = 3;
-    pub const HASH: u64 = 4;
-    pub const PARTIAL: u64 = 5;
-    pub const BUCKETS: u64 = 6;
-    pub const LOCKED: u64 = 8;
-    pub const K: u64 = 15;
-    pub const LENGTH: u64 = 16;
-    pub const STRAND: u64 = 17;
-    pub const CHUNKS: u64 = 18;
-    pub const HASH_POWER: u64 = 19;
-    pub const TABLE: u64 = 20;
-    pub const LOCK_LIST: u64 = 21;
-    pub const LOCKS: u64 = 22;
-    pub const ALL: u64 = 23;
 }
 
 type Bucket = [Option<(u64, u64)>; SLOTS];
@@ -430,65 +413,6 @@ impl Table {
     }
 }
 
-/// The execution, and the stack frame of the counting loop.
-struct Frame<'a>(&'a mut Execution, Array);
-
-impl Frame<'_> {
-    /// Loads a word of the frame.
-    #[inline(always)]
-    fn reload(&mut self, pc: u64, word: u64) -> Value {
-        self.0.load(pc, self.1.at(word), 8, Value::NONE)
-    }
-
-    /// Stores a word of the frame.
-    #[inline(always)]
-    fn spill(&mut self, pc: u64, word: u64) {
-        self.0.store(pc, self.1.at(word), 8, Value::NONE);
-    }
-
-    /// Appends the next base, and computes the reverse complement and the hash if there is a whole k-mer: `k`
-    /// bases, or 0. Returns the load of the base.
-    #[inline]
-    fn base(&mut self, buffer: &Array, i: u64, more: bool, reverse: bool, k: u32) -> Value {
-        self.reload(pc::NEXT, word::POSITION);
-        self.0.work(1);
-        let read = self.reload(pc::NEXT + 9, word::READ);
-        let length = self.0.load(pc::NEXT + 14, self.1.at(word::LENGTH), 8, read);
-        self.0.work(1);
-        self.0.branch(pc::END, pc::REFUSED, !more, length);
-        let read = self.reload(pc::END + 6, word::READ);
-        self.reload(pc::END + 11, word::K);
-        self.spill(pc::END + 17, word::POSITION);
-        let strand = self.0.load(pc::END + 22, self.1.at(word::STRAND), 1, read);
-        let chunks = self.0.load(pc::END + 26, self.1.at(word::CHUNKS), 8, read);
-        self.0.branch(pc::COMPLEMENT, pc::CHUNK + 300, reverse, strand);
-        self.reload(pc::COMPLEMENT + 6, word::POSITION);
-        self.0.work(4);
-        let chunk = self.0.load(pc::CHUNK, buffer.at(i / WORD_BASES), 8, chunks);
-        self.0.work(8);
-        self.reload(pc::CHUNK + 14, word::KMER);
-        self.0.work(4);
-        self.spill(pc::CHUNK + 32, word::KMER);
-        self.0.work(1);
-        self.0.branch(pc::SHORT, pc::REFUSED, false, Value::NONE);
-        if k > 0 {
-            self.0.work(2);
-            for i in 0..k {
-                self.0.work(7);
-                self.0.branch(pc::REVERSE, pc::REVERSE - 22, i + 1 < k, Value::NONE);
-            }
-            self.reload(pc::STANDARD - 25, word::KMER);
-            self.0.work(4);
-            self.spill(pc::STANDARD, word::STANDARD);
-            self.0.work(14);
-            self.spill(pc::HASH, word::HASH);
-            self.0.work(13);
-            self.spill(pc::PARTIAL, word::PARTIAL);
-        }
-        chunk
-    }
-}
-
 struct Kmer(KmerSpec);
 
 impl Program for Kmer {
@@ -547,28 +471,4 @@ impl Kmer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::benchmarks::execution::trace_of;
-
-    #[test]
-    fn counts_are_those_of_a_plain_map() {
-        let small = KmerSpec { footprint: 4 << 20, genome: 5000, read_length: 500, reads: 60, ..KmerSpec::default() };
-        // A table that is almost full moves entries about.
-        let tight = KmerSpec { footprint: 72 * 1200, error_rate: 0.0, genome: 4200, reads: 100, ..small.clone() };
-        for spec in [small, tight] {
-            let mut plain: FxHashMap<u64, u64> = FxHashMap::default();
-            let (table, _) =
-                trace_of(AddressSpace::new(), |on| Kmer(spec).count(on, |k| *plain.entry(k).or_default() += 1));
-            let mut counted: FxHashMap<u64, u64> = FxHashMap::default();
-            for (place, bucket) in &table.held {
-                for (kmer, count) in bucket.iter().flatten() {
-                    assert!(table.places(*kmer).contains(place), "a k-mer is in one of its buckets");
-                    assert!(counted.insert(*kmer, *count).is_none(), "a k-mer is in one slot");
-                }
-            }
-            assert_eq!(counted, plain);
-            assert!(plain.values().any(|n| *n > 3), "reads overlap");
-        }
-    }
-}
+mod tests;

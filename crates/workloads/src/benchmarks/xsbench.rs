@@ -12,15 +12,17 @@
 //! simulator stores the energies, the nuclide of each, and the index grid's row at every 128th point; it
 //! counts the rows between from there.
 //!
-//! A look-up first moves the generator of random numbers to its own place in the sequence (a multiplication for
-//! each bit of its number) and picks the material by adding up probabilities.
+//! A look-up first moves the generator of random numbers to its own place in the sequence (a multiplication
+//! for each bit of its number) and picks the material by adding up probabilities.
 //!
 //! ```text
 //! forward  test; je; imul; imul; add; lea; imul; imul; shr; jne             a bit of the look-up's number
-//! pick     lea; lea; pxor; shl; sub; mov; j x (addsd (shares); sub; cmp; jne); comisd; ja; add; add; cmp; jne
+//! pick     lea; lea; pxor; shl; sub; mov; j x (addsd (shares); sub; cmp; jne); comisd; ja; add; add; cmp;
+//!          jne
 //! search   sar; lea; movsd (grid,middle); comisd; jbe; mov; cmp; jg         the point is above
 //!                                           ... jbe; mov; mov; sub; cmp; jle  it is below
-//! nuclide  movslq (mats); movsd (concs); lea; imul; movslq (index); 8 x arithmetic; 9 x (load from two points),
+//! nuclide  movslq (mats); movsd (concs); lea; imul; movslq (index); 8 x arithmetic; 9 x (load from two
+//!          points),
 //!          16 x arithmetic, 3 x store of the five cross sections; 5 x (movsd; add; add; mulsd; addsd (sum);
 //!          movsd (sum); cmp; jne); add; cmp; jne
 //! largest  5 x (movsd (sum); comisd; maxsd; cmova; add; movapd; cmp; jne)
@@ -382,7 +384,8 @@ impl Lookup {
         on.work(18);
     }
 
-    /// Picks a material: the first one after the fuel at which the sum of the shares exceeds `draw`, or the fuel.
+    /// Picks a material: the first one after the fuel at which the sum of the shares exceeds `draw`, or the
+    /// fuel.
     fn pick(&self, on: &mut Execution, draw: f64) -> usize {
         on.work(1);
         // The shares, copied to the stack.
@@ -445,8 +448,8 @@ impl Lookup {
         on.work(3);
     }
 
-    /// Interpolates between a nuclide's `point` and the next one, whose place was computed from `index`, and adds
-    /// to the sums; `more` nuclides follow.
+    /// Interpolates between a nuclide's `point` and the next one, whose place was computed from `index`, and
+    /// adds to the sums; `more` nuclides follow.
     fn interpolate(&self, on: &mut Execution, grid: &Array, point: u64, index: Value, more: bool) {
         /// Offset and bytes of each load from the two points, and the instructions after it.
         const LOADS: [(u64, u8, u32); 9] = [
@@ -501,36 +504,4 @@ impl Lookup {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::benchmarks::execution::trace_of;
-
-    #[test]
-    fn searches_find_the_point_below_and_the_index_grid_counts_points() {
-        let spec =
-            XsbenchSpec { footprint: 24 << 20, size: XsbenchSize::Small, lookups: 2000, ..XsbenchSpec::default() };
-        let grids = Grids::new(68, spec.points(), &mut Random::for_purpose(1, "xsbench grids"));
-        let mut per_nuclide = vec![Vec::new(); 68];
-        for (energy, origin) in grids.energies.iter().zip(&grids.origins) {
-            per_nuclide[usize::from(*origin)].push(*energy);
-        }
-        assert!(per_nuclide.iter().all(|grid| grid.len() as u64 == spec.points()));
-        let mut met = [0u32; MATERIALS];
-        let mut row = vec![0; 68];
-        let (_, batches) = trace_of(AddressSpace::new(), |on| {
-            Xsbench(spec.clone()).simulate(on, |energy, material, point| {
-                met[material] += 1;
-                let below = grids.energies.partition_point(|e| *e <= energy);
-                assert_eq!(point, below.saturating_sub(1).min(grids.energies.len() - 2));
-                grids.counts(point, &mut row);
-                for (nuclide, count) in row.iter().enumerate() {
-                    let at_or_below = per_nuclide[nuclide].partition_point(|e| *e <= grids.energies[point]);
-                    assert_eq!(*count as usize, at_or_below, "nuclide {nuclide}");
-                }
-            });
-        });
-        assert!(met.iter().all(|n| *n > 0) && met[2] > 400 && met[0] > 200, "{met:?}");
-        let records: usize = batches.iter().map(|b| b.records.len()).sum();
-        assert!(records > 2000 * (3 * 14 + 15 * 36));
-    }
-}
+mod tests;

@@ -37,12 +37,13 @@ pub trait View: Send {
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Vertices are found through pointers that the compiler reads again where others may have been written.
     const POINTERS: bool = false;
-    /// Goes on at `next` if the vertex has no object, as one without edges may have none. Returns whether it has
-    /// one.
+    /// Goes on at `next` if the vertex has no object, as one without edges may have none. Returns whether it
+    /// has one.
     fn present(&self, _on: &mut Execution, _site: u64, _next: u64, _at: At) -> bool {
         true
     }
-    /// Ends the loop over a vertex's edges (add; cmp; jne): `more` are left, and the next one begins at `again`.
+    /// Ends the loop over a vertex's edges (add; cmp; jne): `more` are left, and the next one begins at
+    /// `again`.
     fn next_edge(&self, on: &mut Execution, site: u64, again: u64, more: bool, edges: Value) {
         on.work(2);
         on.branch(site, again, more, edges);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! root    mov (index),object; test; je; cmpq $0,visited(object); jne; ...; add; cmp; jb
-//! vertex  mov (queue),number; mov (index,number),object; jmp; mov begin; mov end; add; cmp; je; ...; cmp; jge
+//! vertex  mov (queue),number; mov (index,number),object; jmp; mov begin; mov end; add; cmp; je; ...; cmp;
+//!          jge
 //! edge    mov (edge),target; mov (index,target),object; cmpq $0,visited(object); jne; ...; add; cmp; jne
 //! found   movq $1,visited(object); mov label,(object); mov target,(queue); add
 //! ```

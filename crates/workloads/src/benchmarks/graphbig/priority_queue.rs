@@ -1,8 +1,8 @@
 //! `std::priority_queue` of distances and vertices, as libstdc++ (gcc 12 -O2) compiles it.
 //!
 //! A binary heap in a vector of 16-byte entries. `pop` moves the hole to the bottom, along the smaller
-//! children, and the last entry from there up (`std::__adjust_heap`, `std::__push_heap`). Both are calls: they
-//! save registers on the stack and read the vector's three pointers from memory.
+//! children, and the last entry from there up (`std::__adjust_heap`, `std::__push_heap`). Both are calls:
+//! they save registers on the stack and read the vector's three pointers from memory.
 
 use super::site;
 use crate::benchmarks::execution::{Execution, Value};
@@ -81,7 +81,8 @@ impl PriorityQueue {
         self.push_heap(on, hole, entry, begin);
     }
 
-    /// `std::__push_heap`: moves `entry` up from `hole`. It comes in two registers and is put together in memory.
+    /// `std::__push_heap`: moves `entry` up from `hole`. It comes in two registers and is put together in
+    /// memory.
     fn push_heap(&mut self, on: &mut Execution, mut hole: usize, entry: Entry, begin: Value) {
         on.work(2);
         self.spill(on, site(49), word::VALUE + 1);

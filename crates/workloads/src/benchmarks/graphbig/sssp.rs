@@ -1,8 +1,9 @@
-//! Shortest paths from one root: Dijkstra's algorithm with `std::priority_queue` of distance and vertex; a stale
-//! entry is dropped when it is popped.
+//! Shortest paths from one root: Dijkstra's algorithm with `std::priority_queue` of distance and vertex; a
+//! stale entry is dropped when it is popped.
 //!
 //! ```text
-//! pop    see [`PriorityQueue`]; mov (index,number),object; cmp distance(object); jb; mov begin; mov end; cmp; je
+//! pop    see [`PriorityQueue`]; mov (index,number),object; cmp distance(object); jb; mov begin; mov end;
+//!          cmp; je
 //! edge   mov index; mov (edge),target; mov 8(edge),weight; mov (index,target),object; add;
 //!        cmp distance(object); jae; ...; add; cmp; je
 //! relax  mov number; mov distance(object); movq; mov parent(object); movhps (edge); movaps entry; push
