@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-.PHONY: demo test bench doc lint ci setup clean capture-plugin dram-reference
+.PHONY: demo test bench doc lint ci setup clean capture-plugin dram-reference kernel-density
 
 CARGO ?= cargo
 # Where cargo builds.
@@ -24,6 +24,10 @@ capture-plugin: setup
 # Runs DRAMsim3 (C++, built with cmake) beside our DRAM, and records its results for the tests.
 dram-reference: setup
 	CARGO_TARGET_DIR=$(TARGET_DIR)/dram-reference $(CARGO) run --locked --manifest-path tools/dram-reference/Cargo.toml -- --record
+
+# Compiles the kernels' algorithms (C++), captures them, and compares what they execute with the kernels.
+kernel-density: setup $(AMBULATOR) capture-plugin
+	AMBULATOR=$(AMBULATOR) AMBULATOR_CAPTURE_PLUGIN=$(TARGET_DIR)/capture-plugin/release/libambulator_capture.so tools/kernel-density/measure.py
 
 # Host speed and memory of everything that has a goal.
 bench: setup $(AMBULATOR)

@@ -1,6 +1,7 @@
 //! A program's public description: its name, its settings, and the stream that they create.
 
 use crate::OpenError;
+use crate::benchmarks::Density;
 use crate::nearest::with_nearest_key;
 use ambulator_base::{Invalid, RecordSource, out_of_range, values_out_of_range};
 use schemars::JsonSchema;
@@ -31,6 +32,9 @@ pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + '
     /// The program's description.
     const INFO: ProgramInfo;
 
+    /// What the compiled program executes for each unit of its work, in the settings in which that was measured.
+    const DENSITIES: &[Density] = &[];
+
     /// The problems of settings that are all in the ranges which their fields declare
     /// (`#[schemars(range(...))]`); each names its key under `at`.
     fn validate(&self, _at: &str) -> Vec<Invalid> {
@@ -52,6 +56,8 @@ pub trait BenchmarkSpec: Serialize + DeserializeOwned + JsonSchema + Default + '
 pub struct ProgramDescriptor {
     /// Its description.
     pub info: ProgramInfo,
+    /// What the compiled program executes for each unit of its work; empty if that was not measured.
+    pub densities: &'static [Density],
     schema: fn() -> Value,
     default: fn() -> Value,
     read: fn(Value) -> serde_json::Result<Box<dyn Erased>>,
@@ -62,6 +68,7 @@ impl ProgramDescriptor {
     pub const fn of<T: BenchmarkSpec>() -> ProgramDescriptor {
         ProgramDescriptor {
             info: T::INFO,
+            densities: T::DENSITIES,
             schema: || serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default(),
             default: || serde_json::to_value(T::default()).unwrap_or_default(),
             read: |settings| Ok(Box::new(serde_json::from_value::<T>(settings)?)),

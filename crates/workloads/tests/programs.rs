@@ -210,7 +210,7 @@ fn a_short_program_ends_with_its_region() {
         records += batch.records.len();
         events.extend(batch.events.iter().map(|e| e.1.clone()));
     }
-    assert_eq!(records, (1 << 20) / 8 * 4);
+    assert_eq!(records, (1 << 20) / 8 * 5);
     assert_eq!(events.iter().filter(|e| **e == VmEvent::RegionBegin).count(), 1);
     assert_eq!(events.last(), Some(&VmEvent::RegionEnd));
     assert!(batch.is_empty(), "an ended stream adds nothing");

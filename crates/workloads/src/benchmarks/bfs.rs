@@ -12,24 +12,27 @@
 //!   vertex object; the queue takes 8 bytes a vertex.
 //!
 //! The region of interest begins with the second search (the first has touched parents and queue), after all
-//! parents, or colours, have been reset; each later search first resets them. The compiled inner loops; the
-//! branch is a record, because its outcome depends on data:
+//! parents, or colours, have been reset; each later search first resets them. The compiled inner loops:
 //!
 //! ```text
 //! csr       movslq (%rax),%rcx; mov; lea; cmpl $0,(%rcx); jns next       v = neighbour; visited?
-//!           mov %r10d,(%rcx); mov %edx,(queue); add                      parent[v] = u; append
+//!           mov %r8d,(%rcx); mov %edx,(queue); add                       parent[v] = u; append
 //!     next: add; cmp; jne
-//! property  mov (%rax),%r8; mov (index),%rdi; cmpq $0,8(%rdi); jne next
+//! property  mov (%rax),%rcx; mov (index),%rdx; cmpq $0,8(%rdx); jne next
 //!             (v = edge's target; its object; its colour)
-//!           movq $1,8(%rdi); mov %r11,16(%rdi); mov %r8,(queue); add
+//!           movq $1,8(%rdx); mov %r10,16(%rdx); mov %rcx,(queue); add
 //!     next: add; cmp; jne
 //! ```
+//!
+//! Parents are reset by the C library's `memset` (32-byte vectors, four a round).
 
-use super::edges::{EdgeWalk, StoredEdge};
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
+use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::{
+    Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
+};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
-use ambulator_base::{Invalid, Random, Record, RecordKind, RecordSource, VirtAddr, prefetch_sim_host};
+use ambulator_base::{Invalid, Random, Record, RecordSource, VirtAddr, prefetch_sim_host};
 use std::sync::Arc;
 
 graph_settings! {
@@ -50,6 +53,27 @@ impl BenchmarkSpec for BfsSpec {
         stands_for: "Graph500, GAP and GraphBIG BFS: graph traversal",
         default_footprint: 1 << 30,
     };
+
+    const DENSITIES: &[Density] = &[
+        Density {
+            compiled_program: "bfs csr EDGES",
+            settings: r#"{ "layout": "csr", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: csr_pc::NEIGHBOUR,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 8.370, loads: 2.073, stores: 0.052, branches: 2.049 },
+        },
+        Density {
+            compiled_program: "bfs property EDGES",
+            settings: r#"{ "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: property_pc::TARGET,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 7.646, loads: 3.152, stores: 0.120, branches: 2.111 },
+        },
+    ];
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         self.choice().validate(at)
@@ -79,24 +103,23 @@ impl BenchmarkSpec for BfsSpec {
 
 /// The steps of the search in one layout; each appends the step's records.
 trait Steps: Send {
-    /// Elements that one store resets at the start of a search.
+    /// Vertices that one step resets at the start of a search.
     const RESET: u64;
-    /// The most records of one step.
+    /// The most records of one step, for an edge or of a reset.
     const MOST: usize;
 
-    /// Resets the parents or colours of vertices from `u` on.
+    /// Resets the parents or colours of the next vertices from `u` on.
     fn reset(&self, u: u64, out: &mut Out<'_>);
     /// Enqueues the root.
     fn root(&self, u: u32, out: &mut Out<'_>);
-    /// Dequeues element `head`, vertex `u`, and finds its edges. Returns the distances in records from the
-    /// next one back to the loads of `u`'s object and of its first edge.
-    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32);
+    /// Dequeues element `head`, vertex `u`, and finds its edges.
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> EdgesFrom;
     /// Visits an edge of `u`; `found` is the queue element of a target not seen before.
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>);
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
     fn prefetch_sim_host(&self, _v: u32) {}
-    /// Finishes `u`.
-    fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>);
+    /// Finishes `u`; the search ends if it is the `last`.
+    fn leave(&self, u: u32, object_from: u16, last: bool, out: &mut Out<'_>);
 }
 
 /// Compressed sparse rows.
@@ -111,27 +134,40 @@ struct Arrays {
 mod csr_pc {
     use crate::layout::TEXT;
     pub const RESET: u64 = TEXT + 0x440;
+    pub const RESET_LOOP: u64 = TEXT + 0x458;
     pub const ROOT: u64 = TEXT + 0x460;
     pub const QUEUE: u64 = TEXT + 0x4a8;
     pub const OFFSET: u64 = TEXT + 0x4ad;
     pub const NEXT_OFFSET: u64 = TEXT + 0x4b1;
+    pub const NO_EDGES: u64 = TEXT + 0x4bc;
     pub const NEIGHBOUR: u64 = TEXT + 0x4d0;
     pub const PARENT: u64 = TEXT + 0x4da;
     pub const VISITED: u64 = TEXT + 0x4dd;
     pub const SET_PARENT: u64 = TEXT + 0x4df;
     pub const APPEND: u64 = TEXT + 0x4e2;
     pub const NEXT: u64 = TEXT + 0x4eb;
+    pub const EDGE_LOOP: u64 = TEXT + 0x4f2;
+    pub const LEAVE: u64 = TEXT + 0x4f4;
+    pub const QUEUE_LOOP: u64 = TEXT + 0x4f7;
 }
 
 impl Steps for Arrays {
-    /// A 16-byte vector of parents.
-    const RESET: u64 = 4;
-    const MOST: usize = 5;
+    /// Four 32-byte vectors of parents.
+    const RESET: u64 = 32;
+    const MOST: usize = 6;
 
     #[inline(always)]
     fn reset(&self, u: u64, out: &mut Out<'_>) {
-        // movups; add; cmp; jne
-        out.push(store(csr_pc::RESET, self.parent.at(u), 16, 0, 0), 3);
+        /// Parents of a vector.
+        const VECTOR: u64 = 8;
+        // Four vmovdqa; sub; cmp; jb
+        let end = self.parent.len.min(u + Self::RESET);
+        for (i, first) in (u..end).step_by(VECTOR as usize).enumerate() {
+            let bytes = 4 * VECTOR.min(end - first);
+            out.push(store(csr_pc::RESET + 4 * i as u64, self.parent.at(first), bytes as u8, 0, 0), 0);
+        }
+        out.gap += 2;
+        out.push(branch(csr_pc::RESET_LOOP, csr_pc::RESET, end < self.parent.len, [0, 0]), 0);
     }
 
     fn root(&self, u: u32, out: &mut Out<'_>) {
@@ -140,32 +176,39 @@ impl Steps for Arrays {
     }
 
     #[inline(always)]
-    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32) {
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> EdgesFrom {
         let u = u64::from(u);
+        // add; movslq (queue); mov (offsets); mov 8(offsets); mov; cmp; jge; lea; lea
+        out.gap += 1;
         out.push(load(csr_pc::QUEUE, self.queue.at(head), 4, 0, 0), 0);
         out.push(load(csr_pc::OFFSET, self.offsets.at(u), 8, 0, 1), 0);
-        // mov; cmp; jge; lea; lea
-        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 2), 5);
-        (3, 2)
+        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 2), 2);
+        out.push(branch(csr_pc::NO_EDGES, csr_pc::LEAVE, false, [1, 2]), 2);
+        EdgesFrom { object: 4, begin: 3, end: 2 }
     }
 
     #[inline(always)]
     fn edge(&self, _u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
         let parent = self.parent.at(u64::from(edge.to));
-        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.edges_from), 2);
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.begin_from), 2);
         out.push(load(csr_pc::PARENT, parent, 4, 0, 1), 0);
-        out.push(branch(csr_pc::VISITED, csr_pc::NEXT, found.is_none()), 3);
+        out.push(branch(csr_pc::VISITED, csr_pc::NEXT, found.is_none(), [1, 0]), 0);
+        let mut records = 3;
         if let Some(tail) = found {
-            out.gap = 0;
             out.push(store(csr_pc::SET_PARENT, parent, 4, 0, 3), 0);
-            out.push(store(csr_pc::APPEND, self.queue.at(tail), 4, 0, 0), 4);
+            out.push(store(csr_pc::APPEND, self.queue.at(tail), 4, 0, 0), 1);
+            records = 5;
         }
+        // add; cmp
+        out.gap += 2;
+        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(records)), 0);
     }
 
     #[inline(always)]
-    fn leave(&self, _u: u32, _object_from: u16, out: &mut Out<'_>) {
-        // add; cmp; jb
-        out.gap += 3;
+    fn leave(&self, _u: u32, _object_from: u16, last: bool, out: &mut Out<'_>) {
+        // cmp; jl
+        out.gap += 1;
+        out.push(branch(csr_pc::QUEUE_LOOP, csr_pc::QUEUE, !last, [0, 0]), 0);
     }
 }
 
@@ -179,12 +222,17 @@ struct Objects {
 mod property_pc {
     use crate::layout::TEXT;
     pub const RESET: u64 = TEXT + 0x5b0;
+    pub const RESET_NONE: u64 = TEXT + 0x5b6;
+    pub const RESET_COLOUR: u64 = TEXT + 0x5b8;
+    pub const RESET_NEXT: u64 = TEXT + 0x5c0;
+    pub const RESET_LOOP: u64 = TEXT + 0x5c7;
     pub const ROOT: u64 = TEXT + 0x5d0;
     pub const QUEUE: u64 = TEXT + 0x600;
     pub const OBJECT: u64 = TEXT + 0x604;
     pub const LEVEL: u64 = TEXT + 0x608;
     pub const END: u64 = TEXT + 0x60c;
     pub const BEGIN: u64 = TEXT + 0x614;
+    pub const NO_EDGES: u64 = TEXT + 0x61b;
     pub const TARGET: u64 = TEXT + 0x620;
     pub const NEIGHBOUR: u64 = TEXT + 0x623;
     pub const COLOUR: u64 = TEXT + 0x627;
@@ -193,23 +241,28 @@ mod property_pc {
     pub const SET_LEVEL: u64 = TEXT + 0x636;
     pub const APPEND: u64 = TEXT + 0x63a;
     pub const NEXT: u64 = TEXT + 0x642;
+    pub const EDGE_LOOP: u64 = TEXT + 0x649;
     pub const LEAVE: u64 = TEXT + 0x64f;
+    pub const QUEUE_END: u64 = TEXT + 0x65a;
+    pub const END_OF_SEARCH: u64 = TEXT + 0x668;
 }
 
 impl Steps for Objects {
     const RESET: u64 = 1;
-    const MOST: usize = 7;
+    const MOST: usize = 8;
 
     #[inline(always)]
     fn reset(&self, u: u64, out: &mut Out<'_>) {
         // mov (index); test; je; movq $0,8(object); add; cmp; jne
-        out.push(load(property_pc::RESET, self.graph.index.at(u), 8, 0, 0), 2);
-        if self.graph.places[u as usize].object == 0 {
-            out.gap += 3;
-            return;
+        out.push(load(property_pc::RESET, self.graph.index.at(u), 8, 0, 0), 1);
+        let none = self.graph.places[u as usize].object == 0;
+        out.push(branch(property_pc::RESET_NONE, property_pc::RESET_NEXT, none, [1, 0]), 0);
+        if !none {
+            let colour = self.graph.field(u as u32, vertex_field::COLOUR);
+            out.push(store(property_pc::RESET_COLOUR, colour, 8, 0, 2), 0);
         }
-        let colour = self.graph.field(u as u32, vertex_field::COLOUR);
-        out.push(store(property_pc::RESET + 8, colour, 8, 0, 1), 3);
+        out.gap += 2;
+        out.push(branch(property_pc::RESET_LOOP, property_pc::RESET, u + 1 < self.graph.index.len, [0, 0]), 0);
     }
 
     fn root(&self, u: u32, out: &mut Out<'_>) {
@@ -220,30 +273,35 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> (u32, u32) {
+    fn take(&self, head: u64, u: u32, out: &mut Out<'_>) -> EdgesFrom {
+        // mov (queue); mov (index); jmp; mov level; mov end; add; lea; mov begin; cmp; je
         out.push(load(property_pc::QUEUE, self.queue.at(head), 8, 0, 0), 0);
-        out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 0);
+        out.push(load(property_pc::OBJECT, self.graph.index.at(u64::from(u)), 8, 0, 1), 1);
         out.push(load(property_pc::LEVEL, self.graph.field(u, vertex_field::LEVEL), 8, 0, 1), 0);
-        // lea between the two
-        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 1);
-        // cmp; je
-        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 3), 2);
-        (4, 1)
+        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 2);
+        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 3), 1);
+        out.push(branch(property_pc::NO_EDGES, property_pc::LEAVE, false, [1, 2]), 0);
+        EdgesFrom { object: 5, begin: 2, end: 3 }
     }
 
     #[inline(always)]
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 0);
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.begin_from), 0);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
-        out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none()), 3);
+        out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none(), [1, 0]), 0);
+        let mut records = 4;
         if let Some(tail) = found {
-            out.gap = 0;
             out.push(store(property_pc::SET_COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 3), 0);
             out.push(store(property_pc::SET_LEVEL, VirtAddr(object + vertex_field::LEVEL), 8, 0, 4), 0);
-            out.push(store(property_pc::APPEND, self.queue.at(tail), 8, 0, 0), 4);
+            out.push(store(property_pc::APPEND, self.queue.at(tail), 8, 0, 0), 1);
+            records = 7;
         }
+        // add; cmp
+        out.gap += 2;
+        let from = edge.loop_branch_from(records);
+        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, from), 0);
     }
 
     #[inline(always)]
@@ -252,17 +310,11 @@ impl Steps for Objects {
     }
 
     #[inline(always)]
-    fn leave(&self, u: u32, object_from: u16, out: &mut Out<'_>) {
-        // add; movq $2,8(object); cmp; jb
-        out.gap += 1;
-        out.push(store(property_pc::LEAVE, self.graph.field(u, vertex_field::COLOUR), 8, 0, object_from), 2);
+    fn leave(&self, u: u32, object_from: u16, last: bool, out: &mut Out<'_>) {
+        // movq $2,8(object); cmp; jge
+        out.push(store(property_pc::LEAVE, self.graph.field(u, vertex_field::COLOUR), 8, 0, object_from), 1);
+        out.push(branch(property_pc::QUEUE_END, property_pc::END_OF_SEARCH, last, [0, 0]), 0);
     }
-}
-
-#[inline(always)]
-fn branch(pc: u64, target: u64, taken: bool) -> Record {
-    let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
-    Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1: 1, dep2: 0, size: 1, kind }
 }
 
 /// The search's next step.
@@ -356,8 +408,8 @@ impl<S: Steps + 'static> Bfs<S> {
         );
         self.phase = Phase::Edges(stop);
         if done {
-            self.steps.leave(u, self.walk.object_from(), out);
             self.head += 1;
+            self.steps.leave(u, self.walk.object_from(), self.head == self.queue.len(), out);
             self.phase = Phase::Take;
         }
     }
@@ -386,7 +438,7 @@ impl<S: Steps + 'static> Bfs<S> {
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
             Phase::Reset(from) => {
-                let end = self.graph.vertices().min(from + out.room(2) * S::RESET);
+                let end = self.graph.vertices().min(from + out.room(S::MOST) * S::RESET);
                 for u in (from..end).step_by(S::RESET as usize) {
                     self.steps.reset(u, out);
                 }

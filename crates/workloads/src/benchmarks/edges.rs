@@ -13,23 +13,46 @@ pub(crate) struct StoredEdge {
     pub k: u64,
     /// Its target.
     pub to: u32,
+    /// It is the last edge of its vertex.
+    pub last: bool,
     /// Distance in records from the edge's first one back to the load of the pointer to the vertex's first
     /// edge.
-    pub edges_from: u16,
+    pub begin_from: u16,
+    /// Distance in records from the edge's first one back to the load of the pointer to the end of the
+    /// vertex's edges.
+    pub end_from: u16,
 }
 
-/// Records since the loads of the current vertex's object and of its first edge.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EdgeWalk {
-    object_from: u32,
-    edges_from: u32,
+impl StoredEdge {
+    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's
+    /// first record: it compares the running pointer with the end.
+    #[inline(always)]
+    pub(crate) fn loop_branch_from(&self, records: u16) -> [u16; 2] {
+        // Without overflow: a distance too long to be counted is none.
+        let after = |from: u16| if from == 0 { 0 } else { from.checked_add(records).unwrap_or(0) };
+        [after(self.end_from), after(self.begin_from)]
+    }
 }
+
+/// Distances in records from the next one back to the loads by which a vertex's edges were found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EdgesFrom {
+    /// Of the pointer to the vertex's object, or whatever stands for it.
+    pub object: u32,
+    /// Of the pointer to its first edge.
+    pub begin: u32,
+    /// Of the pointer to their end.
+    pub end: u32,
+}
+
+/// Records since the loads by which the current vertex's edges were found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EdgeWalk(EdgesFrom);
 
 impl EdgeWalk {
-    /// Starts a walk, given the distances in records from the next one back to the loads of the vertex's
-    /// object and of its first edge.
-    pub(crate) fn new((object_from, edges_from): (u32, u32)) -> EdgeWalk {
-        EdgeWalk { object_from, edges_from }
+    /// Starts a walk along edges that were found by the loads `from`.
+    pub(crate) fn new(from: EdgesFrom) -> EdgeWalk {
+        EdgeWalk(from)
     }
 
     /// Visits the edges of `u` from stored edge `from` on, as far as the batch has room for `most` records of
@@ -52,18 +75,20 @@ impl EdgeWalk {
             let k = index - first;
             let to = graph.neighbours[index as usize];
             graph.look_ahead(u, k, &prefetch);
-            let edges_from = distance(self.edges_from + (out.records.len() - before) as u32);
-            visit(StoredEdge { index, k, to, edges_from }, out);
+            let made = (out.records.len() - before) as u32;
+            let (begin_from, end_from) = (distance(self.0.begin + made), distance(self.0.end + made));
+            visit(StoredEdge { index, k, to, last: index + 1 == end, begin_from, end_from }, out);
         }
         let made = (out.records.len() - before) as u32;
-        self.edges_from += made;
-        self.object_from += made;
+        self.0.object += made;
+        self.0.begin += made;
+        self.0.end += made;
         (stop, stop == end)
     }
 
     /// Distance in records from the next one back to the load of the vertex's object.
     #[inline(always)]
     pub(crate) fn object_from(&self) -> u16 {
-        distance(self.object_from)
+        distance(self.0.object)
     }
 }

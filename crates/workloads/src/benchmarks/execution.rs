@@ -149,13 +149,19 @@ impl Execution {
     /// A conditional branch whose outcome is computed from `on`.
     #[inline(always)]
     pub fn branch(&mut self, pc: u64, target: u64, taken: bool, on: Value) {
+        self.branch2(pc, target, taken, [on, Value::NONE]);
+    }
+
+    /// A conditional branch whose outcome is computed from two loads.
+    #[inline(always)]
+    pub fn branch2(&mut self, pc: u64, target: u64, taken: bool, on: [Value; 2]) {
         if self.in_region {
             let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
-            self.push(pc, VirtAddr(target), 1, kind, [on, Value::NONE]);
+            self.push(pc, VirtAddr(target), 1, kind, on);
         }
     }
 
-    /// `instructions` that touch no memory (predictable branches among them).
+    /// `instructions` that touch no memory (jumps among them).
     #[inline(always)]
     pub fn work(&mut self, instructions: u32) {
         self.gap = self.gap.saturating_add(instructions);

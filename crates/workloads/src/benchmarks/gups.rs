@@ -12,15 +12,15 @@
 //! for each word of the table. The compiled loop, 13 instructions an update:
 //!
 //! ```text
-//! mov (%rdx),%rcx; lea; mov; xor $7; test; mov; cmovs; add $8; and     ran[j], its successor, the index
-//! mov %rax,-8(%rdx)                                                      ran[j] = successor
-//! xor %rax,(%rdi,%rcx,8); cmp; jne                                       the update
+//! mov (%rdx),%rcx; lea; mov; xor $7; test; cmovs; add $8; mov            ran[j], its successor
+//! mov %rax,-8(%rdx); and                                                 ran[j] = successor; the index
+//! xor %rax,(%rsi,%rcx,8); cmp; jne                                       the update
 //! ```
 //!
 //! With `streams = 1` the state stays in a register, as in the many copies of this benchmark with one
 //! generator: 11 instructions, and no dependence on any load.
 
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, ProgramInfo, identity, load, store};
+use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, ProgramInfo, branch, identity, load, store};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Batch, Record, RecordSource, mix64};
 use schemars::JsonSchema;
@@ -35,7 +35,13 @@ const PERIOD: u64 = 1_317_624_576_693_539_401;
 const PC_RAN_LOAD: u64 = TEXT + 0x230;
 const PC_RAN_STORE: u64 = TEXT + 0x24f;
 const PC_UPDATE: u64 = TEXT + 0x253;
+const PC_LOOP: u64 = TEXT + 0x25a;
+const PC_ONE_STREAM: u64 = TEXT + 0x27e;
 const PC_UPDATE_ONE_STREAM: u64 = TEXT + 0x29c;
+const PC_LOOP_ONE_STREAM: u64 = TEXT + 0x2a4;
+/// Records of an update of many streams, and of one.
+const RECORDS: usize = 5;
+const RECORDS_ONE_STREAM: usize = 3;
 
 /// How a random number maps to an index of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,6 +99,27 @@ impl BenchmarkSpec for GupsSpec {
         stands_for: "HPC Challenge RandomAccess (sequential); hash joins and key-value stores at their worst",
         default_footprint: 8 << 30,
     };
+
+    const DENSITIES: &[Density] = &[
+        Density {
+            compiled_program: "gups 128",
+            settings: r#"{ "footprint": 16777216 }"#,
+            unit: "update",
+            site: PC_LOOP,
+            skip: 0,
+            units: 1 << 20,
+            compiled: Counts { instructions: 13.037, loads: 2.001, stores: 2.001, branches: 1.009 },
+        },
+        Density {
+            compiled_program: "gups 1",
+            settings: r#"{ "footprint": 16777216, "streams": 1 }"#,
+            unit: "update",
+            site: PC_LOOP_ONE_STREAM,
+            skip: 0,
+            units: 1 << 20,
+            compiled: Counts { instructions: 11.005, loads: 1.001, stores: 1.001, branches: 1.001 },
+        },
+    ];
 
     fn source(&self) -> Box<dyn RecordSource> {
         let mut space = AddressSpace::new();
@@ -167,36 +194,44 @@ impl Gups {
             table.at(index)
         };
         if self.ran.len() == 1 {
-            let n = self.left.min(Batch::TARGET_RECORDS as u64 / 2);
+            let n = self.left.min((Batch::TARGET_RECORDS / RECORDS_ONE_STREAM) as u64);
             let mut ran = self.ran[0];
-            for _ in 0..n {
+            for i in 0..n {
                 ran = successor(ran);
                 let va = place(ran);
                 // 11 instructions: the update's own is counted once for its two records.
+                let mut end = branch(PC_LOOP_ONE_STREAM, PC_ONE_STREAM, i + 1 < self.left, [0, 0]);
+                end.gap = 1;
                 records.extend_from_slice(&[
-                    load(PC_UPDATE_ONE_STREAM, va, 8, 9, 0),
+                    load(PC_UPDATE_ONE_STREAM, va, 8, 7, 0),
                     store(PC_UPDATE_ONE_STREAM, va, 8, 0, 0),
+                    end,
                 ]);
             }
             self.ran[0] = ran;
             self.left -= n;
             return;
         }
-        let n = self.left.min(Batch::TARGET_RECORDS as u64 / 4);
+        let n = self.left.min((Batch::TARGET_RECORDS / RECORDS) as u64);
         let mut turn = self.turn;
         for _ in 0..n {
             let ran = successor(self.ran[turn]);
             self.ran[turn] = ran;
             let state = states.at(turn as u64);
             let va = place(ran);
+            turn += 1;
+            let round = turn == self.ran.len();
+            let mut end = branch(PC_LOOP, PC_RAN_LOAD, !round, [0, 0]);
+            end.gap = 1;
+            // 13 instructions, one of them with two records.
             records.extend_from_slice(&[
-                load(PC_RAN_LOAD, state, 8, 1, 0),
-                store(PC_RAN_STORE, state, 8, 8, 0),
+                load(PC_RAN_LOAD, state, 8, 0, 0),
+                store(PC_RAN_STORE, state, 8, 7, 0),
                 load(PC_UPDATE, va, 8, 0, 2),
                 store(PC_UPDATE, va, 8, 0, 3),
+                end,
             ]);
-            turn += 1;
-            if turn == self.ran.len() {
+            if round {
                 turn = 0;
             }
         }
@@ -259,12 +294,12 @@ mod tests {
         let (array, records) = all_records(&spec);
         let words = 1u64 << 18;
         assert_eq!(array.len, words, "3 MiB is rounded down to 2 MiB");
-        assert_eq!(records.len() as u64, 4 * 4 * words);
+        assert_eq!(records.len() as u64, 4 * RECORDS as u64 * words);
 
         // The reference program on a real table, compared with the records update by update.
         let mut table: Vec<u64> = (0..words).collect();
         let mut ran: Vec<u64> = (0..128).map(|j| starts(4 * words / 128 * j)).collect();
-        let mut update = records.chunks_exact(4);
+        let mut update = records.chunks_exact(RECORDS);
         for _ in 0..4 * words / 128 {
             for (j, r) in ran.iter_mut().enumerate() {
                 *r = (*r << 1) ^ if (*r as i64) < 0 { POLY } else { 0 };
@@ -275,6 +310,7 @@ mod tests {
                 assert_eq!(seen[2].va, array.at(index));
                 assert_eq!((seen[2].kind, seen[3].kind), (RecordKind::Load, RecordKind::Store));
                 assert_eq!(seen[3].va, seen[2].va);
+                assert_eq!(seen[4].kind == RecordKind::BranchTaken, j < 127, "the inner loop ends after 128");
                 assert_eq!(seen.iter().map(Record::instructions).sum::<u64>(), 13);
             }
         }
@@ -301,7 +337,7 @@ mod tests {
         let (array, records) = all_records(&spec);
         assert_eq!(array.bytes(), 3 << 20);
         let mut pages = vec![0u32; (3 << 20) / 4096];
-        for pair in records.chunks_exact(2) {
+        for pair in records.chunks_exact(RECORDS_ONE_STREAM) {
             pages[((pair[0].va.0 - array.base) / 4096) as usize] += 1;
             assert_eq!(pair.iter().map(Record::instructions).sum::<u64>(), 11);
             assert_eq!(pair[0].dep1, 0);

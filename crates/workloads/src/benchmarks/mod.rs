@@ -3,13 +3,17 @@
 //! Each benchmark states which program it stands for, its layout, its order of first touch, and the compiled
 //! inner loop (gcc 12 -O2, x86-64) from which its gaps, access sizes and dependences were read. An
 //! instruction that both reads and writes memory is two records; one of their gaps is shorter, so that the
-//! instruction count stays that of the compiled code. A loop's predictable branch counts towards a gap;
-//! branches that depend on data are records.
+//! instruction count stays that of the compiled code. Conditional branches are records, those that end a loop
+//! among them; jumps and calls count towards a gap.
+//!
+//! What the compiled program executes for each unit of work is in `DENSITIES` of its settings; see
+//! [`Density`].
 
 mod astar;
 mod bfs;
 mod canneal;
 mod cg;
+mod density;
 mod dlrm;
 mod edges;
 pub(crate) mod execution;
@@ -34,6 +38,7 @@ pub use astar::AstarSpec;
 pub use bfs::BfsSpec;
 pub use canneal::CannealSpec;
 pub use cg::CgSpec;
+pub use density::{Counts, Density};
 pub use dlrm::DlrmSpec;
 pub use gups::{GupsIndex, GupsSpec};
 pub use kmer::KmerSpec;
@@ -118,6 +123,13 @@ pub(crate) fn load(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Reco
 #[inline(always)]
 pub(crate) fn store(pc: u64, va: VirtAddr, size: u8, gap: u32, dep1: u16) -> Record {
     Record { pc: VirtAddr(pc), va, gap, dep1, dep2: 0, size, kind: RecordKind::Store }
+}
+
+/// A conditional branch at `pc` whose outcome was computed from the loads `dep1` and `dep2` records before.
+#[inline(always)]
+pub(crate) fn branch(pc: u64, target: u64, taken: bool, [dep1, dep2]: [u16; 2]) -> Record {
+    let kind = if taken { RecordKind::BranchTaken } else { RecordKind::BranchNotTaken };
+    Record { pc: VirtAddr(pc), va: VirtAddr(target), gap: 0, dep1, dep2, size: 1, kind }
 }
 
 /// Output records, and the instructions since the last one.

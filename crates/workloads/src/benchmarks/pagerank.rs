@@ -1,7 +1,7 @@
 //! PageRank: power iterations over a Kronecker graph, pulling from neighbours.
 //!
 //! Stands for sparse matrix times vector, the most common source of random reads: each vertex reads its
-//! neighbours in order and one scattered number of each. Nothing branches on data.
+//! neighbours in order and one scattered number of each. Nothing branches on data but the ends of the loops.
 //!
 //! GAP's `pr.cc` (pull, Jacobi): in each iteration first every vertex's contribution `score / degree`, then
 //! `score = (1 - d) / n + d * sum of the neighbours' contributions`, until the scores change by less than
@@ -15,11 +15,13 @@
 //!
 //! ```text
 //! csr        movslq (%rax),%rdx; add; addss (contribution,%rdx,4),%xmm1; cmp; jne
-//! property   mov (%rax),%rdx; add; mov (index,%rdx,8),%rdx; addsd 48(%rdx),%xmm1; cmp; jne
+//! property   mov (%rax),%rdx; add; mov (index,%rdx,8),%rdx; addsd 48(%rdx),%xmm0; cmp; jne
 //! ```
 
-use super::edges::{EdgeWalk, StoredEdge};
-use super::{Benchmark, BenchmarkSource, BenchmarkSpec, Out, ProgramInfo, identity, load, store};
+use super::edges::{EdgeWalk, EdgesFrom, StoredEdge};
+use super::{
+    Benchmark, BenchmarkSource, BenchmarkSpec, Counts, Density, Out, ProgramInfo, branch, identity, load, store,
+};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Placed, PropertyGraph, graph_settings, vertex_field};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, Record, RecordSource, VirtAddr, VmEvent, prefetch_sim_host};
@@ -53,6 +55,27 @@ impl BenchmarkSpec for PageRankSpec {
         stands_for: "GAP and GraphBIG PageRank: sparse matrix times vector",
         default_footprint: 1 << 30,
     };
+
+    const DENSITIES: &[Density] = &[
+        Density {
+            compiled_program: "pagerank csr EDGES",
+            settings: r#"{ "layout": "csr", "tolerance": 0.0, "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: csr_pc::NEIGHBOUR,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 5.887, loads: 2.188, stores: 0.063, branches: 1.094 },
+        },
+        Density {
+            compiled_program: "pagerank property EDGES",
+            settings: r#"{ "tolerance": 0.0, "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: property_pc::TARGET,
+            skip: 1 << 19,
+            units: 2 << 19,
+            compiled: Counts { instructions: 7.045, loads: 3.206, stores: 0.048, branches: 1.173 },
+        },
+    ];
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut problems = self.choice().validate(at);
@@ -89,16 +112,15 @@ impl BenchmarkSpec for PageRankSpec {
 
 /// The steps of an iteration in one layout; each appends the step's records.
 trait Steps: Send {
-    /// The most records of one step.
+    /// The most records of a pull along one edge.
     const MOST: usize;
 
     /// Resets vertex `u`'s score when the iterations start over.
     fn reset(&self, u: u32, out: &mut Out<'_>);
     /// `contribution[u] = score[u] / degree`.
     fn contribute(&self, u: u32, out: &mut Out<'_>);
-    /// Finds `u`'s edges. Returns the distances in records from the next one back to the loads of its object
-    /// and of its first edge, or `None` if the program skips the vertex.
-    fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)>;
+    /// Finds `u`'s edges, of which there are `some`; `None` if the program skips the vertex.
+    fn begin(&self, u: u32, some: bool, out: &mut Out<'_>) -> Option<EdgesFrom>;
     /// Adds the contribution of the vertex to which an edge of `u` leads.
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>);
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
@@ -119,26 +141,42 @@ struct Arrays {
 mod csr_pc {
     use crate::layout::TEXT;
     pub const RESET: u64 = TEXT + 0x520;
+    pub const RESET_LOOP: u64 = TEXT + 0x52c;
     pub const OFFSET: u64 = TEXT + 0x540;
     pub const NEXT_OFFSET: u64 = TEXT + 0x544;
+    pub const NO_EDGES: u64 = TEXT + 0x54c;
     pub const NEIGHBOUR: u64 = TEXT + 0x560;
     pub const PULL: u64 = TEXT + 0x567;
+    pub const EDGE_LOOP: u64 = TEXT + 0x56f;
     pub const OLD_SCORE: u64 = TEXT + 0x579;
     pub const NEW_SCORE: u64 = TEXT + 0x57f;
+    pub const VERTEX_LOOP: u64 = TEXT + 0x59b;
+    pub const NONE: u64 = TEXT + 0x5a8;
     pub const DEGREE_END: u64 = TEXT + 0x5c0;
     pub const DEGREE_BEGIN: u64 = TEXT + 0x5c9;
     pub const SCORE: u64 = TEXT + 0x5d2;
     pub const CONTRIBUTE: u64 = TEXT + 0x5db;
+    pub const CONTRIBUTE_LOOP: u64 = TEXT + 0x5e7;
+}
+
+impl Arrays {
+    /// It is the last vertex.
+    #[inline(always)]
+    fn last(&self, u: u64) -> bool {
+        u + 1 == self.score.len
+    }
 }
 
 impl Steps for Arrays {
-    const MOST: usize = 2;
+    const MOST: usize = 3;
 
     #[inline(always)]
     fn reset(&self, u: u32, out: &mut Out<'_>) {
         // movups of four scores; add; cmp; jne
         if u.is_multiple_of(4) {
-            out.push(store(csr_pc::RESET, self.score.at(u64::from(u)), 16, 0, 0), 3);
+            out.push(store(csr_pc::RESET, self.score.at(u64::from(u)), 16, 0, 0), 2);
+            let last = u64::from(u) + 4 >= self.score.len;
+            out.push(branch(csr_pc::RESET_LOOP, csr_pc::RESET, !last, [0, 0]), 0);
         }
     }
 
@@ -148,22 +186,25 @@ impl Steps for Arrays {
         out.push(load(csr_pc::DEGREE_END, self.offsets.at(u + 1), 8, 0, 0), 1);
         out.push(load(csr_pc::DEGREE_BEGIN, self.offsets.at(u), 8, 0, 0), 1);
         out.push(load(csr_pc::SCORE, self.score.at(u), 4, 0, 0), 1);
-        out.push(store(csr_pc::CONTRIBUTE, self.contribution.at(u), 4, 0, 0), 3);
+        out.push(store(csr_pc::CONTRIBUTE, self.contribution.at(u), 4, 0, 0), 2);
+        out.push(branch(csr_pc::CONTRIBUTE_LOOP, csr_pc::DEGREE_END, !self.last(u), [0, 0]), 0);
     }
 
     #[inline(always)]
-    fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)> {
+    fn begin(&self, u: u32, some: bool, out: &mut Out<'_>) -> Option<EdgesFrom> {
         let u = u64::from(u);
         out.push(load(csr_pc::OFFSET, self.offsets.at(u), 8, 0, 0), 0);
-        // cmp; jge; lea; lea; pxor
-        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 0), 5);
-        Some((2, 2))
+        out.push(load(csr_pc::NEXT_OFFSET, self.offsets.at(u + 1), 8, 0, 0), 1);
+        // lea; lea; pxor; without edges pxor; jmp, and no mulss at the end
+        out.push(branch(csr_pc::NO_EDGES, csr_pc::NONE, !some, [1, 2]), if some { 3 } else { 1 });
+        Some(EdgesFrom { object: 3, begin: 3, end: 2 })
     }
 
     #[inline(always)]
     fn pull(&self, _u: u32, edge: StoredEdge, out: &mut Out<'_>) {
-        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.edges_from), 1);
-        out.push(load(csr_pc::PULL, self.contribution.at(u64::from(edge.to)), 4, 0, 1), 2);
+        out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.begin_from), 1);
+        out.push(load(csr_pc::PULL, self.contribution.at(u64::from(edge.to)), 4, 0, 1), 1);
+        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(2)), 0);
     }
 
     #[inline(always)]
@@ -173,7 +214,8 @@ impl Steps for Arrays {
         out.gap += 2;
         out.push(load(csr_pc::OLD_SCORE, score, 4, 0, 0), 0);
         // subss; add; andps; cvtss2sd; addsd; cmp; jne
-        out.push(store(csr_pc::NEW_SCORE, score, 4, 0, 0), 7);
+        out.push(store(csr_pc::NEW_SCORE, score, 4, 0, 0), 6);
+        out.push(branch(csr_pc::VERTEX_LOOP, csr_pc::OFFSET, !self.last(u64::from(u)), [0, 0]), 0);
     }
 }
 
@@ -186,38 +228,52 @@ struct Objects {
 mod property_pc {
     use crate::layout::TEXT;
     pub const RESET: u64 = TEXT + 0x660;
+    pub const RESET_SCORE: u64 = TEXT + 0x668;
+    pub const RESET_NEXT: u64 = TEXT + 0x66d;
     pub const OBJECT: u64 = TEXT + 0x698;
     pub const BEGIN: u64 = TEXT + 0x6a0;
     pub const END: u64 = TEXT + 0x6a4;
+    pub const NO_EDGES: u64 = TEXT + 0x6af;
     pub const TARGET: u64 = TEXT + 0x6b8;
     pub const NEIGHBOUR: u64 = TEXT + 0x6bf;
     pub const PULL: u64 = TEXT + 0x6c3;
+    pub const EDGE_LOOP: u64 = TEXT + 0x6cb;
+    pub const NONE: u64 = TEXT + 0x6d1;
     pub const OLD_SCORE: u64 = TEXT + 0x6d5;
     pub const NEW_SCORE: u64 = TEXT + 0x6da;
+    pub const NEXT: u64 = TEXT + 0x6ed;
     pub const CONTRIBUTOR: u64 = TEXT + 0x718;
     pub const DEGREE_END: u64 = TEXT + 0x720;
     pub const DEGREE_BEGIN: u64 = TEXT + 0x724;
-    pub const SCORE: u64 = TEXT + 0x730;
-    pub const CONTRIBUTE: u64 = TEXT + 0x742;
+    pub const DEGREE_SIGN: u64 = TEXT + 0x733;
+    pub const SCORE: u64 = TEXT + 0x73e;
+    pub const CONTRIBUTE: u64 = TEXT + 0x747;
+    pub const CONTRIBUTE_NEXT: u64 = TEXT + 0x74c;
 }
 
 impl Objects {
-    /// Loads the pointer to `u`'s object and tests it; false if there is none.
+    /// Loads the pointer to `u`'s object and goes on at `next` if there is none; returns whether there is
+    /// one.
     #[inline(always)]
-    fn object(&self, pc: u64, u: u32, out: &mut Out<'_>) -> bool {
+    fn object(&self, pc: u64, next: u64, u: u32, out: &mut Out<'_>) -> bool {
         // test; je
-        out.push(load(pc, self.graph.index.at(u64::from(u)), 8, 0, 0), 2);
+        out.push(load(pc, self.graph.index.at(u64::from(u)), 8, 0, 0), 1);
         let there = self.graph.places[u as usize].object != 0;
-        if !there {
-            // add; cmp; jne
-            out.gap += 3;
-        }
+        out.push(branch(pc + 6, next, !there, [1, 0]), 0);
         there
+    }
+
+    /// At `pc`, goes on to the next vertex: lea; cmp; je; then `again` instructions.
+    #[inline(always)]
+    fn next(&self, pc: u64, u: u32, again: u32, out: &mut Out<'_>) {
+        out.gap += 2;
+        let last = u64::from(u) + 1 == self.graph.index.len;
+        out.push(branch(pc + 7, pc + 32, last, [0, 0]), if last { 0 } else { again });
     }
 }
 
 impl Steps for Objects {
-    const MOST: usize = 3;
+    const MOST: usize = 4;
 
     #[inline(always)]
     fn prefetch_sim_host(&self, v: u32) {
@@ -226,41 +282,47 @@ impl Steps for Objects {
 
     #[inline(always)]
     fn reset(&self, u: u32, out: &mut Out<'_>) {
-        if self.object(property_pc::RESET, u, out) {
-            out.push(store(property_pc::RESET + 8, self.graph.field(u, vertex_field::SCORE), 8, 0, 1), 3);
+        if self.object(property_pc::RESET, property_pc::RESET_NEXT, u, out) {
+            out.push(store(property_pc::RESET_SCORE, self.graph.field(u, vertex_field::SCORE), 8, 0, 2), 0);
         }
+        self.next(property_pc::RESET_NEXT, u, 1, out);
     }
 
     #[inline(always)]
     fn contribute(&self, u: u32, out: &mut Out<'_>) {
-        if self.object(property_pc::CONTRIBUTOR, u, out) {
+        if self.object(property_pc::CONTRIBUTOR, property_pc::CONTRIBUTE_NEXT, u, out) {
             let field = |field| self.graph.field(u, field);
-            out.push(load(property_pc::DEGREE_END, field(vertex_field::EDGES_END), 8, 0, 1), 0);
-            // pxor; sar
-            out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_BEGIN), 8, 0, 2), 2);
-            // imul; cvtsi2sd; divsd
-            out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 3), 3);
-            out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 4), 3);
+            out.push(load(property_pc::DEGREE_END, field(vertex_field::EDGES_END), 8, 0, 2), 0);
+            // sar; imul; test; jns (an unsigned degree becomes a number); pxor; cvtsi2sd
+            out.push(load(property_pc::DEGREE_BEGIN, field(vertex_field::EDGES_BEGIN), 8, 0, 3), 3);
+            out.push(branch(property_pc::DEGREE_SIGN, property_pc::SCORE, true, [1, 2]), 2);
+            // divsd
+            out.push(load(property_pc::SCORE, field(vertex_field::SCORE), 8, 0, 5), 1);
+            out.push(store(property_pc::CONTRIBUTE, field(vertex_field::CONTRIBUTION), 8, 0, 6), 0);
         }
+        self.next(property_pc::CONTRIBUTE_NEXT, u, 1, out);
     }
 
     #[inline(always)]
-    fn begin(&self, u: u32, out: &mut Out<'_>) -> Option<(u32, u32)> {
-        if !self.object(property_pc::OBJECT, u, out) {
+    fn begin(&self, u: u32, some: bool, out: &mut Out<'_>) -> Option<EdgesFrom> {
+        if !self.object(property_pc::OBJECT, property_pc::NEXT, u, out) {
+            self.next(property_pc::NEXT, u, 2, out);
             return None;
         }
-        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 1), 0);
+        out.push(load(property_pc::BEGIN, self.graph.field(u, vertex_field::EDGES_BEGIN), 8, 0, 2), 0);
         // pxor; cmp; je
-        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 2), 3);
-        Some((3, 2))
+        out.push(load(property_pc::END, self.graph.field(u, vertex_field::EDGES_END), 8, 0, 3), 2);
+        out.push(branch(property_pc::NO_EDGES, property_pc::NONE, !some, [1, 2]), 0);
+        Some(EdgesFrom { object: 5, begin: 3, end: 2 })
     }
 
     #[inline(always)]
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 1);
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.begin_from), 1);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
-        out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 2);
+        out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 1);
+        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, edge.loop_branch_from(3)), 0);
     }
 
     #[inline(always)]
@@ -270,8 +332,9 @@ impl Steps for Objects {
         out.gap += 2;
         out.push(load(property_pc::OLD_SCORE, score, 8, 0, object_from), 0);
         let object_from = if object_from == 0 { 0 } else { object_from.saturating_add(1) };
-        // subsd; andpd; addsd; add; cmp; jne
-        out.push(store(property_pc::NEW_SCORE, score, 8, 0, object_from), 6);
+        // subsd; andpd; addsd; then lea; cmp; je; mov; jmp
+        out.push(store(property_pc::NEW_SCORE, score, 8, 0, object_from), 3);
+        self.next(property_pc::NEXT, u, 2, out);
     }
 }
 
@@ -374,7 +437,7 @@ impl<S: Steps> PageRank<S> {
     fn step(&mut self, out: &mut Out<'_>) {
         match self.phase {
             Phase::Reset(from) => {
-                let end = self.segment_end(from, 2, out);
+                let end = self.segment_end(from, 4, out);
                 for u in from..end {
                     self.steps.reset(u, out);
                 }
@@ -387,7 +450,7 @@ impl<S: Steps> PageRank<S> {
                 }
             }
             Phase::Contribute(from) => {
-                let end = self.segment_end(from, 5, out);
+                let end = self.segment_end(from, 8, out);
                 for u in from..end {
                     self.contribution[u as usize] = self.score[u as usize] / self.graph.degree(u) as f32;
                     self.steps.contribute(u, out);
@@ -403,7 +466,7 @@ impl<S: Steps> PageRank<S> {
                 let done = self.moved < self.tolerance || self.iterations == self.max_iterations;
                 self.phase = if done { Phase::Reset(0) } else { Phase::Contribute(0) };
             }
-            Phase::Begin(u) => match self.steps.begin(u, out) {
+            Phase::Begin(u) => match self.steps.begin(u, self.graph.degree(u) > 0, out) {
                 Some(from) => {
                     self.walk = EdgeWalk::new(from);
                     self.sum = 0.0;
@@ -424,119 +487,4 @@ impl<S: Steps> Benchmark for PageRank<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::graph::{GraphSpec, PropertySpec};
-
-    fn graph() -> Arc<Graph> {
-        Graph::shared(&GraphSpec::default(), 600, 21)
-    }
-
-    fn objects(graph: &Graph) -> Objects {
-        let mut space = AddressSpace::new();
-        let spec = GraphSpec::default();
-        Objects { graph: PropertyGraph::build(&PropertySpec::default(), &spec, graph, 21, &mut space) }
-    }
-
-    fn arrays(graph: &Graph) -> Arrays {
-        let mut space = AddressSpace::new();
-        let mut array = |element, len| space.allocate_array(element, len);
-        Arrays {
-            offsets: array(8, graph.vertices() + 1),
-            neighbours: array(4, graph.edges()),
-            score: array(4, graph.vertices()),
-            contribution: array(4, graph.vertices()),
-        }
-    }
-
-    /// Runs until the iterations have converged once and returns the records.
-    fn converge<S: Steps>(benchmark: &mut PageRank<S>) -> Vec<Record> {
-        let mut all = Vec::new();
-        let mut batch = Vec::new();
-        loop {
-            let mut out = Out { records: &mut batch, gap: benchmark.gap };
-            benchmark.step(&mut out);
-            benchmark.gap = out.gap;
-            all.append(&mut batch);
-            if benchmark.iterations > 0 && benchmark.phase == Phase::Reset(0) {
-                return all;
-            }
-        }
-    }
-
-    /// Power iteration with the dense matrix, in double precision.
-    fn dense(graph: &Graph, iterations: u32) -> Vec<f64> {
-        let n = graph.vertices() as usize;
-        let mut matrix = vec![0.0; n * n];
-        for u in 0..n {
-            for &v in graph.neighbours_of(u as u32) {
-                matrix[u * n + v as usize] += 0.85 / f64::from(graph.degree(v));
-            }
-        }
-        let mut score = vec![1.0 / n as f64; n];
-        for _ in 0..iterations {
-            score =
-                (0..n).map(|u| 0.15 / n as f64 + (0..n).map(|v| matrix[u * n + v] * score[v]).sum::<f64>()).collect();
-        }
-        score
-    }
-
-    fn check_scores<S: Steps>(steps: S) {
-        let graph = graph();
-        let spec = PageRankSpec { tolerance: 0.0, max_iterations: 12, ..PageRankSpec::default() };
-        let mut benchmark = PageRank::new(&spec, graph.clone(), steps);
-        converge(&mut benchmark);
-        assert_eq!(benchmark.iterations, 12);
-        let connected = (0..600).filter(|&u| graph.degree(u) > 0);
-        for (u, expected) in connected.map(|u| (u, dense(&graph, 12)[u as usize])).take(40) {
-            let score = f64::from(benchmark.score[u as usize]);
-            assert!((score - expected).abs() < 1e-5 * expected.max(0.01), "vertex {u}: {score} instead of {expected}");
-        }
-    }
-
-    #[test]
-    fn scores_are_those_of_a_dense_power_iteration() {
-        check_scores(arrays(&graph()));
-        check_scores(objects(&graph()));
-    }
-
-    #[test]
-    fn it_stops_when_it_has_converged_and_starts_over_the_same() {
-        let graph = graph();
-        let mut benchmark = PageRank::new(&PageRankSpec::default(), graph.clone(), arrays(&graph));
-        let first = converge(&mut benchmark);
-        let iterations = benchmark.iterations;
-        assert!((3..20).contains(&iterations), "{iterations} iterations");
-        benchmark.iterations = 0;
-        let second = converge(&mut benchmark);
-        assert_eq!(benchmark.iterations, iterations);
-        // Later rounds first set scores and contributions, which was set-up before the first.
-        let more = second.len() - first.len();
-        assert!(second[..more].iter().all(|r| r.pc.0 != csr_pc::PULL));
-        assert_eq!(first[1..], second[more + 1..]);
-        let pulls = first.iter().filter(|r| r.pc.0 == csr_pc::PULL).count() as u64;
-        assert_eq!(pulls, u64::from(iterations) * graph.edges());
-    }
-
-    #[test]
-    fn each_pull_reads_the_neighbour_that_it_has_just_loaded() {
-        let graph = graph();
-        let o = objects(&graph);
-        let mut benchmark =
-            PageRank::new(&PageRankSpec { max_iterations: 1, ..Default::default() }, graph.clone(), objects(&graph));
-        let records = converge(&mut benchmark);
-        let mut expected =
-            (0..600).flat_map(|u| graph.neighbours_of(u).iter().enumerate().map(move |(k, &v)| (u, k, v)));
-        for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::TARGET) {
-            let (u, k, v) = expected.next().unwrap();
-            assert_eq!((r.va, records[i - usize::from(r.dep1)].pc.0), (o.graph.edge(u, k as u64), property_pc::BEGIN));
-            let (neighbour, pull) = (&records[i + 1], &records[i + 2]);
-            assert_eq!((neighbour.va, neighbour.dep1, neighbour.gap), (o.graph.index.at(u64::from(v)), 1, 1));
-            assert_eq!((pull.va, pull.dep1, pull.gap), (o.graph.field(v, vertex_field::CONTRIBUTION), 1, 0));
-        }
-        assert_eq!(expected.next(), None);
-        for (i, r) in records.iter().enumerate().filter(|(_, r)| r.pc.0 == property_pc::NEW_SCORE) {
-            assert_eq!(records[i - usize::from(r.dep1)].pc.0, property_pc::OBJECT);
-        }
-    }
-}
+mod tests;

@@ -35,6 +35,19 @@ pub trait View: Send {
     fn set(&self, on: &mut Execution, site: u64, at: At, field: usize);
     /// Adds to a property in one instruction.
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize);
+    /// Vertices are found through pointers that the compiler reads again where others may have been written.
+    const POINTERS: bool = false;
+    /// Goes on at `next` if the vertex has no object, as one without edges may have none. Returns whether it
+    /// has one.
+    fn present(&self, _on: &mut Execution, _site: u64, _next: u64, _at: At) -> bool {
+        true
+    }
+    /// Ends the loop over a vertex's edges (add; cmp; jne): `more` are left, and the next one begins at
+    /// `again`.
+    fn next_edge(&self, on: &mut Execution, site: u64, again: u64, more: bool, edges: Value) {
+        on.work(2);
+        on.branch(site, again, more, edges);
+    }
     /// Prefetches vertex `v` into the sim host's caches (simulator speed only).
     fn prefetch_sim_host(&self, _v: u32) {}
 }
@@ -62,7 +75,9 @@ pub(crate) struct Rows<'g> {
 
 impl View for Rows<'_> {
     #[inline(always)]
-    fn vertex(&self, _on: &mut Execution, _site: u64, u: u32, from: Value) -> At {
+    fn vertex(&self, on: &mut Execution, _site: u64, u: u32, from: Value) -> At {
+        // lea
+        on.work(1);
         At { u, object: from }
     }
 
@@ -106,6 +121,17 @@ impl View for Rows<'_> {
 pub(crate) struct Objects(pub PropertyGraph);
 
 impl View for Objects {
+    const POINTERS: bool = true;
+
+    #[inline(always)]
+    fn present(&self, on: &mut Execution, site: u64, next: u64, at: At) -> bool {
+        // test; je
+        let none = self.0.places[at.u as usize].object == 0;
+        on.work(1);
+        on.branch(site, next, none, at.object);
+        !none
+    }
+
     #[inline(always)]
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At {
         At { u, object: on.load(site, self.0.index.at(u64::from(u)), 8, from) }

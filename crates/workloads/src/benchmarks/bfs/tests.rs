@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::graph::{GraphSpec, PropertySpec};
-use ambulator_base::Batch;
+use ambulator_base::{Batch, RecordKind};
 use std::collections::VecDeque;
 
 fn graph() -> Arc<Graph> {
@@ -101,7 +101,10 @@ fn rows_are_searched_as_the_compiled_loop_does() {
         assert_eq!(next().1.va, a.queue.at(head as u64));
         let (offset_at, offset) = next();
         assert_eq!((offset.va, offset.dep1), (a.offsets.at(u64::from(u)), 1));
-        assert_eq!(next().1.va, a.offsets.at(u64::from(u) + 1));
+        let (end_at, end) = next();
+        assert_eq!(end.va, a.offsets.at(u64::from(u) + 1));
+        assert_eq!((next().1.kind, graph.degree(u) > 0), (RecordKind::BranchNotTaken, true), "it has edges");
+        let degree = graph.degree(u) as usize;
         for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
             let edge = u64::from(graph.offsets[u as usize]) + k as u64;
             let (i, neighbour) = next();
@@ -118,7 +121,13 @@ fn rows_are_searched_as_the_compiled_loop_does() {
                 assert_eq!(next().1.va, a.queue.at(tail));
                 tail += 1;
             }
+            let (i, again) = next();
+            assert_eq!((again.pc.0, again.gap), (csr_pc::EDGE_LOOP, if new { 3 } else { 2 }));
+            assert_eq!(again.kind == RecordKind::BranchTaken, k + 1 < degree, "the loop ends with the last edge");
+            assert_eq!(usize::from(again.dep1), i - end_at, "it compares with the end of the edges");
         }
+        let (_, again) = next();
+        assert_eq!(again.kind == RecordKind::BranchTaken, head + 1 < bfs.queue.len(), "the queue is not empty");
     }
     assert!(at.peek().is_none());
 }

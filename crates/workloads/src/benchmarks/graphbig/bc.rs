@@ -85,6 +85,7 @@ impl Algorithm for Bc {
                     on.work(2);
                     view.get(on, site(10), at, LEVEL);
                     on.work(1);
+                    let last = graph.neighbours_of(u as u32).len().wrapping_sub(1);
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
                             view.prefetch_sim_host(soon);
@@ -108,12 +109,11 @@ impl Algorithm for Bc {
                         on.branch(site(17), site(20), !below, seen);
                         if below {
                             paths[v as usize] += paths[u];
-                            let count = view.get(on, site(18), to, PATHS);
+                            view.get(on, site(18), to, PATHS);
                             view.get(on, site(19), at, PATHS);
-                            on.branch(site(20), site(20), false, count);
                             view.set(on, site(21), to, PATHS);
                         }
-                        on.work(3);
+                        view.next_edge(on, site(37), site(11), k < last, edges);
                     }
                     on.work(2);
                 });
@@ -131,6 +131,7 @@ impl Algorithm for Bc {
                     view.get(on, site(25), at, LEVEL);
                     on.work(2);
                     let mut share = 0.0;
+                    let last = graph.neighbours_of(u as u32).len().wrapping_sub(1);
                     for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                         graph.look_ahead(u as u32, k as u64, |soon| {
                             view.prefetch_sim_host(soon);
@@ -148,7 +149,7 @@ impl Algorithm for Bc {
                             view.get(on, site(32), to, PATHS);
                             on.work(3);
                         }
-                        on.work(3);
+                        view.next_edge(on, site(38), site(26), k < last, edges);
                     }
                     shares[u] = share;
                     view.get(on, site(34), at, CENTRALITY);

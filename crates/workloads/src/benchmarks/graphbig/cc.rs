@@ -1,12 +1,14 @@
 //! Connected components: a breadth-first search from every vertex not reached yet.
 //!
 //! ```text
-//! vertex  add; mov (queue),number; mov (index,number),object; mov begin; mov end; cmp; je; cmp; jb
-//! edge    mov (edge),target; mov (index,target),object; cmpq $0,visited(object); jne; add; cmp; jne
+//! root    mov (index),object; test; je; cmpq $0,visited(object); jne; ...; add; cmp; jb
+//! vertex  mov (queue),number; mov (index,number),object; jmp; mov begin; mov end; add; cmp; je; ...; cmp;
+//!          jge
+//! edge    mov (edge),target; mov (index,target),object; cmpq $0,visited(object); jne; ...; add; cmp; jne
 //! found   movq $1,visited(object); mov label,(object); mov target,(queue); add
 //! ```
 
-use super::{Algorithm, How, ProgramInfo, parallel, site};
+use super::{Algorithm, Counts, Density, How, ProgramInfo, parallel, site};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use ambulator_base::prefetch_sim_host;
@@ -28,6 +30,26 @@ impl Algorithm for Cc {
     const FIELDS: usize = 2;
     const ARRAYS: u64 = 8;
     const SIM_HOST_BYTES: u64 = 8;
+    const DENSITIES: &[Density] = &[
+        Density {
+            compiled_program: "cc csr EDGES",
+            settings: r#"{ "layout": "csr", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 7.665, loads: 2.159, stores: 0.095, branches: 2.126 },
+        },
+        Density {
+            compiled_program: "cc property EDGES",
+            settings: r#"{ "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 7.601, loads: 3.152, stores: 0.073, branches: 2.135 },
+        },
+    ];
     /// The component of each vertex, by its smallest vertex.
     type Output = Vec<u32>;
 
@@ -38,14 +60,24 @@ impl Algorithm for Cc {
         let mut queued = Vec::with_capacity(n as usize);
         on.begin_region();
         for root in 0..n as u32 {
+            let next_root = |on: &mut Execution| {
+                on.work(2);
+                on.branch(site(22), site(0), u64::from(root) + 1 < n, Value::NONE);
+            };
             let at = view.vertex(on, site(0), root, Value::NONE);
+            if !view.present(on, site(20), site(21), at) {
+                labels[root as usize] = root;
+                next_root(on);
+                continue;
+            }
             let visited = view.get(on, site(1), at, VISITED);
-            on.branch(site(2), site(20), labels[root as usize] != u32::MAX, visited);
-            on.work(3);
+            on.branch(site(2), site(21), labels[root as usize] != u32::MAX, visited);
             if labels[root as usize] != u32::MAX {
+                next_root(on);
                 continue;
             }
             labels[root as usize] = root;
+            on.work(3);
             view.set(on, site(3), at, VISITED);
             view.set(on, site(4), at, LABEL);
             queued.clear();
@@ -63,7 +95,10 @@ impl Algorithm for Cc {
                     let number = on.load(site(6), queue.at(place as u64), 8, Value::NONE);
                     let at = view.vertex(on, site(7), u, number);
                     let edges = view.edges(on, site(8), at);
-                    on.work(2);
+                    on.work(1);
+                    on.branch(site(17), site(18), graph.degree(u) == 0, edges);
+                    on.work(1);
+                    let last = graph.neighbours_of(u).len().wrapping_sub(1);
                     for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                         graph.look_ahead(u, k as u64, |soon| {
                             view.prefetch_sim_host(soon);
@@ -82,11 +117,13 @@ impl Algorithm for Cc {
                             queued.push(v);
                             on.work(1);
                         }
-                        on.work(3);
+                        view.next_edge(on, site(16), site(9), k < last, edges);
                     }
-                    on.work(2);
+                    on.work(1);
+                    on.branch(site(18), site(19), place + 1 == queued.len(), Value::NONE);
                 });
             }
+            next_root(on);
         }
         labels
     }

@@ -41,16 +41,18 @@ impl Algorithm for Dc {
             view.set(on, site(2), at, OUT);
             on.work(2);
             degrees[u as usize].1 = graph.degree(u as u32);
+            let last = graph.neighbours_of(u as u32).len().wrapping_sub(1);
             for (k, &v) in graph.neighbours_of(u as u32).iter().enumerate() {
                 graph.look_ahead(u as u32, k as u64, |soon| {
                     view.prefetch_sim_host(soon);
                     prefetch_sim_host(&degrees[soon as usize]);
                 });
                 let target = view.target(on, site(3), at, k as u64, edges);
-                on.work(1);
                 let to = view.vertex(on, site(4), v, target);
+                on.work(1);
                 view.add(on, site(5), to, IN);
-                on.work(2);
+                on.work(1);
+                on.branch(site(6), site(3), k < last, edges);
                 degrees[v as usize].0 += 1;
             }
             on.work(3);

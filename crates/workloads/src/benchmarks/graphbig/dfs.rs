@@ -78,7 +78,8 @@ impl Algorithm for Dfs {
                         pending.push(v);
                         on.work(1);
                     }
-                    on.work(2);
+                    on.work(1);
+                    on.branch(site(16), site(17), k == 0, edges);
                 }
             }
         }

@@ -58,6 +58,7 @@ impl Algorithm for Gc {
                 on.work(2);
                 let own = view.get(on, site(4), at, NUMBER);
                 let mut greatest = true;
+                let last = graph.neighbours_of(u).len().wrapping_sub(1);
                 for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
                     graph.look_ahead(u, k as u64, |soon| {
                         view.prefetch_sim_host(soon);
@@ -79,7 +80,7 @@ impl Algorithm for Gc {
                             break;
                         }
                     }
-                    on.work(3);
+                    view.next_edge(on, site(15), site(5), k < last, edges);
                 }
                 if greatest {
                     view.set(on, site(17), at, COLOUR);

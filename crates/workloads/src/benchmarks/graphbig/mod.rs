@@ -11,6 +11,7 @@ mod cc;
 mod dc;
 mod dfs;
 mod gc;
+mod priority_queue;
 mod sssp;
 mod tc;
 
@@ -23,7 +24,7 @@ pub use sssp::Sssp;
 pub use tc::Tc;
 
 use super::execution::{Execution, Program, ProgramSource};
-use super::{BenchmarkSpec, ProgramInfo, identity};
+use super::{BenchmarkSpec, Counts, Density, ProgramInfo, identity};
 use crate::graph::{Graph, GraphChoice, GraphNeeds, Objects, Placed, PropertyGraph, Rows, View, graph_settings};
 use crate::layout::{AddressSpace, Array, TEXT};
 use ambulator_base::{Invalid, RecordSource, mix64};
@@ -45,6 +46,8 @@ pub trait Algorithm: Clone + Debug + PartialEq + Default + Send + Sync + 'static
     const WEIGHTS: bool = false;
     /// Neighbours lie in ascending order.
     const SORTED: bool = false;
+    /// What the compiled program executes for each unit of its work.
+    const DENSITIES: &[Density] = &[];
     /// Its result.
     type Output;
 
@@ -113,6 +116,7 @@ const WEIGHT_BYTES: u64 = 4;
 
 impl<A: Algorithm> BenchmarkSpec for GraphBigSpec<A> {
     const INFO: ProgramInfo = A::INFO;
+    const DENSITIES: &[Density] = A::DENSITIES;
 
     fn validate(&self, at: &str) -> Vec<Invalid> {
         self.choice().validate(at)

@@ -1,16 +1,16 @@
-//! Shortest paths from one root: Dijkstra's algorithm with a binary heap (`std::priority_queue` of distance
-//! and vertex); a stale entry is dropped when it is popped.
+//! Shortest paths from one root: Dijkstra's algorithm with `std::priority_queue` of distance and vertex; a
+//! stale entry is dropped when it is popped.
 //!
 //! ```text
-//! pop    mov (heap); mov 8(heap); sift-down: lea; mov (child); cmp (sibling); cmov; movups (child);
-//!        movups; ...
-//! check  mov (index,number),object; cmp distance(object); jb; mov begin; mov end; cmp; je
-//! edge   mov (edge),target; mov 8(edge),weight; add; mov (index,target),object; cmp distance(object); jae;
-//!        add; cmp; jne
-//! relax  mov distance(object); mov parent(object); sift-up: lea; shr; mov (parent); cmp; jbe; movups
+//! pop    see [`PriorityQueue`]; mov (index,number),object; cmp distance(object); jb; mov begin; mov end;
+//!          cmp; je
+//! edge   mov index; mov (edge),target; mov 8(edge),weight; mov (index,target),object; add;
+//!        cmp distance(object); jae; ...; add; cmp; je
+//! relax  mov number; mov distance(object); movq; mov parent(object); movhps (edge); movaps entry; push
 //! ```
 
-use super::{Algorithm, How, ProgramInfo, roots, site, weight_of};
+use super::priority_queue::{PriorityQueue, word};
+use super::{Algorithm, Counts, Density, How, ProgramInfo, roots, site, weight_of};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::graph::{Graph, View};
 use crate::layout::Array;
@@ -22,76 +22,6 @@ pub struct Sssp;
 
 const DISTANCE: usize = 0;
 const PARENT: usize = 1;
-
-/// A binary heap in an array of 16-byte entries.
-struct Heap {
-    entries: Vec<(u64, u32)>,
-    array: Array,
-}
-
-impl Heap {
-    fn push(&mut self, on: &mut Execution, entry: (u64, u32)) {
-        let mut hole = self.entries.len();
-        self.entries.push(entry);
-        while hole > 0 {
-            let parent = (hole - 1) / 2;
-            on.work(3);
-            let above = on.load(site(20), self.array.at(parent as u64), 8, Value::NONE);
-            let rises = entry < self.entries[parent];
-            on.work(1);
-            on.branch(site(21), site(24), !rises, above);
-            if !rises {
-                break;
-            }
-            on.load(site(22), self.array.at(parent as u64), 16, Value::NONE);
-            on.store(site(23), self.array.at(hole as u64), 16, Value::NONE);
-            self.entries[hole] = self.entries[parent];
-            hole = parent;
-        }
-        on.store(site(24), self.array.at(hole as u64), 16, Value::NONE);
-        on.work(2);
-        self.entries[hole] = entry;
-    }
-
-    /// Pops the least entry, with the load that returned it.
-    fn pop(&mut self, on: &mut Execution) -> Option<((u64, u32), Value)> {
-        let least = *self.entries.first()?;
-        let top = on.load(site(25), self.array.at(0), 16, Value::NONE);
-        let last = self.entries.pop()?;
-        on.load(site(26), self.array.at(self.entries.len() as u64), 16, Value::NONE);
-        on.work(2);
-        let len = self.entries.len();
-        if len == 0 {
-            return Some((least, top));
-        }
-        let mut hole = 0;
-        loop {
-            let mut child = 2 * hole + 1;
-            on.work(3);
-            if child >= len {
-                break;
-            }
-            let left = on.load(site(27), self.array.at(child as u64), 16, Value::NONE);
-            if child + 1 < len {
-                let right = on.load(site(28), self.array.at(child as u64 + 1), 16, Value::NONE);
-                on.branch(site(29), site(30), self.entries[child + 1] < self.entries[child], right);
-                if self.entries[child + 1] < self.entries[child] {
-                    child += 1;
-                }
-            }
-            on.branch(site(30), site(33), self.entries[child] >= last, left);
-            if self.entries[child] >= last {
-                break;
-            }
-            on.store(site(31), self.array.at(hole as u64), 16, Value::NONE);
-            self.entries[hole] = self.entries[child];
-            hole = child;
-        }
-        on.store(site(32), self.array.at(hole as u64), 16, Value::NONE);
-        self.entries[hole] = last;
-        Some((least, top))
-    }
-}
 
 impl Algorithm for Sssp {
     const INFO: ProgramInfo = ProgramInfo {
@@ -105,63 +35,115 @@ impl Algorithm for Sssp {
     const ARRAYS: u64 = 16;
     const SIM_HOST_BYTES: u64 = 24;
     const WEIGHTS: bool = true;
+    const DENSITIES: &[Density] = &[
+        Density {
+            compiled_program: "sssp csr EDGES",
+            settings: r#"{ "layout": "csr", "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 38.818, loads: 7.881, stores: 3.258, branches: 5.479 },
+        },
+        Density {
+            compiled_program: "sssp property EDGES",
+            settings: r#"{ "graph": { "vertices": 16384 } }"#,
+            unit: "stored edge",
+            site: site(9),
+            skip: 0,
+            units: Density::TO_THE_END,
+            compiled: Counts { instructions: 39.192, loads: 9.687, stores: 2.967, branches: 5.479 },
+        },
+    ];
     /// The distance of each vertex from the root that reached it first; `u64::MAX` for those without edges.
     type Output = Vec<u64>;
 
     fn run(graph: &Graph, view: &impl View, how: &How, on: &mut Execution) -> Vec<u64> {
-        let n = graph.vertices();
-        let array = on.array(16, graph.edges() + n);
-        on.event(Array { len: n, ..array }.touch(true));
-        let mut distances = vec![u64::MAX; n as usize];
-        let mut heap = Heap { entries: Vec::new(), array };
-        on.begin_region();
-        for root in roots(graph, how.seed) {
-            let at = view.vertex(on, site(0), root, Value::NONE);
-            let known = view.get(on, site(1), at, DISTANCE);
-            on.branch(site(2), site(40), distances[root as usize] != u64::MAX, known);
-            on.work(3);
-            if distances[root as usize] != u64::MAX {
+        relax_all(graph, view, how, on)
+    }
+}
+
+/// Runs Dijkstra's algorithm from root after root.
+fn relax_all<V: View>(graph: &Graph, view: &V, how: &How, on: &mut Execution) -> Vec<u64> {
+    let n = graph.vertices();
+    let array = on.array(16, graph.edges() + n);
+    on.event(Array { len: n, ..array }.touch(true));
+    let frame = on.space.stack_array(8, word::ALL);
+    on.event(frame.touch(true));
+    let mut distances = vec![u64::MAX; n as usize];
+    let mut queue = PriorityQueue::new(array, frame);
+    on.begin_region();
+    for root in roots(graph, how.seed) {
+        let at = view.vertex(on, site(0), root, Value::NONE);
+        let known = view.get(on, site(1), at, DISTANCE);
+        on.branch(site(2), site(39), distances[root as usize] != u64::MAX, known);
+        on.work(3);
+        if distances[root as usize] != u64::MAX {
+            continue;
+        }
+        distances[root as usize] = 0;
+        view.set(on, site(3), at, DISTANCE);
+        on.store(site(4), frame.at(word::ENTRY), 16, Value::NONE);
+        queue.push(on, (0, root));
+        while let Some(((distance, u), entry)) = queue.pop(on) {
+            if V::POINTERS {
+                queue.reload(on, site(5), word::INDEX);
+            }
+            let at = view.vertex(on, site(6), u, entry);
+            let known = view.get(on, site(7), at, DISTANCE);
+            let overtaken = distance > distances[u as usize];
+            on.branch(site(8), site(64), overtaken, known);
+            if overtaken {
                 continue;
             }
-            distances[root as usize] = 0;
-            view.set(on, site(3), at, DISTANCE);
-            heap.push(on, (0, root));
-            while let Some(((distance, u), entry)) = heap.pop(on) {
-                let at = view.vertex(on, site(5), u, entry);
-                let known = view.get(on, site(6), at, DISTANCE);
-                let overtaken = distance > distances[u as usize];
-                on.branch(site(7), site(18), overtaken, known);
-                on.work(2);
-                if overtaken {
-                    continue;
+            let edges = view.edges(on, site(38), at);
+            on.work(1);
+            on.branch(site(37), site(64), graph.degree(u) == 0, edges);
+            let last = graph.neighbours_of(u).len().wrapping_sub(1);
+            for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
+                graph.look_ahead(u, k as u64, |soon| {
+                    view.prefetch_sim_host(soon);
+                    prefetch_sim_host(&distances[soon as usize]);
+                });
+                if V::POINTERS {
+                    queue.reload(on, site(20), word::INDEX);
                 }
-                let edges = view.edges(on, site(8), at);
-                on.work(2);
-                for (k, &v) in graph.neighbours_of(u).iter().enumerate() {
-                    graph.look_ahead(u, k as u64, |soon| {
-                        view.prefetch_sim_host(soon);
-                        prefetch_sim_host(&distances[soon as usize]);
-                    });
-                    let target = view.target(on, site(9), at, k as u64, edges);
-                    view.weight(on, site(10), at, k as u64, edges);
+                let target = view.target(on, site(9), at, k as u64, edges);
+                view.weight(on, site(10), at, k as u64, edges);
+                let to = view.vertex(on, site(11), v, target);
+                on.work(1);
+                let known = view.get(on, site(12), to, DISTANCE);
+                let through = distance + weight_of(u, v);
+                let shorter = through < distances[v as usize];
+                on.branch(site(13), site(17), !shorter, known);
+                if shorter {
+                    distances[v as usize] = through;
+                    queue.reload(on, site(21), word::LOCAL);
+                    view.set(on, site(14), to, DISTANCE);
                     on.work(1);
-                    let to = view.vertex(on, site(11), v, target);
-                    let known = view.get(on, site(12), to, DISTANCE);
-                    let through = distance + weight_of(u, v);
-                    let shorter = through < distances[v as usize];
-                    on.branch(site(13), site(17), !shorter, known);
-                    if shorter {
-                        distances[v as usize] = through;
-                        view.set(on, site(14), to, DISTANCE);
-                        view.set(on, site(15), to, PARENT);
-                        heap.push(on, (through, v));
+                    view.set(on, site(15), to, PARENT);
+                    if V::POINTERS {
+                        view.target(on, site(22), at, k as u64, edges);
+                        on.store(site(23), frame.at(word::ENTRY), 16, Value::NONE);
+                        queue.push(on, (through, v));
+                        on.work(1);
+                    } else {
+                        // Two halves of the entry, and three registers that the call would overwrite.
+                        queue.reload(on, site(24), word::LOCAL + 1);
+                        queue.spill(on, site(25), word::ENTRY);
+                        queue.spill(on, site(26), word::ENTRY + 1);
+                        queue.spill(on, site(27), word::LOCAL + 2);
+                        queue.spill(on, site(28), word::LOCAL + 3);
+                        queue.push(on, (through, v));
+                        queue.reload(on, site(29), word::LOCAL + 2);
+                        queue.reload(on, site(30), word::LOCAL + 3);
                     }
-                    on.work(3);
                 }
+                view.next_edge(on, site(17), site(9), k < last, edges);
             }
         }
-        distances
     }
+    distances
 }
 
 #[cfg(test)]

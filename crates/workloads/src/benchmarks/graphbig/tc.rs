@@ -76,7 +76,13 @@ impl Algorithm for Tc {
                             i += 1;
                         }
                     }
-                    on.work(5);
+                    // add; cmp; je; cmp; jne
+                    on.work(2);
+                    on.branch(site(10), site(14), i == own.len(), edges);
+                    if i < own.len() {
+                        on.work(1);
+                        on.branch(site(11), site(6), j < theirs.len(), their_edges);
+                    }
                 }
                 triangles += found;
             }
