@@ -35,6 +35,9 @@ pub struct CorePort<'a> {
     pub core: usize,
     /// Where table accesses enter the hierarchy.
     pub entry: EntryLevel,
+    /// Cycles of the way between the core and the level where table accesses enter, which loads save whose
+    /// walker stands there; 0 for a walker at the core.
+    pub nearer: u64,
     /// Counters of the port's accesses.
     pub traffic: &'a mut WalkTraffic,
 }
@@ -42,14 +45,16 @@ pub struct CorePort<'a> {
 impl CorePort<'_> {
     #[inline(always)]
     fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
-        let access = self.hierarchy.access_table(self.core, at, false, self.entry, now);
+        // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent earlier.
+        let sent = Cycle(now.0.saturating_sub(self.nearer));
+        let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         match access.served {
             Served::L1 => self.traffic.l1 += 1,
             Served::L2 => self.traffic.l2 += 1,
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => self.traffic.dram += 1,
         }
-        (access.ready, access.served)
+        (access.ready.max(now), access.served)
     }
 
     /// Starts a fetch of a data line (speculation) without waiting.

@@ -152,6 +152,10 @@ impl FrontSide for AreaLookaside {
         Some(address(&area, va))
     }
 
+    fn walker_nearer(&self) -> u64 {
+        self.spec.walker_nearer
+    }
+
     fn invalidate(&mut self, what: Invalidation) {
         self.pages.invalidate(what, &[PageSize::SIZE_4K]);
         match what {
