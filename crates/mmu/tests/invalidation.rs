@@ -4,7 +4,7 @@ mod support;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, VirtAddr};
 use ambulator_hardware::EntryLevel;
 use ambulator_mmu::{INTERMEDIATE, Invalidation, MemoryPort, Translated};
-use support::{NEARER, Bench, FakeLookaside, FakeSpeculator, Parts};
+use support::{Bench, FakeLookaside, FakeSpeculator, NEARER, Parts};
 
 const PAGE: u64 = 0x4000_0000;
 /// Pages that share the L1 set of `PAGE` (16 sets), and not its L2 set.

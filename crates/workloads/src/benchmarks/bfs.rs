@@ -234,7 +234,10 @@ impl Steps for Objects {
     #[inline(always)]
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 0);
+        out.push(
+            load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.pointer_from(self.graph.is_linked())),
+            0,
+        );
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
         out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none()), 3);

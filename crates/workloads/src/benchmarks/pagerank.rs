@@ -258,7 +258,10 @@ impl Steps for Objects {
     #[inline(always)]
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.edges_from), 1);
+        out.push(
+            load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.pointer_from(self.graph.is_linked())),
+            1,
+        );
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 2);
     }
