@@ -322,7 +322,8 @@ pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, within: Bou
     if levels == 1 {
         return None;
     }
-    // An even division into powers of two of pages, at least as large as any page: it divides none.
+    // An even division into powers of two of pages, at least as large as any page: from a segment's start on it
+    // divides none.
     let least = keys.iter().map(|run| run.order).max().unwrap_or(0).max(LEAST_BITS);
     let most = MOST_BITS.min(63 - (pages - 1).leading_zeros());
     let powers = |bits: u32| inner_model(1 << (FRACTION - bits), from);
@@ -341,9 +342,9 @@ pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, within: Bou
         cheapest(&mut best, [model].into_iter(), keys, (from, pages), levels, within, spec);
     }
     if best.is_none() {
-        // The error bound does not hold: the cost model decides among more children (Sec. 4.3.3).
-        let more = (least..=most).rev().filter(|bits| pages.div_ceil(1 << bits) > *wanted.end()).map(powers);
-        cheapest(&mut best, more, keys, (from, pages), levels, within, spec);
+        // The error bound does not hold: try again with ever more children (Sec. 4.3.3).
+        let mut more = (least..=most).rev().filter(|bits| pages.div_ceil(1 << bits) > *wanted.end()).map(powers);
+        return more.find_map(|node| inner(node, keys, (from, pages), levels, within, spec));
     }
     best.map(|(_, plan)| plan)
 }
@@ -400,12 +401,20 @@ fn inner(
         return None;
     }
     let border = |child: u64| node.first_page(child).min(from + pages);
-    if (1..count).any(|child| is_within_a_page(keys, border(child))) {
+    let largest = keys.iter().map(|run| run.order).max().unwrap_or(0);
+    if largest > 0 && (1..count).any(|child| is_within_a_page(keys, border(child))) {
         return None;
     }
+    let mut next = 0;
     let child = |child: u64| {
         let (start, end) = (border(child), border(child + 1));
-        let own = slice(keys, start, end, 0);
+        while keys.get(next).is_some_and(|run| run.end() <= start) {
+            next += 1;
+        }
+        if keys.get(next).is_none_or(|run| run.page >= end) {
+            return Some((start, Plan::Empty));
+        }
+        let own = slice(&keys[next..], start, end, 0);
         Some((start, plan(&own, start, end - start, levels - 1, within, spec)?))
     };
     Some(Plan::Inner { node, children: (0..count).map(child).collect::<Option<_>>()? })
