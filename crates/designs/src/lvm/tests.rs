@@ -115,7 +115,7 @@ proptest! {
         // 4 KiB, 8 KiB, 64 KiB, 256 KiB, 2 MiB, 32 MiB and 1 GiB, mixed in 8 GiB.
         let orders = [0, 1, 4, 6, 9, 13, 18];
         let mut used = [0; 7];
-        for step in 0..1200 {
+        for step in 0..700 {
             if random.chance(0.75) || rig.model.is_empty() {
                 let kind = random.below(7) as usize;
                 let order = orders[kind];
@@ -126,7 +126,7 @@ proptest! {
                 let page = rig.model.range(..at).next_back().or(rig.model.iter().next()).map(|(page, _)| *page);
                 rig.unmap(page.unwrap());
             }
-            if step % 300 == 299 {
+            if step % 350 == 349 {
                 rig.check();
             }
         }
