@@ -45,7 +45,8 @@ pub struct CorePort<'a> {
 impl CorePort<'_> {
     #[inline(always)]
     fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
-        // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent earlier.
+        // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
+        // earlier.
         let sent = Cycle(now.0.saturating_sub(self.nearer));
         let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         match access.served {

@@ -23,8 +23,8 @@ pub trait IntermediateMap: Send {
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError>;
 
     /// Adds pages to the VMA from the first to before the second address of `vma`, which the kernel may have
-    /// merged from several: areas should be as few as VMAs are. If there is no memory for an area, mapping its
-    /// first page fails.
+    /// merged from several: areas should be as few as VMAs are. If there is no memory for an area, mapping
+    /// its first page fails.
     fn add_area(&mut self, start: VirtAddr, len: u64, vma: (VirtAddr, VirtAddr), os: &mut TableContext<'_>);
 
     /// The pages are in no area any more. Returns the parts of areas that they were in, each with its first

@@ -116,8 +116,8 @@ impl LvmTable {
         parts.iter_mut().map(plan).collect()
     }
 
-    /// Segments and plans for all keys. Page sizes share segments, unless it is cheaper (by the cost model) to
-    /// divide between them: where no leaf finds both within the error bound, an even division needs many
+    /// Segments and plans for all keys. Page sizes share segments, unless it is cheaper (by the cost model)
+    /// to divide between them: where no leaf finds both within the error bound, an even division needs many
     /// children. `None` if some page has no place within the bounds.
     fn plan_all(&self, keys: &[Run], most_slots: u64) -> Option<(Vec<Segment>, Vec<Plan>)> {
         let planned = |by_size: bool| {

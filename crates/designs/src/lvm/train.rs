@@ -322,8 +322,8 @@ pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, within: Bou
     if levels == 1 {
         return None;
     }
-    // An even division into powers of two of pages, at least as large as any page: from a segment's start on it
-    // divides none.
+    // An even division into powers of two of pages, at least as large as any page: from a segment's start on
+    // it divides none.
     let least = keys.iter().map(|run| run.order).max().unwrap_or(0).max(LEAST_BITS);
     let most = MOST_BITS.min(63 - (pages - 1).leading_zeros());
     let powers = |bits: u32| inner_model(1 << (FRACTION - bits), from);

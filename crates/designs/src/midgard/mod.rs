@@ -10,10 +10,10 @@
 //!
 //! Choices.
 //! - The VMA table is RMM's B-tree of ranges: the same entries (base, limit, offset), in the same bytes.
-//! - Each VMA, as the kernel has merged it, is one Midgard area, with room on both sides to grow by as much as
-//!   it has. One that grows beyond that goes on in another area, with as much room again. Areas are not moved,
-//!   and their addresses are not reused, so a hole that is filled has an area of its own. VMAs shared after a
-//!   fork have one area in each process.
+//! - Each VMA, as the kernel has merged it, is one Midgard area, with room on both sides to grow by as much
+//!   as it has. One that grows beyond that goes on in another area, with as much room again. Areas are not
+//!   moved, and their addresses are not reused, so a hole that is filled has an area of its own. VMAs shared
+//!   after a fork have one area in each process.
 //! - The page walker stands at the last-level cache. Its loads take that cache's latency without the way from
 //!   the core, for which the L2's latency stands (`walker_nearer`).
 //! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a

@@ -15,8 +15,8 @@ pub(super) const KEY_BITS: u32 = 45;
 pub(crate) struct AreaTable {
     areas: RangeTable,
     space: Arc<Mutex<MidgardSpace>>,
-    /// The Midgard pages to which each area may grow, by the area's first virtual page: the kernel's record of
-    /// its allocations.
+    /// The Midgard pages to which each area may grow, by the area's first virtual page: the kernel's record
+    /// of its allocations.
     rooms: BTreeMap<u64, (u64, u64)>,
     generation: u64,
 }
@@ -28,8 +28,8 @@ impl AreaTable {
         Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0 })
     }
 
-    /// Adds `[start, end)`, a part of the VMA `vma`, which has an area as far as Midgard addresses permit. False
-    /// if there are no Midgard addresses, or no memory for the table, left.
+    /// Adds `[start, end)`, a part of the VMA `vma`, which has an area as far as Midgard addresses permit.
+    /// False if there are no Midgard addresses, or no memory for the table, left.
     fn add(&mut self, start: Vpn, end: Vpn, vma: (Vpn, Vpn), os: &mut TableContext<'_>) -> bool {
         self.remove(start, end, os);
         if self.areas.find(start, os.memory).is_some() {

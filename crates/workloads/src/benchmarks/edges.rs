@@ -22,8 +22,8 @@ pub(crate) struct StoredEdge {
 }
 
 impl StoredEdge {
-    /// Distance in records from the edge's first one back to the load that says where the edge is: of the edge
-    /// before it in a linked list, of the pointer to the first edge otherwise.
+    /// Distance in records from the edge's first one back to the load that says where the edge is: of the
+    /// edge before it in a linked list, of the pointer to the first edge otherwise.
     #[inline(always)]
     pub(crate) fn pointer_from(&self, is_linked: bool) -> u16 {
         if is_linked { self.previous_from } else { self.edges_from }

@@ -1,11 +1,11 @@
 //! Linked edge lists with a hash map for each vertex: GraphBIG's default storage of edges.
 //!
-//! After `openG` of GraphBIG (Nai et al., SC 2015): a vertex keeps its edges in a doubly linked list, and a hash
-//! map from an edge's number to its list node. Each edge appended to a vertex allocates its list node and its
-//! node of the map, whose bucket array grows as the GNU library's does; both ends of an edge share one
-//! property with a reference count. All of them lie mixed on the heap, in the order of the input. A traversal
-//! goes from node to node: each load of a target needs the node before it. The map serves look-ups by number,
-//! which the algorithms do not do, so it only takes memory.
+//! After `openG` of GraphBIG (Nai et al., SC 2015): a vertex keeps its edges in a doubly linked list, and a
+//! hash map from an edge's number to its list node. Each edge appended to a vertex allocates its list node
+//! and its node of the map, whose bucket array grows as the GNU library's does; both ends of an edge share
+//! one property with a reference count. All of them lie mixed on the heap, in the order of the input. A
+//! traversal goes from node to node: each load of a target needs the node before it. The map serves look-ups
+//! by number, which the algorithms do not do, so it only takes memory.
 
 use super::csr::Graph;
 use super::kronecker::GraphSpec;
@@ -68,8 +68,8 @@ pub(super) struct EdgeNodes {
 pub(super) const SIM_HOST_BYTES_PER_EDGE: u64 = 4 + 12;
 
 impl EdgeNodes {
-    /// Builds the lists on `heap`, in the order of the input; `object` makes the vertex objects as edges first
-    /// name them.
+    /// Builds the lists on `heap`, in the order of the input; `object` makes the vertex objects as edges
+    /// first name them.
     pub fn build(
         graph_spec: &GraphSpec,
         graph: &Graph,

@@ -19,7 +19,8 @@ pub enum GraphLayout {
     /// Vertex objects on the heap, each with a growing vector of edges (GraphBIG with vectors).
     #[default]
     Property,
-    /// Vertex objects on the heap, each with a linked list of edges and a hash map of them (GraphBIG's default).
+    /// Vertex objects on the heap, each with a linked list of edges and a hash map of them (GraphBIG's
+    /// default).
     Linked,
     /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (as in
     /// GAP).
