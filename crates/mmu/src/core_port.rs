@@ -35,6 +35,9 @@ pub struct CorePort<'a> {
     pub core: usize,
     /// Where table accesses enter the hierarchy.
     pub entry: EntryLevel,
+    /// Cycles of the way between the core and the level where table accesses enter, which loads save whose
+    /// walker stands there; 0 for a walker at the core.
+    pub nearer: u64,
     /// Counters of the port's accesses.
     pub traffic: &'a mut WalkTraffic,
     /// 1 plus the [`Served`] of the slowest load so far, or 0.
@@ -44,7 +47,10 @@ pub struct CorePort<'a> {
 impl CorePort<'_> {
     #[inline(always)]
     fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
-        let access = self.hierarchy.access_table(self.core, at, false, self.entry, now);
+        // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
+        // earlier.
+        let sent = Cycle(now.0.saturating_sub(self.nearer));
+        let access = self.hierarchy.access_table(self.core, at, false, self.entry, sent);
         *self.slowest = (*self.slowest).max(access.served as u8 + 1);
         match access.served {
             Served::L1 => self.traffic.l1 += 1,
@@ -52,7 +58,7 @@ impl CorePort<'_> {
             Served::Llc => self.traffic.llc += 1,
             Served::Dram => self.traffic.dram += 1,
         }
-        (access.ready, access.served)
+        (access.ready.max(now), access.served)
     }
 
     /// Starts a fetch of a data line (speculation) without waiting.

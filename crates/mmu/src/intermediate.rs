@@ -25,6 +25,12 @@ pub trait FrontSide: Send {
     /// The intermediate address of `va` according to the table's bytes, untimed.
     fn locate(&self, registers: &TableRegisters, va: VirtAddr, memory: &PhysicalMemory) -> Option<PhysAddr>;
 
+    /// Cycles that a load of the walker after the last level takes less than a core's access to that level,
+    /// because the walker stands there: none unless the design says so.
+    fn walker_nearer(&self) -> u64 {
+        0
+    }
+
     /// Removes what `what` selects.
     fn invalidate(&mut self, what: Invalidation);
 
@@ -64,6 +70,7 @@ impl Mmu {
     /// After the caches: the physical address of an intermediate address that missed all of them.
     pub fn back_side(&mut self, at: PhysAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Translated {
         port.entry = EntryLevel::Llc;
+        port.nearer = self.sides.as_ref().map_or(0, |sides| sides.front.walker_nearer());
         let (asid, intermediate) = (self.asid(), VirtAddr(at.0));
         if let Some(back) = self.sides.as_mut().and_then(|sides| sides.back.as_mut())
             && let Some(entry) = back.lookup(asid, intermediate, PageSize::SIZE_4K)

@@ -2,8 +2,9 @@
 
 mod support;
 use ambulator_base::{AccessKind, Asid, Cycle, Page, PageSize, PhysAddr, VirtAddr};
-use ambulator_mmu::{INTERMEDIATE, Invalidation, Translated};
-use support::{Bench, FakeLookaside, FakeSpeculator, Parts};
+use ambulator_hardware::EntryLevel;
+use ambulator_mmu::{INTERMEDIATE, Invalidation, MemoryPort, Translated};
+use support::{Bench, FakeLookaside, FakeSpeculator, NEARER, Parts};
 
 const PAGE: u64 = 0x4000_0000;
 /// Pages that share the L1 set of `PAGE` (16 sets), and not its L2 set.
@@ -237,4 +238,31 @@ fn both_sides_of_an_intermediate_address_space_drop_changed_translations() {
         bench.mmu.recycle(Asid(1));
         assert_eq!((front(&mut bench), back(&mut bench, old)), (Some(old), Some(70 << 12)));
     }
+}
+
+#[test]
+fn loads_of_a_walker_at_the_last_level_do_not_take_the_way_from_the_core() {
+    let at = PhysAddr(0x7_0000);
+    let loads = |entry, nearer| {
+        let mut bench = Bench::new(|_| Parts::default());
+        let mut load = |now: u64| {
+            bench.with_port(|_, port| {
+                (port.entry, port.nearer) = (entry, nearer);
+                port.load(at, Cycle(now)).ready.0 - now
+            })
+        };
+        [load(1 << 20), load(2 << 20)]
+    };
+    // From main memory, and then from the last level.
+    let far = loads(EntryLevel::Llc, 0);
+    assert_eq!(loads(EntryLevel::Llc, NEARER), far.map(|cycles| cycles - NEARER));
+    assert!(loads(EntryLevel::Llc, 10_000)[1] == 0, "never before it is sent");
+    let mut bench = Bench::new(|_| Parts { front_side: true, ..Parts::default() });
+    bench.table.map(1, INTERMEDIATE.start.0, 50, PageSize::SIZE_4K, true);
+    let near = bench.with_port(|mmu, port| {
+        let before = port.nearer;
+        mmu.back_side(INTERMEDIATE.start, AccessKind::Load, Cycle(1 << 40), port);
+        (before, port.nearer)
+    });
+    assert_eq!(near, (0, NEARER), "only the walk after the last level is nearer");
 }

@@ -77,9 +77,11 @@ impl Kernel {
     }
 
     pub(crate) fn insert_area(&mut self, process: ProcessId, vma: Vma) {
-        self.process_mut(process).vmas.insert(vma);
+        let vmas = &mut self.process_mut(process).vmas;
+        vmas.insert(vma);
+        let merged = vmas.find(vma.start).map_or((vma.start, vma.end), |whole| (whole.start, whole.end));
         let (translations, mut os) = self.translations(process);
-        translations.vma_added(vma.start, vma.len(), &mut os);
+        translations.vma_extended(vma.start, vma.len(), merged, &mut os);
     }
 
     /// Maps the frames that the placement has allocated for a new area.

@@ -22,8 +22,10 @@ pub trait IntermediateMap: Send {
     /// map or intermediate addresses have run out. The areas are unchanged then.
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError>;
 
-    /// Adds an area. If there is no memory for it, mapping its first page fails.
-    fn add_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>);
+    /// Adds pages to the VMA from the first to before the second address of `vma`, which the kernel may have
+    /// merged from several: areas should be as few as VMAs are. If there is no memory for an area, mapping
+    /// its first page fails.
+    fn add_area(&mut self, start: VirtAddr, len: u64, vma: (VirtAddr, VirtAddr), os: &mut TableContext<'_>);
 
     /// The pages are in no area any more. Returns the parts of areas that they were in, each with its first
     /// address and its bytes: hardware may hold where these areas were, also where no page of them was there.

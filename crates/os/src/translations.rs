@@ -206,8 +206,14 @@ impl Translations {
 
     /// The kernel announces a VMA before its pages.
     pub fn vma_added(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
+        self.vma_extended(start, len, (start, start.offset(len)), os);
+    }
+
+    /// The kernel announces `len` bytes from `start` on before their pages; with what it has merged them
+    /// with, they are the VMA from the first to before the second address of `vma`.
+    pub fn vma_extended(&mut self, start: VirtAddr, len: u64, vma: (VirtAddr, VirtAddr), os: &mut TableContext<'_>) {
         if let Some(map) = &mut self.intermediate {
-            map.add_area(start, len, os);
+            map.add_area(start, len, vma, os);
         }
         if let Some(start) = self.table_area_start(start, os.memory) {
             self.table.vma_added(start, len, os);

@@ -89,6 +89,7 @@ impl Hardware {
             guest,
             core: number,
             entry: self.entry,
+            nearer: 0,
             traffic: &mut core.traffic,
             slowest: &mut core.slowest_walk_load,
         };

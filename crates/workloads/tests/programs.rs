@@ -22,6 +22,8 @@ fn programs() -> Vec<ProgramRequest> {
         all.push(request(name, json!({ "layout": "csr" })));
         all.push(request(name, json!({ "threads": 4 })));
     }
+    all.push(request("bfs", json!({ "layout": "linked" })));
+    all.push(request("dc", json!({ "layout": "linked" })));
     for name in ["bfs", "pagerank"] {
         all.push(request(name, json!({ "layout": "csr" })));
         all.push(request(name, json!({ "layout": "csr", "edge_list": "file", "graph": { "edge_factor": 5 } })));

@@ -3,7 +3,7 @@
 use super::node::{FRACTION, NODE_BYTES, Node, entry};
 use super::store::Store;
 use super::table::{LvmTable, PageEntry, Segment, Table};
-use super::train::{self, Leaf, Plan, Run, count, slice};
+use super::train::{self, Bounds, Leaf, Plan, Run, count, slice};
 use super::{LEVELS, MAX_SEGMENTS};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, MapError, TableContext, TableLock};
@@ -11,17 +11,26 @@ use ambulator_os::{LedgerCause, MapError, TableContext, TableLock};
 /// Weight of a run's page at a change of page size, compared with a page of a gap.
 const CHANGE_WEIGHT: u64 = 16;
 
+/// A part of the address space for a segment.
+struct Part {
+    segment: Segment,
+    /// The segment's pages if its root is an inner node, whose range cannot be extended.
+    if_inner: u64,
+}
+
 impl LvmTable {
-    /// Divides the address space into segments. The borders are at wide gaps, and where the page size
-    /// changes, since no single line fits both sides. If there are more borders than registers, only the most
+    /// Divides the address space into segments, at the gaps of its random layout (Sec. 5.2, ASLR); with
+    /// `by_size` also where the page size changes. If there are more borders than registers, only the most
     /// significant are used. Each segment begins and ends with room to grow.
-    fn divide(&self, keys: &[Run]) -> Vec<Segment> {
-        // Runs of one page size without a wide gap: first page, end, order.
+    fn divide(&self, keys: &[Run], by_size: bool) -> Vec<Part> {
+        // Runs without a border: first page, end, log2 of the largest page's frames.
         let mut runs: Vec<(u64, u64, u32)> = Vec::new();
         for key in keys {
             let (from, to, order) = (key.page, key.end(), key.order);
             match runs.last_mut() {
-                Some((_, end, same)) if *same == order && from - *end <= self.spec.segment_gap_pages => *end = to,
+                Some((_, end, most)) if (!by_size || *most == order) && from - *end <= self.spec.segment_gap_pages => {
+                    (*end, *most) = (to, order.max(*most));
+                }
                 _ => runs.push((from, to, order)),
             }
         }
@@ -29,10 +38,9 @@ impl LvmTable {
             let ((left, end, one), (from, right, other)) = (runs[at], runs[at + 1]);
             let (gap, shorter) = (from - end, (end - left).min(right - from));
             let change = if one != other { CHANGE_WEIGHT * shorter } else { 0 };
-            if gap > self.spec.segment_gap_pages || change > 0 { gap + change } else { 0 }
+            gap + if by_size { change } else { 0 }
         };
         let mut cuts: Vec<(u64, usize)> = (0..runs.len().saturating_sub(1)).map(|at| (significance(at), at)).collect();
-        cuts.retain(|(score, _)| *score > 0);
         cuts.sort_unstable_by(|a, b| b.cmp(a));
         cuts.truncate(MAX_SEGMENTS - 1);
         let mut parts: Vec<(u64, u64, u32)> = Vec::new();
@@ -57,9 +65,9 @@ impl LvmTable {
             (parts[at - 1].1, parts[at - 1].2) = (end, parts[at - 1].2.max(order));
             at = at.saturating_sub(1).max(1);
         }
-        // Room to grow where pages may follow: at least the minimum insertion distance, or a quarter of the
-        // size.
-        let room = |from: u64, to: u64| self.spec.insertion_pages.max((to - from) / 4);
+        // Room to grow where pages may follow: the minimum insertion distance. Where no leaf's table can grow
+        // without a new index, downwards and after an inner root, a quarter of the size if that is more.
+        let most = |from: u64, to: u64| self.spec.insertion_pages.max((to - from) / 4);
         let open: Vec<(bool, bool)> = parts.iter().map(|&(from, to, _)| self.areas.open_ends(from, to)).collect();
         let starts: Vec<u64> = parts
             .iter()
@@ -67,22 +75,62 @@ impl LvmTable {
             .map(|(at, &(from, to, order))| {
                 let before = if at == 0 { 0 } else { parts[at - 1].1 };
                 // The lower half of the gap belongs to the part below.
-                let room = if open[at].0 { room(from, to) } else { 0 };
+                let room = if open[at].0 { most(from, to) } else { 0 };
                 let low = from.saturating_sub(room).max(before + (from - before) / 2);
                 let aligned = low >> order.max(9) << order.max(9);
                 if aligned >= before { aligned } else { from >> order << order }
             })
             .collect();
-        let most = 1 << (self.va_bits - 12);
+        let end = 1 << (self.va_bits - 12);
         parts
             .iter()
             .enumerate()
             .map(|(at, &(_, to, _))| {
-                let limit = starts.get(at + 1).copied().unwrap_or(most);
-                let room = if open[at].1 { room(starts[at], to) } else { 0 };
-                Segment { start: starts[at], pages: (to + room).min(limit) - starts[at] }
+                let (start, limit) = (starts[at], starts.get(at + 1).copied().unwrap_or(end));
+                let pages = |room: u64| (to + if open[at].1 { room } else { 0 }).min(limit) - start;
+                Part {
+                    segment: Segment { start, pages: pages(self.spec.insertion_pages) },
+                    if_inner: pages(most(start, to)),
+                }
             })
             .collect()
+    }
+
+    /// Plans the index of each part. `None` if some part has none within the error bound.
+    fn plan(&self, parts: &mut [Part], keys: &[Run], most_slots: u64) -> Option<Vec<Plan>> {
+        let plan = |part: &mut Part| {
+            let of = |Segment { start, pages }| {
+                let keys = slice(keys, start, start + pages, start);
+                let plan =
+                    |waste| train::plan(&keys, 0, pages, LEVELS as u32, Bounds { most_slots, waste }, &self.spec);
+                plan(false).or_else(|| plan(true))
+            };
+            match of(part.segment)? {
+                Plan::Inner { .. } if part.if_inner > part.segment.pages => {
+                    part.segment.pages = part.if_inner;
+                    of(part.segment)
+                }
+                plan => Some(plan),
+            }
+        };
+        parts.iter_mut().map(plan).collect()
+    }
+
+    /// Segments and plans for all keys. Page sizes share segments, unless it is cheaper (by the cost model)
+    /// to divide between them: where no leaf finds both within the error bound, an even division needs many
+    /// children. `None` if some page has no place within the bounds.
+    fn plan_all(&self, keys: &[Run], most_slots: u64) -> Option<(Vec<Segment>, Vec<Plan>)> {
+        let planned = |by_size: bool| {
+            let mut parts = self.divide(keys, by_size);
+            let plans = self.plan(&mut parts, keys, most_slots)?;
+            let cost: u64 = plans.iter().map(|plan| train::weighted_cost(plan, &self.spec)).sum();
+            Some((cost, (parts.into_iter().map(|part| part.segment).collect(), plans)))
+        };
+        let shared = planned(false);
+        let mixed = keys.windows(2).any(|pair| pair[0].order != pair[1].order);
+        // Without a plan for shared segments there is no choice.
+        let divided = if mixed && (self.spec.divide_by_page_size || shared.is_none()) { planned(true) } else { None };
+        shared.into_iter().chain(divided).min_by_key(|(cost, _)| *cost).map(|(_, planned)| planned)
     }
 
     /// Rebuilds the index for these pages, ascending. The old index stays until all memory for the new one is
@@ -90,10 +138,12 @@ impl LvmTable {
     pub(super) fn build(&mut self, pages: &[PageEntry], os: &mut TableContext<'_>) -> Result<(), MapError> {
         self.areas.plan(pages, self.spec.plan_ahead, self.spec.insertion_pages);
         let keys = self.areas.keys(pages, 0, 1 << (self.va_bits - 12));
-        let segments = self.divide(&keys);
         let mut most_slots = self.spec.max_table_bytes / 8;
         loop {
-            match self.try_build(pages, &keys, &segments, most_slots, os) {
+            let Some((segments, plans)) = self.plan_all(&keys, most_slots) else {
+                return Err(MapError::NoMemory { bytes: FRAME_BYTES });
+            };
+            match self.try_build(pages, &keys, &segments, plans, os) {
                 Err(MapError::NoMemory { bytes }) if bytes > FRAME_BYTES && most_slots > FRAME_BYTES / 8 => {
                     // Without such contiguity: more leaves with smaller tables (Sec. 4.3.2).
                     most_slots = (bytes / 8 / 2).min(most_slots / 2).max(FRAME_BYTES / 8);
@@ -108,7 +158,7 @@ impl LvmTable {
         pages: &[PageEntry],
         keys: &[Run],
         segments: &[Segment],
-        most_slots: u64,
+        plans: Vec<Plan>,
         os: &mut TableContext<'_>,
     ) -> Result<(), MapError> {
         // Level by level: the nodes, and the tables of those that are leaves.
@@ -116,36 +166,34 @@ impl LvmTable {
         let mut leaves: Vec<(usize, usize, u64, Leaf, &[PageEntry])> = Vec::new();
         let mut rest = pages;
         let none = |bytes: u64| MapError::NoMemory { bytes };
-        let mut open: Vec<(Plan, u64, u64, &[PageEntry])> = Vec::new();
-        for segment in segments {
+        let mut open: Vec<(Plan, u64, &[PageEntry])> = Vec::new();
+        for (segment, plan) in segments.iter().zip(plans) {
             let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < segment.start + segment.pages));
             rest = others;
-            let own_keys = slice(keys, segment.start, segment.start + segment.pages, segment.start);
-            let plan = train::plan(&own_keys, 0, segment.pages, LEVELS as u32, most_slots, &self.spec);
-            open.push((plan.ok_or(none(FRAME_BYTES))?, segment.start, 0, own));
+            open.push((plan, segment.start, own));
         }
         for (level, nodes) in levels.iter_mut().enumerate() {
             let mut next = Vec::new();
-            for (plan, start, from, own) in std::mem::take(&mut open) {
+            for (plan, start, own) in std::mem::take(&mut open) {
                 match plan {
                     Plan::Empty => nodes.push(Node::EMPTY),
                     Plan::Leaf(leaf) => {
                         leaves.push((level, nodes.len(), start, leaf, own));
                         nodes.push(Node::EMPTY);
                     }
-                    Plan::Inner { bits, children } => {
-                        let slope = 1i64 << (FRACTION - bits);
-                        let first = next.len() as i64;
-                        let intercept = (first << FRACTION) - slope.wrapping_mul(from as i64);
-                        nodes.push(Node { slope, intercept, leaf: false });
+                    Plan::Inner { node, children } => {
+                        let first = (next.len() as i64) << FRACTION;
+                        nodes.push(Node { intercept: node.intercept.wrapping_add(first), ..node });
+                        // From the last child to the first: each has the pages from its first one on.
                         let mut rest = own;
-                        for (child, plan) in children.into_iter().enumerate() {
-                            let child_from = from + ((child as u64) << bits);
-                            let end = start + child_from + (1 << bits);
-                            let (own, others) = rest.split_at(rest.partition_point(|(page, ..)| *page < end));
-                            rest = others;
-                            next.push((plan, start, child_from, own));
+                        let mut each: Vec<_> = children.into_iter().collect();
+                        let placed = next.len();
+                        while let Some((from, plan)) = each.pop() {
+                            let at = rest.partition_point(|(page, ..)| *page < start + from);
+                            next.push((plan, start, &rest[at..]));
+                            rest = &rest[..at];
                         }
+                        next[placed..].reverse();
                     }
                 }
             }

@@ -4,7 +4,7 @@
 use super::build::based;
 use super::node::{FRACTION, Node, entry};
 use super::table::{Found, LvmTable, PageEntry, Segment, Table};
-use super::train::{self, LINE_SLOTS, Leaf, count, least_slope, place, predictions, slice};
+use super::train::{self, LINE_SLOTS, Leaf, count, is_wasteful, least_slope, place, predictions, slice};
 use ambulator_base::{FRAME_BYTES, PhysAddr};
 use ambulator_os::{LedgerCause, TableContext, TableLock};
 use ambulator_structures::pte::Pte;
@@ -24,9 +24,11 @@ impl LvmTable {
         let keys = slice(&self.areas.keys(&pages, from, to), from, to, start);
         let most = self.spec.max_table_bytes / 8;
         // A mostly empty table is acceptable if it is small compared with all others.
-        let sparse = 512.max(16 * count(&keys)).max(self.built_for / 16);
-        let fits = |leaf: &Leaf| leaf.slots <= most && leaf.slots <= sparse;
-        let Some(leaf) = train::leaf(&keys, found.from, found.pages, &self.spec).filter(fits) else { return false };
+        let sparse = |leaf: &Leaf| {
+            leaf.slots <= self.built_for / 16 || !is_wasteful(leaf.slots, count(&keys), found.place.0 == 0, &self.spec)
+        };
+        let trained = train::leaf(&keys, found.from, found.pages, most, &self.spec).filter(sparse);
+        let Some(leaf) = trained else { return false };
         let Some(base) = self.store.allocate(leaf.slots * 8, &mut self.footprint, os) else { return false };
         let places = leaf.slots_of(pages.iter().map(|(page, order, _)| (page - start, *order)));
         for ((page, order, pte), place) in pages.iter().zip(places) {
@@ -81,27 +83,23 @@ impl LvmTable {
         let Segment { start, pages } = self.segments[at];
         let limit = self.segments.get(at + 1).map_or(1 << (self.va_bits - 12), |next| next.start);
         let Some(found) = self.descend(start, os.memory) else { return false };
-        let new_pages = (start + pages + reach.max(pages / 4)).min(limit) - start;
+        let new_pages = (start + pages + reach).min(limit) - start;
         if found.pages != pages || found.node.is_empty() || start + new_pages < end {
             return false;
         }
         let Some(&old) = self.tables.get(&start) else { return false };
-        let last = found.node.predict(new_pages - 1) - old.base.0 / 8;
-        let slots = (last / LINE_SLOTS + 1 + u64::from(self.spec.max_extra)) * LINE_SLOTS;
-        if slots * 8 > self.spec.max_table_bytes {
+        let extra = u64::from(self.spec.max_extra);
+        let slots_for = |pages: u64| {
+            let last = found.node.predict(pages - 1) - old.base.0 / 8;
+            (last / LINE_SLOTS + 1 + extra) * LINE_SLOTS
+        };
+        let most = self.spec.max_table_bytes / 8;
+        if slots_for(new_pages) > most {
             return false;
         }
-        let frames = |slots: u64| (slots * 8).div_ceil(FRAME_BYTES);
-        let next = old.base.pfn().offset(frames(old.slots));
-        let more = frames(slots) - frames(old.slots);
-        let whole = old.slots * 8 >= FRAME_BYTES;
-        if whole && next.0 + more <= os.frames.total_frames() && os.frames.allocate_range(next, more) {
-            os.memory.zero(next.start(), more * FRAME_BYTES);
-            self.footprint.bytes += more * FRAME_BYTES;
-            self.footprint.peak_bytes = self.footprint.peak_bytes.max(self.footprint.bytes);
-            self.footprint.largest_contiguous = self.footprint.largest_contiguous.max(frames(slots) * FRAME_BYTES);
-            self.tables.insert(start, Table { slots, ..old });
-        } else {
+        if slots_for(new_pages) > old.slots && !self.extend_in_place(start, old, slots_for(new_pages), os) {
+            // With room for the next growths, so that a growing table rarely moves.
+            let slots = slots_for(new_pages + new_pages / 4).min(most);
             let Some(base) = self.store.allocate(slots * 8, &mut self.footprint, os) else { return false };
             os.memory.copy(old.base, base, old.slots * 8);
             let intercept = found.node.intercept.wrapping_add(((base.0 / 8) << FRACTION) as i64);
@@ -117,6 +115,23 @@ impl LvmTable {
         self.segments[at].pages = new_pages;
         self.counters.rescales += 1;
         self.generation += 1;
+        true
+    }
+
+    /// Extends a table to `slots` slots by the frames after it. False if these are in use.
+    fn extend_in_place(&mut self, start: u64, old: Table, slots: u64, os: &mut TableContext<'_>) -> bool {
+        let frames = |slots: u64| (slots * 8).div_ceil(FRAME_BYTES);
+        let next = old.base.pfn().offset(frames(old.slots));
+        let more = frames(slots) - frames(old.slots);
+        let whole = old.slots * 8 >= FRAME_BYTES;
+        if !whole || next.0 + more > os.frames.total_frames() || !os.frames.allocate_range(next, more) {
+            return false;
+        }
+        os.memory.zero(next.start(), more * FRAME_BYTES);
+        self.footprint.bytes += more * FRAME_BYTES;
+        self.footprint.peak_bytes = self.footprint.peak_bytes.max(self.footprint.bytes);
+        self.footprint.largest_contiguous = self.footprint.largest_contiguous.max(frames(slots) * FRAME_BYTES);
+        self.tables.insert(start, Table { slots, ..old });
         true
     }
 }

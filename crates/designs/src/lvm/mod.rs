@@ -13,19 +13,24 @@
 //!
 //! Choices.
 //! - Segment registers (Sec. 5.2, ASLR) hold the first page and the length of up to 16 parts of the address
-//!   space, divided at gaps of more than 128 MiB and where the page size changes. Each has a root, and models
-//!   count pages from its start.
-//! - A node's children divide its pages evenly into powers of two, so no page crosses two children and the
-//!   division is exact in fixed point. The cost model tries the powers within two of the number that the
-//!   spline points suggest.
+//!   space, divided at gaps of more than 64 MiB. Each has a root, and models count pages from its start. Page
+//!   sizes share segments and, where the error bound holds, leaves. Where no leaf holds both, and the cost
+//!   model prefers it to many children, segments are divided by page size too (`divide_by_page_size`).
+//! - A node's children divide its pages as evenly as a slope of 20 fractional bits does. The cost model tries
+//!   numbers within two of the spline points, powers of two of pages first, and leaves out those whose
+//!   borders divide a page. A node has at least one child for each 2^20 pages, its slope being 2^-20 or more.
+//! - A segment grows by the minimum insertion distance while its root is a leaf. The range of an inner node
+//!   cannot be extended, so it is built with a quarter of its pages in addition. A table that must move has
+//!   room for a quarter more.
 //! - A leaf's table has room for the predictions of all pages of the leaf, and for a search around them, so
 //!   hardware needs no bounds.
 //! - A search reads the predicted line, then the next, the previous, and the one after the next: at most
 //!   three more lines.
 //! - Tags are 12 bits. A leaf's slope is large enough that no search covers two pages with the same tag
 //!   (`least_slope` in `train.rs`).
-//! - A leaf whose table would be more than 16 times as large as its pages need is divided. So are pages
-//!   beyond the error bound, down to eight pages per child.
+//! - A leaf whose table would be more than 16 times as large as its pages need is divided if three levels
+//!   permit. So are pages beyond the error bound, down to eight pages per child. The cost is that of the
+//!   paper: depth, bytes of the index, collisions.
 
 mod areas;
 mod build;
@@ -83,8 +88,15 @@ pub(crate) struct LvmSpec {
     ))]
     pub(crate) plan_ahead: u64,
     /// Unmapped 4 KiB pages that separate two segments.
-    #[schemars(range(min = 512, max = 1 << 30), extend("x-unit" = "pages", "x-source" = "our choice: 128 MiB, twice the minimum insertion distance"))]
+    #[schemars(range(min = 512, max = 1 << 30), extend("x-unit" = "pages", "x-source" = "our choice: 64 MiB, beyond which an insertion is not near the edge"))]
     pub(crate) segment_gap_pages: u64,
+    /// Whether segments are also divided where the page size changes, if the cost model prefers that. Without
+    /// it, segments are for address-space randomisation alone, and an even division separates the sizes.
+    #[schemars(extend(
+        "x-unit" = "choice",
+        "x-source" = "LVM Sec. 5.2 has segments for ASLR alone; true is our choice, nearer to Table 2's index sizes"
+    ))]
+    pub(crate) divide_by_page_size: bool,
     /// The most contiguous bytes of a gapped table.
     #[schemars(range(min = FRAME_BYTES, max = 1_u64 << 40), extend(
         "x-unit" = "bytes",
@@ -98,10 +110,16 @@ pub(crate) struct LvmSpec {
     #[schemars(range(max = ambulator_hardware::MAX_WAYS), extend("x-unit" = "entries", "x-source" = "LVM Table 1"))]
     pub(crate) lwc_entries: u32,
     /// Cycles of a look-up in it.
-    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Table 1"))]
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend(
+        "x-unit" = "cycles",
+        "x-source" = "LVM Sec. 7.4: 2 cycles for look-up and calculation together; one for each is our choice"
+    ))]
     pub(crate) lwc_latency: u64,
-    /// Cycles of a multiplication and an addition.
-    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend("x-unit" = "cycles", "x-source" = "LVM Sec. 7.4"))]
+    /// Cycles of a model's calculation: a multiplication and an addition.
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend(
+        "x-unit" = "cycles",
+        "x-source" = "LVM Sec. 7.4: 2 cycles for look-up and calculation together; one for each is our choice"
+    ))]
     pub(crate) evaluation_latency: u64,
 }
 
@@ -115,12 +133,13 @@ impl Default for LvmSpec {
             max_extra: 3,
             insertion_pages: 16384,
             plan_ahead: 64,
-            segment_gap_pages: 1 << 15,
+            segment_gap_pages: 1 << 14,
+            divide_by_page_size: true,
             max_table_bytes: 1 << 40,
             max_level_bytes: 1 << 22,
             lwc_entries: 16,
-            lwc_latency: 2,
-            evaluation_latency: 2,
+            lwc_latency: 1,
+            evaluation_latency: 1,
         }
     }
 }

@@ -53,6 +53,14 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The first page for which an internal node's model gives `output`, or more: where a child begins.
+    pub(crate) fn first_page(self, output: u64) -> u64 {
+        let above = ((output << FRACTION) as i64).wrapping_sub(self.intercept);
+        (above as u64).div_ceil(self.slope as u64)
+    }
+}
+
 /// Bits of the page number in an entry.
 pub(crate) const TAG_BITS: u32 = 12;
 const TAG_LOW: u64 = 0x3f << 46;

@@ -161,11 +161,10 @@ impl LvmTable {
             if node.leaf {
                 return Some(Found { node, at, place: (level - 1, number), segment, from, pages });
             }
-            let bits = FRACTION - node.slope.trailing_zeros();
-            let child = key >> bits << bits;
-            pages = (1 << bits).min(from + pages - child);
-            from = child;
             number = node.predict(key);
+            let (child, end) = (node.first_page(number), node.first_page(number + 1));
+            pages = end.min(from + pages) - child;
+            from = child;
             (node, at) = self.node(level, number, memory);
         }
         None

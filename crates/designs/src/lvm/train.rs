@@ -1,7 +1,7 @@
 //! Training: computes the models of an index from the pages of a segment, in integers (LVM Sec. 4.2.3, 4.3).
 
-use super::LvmSpec;
-use super::node::{FRACTION, Node, TAG_BITS};
+use super::node::{FRACTION, NODE_BYTES, Node, TAG_BITS};
+use super::{LEVELS, LvmSpec};
 
 /// Slots of a cache line.
 pub(crate) const LINE_SLOTS: u64 = 8;
@@ -52,12 +52,12 @@ pub(crate) enum Plan {
     Empty,
     /// A leaf with a table.
     Leaf(Leaf),
-    /// Children, each of `2^bits` pages.
+    /// Children, which divide the pages evenly.
     Inner {
-        /// log2 of a child's pages.
-        bits: u32,
-        /// The children.
-        children: Vec<Plan>,
+        /// Its model, for children that begin at number 0.
+        node: Node,
+        /// The children, each with its first page.
+        children: Vec<(u64, Plan)>,
     },
 }
 
@@ -164,20 +164,38 @@ fn regression(keys: &[Run]) -> i64 {
     slope as i64
 }
 
-/// Trains a leaf of `pages` pages from `from` on, with keys in ascending order. `None` if some page would not
-/// be found within the error bound.
-pub(crate) fn leaf(keys: &[Run], from: u64, pages: u64, spec: &LvmSpec) -> Option<Leaf> {
-    let least = keys.iter().map(|run| run.order).min().map_or(0, |order| least_slope(order, spec.max_extra));
-    let most = (i128::from(spec.gap_permille) << FRACTION) / 1000;
-    let scaled = i128::from(regression(keys)) * i128::from(spec.gap_permille) / 1000;
-    let slope = (scaled.min(most) as i64).max(least);
+/// Trains a leaf of `pages` pages from `from` on, with keys in ascending order. `None` if no slope finds each
+/// page within the error bound, with at most `most_slots` slots.
+///
+/// The slope is the regression's. If that misses a page, it is the steepest at which the search for any part
+/// of the largest page reaches the same line, and then the one that gives each of the smallest pages slots of
+/// its own: pages of several sizes share a leaf where one of these holds.
+pub(crate) fn leaf(keys: &[Run], from: u64, pages: u64, most_slots: u64, spec: &LvmSpec) -> Option<Leaf> {
+    let orders = || keys.iter().map(|run| run.order);
+    let (smallest, largest) = (orders().min().unwrap_or(0), orders().max().unwrap_or(0));
+    let least = least_slope(smallest, spec.max_extra);
+    let gapped = |slope: i64| (i128::from(slope) * i128::from(spec.gap_permille) / 1000) as i64;
+    let regression = gapped(regression(keys)).clamp(least, gapped(1 << FRACTION));
+    let reach = i64::from(spec.max_extra) * LINE_SLOTS as i64 - (LINE_SLOTS as i64 - 1);
+    let largest_found = ((reach << FRACTION) >> largest).clamp(least, gapped(1 << FRACTION).max(least));
+    let each_its_own = gapped((1 << FRACTION) >> smallest).max(least);
+    let mut tried = [regression, largest_found, each_its_own].into_iter().enumerate();
+    let slopes = [regression, largest_found, each_its_own];
+    tried.find_map(|(at, slope)| match slopes[..at].contains(&slope) {
+        true => None,
+        false => leaf_of_slope(keys, from, pages, slope, most_slots, spec),
+    })
+}
+
+/// Trains a leaf with this slope. `None` as [`leaf`].
+fn leaf_of_slope(keys: &[Run], from: u64, pages: u64, slope: i64, most_slots: u64, spec: &LvmSpec) -> Option<Leaf> {
     let node = Node {
         slope,
         intercept: ((SLACK_LINES * LINE_SLOTS) << FRACTION) as i64 - slope.wrapping_mul(from as i64),
         leaf: true,
     };
     let slots = (node.predict(from + pages - 1) / LINE_SLOTS + 1 + SLACK_LINES) * LINE_SLOTS;
-    if slots > 1 << 31 {
+    if slots > most_slots.min(1 << 31) {
         return None;
     }
     let keys = keys.to_vec();
@@ -247,14 +265,15 @@ fn cost(plan: &Plan) -> Cost {
     match plan {
         Plan::Empty => Cost { depth: 0, bytes: 16, keys: 0, collisions: (0, 0) },
         Plan::Leaf(leaf) => Cost { depth: 1, bytes: 16, keys: count(&leaf.keys), collisions: leaf.collisions },
-        Plan::Inner { children, .. } => {
-            children.iter().map(cost).fold(Cost { depth: 1, bytes: 16, keys: 0, collisions: (0, 0) }, |sum, one| Cost {
+        Plan::Inner { children, .. } => children.iter().map(|(_, plan)| cost(plan)).fold(
+            Cost { depth: 1, bytes: 16, keys: 0, collisions: (0, 0) },
+            |sum, one| Cost {
                 depth: sum.depth.max(one.depth + 1),
                 bytes: sum.bytes + one.bytes,
                 keys: sum.keys + one.keys,
                 collisions: (sum.collisions.0 + one.collisions.0, sum.collisions.1 + one.collisions.1),
-            })
-        }
+            },
+        ),
     }
 }
 
@@ -266,65 +285,185 @@ impl Cost {
     }
 }
 
-/// Plans a node for `pages` pages from `from` on, with at most `levels` levels of models and tables of at
-/// most `most_slots` slots. `None` if no plan is within the error bound.
-pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, most_slots: u64, spec: &LvmSpec) -> Option<Plan> {
+/// Children beyond the estimate, in both directions, that the cost model tries (Sec. 4.2.3).
+const NEAR: u64 = 2;
+
+/// A table whose size mostly serves to separate equal tags, or pages far apart: it should be divided further.
+/// That of a root may have room for the minimum insertion distance on both sides (Sec. 4.3.4).
+pub(crate) fn is_wasteful(slots: u64, keys: u64, is_root: bool, spec: &LvmSpec) -> bool {
+    let room = if is_root { 2 * spec.insertion_pages * spec.gap_permille / 1000 } else { 0 };
+    slots > 512.max(16 * keys) + room
+}
+
+/// What each leaf of a plan must be.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// The most slots of its table.
+    pub(crate) most_slots: u64,
+    /// Whether its table may be mostly empty (`is_wasteful`).
+    pub(crate) waste: bool,
+}
+
+/// Plans a node for `pages` pages from `from` on, with at most `levels` levels of models and leaves within
+/// the bounds. `None` if no plan is within these and the error bound.
+pub(crate) fn plan(keys: &[Run], from: u64, pages: u64, levels: u32, within: Bounds, spec: &LvmSpec) -> Option<Plan> {
     if keys.is_empty() {
         return Some(Plan::Empty);
     }
-    let trained = leaf(keys, from, pages, spec).filter(|leaf| leaf.slots <= most_slots);
-    // A table whose size mostly serves to separate equal tags should be divided further.
-    let wasteful = |leaf: &Leaf| leaf.slots > 512.max(16 * count(keys));
+    let trained = leaf(keys, from, pages, within.most_slots, spec);
+    let trained = trained.filter(|leaf| {
+        !is_wasteful(leaf.slots, count(keys), levels == LEVELS as u32, spec) || (within.waste && levels == 1)
+    });
     if let Some(leaf) = &trained
-        && (levels == 1
-            || (!wasteful(leaf) && leaf.collisions.1 * 1000 * spec.x3 / count(keys) < 1000 * (spec.x1 + 32 * spec.x2)))
+        && (levels == 1 || leaf.collisions.1 * 1000 * spec.x3 / count(keys) < 1000 * (spec.x1 + 32 * spec.x2))
     {
         return trained.map(Plan::Leaf);
     }
     if levels == 1 {
         return None;
     }
+    // An even division into powers of two of pages, at least as large as any page: from a segment's start on
+    // it divides none.
     let least = keys.iter().map(|run| run.order).max().unwrap_or(0).max(LEAST_BITS);
     let most = MOST_BITS.min(63 - (pages - 1).leading_zeros());
-    // Size of children: estimated from the spread of the pages.
-    let share = (pages / spline_points(keys).max(1)).max(1);
-    let estimate = share.ilog2().clamp(least, most.max(least));
-    let inner = |bits: u32| -> Option<Plan> {
-        let count = pages.div_ceil(1 << bits);
-        if bits > most || count < 2 || count * 16 > spec.max_level_bytes {
-            return None;
+    let powers = |bits: u32| inner_model(1 << (FRACTION - bits), from);
+    let estimate = spline_points(keys);
+    let wanted = estimate.saturating_sub(NEAR).max(2)..=estimate + NEAR;
+    let even = (least..=most).rev().filter(|bits| wanted.contains(&pages.div_ceil(1 << bits))).map(powers);
+    let of_number = wanted.clone().map(|children| inner_model((((children << FRACTION) / pages) as i64).max(1), from));
+    let mut best = trained.map(Plan::Leaf).map(|plan| (weighted_cost(&plan, spec), plan));
+    cheapest(&mut best, even.chain(of_number), keys, (from, pages), levels, within, spec);
+    // Tables as large as contiguity permits (Sec. 4.3.2).
+    let slots = count(keys) * spec.gap_permille / 1000 + 2 * (SLACK_LINES + 1) * LINE_SLOTS;
+    let room = within.most_slots.saturating_sub(2 * (SLACK_LINES + 1) * LINE_SLOTS).max(LINE_SLOTS);
+    let siblings = slots.div_ceil(room);
+    if best.is_none() && siblings > *wanted.end() {
+        let model = inner_model(((siblings << FRACTION) / pages) as i64 + 1, from);
+        cheapest(&mut best, [model].into_iter(), keys, (from, pages), levels, within, spec);
+    }
+    if best.is_none() {
+        // The error bound does not hold: try again with ever more children (Sec. 4.3.3).
+        let mut more = (least..=most).rev().filter(|bits| pages.div_ceil(1 << bits) > *wanted.end()).map(powers);
+        return more.find_map(|node| inner(node, keys, (from, pages), levels, within, spec));
+    }
+    best.map(|(_, plan)| plan)
+}
+
+/// The cost of a plan, in thousandths.
+pub(crate) fn weighted_cost(plan: &Plan, spec: &LvmSpec) -> u64 {
+    cost(plan).weighted(spec)
+}
+
+/// Plans a node with each of these models, and keeps the cheapest plan in `best`.
+fn cheapest(
+    best: &mut Option<(u64, Plan)>,
+    models: impl Iterator<Item = Node>,
+    keys: &[Run],
+    range: (u64, u64),
+    levels: u32,
+    within: Bounds,
+    spec: &LvmSpec,
+) {
+    let mut slopes = Vec::new();
+    for node in models {
+        let children = node.predict(range.0 + range.1 - 1) + 1;
+        let least = 1000 * spec.x2 * NODE_BYTES * children;
+        if slopes.contains(&node.slope) || best.as_ref().is_some_and(|(cost, _)| *cost <= least) {
+            continue;
         }
-        let mut children = Vec::with_capacity(count as usize);
-        for child in 0..count {
-            let start = from + (child << bits);
-            let end = (start + (1 << bits)).min(from + pages);
-            children.push(plan(&slice(keys, start, end, 0), start, end - start, levels - 1, most_slots, spec)?);
-        }
-        Some(Plan::Inner { bits, children })
-    };
-    let near = (estimate.saturating_sub(2).max(least)..=(estimate + 2).min(most)).rev();
-    let mut best = trained.map(Plan::Leaf).map(|plan| (cost(&plan).weighted(spec) + wasted(&plan), plan));
-    for bits in near {
-        if let Some(plan) = inner(bits) {
-            let cost = cost(&plan).weighted(spec) + wasted(&plan);
+        slopes.push(node.slope);
+        if let Some(plan) = inner(node, keys, range, levels, within, spec) {
+            let cost = weighted_cost(&plan, spec);
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, plan));
+                *best = Some((cost, plan));
             }
         }
     }
-    if let Some((_, plan)) = best {
-        return Some(plan);
-    }
-    // The error bound does not hold: try again with ever smaller children (Sec. 4.3.3).
-    (least..estimate.saturating_sub(2).max(least)).rev().find_map(inner)
 }
 
-/// Bytes of tables beyond four times the need of their pages, in the units of a weighted cost: coverage per
-/// byte (Sec. 4.2.3).
-fn wasted(plan: &Plan) -> u64 {
-    match plan {
-        Plan::Empty => 0,
-        Plan::Leaf(leaf) => 1000 * (8 * leaf.slots).saturating_sub(32 * count(&leaf.keys) + 512),
-        Plan::Inner { children, .. } => children.iter().map(wasted).sum(),
+/// The model of a node with children from `from` on, each of `2^20 / slope` pages.
+fn inner_model(slope: i64, from: u64) -> Node {
+    Node { slope, intercept: -slope.wrapping_mul(from as i64), leaf: false }
+}
+
+/// Plans the children of a node. `None` if there are too few or too many, a child is too small, the borders
+/// divide a page, or a child has no plan.
+fn inner(
+    node: Node,
+    keys: &[Run],
+    (from, pages): (u64, u64),
+    levels: u32,
+    within: Bounds,
+    spec: &LvmSpec,
+) -> Option<Plan> {
+    let count = node.predict(from + pages - 1) + 1;
+    if count < 2 || count * NODE_BYTES > spec.max_level_bytes || node.slope > 1 << (FRACTION - LEAST_BITS) {
+        return None;
+    }
+    let border = |child: u64| node.first_page(child).min(from + pages);
+    let largest = keys.iter().map(|run| run.order).max().unwrap_or(0);
+    if largest > 0 && (1..count).any(|child| is_within_a_page(keys, border(child))) {
+        return None;
+    }
+    let mut next = 0;
+    let child = |child: u64| {
+        let (start, end) = (border(child), border(child + 1));
+        while keys.get(next).is_some_and(|run| run.end() <= start) {
+            next += 1;
+        }
+        if keys.get(next).is_none_or(|run| run.page >= end) {
+            return Some((start, Plan::Empty));
+        }
+        let own = slice(&keys[next..], start, end, 0);
+        Some((start, plan(&own, start, end - start, levels - 1, within, spec)?))
+    };
+    Some(Plan::Inner { node, children: (0..count).map(child).collect::<Option<_>>()? })
+}
+
+/// Whether a page begins before `border` and ends after it.
+fn is_within_a_page(keys: &[Run], border: u64) -> bool {
+    let at = keys.partition_point(|run| run.end() <= border);
+    keys.get(at).is_some_and(|run| run.page < border && !(border - run.page).is_multiple_of(1 << run.order))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_within_two_of_the_spline_points_in_number() {
+        // Two dense parts in a sparse address space: one table would mostly be empty.
+        let part = |from: u64, to: u64, apart| (from..to).step_by(apart).map(|page| Run { page, order: 0, count: 1 });
+        let sparse = (part(2000, 56_000, 100), part(58_000, 112_000, 100));
+        let keys: Vec<Run> = part(0, 2000, 1).chain(sparse.0).chain(part(56_000, 58_000, 1)).chain(sparse.1).collect();
+        let points = spline_points(&keys);
+        let within = Bounds { most_slots: 1 << 20, waste: false };
+        let planned = plan(&keys, 0, 112_000, 3, within, &LvmSpec::default()).unwrap();
+        let Plan::Inner { node, children } = planned else { panic!("a root with children, not {planned:?}") };
+        let root = children.len() as u64;
+        assert_eq!((points, root), (4, 5), "children for spline points");
+        assert_eq!(node.first_page(0), 0);
+        for child in 1..root {
+            let border = node.first_page(child);
+            assert_eq!((node.predict(border - 1), node.predict(border)), (child - 1, child), "the border is exact");
+            // 5 / 112,000 is 46.8 in units of 2^-20: borders are off by up to 2%.
+            assert!(border.abs_diff(child * 112_000 / root) <= 112_000 / 50, "an even division: {border}");
+        }
+    }
+
+    #[test]
+    fn borders_divide_no_page() {
+        let keys = [Run { page: 0, order: 0, count: 300 }, Run { page: 512, order: 9, count: 40 }];
+        for border in 0..600 {
+            assert_eq!(is_within_a_page(&keys, border), border > 512 && border < 1024, "{border}");
+        }
+        assert!(!is_within_a_page(&keys, 512 + (40 << 9)) && !is_within_a_page(&keys, 1 << 20));
+        let within = Bounds { most_slots: 1 << 20, waste: false };
+        let Some(Plan::Inner { node, children }) = plan(&keys, 0, 1 << 15, 3, within, &LvmSpec::default()) else {
+            panic!("small and large pages in numbers do not share a leaf")
+        };
+        for child in 1..children.len() as u64 {
+            assert!(!is_within_a_page(&keys, node.first_page(child)));
+        }
     }
 }

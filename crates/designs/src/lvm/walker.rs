@@ -116,17 +116,13 @@ impl LvmWalker {
         if port.faulted() {
             return (Node::EMPTY, line.ready, 1);
         }
-        let per_line = LINE_BYTES / NODE_BYTES;
-        let first = at.0 % LINE_BYTES / NODE_BYTES;
-        let node = |place: u64| Node::of_words([line.words[2 * place as usize], line.words[2 * place as usize + 1]]);
-        // The line has four models; the requested one becomes the most recently used.
-        for place in (0..per_line).filter(|&place| place != first).chain([first]) {
-            let number = (number + place).checked_sub(first);
-            if let (Some(number), Some(cache)) = (number, &mut self.cache) {
-                cache.insert(0, Self::tag(asid, level, number), Cached { node: node(place), ready: line.ready });
-            }
+        // The line has four models; the walker keeps the one that it uses (Sec. 4.6.2).
+        let word = (at.0 % LINE_BYTES / 8) as usize;
+        let node = Node::of_words([line.words[word], line.words[word + 1]]);
+        if let Some(cache) = &mut self.cache {
+            cache.insert(0, tag, Cached { node, ready: line.ready });
         }
-        (node(first), line.ready, 1)
+        (node, line.ready, 1)
     }
 
     fn flush(&mut self, asid: Asid) {

@@ -41,7 +41,7 @@ pub(crate) struct AreaLookaside {
     clock: u64,
     asid: Asid,
     root: PhysAddr,
-    counters: FrontSideCounters,
+    pub(super) counters: FrontSideCounters,
 }
 
 impl AreaLookaside {
@@ -68,7 +68,11 @@ impl AreaLookaside {
 
     fn insert(&mut self, area: Range) {
         self.clock += 1;
-        let new = Entry { asid: self.asid, area, used: self.clock };
+        // The area may have grown since it was loaded.
+        let asid = self.asid;
+        let overlaps = |known: &Range| known.base < area.limit && area.base < known.limit;
+        self.areas.retain(|entry| entry.asid != asid || !overlaps(&entry.area));
+        let new = Entry { asid, area, used: self.clock };
         if self.areas.len() < self.spec.l2_entries as usize {
             self.areas.push(new);
         } else if let Some(oldest) = self.areas.iter_mut().min_by_key(|entry| entry.used) {
@@ -146,6 +150,10 @@ impl FrontSide for AreaLookaside {
         let root = PhysAddr(registers.0.first().copied().filter(|root| *root != 0)?);
         let area = descend(root, va.vpn(), |at| (memory.line(at), memory.line(at.offset(LINE_BYTES))))?;
         Some(address(&area, va))
+    }
+
+    fn walker_nearer(&self) -> u64 {
+        self.spec.walker_nearer
     }
 
     fn invalidate(&mut self, what: Invalidation) {

@@ -10,8 +10,12 @@
 //!
 //! Choices.
 //! - The VMA table is RMM's B-tree of ranges: the same entries (base, limit, offset), in the same bytes.
-//! - Each VMA is one Midgard area, with room after it to grow. VMAs shared after a fork have one area in each
-//!   process. Areas are not moved, and their addresses are not reused.
+//! - Each VMA, as the kernel has merged it, is one Midgard area, with room on both sides to grow by as much
+//!   as it has. One that grows beyond that goes on in another area, with as much room again. Areas are not
+//!   moved, and their addresses are not reused, so a hole that is filled has an area of its own. VMAs shared
+//!   after a fork have one area in each process.
+//! - The page walker stands at the last-level cache. Its loads take that cache's latency without the way from
+//!   the core, for which the L2's latency stands (`walker_nearer`).
 //! - "An ideal Midgard that does not include any OS overheads" (LVM Sec. 7.5.2): rights are the area's; a
 //!   page that is not present, or must be copied, faults as in the other designs. Write-backs from the
 //!   last-level cache know their page without a walk.
@@ -53,11 +57,19 @@ pub(crate) struct MidgardSpec {
     /// Pages of a look-aside buffer after the last-level cache (the MLB); 0 for no such buffer.
     #[schemars(range(max = 1 << 20), extend("x-unit" = "entries", "x-source" = "our choice: none; Midgard Sec. 5 has it as an option"))]
     pub(crate) mlb_entries: u32,
+    /// Cycles that a load of the page walker saves because the walker stands at the last-level cache: what is
+    /// left of that cache's latency, which is a round trip from the core, is the look-up. 0 for a walker at
+    /// the core.
+    #[schemars(range(max = ambulator_hardware::MAX_LATENCY), extend(
+        "x-unit" = "cycles",
+        "x-source" = "Midgard Sec. 4: the walker is at the last level; LVM Table 1's L2 latency, the way to it"
+    ))]
+    pub(crate) walker_nearer: u64,
 }
 
 impl Default for MidgardSpec {
     fn default() -> Self {
-        MidgardSpec { l1_entries: 64, l1_ways: 4, l2_entries: 16, l2_latency: 3, mlb_entries: 0 }
+        MidgardSpec { l1_entries: 64, l1_ways: 4, l2_entries: 16, l2_latency: 3, mlb_entries: 0, walker_nearer: 20 }
     }
 }
 

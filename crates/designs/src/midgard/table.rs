@@ -1,6 +1,6 @@
 //! The OS half: the VMA table, which maps virtual to Midgard addresses before any page table.
 
-use super::MidgardSpace;
+use super::space::{MidgardSpace, Place};
 use ambulator_base::{FRAME_BYTES, Page, Pfn, VirtAddr, Vpn, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, IntermediateMap, MapError, TableContext};
@@ -15,9 +15,9 @@ pub(super) const KEY_BITS: u32 = 45;
 pub(crate) struct AreaTable {
     areas: RangeTable,
     space: Arc<Mutex<MidgardSpace>>,
-    /// The Midgard page after each area's room, by the area's first virtual page: the kernel's record of its
-    /// allocations.
-    rooms: BTreeMap<u64, u64>,
+    /// The Midgard pages to which each area may grow, by the area's first virtual page: the kernel's record
+    /// of its allocations.
+    rooms: BTreeMap<u64, (u64, u64)>,
     generation: u64,
 }
 
@@ -28,28 +28,40 @@ impl AreaTable {
         Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0 })
     }
 
-    /// Adds `[start, end)` as an area. False if there are no Midgard addresses, or no memory for the table,
-    /// left.
-    fn add(&mut self, start: Vpn, end: Vpn, os: &mut TableContext<'_>) -> bool {
+    /// Adds `[start, end)`, a part of the VMA `vma`, which has an area as far as Midgard addresses permit.
+    /// False if there are no Midgard addresses, or no memory for the table, left.
+    fn add(&mut self, start: Vpn, end: Vpn, vma: (Vpn, Vpn), os: &mut TableContext<'_>) -> bool {
         self.remove(start, end, os);
         if self.areas.find(start, os.memory).is_some() {
             // A hole for which there was no memory: it is part of its area still.
             return true;
         }
-        let before = start.0.checked_sub(1).and_then(|last| self.areas.find(Vpn(last), os.memory));
+        let pages = end.0 - start.0;
+        let last = start.0.checked_sub(1).filter(|_| vma.0 < start);
+        let before = last.and_then(|last| self.areas.find(Vpn(last), os.memory));
+        let after = Some(end).filter(|_| end < vma.1).and_then(|end| self.areas.find(end, os.memory));
         if let Some(before) = before
-            && let Some(&room) = self.rooms.get(&before.base.0)
-            && before.frame_of(end).0 <= room
+            && let Some(&(_, high)) = self.rooms.get(&before.base.0)
+            && before.frame_of(end).0 <= high
         {
             return self.areas.update(before.base, Range { limit: end, ..before }, os);
         }
+        if let Some(after) = after
+            && let Some(&(low, high)) = self.rooms.get(&after.base.0)
+            && low + pages <= after.frame.0
+        {
+            self.rooms.remove(&after.base.0);
+            self.rooms.insert(start.0, (low, high));
+            let frame = Pfn(after.frame.0 - pages);
+            return self.areas.update(after.base, Range { base: start, frame, ..after }, os);
+        }
         let mut space = lock(&self.space);
-        let Some((base, room)) = space.allocate(start, end.0 - start.0) else { return false };
+        let Some(Place { base, room }) = space.allocate(start, pages, vma.1.0 - vma.0.0) else { return false };
         drop(space);
         if !self.areas.reserve(1, os) {
             return false;
         }
-        self.rooms.insert(start.0, base.0 + room);
+        self.rooms.insert(start.0, room);
         let range = Range { base: start, limit: end, frame: Pfn(base.0), writable: true, executable: true };
         self.areas.insert(range, os);
         self.generation += 1;
@@ -84,11 +96,14 @@ impl AreaTable {
             }
             let room = self.rooms.remove(&area.base.0);
             self.generation += 1;
-            if left.is_some() {
-                self.rooms.insert(area.base.0, area.frame_of(start).0);
-            }
-            if right.is_some() {
-                self.rooms.extend(room.map(|room| (end.0, room)));
+            // Addresses of the part that goes are never used again.
+            if let Some((low, high)) = room {
+                if left.is_some() {
+                    self.rooms.insert(area.base.0, (low, area.frame_of(start).0));
+                }
+                if right.is_some() {
+                    self.rooms.insert(end.0, (area.frame_of(end).0, high));
+                }
             }
         }
         gone
@@ -115,14 +130,14 @@ impl IntermediateMap for AreaTable {
             // A page across the border of two areas, which are not contiguous in the Midgard address space.
             return Err(MapError::PageSize);
         }
-        if !self.add(first, end, os) {
+        if !self.add(first, end, (first, end), os) {
             return Err(MapError::NoMemory { bytes: FRAME_BYTES });
         }
         self.page(page, os.memory).ok_or(MapError::NoMemory { bytes: FRAME_BYTES })
     }
 
-    fn add_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) {
-        self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), os);
+    fn add_area(&mut self, start: VirtAddr, len: u64, vma: (VirtAddr, VirtAddr), os: &mut TableContext<'_>) {
+        self.add(start.vpn(), VirtAddr(start.0 + len).vpn(), (vma.0.vpn(), vma.1.vpn()), os);
     }
 
     fn remove_area(&mut self, start: VirtAddr, len: u64, os: &mut TableContext<'_>) -> Vec<(VirtAddr, u64)> {

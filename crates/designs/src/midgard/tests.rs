@@ -79,13 +79,14 @@ fn added_and_removed_areas_and_pages_match_a_map() {
 fn midgard_addresses_are_unique_and_keep_the_alignment_of_huge_pages() {
     let mut space = MidgardSpace::default();
     let mut last = 0;
-    for (start, pages) in [(5, 10), (1 << 18, 1 << 19), (700, 3), (513, 512), (1 << 9, 1 << 12)] {
-        let (base, room) = space.allocate(ambulator_base::Vpn(start), pages).unwrap();
-        assert!(base.0 >= last && room >= pages);
-        assert_eq!(base.0 % 512, start % 512);
-        last = base.0 + room;
+    for (start, pages, vma) in [(5, 10, 10), (1 << 18, 1 << 19, 1 << 20), (700, 3, 9000), (513, 512, 512)] {
+        let place = space.allocate(ambulator_base::Vpn(start), pages, vma).unwrap();
+        let (low, high) = place.room;
+        assert!(low >= last && low + vma <= place.base.0 && place.base.0 + pages + vma <= high, "{place:?}");
+        assert_eq!(place.base.0 % 512, start % 512);
+        last = high;
     }
-    assert_eq!(space.allocate(ambulator_base::Vpn(0), 1 << 30), None, "the space has an end");
+    assert_eq!(space.allocate(ambulator_base::Vpn(0), 1 << 30, 1), None, "the space has an end");
 }
 
 #[test]
@@ -99,15 +100,52 @@ fn areas_grow_in_place_and_split() {
     table.vma_added(VirtAddr(100 << 12), 10 << 12, &mut bed.os());
     let first = at(&table, &bed, 100).unwrap();
     for step in 0..50 {
-        table.vma_added(VirtAddr((110 + 10 * step) << 12), 10 << 12, &mut bed.os());
+        let start = 110 + 10 * step;
+        let vma = (VirtAddr(100 << 12), VirtAddr((start + 10) << 12));
+        table.vma_extended(VirtAddr(start << 12), 10 << 12, vma, &mut bed.os());
     }
     assert_eq!(at(&table, &bed, 609), Some(PhysAddr(first.0 + (509 << 12))));
+    // Downwards too; another VMA beside it has an area of its own.
+    table.vma_extended(VirtAddr(90 << 12), 10 << 12, (VirtAddr(90 << 12), VirtAddr(610 << 12)), &mut bed.os());
+    assert_eq!(at(&table, &bed, 90), Some(PhysAddr(first.0 - (10 << 12))));
+    table.vma_added(VirtAddr(610 << 12), 10 << 12, &mut bed.os());
+    assert_ne!(at(&table, &bed, 610), Some(PhysAddr(first.0 + (510 << 12))));
     table.vma_removed(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
     assert_eq!(at(&table, &bed, 205), None);
     assert_eq!(at(&table, &bed, 210), Some(PhysAddr(first.0 + (110 << 12))));
     // A new area in the hole has new addresses: the old ones may still be in caches.
     table.vma_added(VirtAddr(200 << 12), 10 << 12, &mut bed.os());
     assert_ne!(at(&table, &bed, 205), Some(PhysAddr(first.0 + (105 << 12))));
+}
+
+/// A heap of 2 GiB that grows by 132 KiB, and as many mappings downwards: one VMA each for the kernel.
+#[test]
+fn a_vma_that_grows_piece_by_piece_has_few_areas() {
+    for down in [false, true] {
+        let mut bed = TestBed::new(1 << 30).unwrap();
+        let mut table = table("radix", &mut bed);
+        let mut front = AreaLookaside::new(&MidgardSpec::default());
+        let (step, steps, base) = (33, 16_000, 1 << 30);
+        for i in 0..steps {
+            let (start, vma) = match down {
+                false => (base + i * step, (base, base + (i + 1) * step)),
+                true => (base - (i + 1) * step, (base - (i + 1) * step, base)),
+            };
+            let vma = (VirtAddr(vma.0 << 12), VirtAddr(vma.1 << 12));
+            table.vma_extended(VirtAddr(start << 12), step << 12, vma, &mut bed.os());
+        }
+        front.load_registers(Asid(1), &TableRegisters(table.intermediate_registers()));
+        let mut random = Random::new(7);
+        for i in 0..4000u64 {
+            let within = random.below(steps * step);
+            let page = if down { base - 1 - within } else { base + within };
+            let mut port = TestPort::new(&mut bed.memory, 100);
+            assert!(front.translate(VirtAddr(page << 12), Cycle(1000 * i), &mut port).is_some());
+        }
+        // As many walks as areas: the second-level buffer of 16 holds them all.
+        let walks = front.counters.walks;
+        assert!((2..=12).contains(&walks), "{walks} walks, down: {down}");
+    }
 }
 
 #[test]

@@ -158,6 +158,9 @@ pub struct FakeFrontSide {
     asid: Asid,
 }
 
+/// Cycles by which the walker after the last level is nearer.
+pub const NEARER: u64 = 20;
+
 impl FrontSide for FakeFrontSide {
     fn load_registers(&mut self, asid: Asid, _registers: &TableRegisters) {
         self.asid = asid;
@@ -174,6 +177,10 @@ impl FrontSide for FakeFrontSide {
 
     fn locate(&self, _: &TableRegisters, va: VirtAddr, _: &PhysicalMemory) -> Option<PhysAddr> {
         self.areas.find(self.asid, va).map(|area| area.physical(va))
+    }
+
+    fn walker_nearer(&self) -> u64 {
+        NEARER
     }
 
     fn invalidate(&mut self, _what: Invalidation) {
@@ -246,6 +253,7 @@ impl Bench {
             guest: None,
             core: 0,
             entry: EntryLevel::L2,
+            nearer: 0,
             traffic: &mut self.traffic,
             slowest: &mut 0,
         };

@@ -201,7 +201,7 @@ impl Steps for Arrays {
         }
         // add; cmp
         out.gap += 2;
-        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(records)), 0);
+        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(records, false)), 0);
     }
 
     #[inline(always)]
@@ -287,7 +287,9 @@ impl Steps for Objects {
     #[inline(always)]
     fn edge(&self, u: u32, edge: StoredEdge, found: Option<u64>, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.begin_from), 0);
+        let is_linked = self.graph.is_linked();
+        let from = edge.pointer_from(is_linked);
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), 0);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::COLOUR, VirtAddr(object + vertex_field::COLOUR), 8, 0, 1), 0);
         out.push(branch(property_pc::VISITED, property_pc::NEXT, found.is_none(), [1, 0]), 0);
@@ -300,7 +302,7 @@ impl Steps for Objects {
         }
         // add; cmp
         out.gap += 2;
-        let from = edge.loop_branch_from(records);
+        let from = edge.loop_branch_from(records, is_linked);
         out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, from), 0);
     }
 

@@ -21,13 +21,27 @@ pub(crate) struct StoredEdge {
     /// Distance in records from the edge's first one back to the load of the pointer to the end of the
     /// vertex's edges.
     pub end_from: u16,
+    /// Distance in records from the edge's first one back to that of the edge before it; that to the pointer
+    /// for the first edge.
+    pub previous_from: u16,
 }
 
 impl StoredEdge {
-    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's
-    /// first record: it compares the running pointer with the end.
+    /// Distance in records from the edge's first one back to the load that says where the edge is: of the
+    /// edge before it in a linked list, of the pointer to the first edge otherwise.
     #[inline(always)]
-    pub(crate) fn loop_branch_from(&self, records: u16) -> [u16; 2] {
+    pub(crate) fn pointer_from(&self, is_linked: bool) -> u16 {
+        if is_linked { self.previous_from } else { self.begin_from }
+    }
+
+    /// The dependences of the branch that ends the loop over a vertex's edges, `records` after the edge's
+    /// first record: it compares the running pointer with the end; in a linked list it tests the pointer that
+    /// the edge itself has.
+    #[inline(always)]
+    pub(crate) fn loop_branch_from(&self, records: u16, is_linked: bool) -> [u16; 2] {
+        if is_linked {
+            return [records, 0];
+        }
         // Without overflow: a distance too long to be counted is none.
         let after = |from: u16| if from == 0 { 0 } else { from.checked_add(records).unwrap_or(0) };
         [after(self.end_from), after(self.begin_from)]
@@ -47,12 +61,16 @@ pub(crate) struct EdgesFrom {
 
 /// Records since the loads by which the current vertex's edges were found.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EdgeWalk(EdgesFrom);
+pub(crate) struct EdgeWalk {
+    from: EdgesFrom,
+    /// Records of the last edge visited; 0 before the first.
+    last: u32,
+}
 
 impl EdgeWalk {
     /// Starts a walk along edges that were found by the loads `from`.
     pub(crate) fn new(from: EdgesFrom) -> EdgeWalk {
-        EdgeWalk(from)
+        EdgeWalk { from, last: 0 }
     }
 
     /// Visits the edges of `u` from stored edge `from` on, as far as the batch has room for `most` records of
@@ -75,20 +93,24 @@ impl EdgeWalk {
             let k = index - first;
             let to = graph.neighbours[index as usize];
             graph.look_ahead(u, k, &prefetch);
-            let made = (out.records.len() - before) as u32;
-            let (begin_from, end_from) = (distance(self.0.begin + made), distance(self.0.end + made));
-            visit(StoredEdge { index, k, to, last: index + 1 == end, begin_from, end_from }, out);
+            let at = out.records.len();
+            let made = (at - before) as u32;
+            let (begin_from, end_from) = (distance(self.from.begin + made), distance(self.from.end + made));
+            let previous_from = if self.last == 0 { begin_from } else { distance(self.last) };
+            let last = index + 1 == end;
+            visit(StoredEdge { index, k, to, last, begin_from, end_from, previous_from }, out);
+            self.last = (out.records.len() - at) as u32;
         }
         let made = (out.records.len() - before) as u32;
-        self.0.object += made;
-        self.0.begin += made;
-        self.0.end += made;
+        self.from.object += made;
+        self.from.begin += made;
+        self.from.end += made;
         (stop, stop == end)
     }
 
     /// Distance in records from the next one back to the load of the vertex's object.
     #[inline(always)]
     pub(crate) fn object_from(&self) -> u16 {
-        distance(self.0.object)
+        distance(self.from.object)
     }
 }

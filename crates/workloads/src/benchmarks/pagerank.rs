@@ -204,7 +204,7 @@ impl Steps for Arrays {
     fn pull(&self, _u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         out.push(load(csr_pc::NEIGHBOUR, self.neighbours.at(edge.index), 4, 0, edge.begin_from), 1);
         out.push(load(csr_pc::PULL, self.contribution.at(u64::from(edge.to)), 4, 0, 1), 1);
-        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(2)), 0);
+        out.push(branch(csr_pc::EDGE_LOOP, csr_pc::NEIGHBOUR, !edge.last, edge.loop_branch_from(2, false)), 0);
     }
 
     #[inline(always)]
@@ -319,10 +319,13 @@ impl Steps for Objects {
     #[inline(always)]
     fn pull(&self, u: u32, edge: StoredEdge, out: &mut Out<'_>) {
         let object = self.graph.places[edge.to as usize].object;
-        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, edge.begin_from), 1);
+        let is_linked = self.graph.is_linked();
+        let from = edge.pointer_from(is_linked);
+        out.push(load(property_pc::TARGET, self.graph.edge(u, edge.k), 8, 0, from), 1);
         out.push(load(property_pc::NEIGHBOUR, self.graph.index.at(u64::from(edge.to)), 8, 0, 1), 0);
         out.push(load(property_pc::PULL, VirtAddr(object + vertex_field::CONTRIBUTION), 8, 0, 1), 1);
-        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, edge.loop_branch_from(3)), 0);
+        let from = edge.loop_branch_from(3, is_linked);
+        out.push(branch(property_pc::EDGE_LOOP, property_pc::TARGET, !edge.last, from), 0);
     }
 
     #[inline(always)]

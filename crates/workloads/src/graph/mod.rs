@@ -3,6 +3,7 @@
 mod csr;
 pub mod input;
 mod kronecker;
+mod linked;
 mod program;
 mod property;
 mod settings;

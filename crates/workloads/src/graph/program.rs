@@ -3,6 +3,7 @@
 
 use super::csr::{Graph, sim_host_bytes};
 use super::kronecker::{GraphKind, GraphSpec, MAX_VERTICES};
+use super::linked::{EdgeNodes, SIM_HOST_BYTES_PER_EDGE};
 use super::property::{PropertyGraph, PropertySpec};
 use super::settings::GraphNeeds;
 use crate::layout::{AddressSpace, Array, MMAP_HEADER};
@@ -15,9 +16,12 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphLayout {
-    /// Vertex objects on the heap, each with a growing vector of edges (as in GraphBIG).
+    /// Vertex objects on the heap, each with a growing vector of edges (GraphBIG with vectors).
     #[default]
     Property,
+    /// Vertex objects on the heap, each with a linked list of edges and a hash map of them (GraphBIG's
+    /// default).
+    Linked,
     /// Compressed sparse rows: 8-byte offsets, 4-byte neighbours, one array for each vertex property (as in
     /// GAP).
     Csr,
@@ -72,6 +76,11 @@ impl GraphChoice<'_> {
         let edge_factor = self.edge_factor();
         // Stored edges are counted in 32 bits.
         let most = MAX_VERTICES.min(u64::from(u32::MAX) / (2 * u64::from(edge_factor)));
+        let most = match self.layout {
+            // The addresses of list nodes are 32-bit.
+            GraphLayout::Linked => most.min(EdgeNodes::most_edges() / (2 * u64::from(edge_factor))),
+            _ => most,
+        };
         let fits = most.min(self.host_memory / self.sim_host_bytes(1));
         if vertices < 16 {
             problems.push(
@@ -119,7 +128,7 @@ impl GraphChoice<'_> {
     fn other_layout(&self) -> &'static str {
         match self.layout {
             GraphLayout::Csr => " (the layout `property` has some ten times the footprint for the same graph)",
-            GraphLayout::Property => "",
+            GraphLayout::Property | GraphLayout::Linked => "",
         }
     }
 
@@ -139,6 +148,10 @@ impl GraphChoice<'_> {
         let places = match self.layout {
             GraphLayout::Csr => 0,
             GraphLayout::Property => PropertyGraph::SIM_HOST_BYTES_PER_VERTEX,
+            GraphLayout::Linked => {
+                let edges = 2 * u64::from(self.edge_factor()) * SIM_HOST_BYTES_PER_EDGE;
+                PropertyGraph::SIM_HOST_BYTES_PER_VERTEX + edges
+            }
         };
         sim_host_bytes(vertices, self.edge_factor()) + vertices * (places + self.needs.sim_host_bytes)
     }
@@ -169,11 +182,11 @@ impl GraphChoice<'_> {
             GraphLayout::Csr => {
                 (OFFSET_BYTES + 2 * u64::from(self.edge_factor()) * ID_BYTES + self.needs.csr_arrays) as f64
             }
-            GraphLayout::Property => {
+            GraphLayout::Property | GraphLayout::Linked => {
                 let sample = |vertices| {
                     let graph = Graph::generate(self.graph, vertices, self.seed);
                     let mut space = AddressSpace::new();
-                    let placed = PropertyGraph::build(self.property, self.graph, &graph, self.seed, &mut space);
+                    let placed = self.build_objects(&graph, &mut space);
                     placed.footprint as f64 / vertices as f64
                 };
                 SAMPLES.map(sample).into_iter().fold(0.0, f64::max) * ROOM + self.needs.property_arrays as f64
@@ -187,11 +200,17 @@ impl GraphChoice<'_> {
         let graph = Graph::shared(self.graph, vertices, self.seed);
         let placed = match self.layout {
             GraphLayout::Csr => self.build_csr(&graph, space),
-            GraphLayout::Property => {
-                Placed::Property(PropertyGraph::build(self.property, self.graph, &graph, self.seed, space))
-            }
+            GraphLayout::Property | GraphLayout::Linked => Placed::Property(self.build_objects(&graph, space)),
         };
         (graph, placed)
+    }
+
+    fn build_objects(&self, graph: &Graph, space: &mut AddressSpace) -> PropertyGraph {
+        let build = match self.layout {
+            GraphLayout::Linked => PropertyGraph::build_linked,
+            _ => PropertyGraph::build,
+        };
+        build(self.property, self.graph, graph, self.seed, space)
     }
 
     /// Graph500's kernel 1 as GAP's builder does it: the edge list in ascending order; degrees; their prefix

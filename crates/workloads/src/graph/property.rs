@@ -8,6 +8,7 @@
 
 use super::csr::Graph;
 use super::kronecker::GraphSpec;
+use super::linked::{self, EdgeNodes};
 use crate::heap::{Heap, HeapModel};
 use crate::layout::{AddressSpace, Array};
 use ambulator_base::{Invalid, VirtAddr, VmEvent};
@@ -95,6 +96,8 @@ pub struct PropertyGraph {
     pub edge_bytes: u64,
     /// Bytes of index, heap and mapped edge vectors together.
     pub footprint: u64,
+    /// The edges' nodes, if they are linked lists instead of vectors.
+    lists: Option<EdgeNodes>,
 }
 
 impl PropertyGraph {
@@ -127,16 +130,45 @@ impl PropertyGraph {
             .map(|(u, _)| capacity(graph.degree(u as u32)) * spec.edge_bytes)
             .sum();
         let footprint = index.bytes() + heap.bytes(start) + mapped;
-        PropertyGraph { index, places, edge_bytes: spec.edge_bytes, footprint }
+        PropertyGraph { index, places, edge_bytes: spec.edge_bytes, footprint, lists: None }
+    }
+
+    /// [`PropertyGraph::build`] with a linked list of edges for each vertex, and a hash map of them.
+    pub fn build_linked(
+        spec: &PropertySpec,
+        graph_spec: &GraphSpec,
+        graph: &Graph,
+        seed: u64,
+        space: &mut AddressSpace,
+    ) -> PropertyGraph {
+        let index = space.allocate_array(8, graph.vertices());
+        space.push(index.touch(true));
+        let start = space.heap_end();
+        let mut heap = Heap::new(spec.heap, space);
+        let mut places = vec![Place::default(); graph.vertices() as usize];
+        let lists = EdgeNodes::build(graph_spec, graph, seed, &mut heap, space, |vertex, heap, space| {
+            places[vertex as usize].object = heap.allocate(spec.vertex_bytes + linked::HEADS, space);
+        });
+        let footprint = index.bytes() + heap.bytes(start);
+        PropertyGraph { index, places, edge_bytes: 0, footprint, lists: Some(lists) }
     }
 
     /// Simulator memory for each vertex in bytes: its addresses, and the growth steps of its edges during the
     /// build.
     pub const SIM_HOST_BYTES_PER_VERTEX: u64 = size_of::<Place>() as u64 + 6 * 12;
 
-    /// Address of edge `k` of vertex `u`.
+    /// Whether an edge is found through the one before it.
+    #[inline(always)]
+    pub fn is_linked(&self) -> bool {
+        self.lists.is_some()
+    }
+
+    /// Address of edge `k` of vertex `u`: of its target.
     #[inline(always)]
     pub fn edge(&self, u: u32, k: u64) -> VirtAddr {
+        if let Some(lists) = &self.lists {
+            return VirtAddr(lists.target(u, k));
+        }
         VirtAddr(self.places[u as usize].edges + k * self.edge_bytes)
     }
 

@@ -9,6 +9,7 @@ use super::{PropertyGraph, vertex_field};
 use crate::benchmarks::execution::{Execution, Value};
 use crate::layout::Array;
 use ambulator_base::prefetch_sim_host;
+use std::cell::Cell;
 
 /// The current vertex of a step.
 #[derive(Clone, Copy)]
@@ -118,7 +119,17 @@ impl View for Rows<'_> {
 }
 
 /// A property graph.
-pub(crate) struct Objects(pub PropertyGraph);
+pub(crate) struct Objects {
+    graph: PropertyGraph,
+    /// The load of the edge visited last, from which a linked list goes on.
+    last: Cell<Value>,
+}
+
+impl Objects {
+    pub fn new(graph: PropertyGraph) -> Objects {
+        Objects { graph, last: Cell::new(Value::NONE) }
+    }
+}
 
 impl View for Objects {
     const POINTERS: bool = true;
@@ -126,7 +137,7 @@ impl View for Objects {
     #[inline(always)]
     fn present(&self, on: &mut Execution, site: u64, next: u64, at: At) -> bool {
         // test; je
-        let none = self.0.places[at.u as usize].object == 0;
+        let none = self.graph.places[at.u as usize].object == 0;
         on.work(1);
         on.branch(site, next, none, at.object);
         !none
@@ -134,53 +145,65 @@ impl View for Objects {
 
     #[inline(always)]
     fn vertex(&self, on: &mut Execution, site: u64, u: u32, from: Value) -> At {
-        At { u, object: on.load(site, self.0.index.at(u64::from(u)), 8, from) }
+        At { u, object: on.load(site, self.graph.index.at(u64::from(u)), 8, from) }
     }
 
     #[inline(always)]
     fn edges(&self, on: &mut Execution, site: u64, at: At) -> Value {
-        if self.0.places[at.u as usize].object == 0 {
+        if self.graph.places[at.u as usize].object == 0 {
             return Value::NONE; // an isolated vertex has no object: its pointer was compared with zero
         }
-        let begin = on.load(site, self.0.field(at.u, vertex_field::EDGES_BEGIN), 8, at.object);
-        on.load(site + 4, self.0.field(at.u, vertex_field::EDGES_END), 8, at.object);
+        let begin = on.load(site, self.graph.field(at.u, vertex_field::EDGES_BEGIN), 8, at.object);
+        on.load(site + 4, self.graph.field(at.u, vertex_field::EDGES_END), 8, at.object);
         begin
     }
 
     #[inline(always)]
     fn target(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
-        on.load(site, self.0.edge(at.u, k), 8, edges)
+        let from = if self.graph.is_linked() && k > 0 { self.last.get() } else { edges };
+        let target = on.load(site, self.graph.edge(at.u, k), 8, from);
+        self.last.set(target);
+        target
+    }
+
+    #[inline(always)]
+    fn next_edge(&self, on: &mut Execution, site: u64, again: u64, more: bool, edges: Value) {
+        // A list ends where the edge that was loaded last says so.
+        let from = if self.graph.is_linked() { self.last.get() } else { edges };
+        on.work(2);
+        on.branch(site, again, more, from);
     }
 
     #[inline(always)]
     fn weight(&self, on: &mut Execution, site: u64, at: At, k: u64, edges: Value) -> Value {
-        on.load(site, self.0.edge(at.u, k).offset(WEIGHT), 8, edges)
+        let from = if self.graph.is_linked() { self.last.get() } else { edges };
+        on.load(site, self.graph.edge(at.u, k).offset(WEIGHT), 8, from)
     }
 
     #[inline(always)]
     fn get(&self, on: &mut Execution, site: u64, at: At, field: usize) -> Value {
-        if self.0.places[at.u as usize].object == 0 {
+        if self.graph.places[at.u as usize].object == 0 {
             return Value::NONE;
         }
-        on.load(site, self.0.field(at.u, OFFSETS[field]), 8, at.object)
+        on.load(site, self.graph.field(at.u, OFFSETS[field]), 8, at.object)
     }
 
     #[inline(always)]
     fn set(&self, on: &mut Execution, site: u64, at: At, field: usize) {
-        if self.0.places[at.u as usize].object != 0 {
-            on.store(site, self.0.field(at.u, OFFSETS[field]), 8, at.object);
+        if self.graph.places[at.u as usize].object != 0 {
+            on.store(site, self.graph.field(at.u, OFFSETS[field]), 8, at.object);
         }
     }
 
     #[inline(always)]
     fn prefetch_sim_host(&self, v: u32) {
-        prefetch_sim_host(&self.0.places[v as usize]);
+        prefetch_sim_host(&self.graph.places[v as usize]);
     }
 
     #[inline(always)]
     fn add(&self, on: &mut Execution, site: u64, at: At, field: usize) {
-        if self.0.places[at.u as usize].object != 0 {
-            on.update(site, self.0.field(at.u, OFFSETS[field]), 8, at.object);
+        if self.graph.places[at.u as usize].object != 0 {
+            on.update(site, self.graph.field(at.u, OFFSETS[field]), 8, at.object);
         }
     }
 }

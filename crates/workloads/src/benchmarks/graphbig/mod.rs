@@ -149,7 +149,7 @@ impl<A: Algorithm> GraphProgram<A> {
     fn compute(self, on: &mut Execution) -> A::Output {
         let GraphProgram { graph, place, how, .. } = self;
         match place {
-            Place::Property(property) => A::run(&graph, &Objects(property), &how, on),
+            Place::Property(property) => A::run(&graph, &Objects::new(property), &how, on),
             Place::Rows { offsets, neighbours, weights, fields } => {
                 A::run(&graph, &Rows { starts: &graph.offsets, offsets, neighbours, weights, fields }, &how, on)
             }
@@ -218,7 +218,7 @@ mod tests {
     /// Runs an algorithm on a small graph in both layouts, with one thread and with three; the results are
     /// the same.
     pub fn on_small_graphs<A: Algorithm>(mut check: impl FnMut(&Graph, A::Output, &[Batch])) {
-        for layout in [GraphLayout::Property, GraphLayout::Csr] {
+        for layout in [GraphLayout::Property, GraphLayout::Linked, GraphLayout::Csr] {
             for (vertices, edge_factor, seed) in [(60, 2, 1), (300, 4, 2), (1000, 1, 3)] {
                 for threads in [1, 3] {
                     let graph = GraphSpec { vertices, edge_factor, ..GraphSpec::default() };
