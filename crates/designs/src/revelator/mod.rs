@@ -101,6 +101,12 @@ pub struct RevelatorSpec {
         "x-source" = "our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has no number"
     ))]
     pub wrong_cost: f64,
+    /// The most that the adaptive filter expects a right data line to save: its latency from main memory.
+    #[schemars(range(min = 0.0, max = 100_000.0), extend(
+        "x-unit" = "cycles",
+        "x-source" = "our choice: the path through the caches and a row miss of DDR4-2400 at 2.9 GHz, about 150"
+    ))]
+    pub line_latency: f64,
     /// Cycles from the L2 TLB miss to the issue of the candidates.
     #[schemars(range(max = 100), extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
     pub latency: u8,
@@ -124,6 +130,7 @@ impl Default for RevelatorSpec {
             nested: false,
             filter: DegreeFilter::Adaptive,
             wrong_cost: 65.0,
+            line_latency: 150.0,
             latency: 1,
             confine: false,
             confine_latency: 4,

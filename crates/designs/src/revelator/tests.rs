@@ -89,9 +89,10 @@ fn the_engine_predicts_the_frames_of_the_tiers_that_are_likely_enough() {
     let at = |tier: usize| frame(Kind::Small, va(77), tier, FRAMES).start().offset(0x123);
     // Nearly all frames are from the first tier; then more tiers are needed; the likeliest is first.
     for (tiers, expected) in [([95, 4, 1], vec![0]), ([60, 35, 5], vec![0, 1]), ([30, 33, 37], vec![2, 1, 0])] {
-        let (mut engine, _) = engine(&RevelatorSpec::default(), small(tiers));
+        let spec = RevelatorSpec { wrong_cost: 50.0, ..RevelatorSpec::default() };
+        let (mut engine, _) = engine(&spec, small(tiers));
         // Walks take three times what a wrong line costs, so one candidate in four must be right.
-        (0..2000).for_each(|_| engine.learn_latency(3 * RevelatorSpec::default().wrong_cost as u64, 2));
+        (0..2000).for_each(|_| engine.learn_latency(150, 2));
         let expected: Vec<PhysAddr> = expected.into_iter().map(at).collect();
         assert_eq!(data(&mut engine, 77, 10_000, Bus::default()), expected, "{tiers:?}");
         // With buses busy for 40% of the time a wrong line costs more, and 36 in 100 must be right.
