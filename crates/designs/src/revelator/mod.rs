@@ -151,6 +151,7 @@ pub fn descriptor() -> Descriptor {
     .fills(Socket::Placement, "the frame given by a hash of the page, tier by tier")
     .formerly_called("tiered-hash")
     .formerly("design.speculation.revelator.", "revelator.")
+    .formerly("revelator.least_share", "revelator.wrong_cost")
     .settings::<RevelatorSpec>()
     .build(parts)
 }
