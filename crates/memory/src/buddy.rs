@@ -13,8 +13,8 @@ pub enum BlockOrder {
     /// The lowest one.
     #[default]
     Address,
-    /// The one that was freed last. Memory that was never used is freed upwards when the machine starts, so it is
-    /// allocated from the highest block on, as by Linux before 5.10. After `memory.fragmentation` or
+    /// The one that was freed last. Memory that was never used is freed upwards when the machine starts, so
+    /// it is allocated from the highest block on, as by Linux before 5.10. After `memory.fragmentation` or
     /// `memory.pressure` the lists are in random order: that in which other programs freed their blocks.
     Lifo,
 }
@@ -66,7 +66,8 @@ const IN_WORD: u32 = GROUP_SHIFT;
 /// **Policy.** The smallest sufficient order, and within it the lowest address. Linux keeps a LIFO list per
 /// order below per-core caches of single frames, so its choice depends on the history of frees. Address order
 /// gives the same splits and the same indices. It gives more contiguity to a program that faults its pages in
-/// order in memory that has been used before. [`BlockOrder::Lifo`] keeps such lists too, for 8 bytes per frame.
+/// order in memory that has been used before. [`BlockOrder::Lifo`] keeps such lists too, for 8 bytes per
+/// frame.
 ///
 /// **Invariant.** A free block whose buddy is free is merged with it, up to the largest order.
 #[derive(Clone, Debug)]
@@ -160,8 +161,8 @@ impl BuddyAllocator {
         frames
     }
 
-    /// Allocates a block of `order`, aligned to its size: the first block of the smallest sufficient order (see
-    /// [`BlockOrder`]), split as needed. `None` if no free block is large enough.
+    /// Allocates a block of `order`, aligned to its size: the first block of the smallest sufficient order
+    /// (see [`BlockOrder`]), split as needed. `None` if no free block is large enough.
     #[inline]
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         if self.refuses() {

@@ -1,19 +1,20 @@
-//! What a fetch is expected to save and to cost (the degree filter, Revelator Sec. 5.3.2, which gives no rule).
+//! What a fetch is expected to save and to cost (the degree filter, Revelator Sec. 5.3.2, which gives no
+//! rule).
 //!
-//! A candidate that is right with probability `p` saves its head start and costs nothing: its line is needed in
-//! any case. A wrong one takes a bank, a bus and room in the caches from others. So a fetch pays off if
+//! A candidate that is right with probability `p` saves its head start and costs nothing: its line is needed
+//! in any case. A wrong one takes a bank, a bus and room in the caches from others. So a fetch pays off if
 //! `p * saved >= (1 - p) * cost`:
 //!
-//! - *Data* starts at the L2 TLB miss instead of at the walk's end: `saved` is the mean time between the two, but
-//!   no more than `line_latency`: a line that is there before its use need not come earlier.
+//! - *Data* starts at the L2 TLB miss instead of at the walk's end: `saved` is the mean time between the two,
+//!   but no more than `line_latency`: a line that is there before its use need not come earlier.
 //! - *Entries* of the last level start there instead of after the loads of the upper levels: `saved` is these
 //!   loads' part of the same time, over walks whose entry was not predicted.
-//! - *Cost* is `wrong_cost` with idle buses, and rises as `1 / (1 - u)` with the share `u` of bandwidth in use,
-//!   as waiting times in a queue do.
+//! - *Cost* is `wrong_cost` with idle buses, and rises as `1 / (1 - u)` with the share `u` of bandwidth in
+//!   use, as waiting times in a queue do.
 //!
-//! More memory pressure makes the later tiers likelier, so more candidates pass, until no tier is likely enough.
-//! At a pressure of `p` the second tier gives `p * (1 - p)` of the pages, a quarter at most. So a second line
-//! pays off only if a right one saves three times what a wrong one costs.
+//! More memory pressure makes the later tiers likelier, so more candidates pass, until no tier is likely
+//! enough. At a pressure of `p` the second tier gives `p * (1 - p)` of the pages, a quarter at most. So a
+//! second line pays off only if a right one saves three times what a wrong one costs.
 
 /// Running means of what a right prediction saves, in cycles.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +36,8 @@ impl Benefit {
         Benefit { wrong_cost, line_latency, data: wrong_cost.min(line_latency), entries: wrong_cost }
     }
 
-    /// Learns from a walk: the cycles from the L2 TLB miss to its answer (0 if time is not modelled), its loads,
-    /// and whether its last entry was predicted.
+    /// Learns from a walk: the cycles from the L2 TLB miss to its answer (0 if time is not modelled), its
+    /// loads, and whether its last entry was predicted.
     #[inline]
     pub(crate) fn learn(&mut self, cycles: u64, loads: u32, predicted: bool) {
         if cycles == 0 {

@@ -20,9 +20,9 @@
 //! Choices.
 //! - 2 MiB pages are hashed to 2 MiB blocks, in separate tiers. The engine orders the tiers of both sizes by
 //!   the amount of memory allocated through each.
-//! - The degree filter fetches a candidate if its tier's share of allocations makes it save more than it costs,
-//!   by the walks and the DRAM bandwidth that it sees (`benefit.rs`). Predictions that would wait for an MSHR
-//!   of the L2 are dropped.
+//! - The degree filter fetches a candidate if its tier's share of allocations makes it save more than it
+//!   costs, by the walks and the DRAM bandwidth that it sees (`benefit.rs`). Predictions that would wait for
+//!   an MSHR of the L2 are dropped.
 //! - The perfect filter fetches a candidate only if the placement hints confirm that its frame belongs to the
 //!   process and page. It is an ideal for comparison. Pages shared after a fork count as the parent's.
 //! - Confined speculation checks the owner of a candidate's frame before the fetch, which costs
@@ -94,8 +94,8 @@ pub struct RevelatorSpec {
     /// The degree filter: which candidates are not fetched.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
-    /// What a wrong line costs other accesses while buses are idle: the adaptive filter fetches a candidate if it
-    /// expects to save more.
+    /// What a wrong line costs other accesses while buses are idle: the adaptive filter fetches a candidate
+    /// if it expects to save more.
     #[schemars(range(min = 0.0, max = 100_000.0), extend(
         "x-unit" = "cycles",
         "x-source" = "our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has no number"
