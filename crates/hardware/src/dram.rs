@@ -75,7 +75,10 @@ struct Fields {
     rank: (u32, u64),
     bank: (u32, u64),
     row: u32,
-    xor: bool,
+    /// Mask of the row's bits with which the bank is xored, and how often the next `width` bits are.
+    xor: u64,
+    folds: u32,
+    width: u32,
 }
 
 impl Fields {
@@ -87,7 +90,7 @@ impl Fields {
         let column = bits(spec.row_bytes / LINE_BYTES);
         let mask = |width: u32| (1u64 << width) - 1;
         let (c, r, b, row) = match spec.mapping {
-            AddressMapping::RoBaRaCoCh | AddressMapping::XorBank => {
+            AddressMapping::RoBaRaCoCh | AddressMapping::XorBank | AddressMapping::HashBank => {
                 (0, channel + column, channel + column + rank, channel + column + rank + bank)
             }
             AddressMapping::RoRaBaChCo => {
@@ -100,7 +103,12 @@ impl Fields {
             rank: (r, mask(rank)),
             bank: (b, mask(bank)),
             row,
-            xor: spec.mapping == AddressMapping::XorBank,
+            xor: match spec.mapping {
+                AddressMapping::XorBank | AddressMapping::HashBank => mask(bank),
+                _ => 0,
+            },
+            folds: if spec.mapping == AddressMapping::HashBank { u32::BITS.div_ceil(bank.max(1)) - 1 } else { 0 },
+            width: bank,
         }
     }
 }
@@ -194,9 +202,8 @@ impl Dram {
         let field = |(shift, mask): (u32, u64)| (line >> shift & mask) as usize;
         let row = line >> self.fields.row;
         let mut bank = field(self.fields.bank);
-        if self.fields.xor {
-            bank ^= (row & self.fields.bank.1) as usize;
-        }
+        let Fields { xor, folds, width, .. } = self.fields;
+        (0..=folds).for_each(|fold| bank ^= (row >> (fold * width) & xor) as usize);
         Place { channel: field(self.fields.channel), rank: field(self.fields.rank), bank, row: row as u32 }
     }
 

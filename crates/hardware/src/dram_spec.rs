@@ -28,6 +28,11 @@ pub enum AddressMapping {
     RoCoRaBaCh,
     /// As `ro-ba-ra-co-ch`, the bank xored with the low bits of the row (Zhang et al., MICRO 2000).
     XorBank,
+    /// As `ro-ba-ra-co-ch`, the bank xored with all bits of the row, folded to its width. Arrays that begin
+    /// at multiples of any power of two are in different banks. It stands for the unpublished hash functions
+    /// of server processors, which take in high address bits (Pessl et al., USENIX Security 2016, found such
+    /// by measuring).
+    HashBank,
 }
 
 /// What happens to a row after an access.

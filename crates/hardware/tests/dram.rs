@@ -132,6 +132,20 @@ fn mappings_place_strides_as_they_should() {
     };
     assert_eq!(conflicts(AddressMapping::RoBaRaCoCh), 63);
     assert_eq!(conflicts(AddressMapping::XorBank), 56);
+    assert_eq!(conflicts(AddressMapping::HashBank), 56);
+    // Arrays that begin 2 MiB apart, read together: one bank, unless all bits of the row choose it.
+    let together = |mapping| {
+        let mut dram = dram(&DramSpec { mapping, ..plain() });
+        for line in 0..32 {
+            (0..6).for_each(|array| {
+                dram.read(array * (2 << 20) / 64 + line, false, 1000 * (6 * line + array + 1));
+            });
+        }
+        dram.counters().data_row_hits
+    };
+    assert_eq!(together(AddressMapping::RoBaRaCoCh), 0);
+    assert_eq!(together(AddressMapping::XorBank), 0);
+    assert_eq!(together(AddressMapping::HashBank), 31 * 6);
     // Eight adjacent lines: one bank, or eight.
     let misses = |mapping| {
         let mut dram = dram(&DramSpec { mapping, ..plain() });
@@ -147,9 +161,13 @@ fn mappings_place_strides_as_they_should() {
 fn every_line_has_its_own_place_in_every_mapping() {
     // Over a memory of 4 rows, each bank's row is filled once: lines of one row hit, and there are as many
     // misses and conflicts as rows over all banks.
-    for mapping in
-        [AddressMapping::RoBaRaCoCh, AddressMapping::RoRaBaChCo, AddressMapping::RoCoRaBaCh, AddressMapping::XorBank]
-    {
+    for mapping in [
+        AddressMapping::RoBaRaCoCh,
+        AddressMapping::RoRaBaChCo,
+        AddressMapping::RoCoRaBaCh,
+        AddressMapping::XorBank,
+        AddressMapping::HashBank,
+    ] {
         let spec = DramSpec { mapping, channels: 2, ranks: 2, ..plain() };
         let mut dram = dram(&spec);
         // One row over all banks, channels and ranks, then the next: 128 columns, 8 banks, 2 ranks, 2

@@ -1,9 +1,23 @@
 //! The buddy allocator.
 
 use crate::bitmap::Bitmap;
-use ambulator_base::{Invalid, Pfn, out_of_range};
+use crate::free_lists::FreeLists;
+use ambulator_base::{Invalid, Pfn, Random, out_of_range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Which free block of an order is allocated first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockOrder {
+    /// The lowest one.
+    #[default]
+    Address,
+    /// The one that was freed last. Memory that was never used is freed upwards when the machine starts, so
+    /// it is allocated from the highest block on, as by Linux before 5.10. After `memory.fragmentation` or
+    /// `memory.pressure` the lists are in random order: that in which other programs freed their blocks.
+    Lifo,
+}
 
 /// Settings of the buddy allocator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,11 +30,14 @@ pub struct BuddySpec {
     /// The lowest frames, which are never allocated (firmware, the kernel image): 256 is the first MiB.
     #[schemars(range(max = 1 << 20), extend("x-unit" = "count"))]
     pub reserve_low: u64,
+    /// Which free block of an order is allocated first.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "our choice; Linux mm/page_alloc.c has lists, last in, first out"))]
+    pub block_order: BlockOrder,
 }
 
 impl Default for BuddySpec {
     fn default() -> Self {
-        BuddySpec { max_order: 11, reserve_low: 256 }
+        BuddySpec { max_order: 11, reserve_low: 256, block_order: BlockOrder::Address }
     }
 }
 
@@ -47,9 +64,10 @@ const IN_WORD: u32 = GROUP_SHIFT;
 /// most queries touch one cache line of the sim host.
 ///
 /// **Policy.** The smallest sufficient order, and within it the lowest address. Linux keeps a LIFO list per
-/// order below per-core caches of single frames. Its choice depends on the history of frees, and lists would
-/// cost 16 bytes per frame here. Address order gives the same splits and the same indices. It gives more
-/// contiguity to a program that faults its pages in order in memory that has been used before.
+/// order below per-core caches of single frames, so its choice depends on the history of frees. Address order
+/// gives the same splits and the same indices. It gives more contiguity to a program that faults its pages in
+/// order in memory that has been used before. [`BlockOrder::Lifo`] keeps such lists too, for 8 bytes per
+/// frame.
 ///
 /// **Invariant.** A free block whose buddy is free is merged with it, up to the largest order.
 #[derive(Clone, Debug)]
@@ -60,6 +78,8 @@ pub struct BuddyAllocator {
     lists: Vec<Bitmap>,
     /// By order: the number of free blocks.
     counts: Vec<u64>,
+    /// The blocks of each order in the order of their frees, with [`BlockOrder::Lifo`].
+    recent: Option<Box<FreeLists>>,
     /// Bit `i`: `counts[i]` is not zero.
     orders: u32,
     free: u64,
@@ -128,6 +148,7 @@ impl BuddyAllocator {
             words: vec![0; groups],
             lists,
             counts: vec![0; max_block as usize + 1],
+            recent: (spec.block_order == BlockOrder::Lifo).then(|| Box::new(FreeLists::new(total_frames))),
             orders: 0,
             free: 0,
             total: total_frames,
@@ -140,8 +161,8 @@ impl BuddyAllocator {
         frames
     }
 
-    /// Allocates a block of `order`, aligned to its size: the lowest block of the smallest sufficient order,
-    /// split as needed. `None` if no free block is large enough.
+    /// Allocates a block of `order`, aligned to its size: the first block of the smallest sufficient order
+    /// (see [`BlockOrder`]), split as needed. `None` if no free block is large enough.
     #[inline]
     pub fn allocate(&mut self, order: u32) -> Option<Pfn> {
         if self.refuses() {
@@ -152,14 +173,23 @@ impl BuddyAllocator {
             return None;
         }
         let from = serving.trailing_zeros();
-        let entry = self.lists[from as usize].first()?;
-        let at = if from < IN_WORD {
-            (entry as u64) << GROUP_SHIFT | u64::from(self.maximal(entry, from).trailing_zeros())
-        } else {
-            (entry as u64) << from
+        let at = match &self.recent {
+            None => self.lowest(from)?,
+            Some(recent) => recent.first(from)?,
         };
         self.carve(at, order, from);
         Some(Pfn(at))
+    }
+
+    /// The lowest free block of exactly `order`.
+    #[inline(always)]
+    fn lowest(&mut self, order: u32) -> Option<u64> {
+        let entry = self.lists[order as usize].first()?;
+        Some(if order < IN_WORD {
+            (entry as u64) << GROUP_SHIFT | u64::from(self.maximal(entry, order).trailing_zeros())
+        } else {
+            (entry as u64) << order
+        })
     }
 
     /// Allocates exactly the block of `order` at `at`, splitting the free block around it. False if the block
@@ -242,6 +272,7 @@ impl BuddyAllocator {
                     break;
                 }
                 self.uncount(order);
+                self.unlist(order, (group as u64) << GROUP_SHIFT | u64::from(buddy));
                 if maximal(word, order, self.max_block) & !(1 << buddy) == 0 {
                     self.lists[order as usize].remove(group);
                 }
@@ -251,6 +282,7 @@ impl BuddyAllocator {
             if order < IN_WORD {
                 self.count(order);
                 self.lists[order as usize].insert(group);
+                self.list(order, (group as u64) << GROUP_SHIFT | u64::from(bit));
                 return;
             }
         } else {
@@ -262,11 +294,13 @@ impl BuddyAllocator {
         while order < self.max_block && self.lists[order as usize].contains(block ^ 1) {
             self.lists[order as usize].remove(block ^ 1);
             self.uncount(order);
+            self.unlist(order, (block as u64 ^ 1) << order);
             block >>= 1;
             order += 1;
         }
         self.count(order);
         self.lists[order as usize].insert(block);
+        self.list(order, (block as u64) << order);
     }
 
     /// Frees `frames` frames from `at` on.
@@ -330,10 +364,40 @@ impl BuddyAllocator {
     }
 
     /// Lets `change` clear bits of the free bitmap (bit `f % 64` of word `f / 64` is frame `f`), then
-    /// rebuilds everything else. For changes to large parts of memory.
-    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut [u64])) {
-        change(&mut self.words);
+    /// rebuilds everything else. For changes to large parts of memory, by programs whose frees have left the
+    /// lists of [`BlockOrder::Lifo`] in random order.
+    pub(crate) fn edit(&mut self, random: &mut Random, change: impl FnOnce(&mut [u64], &mut Random)) {
+        change(&mut self.words, random);
         self.rebuild();
+        if let Some(mut recent) = self.recent.take() {
+            recent.clear();
+            for order in 0..=self.max_block {
+                let mut blocks = self.blocks(order);
+                random.shuffle(&mut blocks);
+                blocks.into_iter().for_each(|block| recent.insert(order, block));
+            }
+            self.recent = Some(recent);
+        }
+    }
+
+    /// The first frames of the free blocks of exactly `order`, in ascending order.
+    fn blocks(&self, order: u32) -> Vec<u64> {
+        let list = &self.lists[order as usize];
+        let mut blocks = Vec::with_capacity(self.counts[order as usize] as usize);
+        if order >= IN_WORD {
+            blocks.extend(
+                (0..self.words.len() >> (order - IN_WORD)).filter(|b| list.contains(*b)).map(|b| (b as u64) << order),
+            );
+            return blocks;
+        }
+        for group in 0..self.words.len() {
+            let mut starts = self.maximal(group, order);
+            while starts != 0 {
+                blocks.push((group as u64) << GROUP_SHIFT | u64::from(starts.trailing_zeros()));
+                starts &= starts - 1;
+            }
+        }
+        blocks
     }
 
     /// Rebuilds lists and counts from the words.
@@ -427,15 +491,33 @@ impl BuddyAllocator {
         } else {
             self.lists[from as usize].remove((at >> from) as usize);
         }
+        self.unlist(from, at >> from << from);
         for half in (order..from).rev() {
             self.count(half);
-            let entry = if half < IN_WORD { group } else { (at >> half ^ 1) as usize };
+            let other = at >> half ^ 1;
+            let entry = if half < IN_WORD { group } else { other as usize };
             self.lists[half as usize].insert(entry);
+            self.list(half, other << half);
         }
         if order < IN_WORD {
             self.words[group] &= !(ones(order) << (at & 63));
         } else {
             self.words[group..group + (1 << (order - GROUP_SHIFT))].fill(0);
+        }
+    }
+
+    /// Puts the block of `order` at `at` first, if the order of frees matters.
+    #[inline(always)]
+    fn list(&mut self, order: u32, at: u64) {
+        if let Some(recent) = &mut self.recent {
+            recent.insert(order, at);
+        }
+    }
+
+    #[inline(always)]
+    fn unlist(&mut self, order: u32, at: u64) {
+        if let Some(recent) = &mut self.recent {
+            recent.remove(order, at);
         }
     }
 

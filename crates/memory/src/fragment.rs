@@ -141,7 +141,7 @@ pub fn fragment(frames: &mut BuddyAllocator, spec: &FragmentSpec, random: &mut R
     // Blocks of one frame cannot be fragmented, only taken.
     let fmfi = if order == 0 { 0.0 } else { spec.fmfi.clamp(0.0, 1.0) };
     let free_share = spec.free_share.clamp(0.0, 1.0);
-    frames.edit(|words| {
+    frames.edit(random, |words, random| {
         let map = FrameMap { words };
         take(map, total, order, grain, |stock| stock.plan(fmfi, free_share), random);
     });
@@ -260,7 +260,7 @@ mod tests {
     use crate::BuddySpec;
 
     fn memory(frames: u64, max_order: u32) -> BuddyAllocator {
-        BuddyAllocator::new(&BuddySpec { max_order, reserve_low: 256 }, frames)
+        BuddyAllocator::new(&BuddySpec { max_order, ..BuddySpec::default() }, frames)
     }
 
     /// The index by its definition, from single frames.

@@ -5,12 +5,13 @@ mod buddy;
 mod contiguity;
 mod fmfi;
 mod fragment;
+mod free_lists;
 mod huge_words;
 mod physical;
 mod pressure;
 mod selection;
 
-pub use buddy::{BuddyAllocator, BuddySpec};
+pub use buddy::{BlockOrder, BuddyAllocator, BuddySpec};
 pub use contiguity::Contiguity;
 pub use fragment::{FragmentReport, FragmentSpec, fragment};
 pub use huge_words::HugeWords;

@@ -39,7 +39,7 @@ pub fn press(frames: &mut BuddyAllocator, spec: &PressureSpec, random: &mut Rand
     let wanted = (spec.pressure.clamp(0.0, 1.0) * total as f64).round() as u64;
     let taken = wanted.min(free);
     let mut selection = Selection::new(free, taken);
-    frames.edit(|words| {
+    frames.edit(random, |words, random| {
         for word in words {
             let mut rest = *word;
             while rest != 0 {

@@ -2,7 +2,7 @@
 //! definition.
 
 use ambulator_base::{Pfn, Random};
-use ambulator_memory::{BuddyAllocator, BuddySpec, FragmentSpec, PressureSpec, fragment, press};
+use ambulator_memory::{BlockOrder, BuddyAllocator, BuddySpec, FragmentSpec, PressureSpec, fragment, press};
 use proptest::prelude::*;
 
 /// One flag per frame: free or not.
@@ -124,7 +124,7 @@ proptest! {
         reserve_low in prop_oneof![Just(0u64), Just(256), 0u64..300],
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        let spec = BuddySpec { max_order, reserve_low };
+        let spec = BuddySpec { max_order, reserve_low, ..BuddySpec::default() };
         let mut frames = BuddyAllocator::new(&spec, total);
         let mut model = Model::new(&spec, total);
         let fresh: Vec<u64> = (0..max_order).map(|o| frames.free_blocks(o)).collect();
@@ -205,10 +205,121 @@ proptest! {
     }
 }
 
+/// Linux's lists: by order, free blocks in the order of their frees, the last one at the end.
+struct Lists(Vec<Vec<u64>>);
+
+impl Lists {
+    fn new(max_order: u32, reserved: u64, total: u64) -> Lists {
+        let mut lists = Lists(vec![Vec::new(); max_order as usize]);
+        let mut at = reserved;
+        while at < total {
+            let order = at.trailing_zeros().min((total - at).ilog2()).min(max_order - 1);
+            lists.free(at, order);
+            at += 1 << order;
+        }
+        lists
+    }
+
+    fn free(&mut self, at: u64, order: u32) {
+        let largest = self.0.len() - 1;
+        let list = &mut self.0[order as usize];
+        match list.iter().position(|block| *block == at ^ 1 << order) {
+            Some(buddy) if (order as usize) < largest => {
+                list.remove(buddy);
+                self.free(at & !(1 << order), order + 1);
+            }
+            _ => list.push(at),
+        }
+    }
+
+    /// Takes `order` frames at `at` from the free block around them.
+    fn take(&mut self, at: u64, order: u32) -> bool {
+        let found = (order as usize..self.0.len()).find_map(|from| {
+            let index = self.0[from].iter().position(|block| *block == at >> from << from)?;
+            Some((from, index))
+        });
+        let Some((from, index)) = found else { return false };
+        self.0[from].remove(index);
+        (order as usize..from).rev().for_each(|half| self.0[half].push((at >> half ^ 1) << half));
+        true
+    }
+
+    fn allocate(&mut self, order: u32) -> Option<u64> {
+        let at = *self.0.iter().skip(order as usize).find_map(|list| list.last())?;
+        assert!(self.take(at, order));
+        Some(at)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn lists_give_the_block_that_was_freed_last(
+        total in 1u64..1500,
+        max_order in 1u32..=10,
+        reserve_low in 0u64..300,
+        ops in prop::collection::vec(op(), 1..200),
+    ) {
+        let spec = BuddySpec { max_order, reserve_low, block_order: BlockOrder::Lifo };
+        let mut frames = BuddyAllocator::new(&spec, total);
+        let mut lists = Lists::new(max_order, reserve_low.min(total), total);
+        let mut held: Vec<(u64, u32)> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Allocate(order) => {
+                    let got = frames.allocate(order).map(|frame| frame.0);
+                    prop_assert_eq!(got, lists.allocate(order), "order {}", order);
+                    held.extend(got.map(|at| (at, order)));
+                }
+                Op::AllocateAt(at, order) => {
+                    let at = (at % total) & !((1 << order) - 1);
+                    let got = frames.allocate_at(Pfn(at), order);
+                    prop_assert_eq!(got, lists.take(at, order));
+                    held.extend(got.then_some((at, order)));
+                }
+                Op::Free(n) | Op::FreeHalf(n, _) if !held.is_empty() => {
+                    let (at, order) = held.swap_remove(n % held.len());
+                    frames.free(Pfn(at), order);
+                    lists.free(at, order);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn the_frees_of_other_programs_leave_lists_in_random_order() {
+    let spec = BuddySpec { block_order: BlockOrder::Lifo, ..BuddySpec::default() };
+    let mut frames = BuddyAllocator::new(&spec, 1 << 18);
+    let top = frames.allocate(10).unwrap();
+    assert_eq!((top, frames.allocate(10)), (Pfn((1 << 18) - 1024), Some(Pfn((1 << 18) - 2048))), "from the top");
+    let fragmented = |block_order| {
+        let mut frames = BuddyAllocator::new(&BuddySpec { block_order, ..BuddySpec::default() }, 1 << 18);
+        fragment(
+            &mut frames,
+            &FragmentSpec { fmfi: 0.25, free_share: 0.95, ..FragmentSpec::default() },
+            &mut Random::new(3),
+        );
+        let given: Vec<u64> = (0..2000).map(|_| frames.allocate(0).unwrap().0).collect();
+        (frames.free_frames(), given)
+    };
+    let (left, scattered) = fragmented(BlockOrder::Lifo);
+    let (same, ascending) = fragmented(BlockOrder::Address);
+    assert_eq!(left, same, "the same frames are free");
+    assert!(ascending.is_sorted());
+    let mean = scattered.iter().sum::<u64>() / scattered.len() as u64;
+    assert!(mean.abs_diff(1 << 17) < 1 << 14, "frames of all memory: {mean}");
+    let up = scattered.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((900..1100).contains(&up), "{up} of 2000 frames are above the one before");
+    assert_eq!(fragmented(BlockOrder::Lifo).1, scattered);
+}
+
 #[test]
 fn orders_have_the_block_sizes_of_linux() {
     let gib_8 = (8 << 30) / 4096;
-    let spec = |max_order| BuddySpec { max_order, reserve_low: 0 };
+    let spec = |max_order| BuddySpec { max_order, reserve_low: 0, ..BuddySpec::default() };
     assert_eq!(BuddyAllocator::new(&spec(11), gib_8).free_blocks(10), 2048, "blocks of 4 MiB");
     assert_eq!(BuddyAllocator::new(&spec(20), gib_8).free_blocks(19), 4, "blocks of 2 GiB");
     let mut frames = BuddyAllocator::new(&spec(20), gib_8);
@@ -249,7 +360,7 @@ fn the_lowest_frames_are_never_allocated() {
 #[test]
 fn the_two_indices_of_a_known_memory() {
     // Of 1024 frames every even one is taken: 512 free blocks of order 0.
-    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 11, reserve_low: 0 }, 1024);
+    let mut frames = BuddyAllocator::new(&BuddySpec { reserve_low: 0, ..BuddySpec::default() }, 1024);
     for f in (0..1024).step_by(2) {
         assert!(frames.allocate_at(Pfn(f), 0));
     }
@@ -314,12 +425,12 @@ fn freeing_past_the_end_panics() {
 
 #[test]
 fn fragmented_memory_serves_requests_according_to_its_index() {
-    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, reserve_low: 256 }, 1 << 20);
+    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, ..BuddySpec::default() }, 1 << 20);
     let spec = FragmentSpec { fmfi: 1.0, free_share: 0.5, ..FragmentSpec::default() };
     fragment(&mut frames, &spec, &mut Random::new(9));
     assert_eq!(frames.allocate(9), None);
     assert!(frames.allocate(0).is_some());
-    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, reserve_low: 256 }, 1 << 20);
+    let mut frames = BuddyAllocator::new(&BuddySpec { max_order: 20, ..BuddySpec::default() }, 1 << 20);
     let spec = FragmentSpec { fmfi: 0.7, free_share: 0.5, ..FragmentSpec::default() };
     fragment(&mut frames, &spec, &mut Random::new(9));
     // 0.3 of half of 2048 blocks.

@@ -383,6 +383,8 @@ impl Mmu {
                 let entry = if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() };
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
                     speculator.learn(va, guess, &found, entry);
+                    let cycles = if self.timing { walk.ready.since(now) } else { 0 };
+                    speculator.learn_latency(cycles, walk.accesses);
                     if speculator.perfect() {
                         port.fetch_data(found.physical(va), now);
                         self.counters.speculated_data += 1;

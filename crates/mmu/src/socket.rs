@@ -223,6 +223,11 @@ pub trait Speculator: Send {
     /// in a tree.
     fn learn(&mut self, va: VirtAddr, guessed: &Speculation, found: &Translation, entry: Option<PhysAddr>);
 
+    /// Trains on the time of the walk that [`Speculator::learn`] was told of last: `cycles` from the L2 TLB
+    /// miss to the translation, with the wait for a walker, and the walk's `loads`. 0 cycles if time is not
+    /// modelled.
+    fn learn_latency(&mut self, _cycles: u64, _loads: u32) {}
+
     /// Removes what `what` selects.
     fn invalidate(&mut self, what: Invalidation);
 

@@ -50,7 +50,7 @@ fn the_sockets_are_called_in_order_and_the_refill_follows_the_walk() {
         ..lookaside(log, None, 10, false)
     });
     bench.load(PAGE);
-    assert_eq!(bench.log.take(), ["probe", "speculate", "walk", "learn", "refill"]);
+    assert_eq!(bench.log.take(), ["probe", "speculate", "walk", "learn", "learn latency", "refill"]);
     // A TLB hit calls no socket.
     bench.load(PAGE);
     assert!(bench.log.take().is_empty());

@@ -1,5 +1,6 @@
 //! The hardware half: the speculation engine and its degree filter (Revelator Sec. 5.3, 5.5).
 
+use super::benefit::Benefit;
 use super::placement::Shared;
 use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
@@ -12,26 +13,26 @@ ambulator_base::counters! {
         /// L2 TLB misses with predictions.
         guesses: Events,
         /// Data lines fetched speculatively.
-        data_fetches: Events,
+        data_fetches: Events timed,
         /// Predictions with a correct data line.
-        data_right: Events,
+        data_right: Events timed,
         /// Data lines fetched from wrong addresses.
-        data_wrong: Events,
+        data_wrong: Events timed,
         /// Table lines fetched speculatively.
-        table_fetches: Events,
+        table_fetches: Events timed,
         /// Predictions with a correct line of the last-level node.
-        table_right: Events,
+        table_right: Events timed,
         /// Lines of the hypervisor's table fetched speculatively.
-        nested_fetches: Events,
+        nested_fetches: Events timed,
         /// Candidates not fetched because they equal an earlier one.
-        duplicates: Events,
+        duplicates: Events timed,
         /// Candidates rejected by the degree filter.
-        filtered: Events,
+        filtered: Events timed,
         /// Wrong data lines fetched from frames of other processes.
-        foreign: Events,
+        foreign: Events timed,
         /// Candidates rejected because their frames are not the process's.
-        confined: Events,
-        /// Predictions made while buses were busier than the filter's least share.
+        confined: Events timed,
+        /// Predictions made while the buses of main memory were busy for more than half of the time.
         busy: Events timed,
     }
 }
@@ -59,6 +60,9 @@ pub(crate) struct Engine {
     /// it.
     seen: (u64, Cycle),
     in_use: f64,
+    benefit: Benefit,
+    /// Whether a line of the last walk's last entry was fetched by a right prediction.
+    table_was_right: bool,
     /// Candidates for data, entries, and the hypervisor's entries, the likeliest first, for hints of this
     /// `version`.
     candidates: [Vec<Candidate>; 3],
@@ -89,6 +93,8 @@ impl Engine {
             asid: Asid(0),
             seen: (0, Cycle(0)),
             in_use: 0.0,
+            benefit: Benefit::new(spec.wrong_cost, spec.line_latency),
+            table_was_right: false,
             candidates: Default::default(),
             version: u64::MAX,
             counters: EngineCounters::default(),
@@ -122,10 +128,11 @@ impl Engine {
     /// their number.
     fn append_lines(&mut self, sort: usize, va: VirtAddr, hints: &PlacementHints, lines: &mut Lines<'_>) -> u64 {
         let least = match self.spec.filter {
-            DegreeFilter::Adaptive => self.spec.least_share.max(self.in_use),
+            DegreeFilter::Adaptive if sort == DATA => self.benefit.least_share_of_data(self.in_use),
+            DegreeFilter::Adaptive => self.benefit.least_share_of_entries(self.in_use),
             DegreeFilter::None | DegreeFilter::Perfect => 0.0,
         };
-        self.counters.busy += u64::from(self.in_use > self.spec.least_share && sort == DATA);
+        self.counters.busy += u64::from(self.in_use > 0.5 && sort == DATA);
         let before = lines.count;
         for (number, candidate) in self.candidates[sort].iter().enumerate() {
             if candidate.share < least || lines.count == lines.lines.len() {
@@ -266,6 +273,11 @@ impl Speculator for Engine {
             }
         }
         self.counters.table_right += u64::from(table_right);
+        self.table_was_right = table_right;
+    }
+
+    fn learn_latency(&mut self, cycles: u64, loads: u32) {
+        self.benefit.learn(cycles, loads, self.table_was_right);
     }
 
     fn invalidate(&mut self, _what: Invalidation) {}

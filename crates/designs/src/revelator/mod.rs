@@ -20,9 +20,9 @@
 //! Choices.
 //! - 2 MiB pages are hashed to 2 MiB blocks, in separate tiers. The engine orders the tiers of both sizes by
 //!   the amount of memory allocated through each.
-//! - The degree filter fetches a candidate if its tier's share of allocations is at least `least_share`, and
-//!   at least the share of DRAM bandwidth used in the last 2000 cycles. Predictions that would wait for an
-//!   MSHR of the L2 are dropped.
+//! - The degree filter fetches a candidate if its tier's share of allocations makes it save more than it
+//!   costs, by the walks and the DRAM bandwidth that it sees (`benefit.rs`). Predictions that would wait for
+//!   an MSHR of the L2 are dropped.
 //! - The perfect filter fetches a candidate only if the placement hints confirm that its frame belongs to the
 //!   process and page. It is an ideal for comparison. Pages shared after a fork count as the parent's.
 //! - Confined speculation checks the owner of a candidate's frame before the fetch, which costs
@@ -30,6 +30,7 @@
 //!   and never match as data.
 //! - With page tables other than radix, only data is predicted.
 
+mod benefit;
 mod engine;
 mod placement;
 #[cfg(test)]
@@ -48,7 +49,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DegreeFilter {
-    /// Those of rarely used tiers, and more of them while buses are busy.
+    /// Those that are expected to cost more than they save.
     #[default]
     Adaptive,
     /// None.
@@ -68,12 +69,18 @@ pub struct RevelatorSpec {
     /// pressure.
     #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "Revelator Sec. 6.3 (memory pressure)"))]
     pub taken: f64,
-    /// Share of pages and nodes that hashing may place; the others go wherever the buddy allocator has room.
+    /// Share of pages that hashing may place; the others go wherever the buddy allocator has room.
     #[schemars(range(min = 0.0, max = 1.0), extend(
         "x-unit" = "ratio",
         "x-source" = "Revelator Sec. 6.3 (0.7 to 0.8 at low, 0.1 to 0.2 at high pressure)"
     ))]
     pub hashable: f64,
+    /// Share of last-level table nodes that hashing may place.
+    #[schemars(range(min = 0.0, max = 1.0), extend(
+        "x-unit" = "ratio",
+        "x-source" = "Revelator Sec. 5.2 (likelier than pages) without a number; Fig. 15 suggests 0.47 at high pressure"
+    ))]
+    pub hashable_nodes: f64,
     /// Whether data lines are predicted.
     #[schemars(extend("x-unit" = "flag", "x-source" = "Revelator Sec. 5.3"))]
     pub data: bool,
@@ -87,9 +94,19 @@ pub struct RevelatorSpec {
     /// The degree filter: which candidates are not fetched.
     #[schemars(extend("x-unit" = "choice", "x-source" = "Revelator Sec. 5.3.2, Fig. 16"))]
     pub filter: DegreeFilter,
-    /// The adaptive filter fetches only candidates of tiers with at least this share of allocations.
-    #[schemars(range(min = 0.0, max = 1.0), extend("x-unit" = "ratio", "x-source" = "our choice, by trial; Revelator Sec. 5.3.2 has no number"))]
-    pub least_share: f64,
+    /// What a wrong line costs other accesses while buses are idle: the adaptive filter fetches a candidate
+    /// if it expects to save more.
+    #[schemars(range(min = 0.0, max = 100_000.0), extend(
+        "x-unit" = "cycles",
+        "x-source" = "our choice: measured, 43 (BFS) to 99 (GUPS) on the paper's machine; Revelator Sec. 5.3.2 has no number"
+    ))]
+    pub wrong_cost: f64,
+    /// The most that the adaptive filter expects a right data line to save: its latency from main memory.
+    #[schemars(range(min = 0.0, max = 100_000.0), extend(
+        "x-unit" = "cycles",
+        "x-source" = "our choice: the path through the caches and a row miss of DDR4-2400 at 2.9 GHz, about 150"
+    ))]
+    pub line_latency: f64,
     /// Cycles from the L2 TLB miss to the issue of the candidates.
     #[schemars(range(max = 100), extend("x-unit" = "cycles", "x-source" = "our choice: a hash in one cycle"))]
     pub latency: u8,
@@ -107,11 +124,13 @@ impl Default for RevelatorSpec {
             tiers: 6,
             taken: 0.0,
             hashable: 1.0,
+            hashable_nodes: 1.0,
             data: true,
             table: true,
             nested: false,
             filter: DegreeFilter::Adaptive,
-            least_share: 0.3,
+            wrong_cost: 65.0,
+            line_latency: 150.0,
             latency: 1,
             confine: false,
             confine_latency: 4,
@@ -132,6 +151,7 @@ pub fn descriptor() -> Descriptor {
     .fills(Socket::Placement, "the frame given by a hash of the page, tier by tier")
     .formerly_called("tiered-hash")
     .formerly("design.speculation.revelator.", "revelator.")
+    .formerly("revelator.least_share", "revelator.wrong_cost")
     .settings::<RevelatorSpec>()
     .build(parts)
 }

@@ -48,13 +48,15 @@ pub(super) struct Hashing {
     /// Share of frames that hashing treats as allocated although they are free, chosen by a hash of the
     /// frame.
     pub(crate) taken: f64,
-    /// Share of pages and nodes that hashing may place.
+    /// Share of pages that hashing may place.
     pub(crate) hashable: f64,
+    /// Share of last-level nodes that hashing may place.
+    pub(crate) hashable_nodes: f64,
 }
 
 impl Hashing {
     pub(crate) fn new(spec: &RevelatorSpec) -> Hashing {
-        Hashing { tiers: spec.tiers, taken: spec.taken, hashable: spec.hashable }
+        Hashing { tiers: spec.tiers, taken: spec.taken, hashable: spec.hashable, hashable_nodes: spec.hashable_nodes }
     }
 
     /// The share of pages that the tiers allocate, as the analytical model expects it now.
@@ -77,7 +79,8 @@ impl Hashing {
         frames: &mut BuddyAllocator,
     ) -> Option<Pfn> {
         space.frames = frames.total_frames();
-        let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), self.hashable);
+        let share = if kind.is_data() { self.hashable } else { self.hashable_nodes };
+        let may = falls_within(mix64(kind.number(va) ^ (kind as u64 + 1) << 56 ^ 1 << 55), share);
         let tiers = if may { self.tiers as usize } else { 0 };
         let found = (0..tiers).find_map(|tier| {
             let at = space.frame(kind, va, tier);

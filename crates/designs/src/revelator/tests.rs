@@ -89,15 +89,18 @@ fn the_engine_predicts_the_frames_of_the_tiers_that_are_likely_enough() {
     let at = |tier: usize| frame(Kind::Small, va(77), tier, FRAMES).start().offset(0x123);
     // Nearly all frames are from the first tier; then more tiers are needed; the likeliest is first.
     for (tiers, expected) in [([95, 4, 1], vec![0]), ([60, 35, 5], vec![0, 1]), ([30, 33, 37], vec![2, 1, 0])] {
-        let (mut engine, _) = engine(&RevelatorSpec::default(), small(tiers));
+        let spec = RevelatorSpec { wrong_cost: 50.0, ..RevelatorSpec::default() };
+        let (mut engine, _) = engine(&spec, small(tiers));
+        // Walks take three times what a wrong line costs, so one candidate in four must be right.
+        (0..2000).for_each(|_| engine.learn_latency(150, 2));
         let expected: Vec<PhysAddr> = expected.into_iter().map(at).collect();
         assert_eq!(data(&mut engine, 77, 10_000, Bus::default()), expected, "{tiers:?}");
-        // With buses busy for 36% of the time, only candidates that are correct more often pass.
-        let busy = Bus { busy: 3_600, channels: 1 };
+        // With buses busy for 40% of the time a wrong line costs more, and 36 in 100 must be right.
+        let busy = Bus { busy: 4_000, channels: 1 };
         let worth = tiers.iter().filter(|share| **share > 36).count();
         assert_eq!(data(&mut engine, 77, 20_000, busy), expected[..worth], "{tiers:?}");
         // A miss at an earlier time, simulated later, does not change the sample of the bandwidth.
-        let later = Bus { busy: 4_000, channels: 1 };
+        let later = Bus { busy: 4_400, channels: 1 };
         assert_eq!(data(&mut engine, 77, 19_500, later), expected[..worth], "{tiers:?}");
     }
     let fixed = RevelatorSpec { filter: DegreeFilter::None, tiers: 2, ..RevelatorSpec::default() };
@@ -171,14 +174,25 @@ fn frames_treated_as_allocated_are_skipped() {
 }
 
 #[test]
-fn hashing_places_the_share_of_pages_that_it_may() {
-    let mut frames = BuddyAllocator::new(&BuddySpec::default(), FRAMES);
-    let (mut space, spec) = (Space::default(), RevelatorSpec { hashable: 0.25, ..RevelatorSpec::default() });
-    for page in 0..4000 {
-        Hashing::new(&spec).allocate(Kind::Small, va(page), &mut space, &mut frames);
+fn hashing_places_the_shares_of_pages_and_of_nodes_that_it_may() {
+    for (hashable, hashable_nodes) in [(0.25, 1.0), (0.6, 0.1)] {
+        let mut frames = BuddyAllocator::new(&BuddySpec::default(), FRAMES);
+        let (mut space, spec) =
+            (Space::default(), RevelatorSpec { hashable, hashable_nodes, ..RevelatorSpec::default() });
+        for page in 0..4000 {
+            for (kind, va) in
+                [(Kind::Small, va(page)), (Kind::Leaf, va(page << 9)), (Kind::HypervisorLeaf, va(page << 9))]
+            {
+                Hashing::new(&spec).allocate(kind, va, &mut space, &mut frames);
+            }
+        }
+        for (kind, share) in
+            [(Kind::Small, hashable), (Kind::Leaf, hashable_nodes), (Kind::HypervisorLeaf, hashable_nodes)]
+        {
+            let given: f64 = (0..6).map(|tier| space.share(kind, tier)).sum();
+            assert!((given - share).abs() < 0.03, "{kind:?}: {given} instead of {share}");
+        }
     }
-    let given: f64 = (0..6).map(|tier| space.share(Kind::Small, tier)).sum();
-    assert!((given - 0.25).abs() < 0.03, "{given}");
 }
 
 #[test]
@@ -199,7 +213,7 @@ fn confined_speculation_fetches_only_frames_of_the_process() {
 #[test]
 fn each_error_of_a_spec_is_reported() {
     assert_eq!(RevelatorSpec::default().invalid("r"), vec![]);
-    let wrong = RevelatorSpec { tiers: 0, taken: 2.0, least_share: -1.0, latency: 200, ..RevelatorSpec::default() };
+    let wrong = RevelatorSpec { tiers: 0, taken: 2.0, wrong_cost: -1.0, latency: 200, ..RevelatorSpec::default() };
     assert_eq!(wrong.invalid("r").len(), 4, "{:?}", wrong.invalid("r"));
     for def in EngineCounters::DEFS.iter().chain(TierCounters::DEFS) {
         assert!(def.meaning.ends_with('.'), "{}", def.name);

@@ -143,6 +143,10 @@ impl Speculator for FakeSpeculator {
         self.log.note("learn");
     }
 
+    fn learn_latency(&mut self, cycles: u64, _loads: u32) {
+        self.log.note(if cycles >= WALK { "learn latency" } else { "learn no latency" });
+    }
+
     fn invalidate(&mut self, _what: Invalidation) {
         self.log.note("speculator invalidates");
     }

@@ -5,7 +5,7 @@ use crate::catalogue::catalogue;
 use crate::energy::EnergySpec;
 use ambulator_base::{Invalid, PageSize, out_of_range};
 use ambulator_hardware::{CacheSpec, CoreSpec, DramSpec, HierarchySpec};
-use ambulator_memory::{BuddySpec, FragmentSpec, PressureSpec};
+use ambulator_memory::{BlockOrder, BuddySpec, FragmentSpec, PressureSpec};
 use ambulator_mmu::{MmuSpec, NestedSpec};
 use ambulator_os::{CostTable, KernelSpec, PageSizePolicy};
 use ambulator_sockets::{Choice, DesignSettings, DesignSpec, Socket};
@@ -296,6 +296,9 @@ impl Default for MemorySpec {
 /// host's address space.
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
 
+/// Most memory with lists of free blocks, in bytes.
+const MOST_IN_LISTS: u64 = 1 << 40;
+
 impl MemorySpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
@@ -310,6 +313,18 @@ impl MemorySpec {
                     (self.bytes >> 21 << 1) + 2
                 ),
             ));
+        }
+        if self.buddy.block_order == BlockOrder::Lifo && self.bytes > MOST_IN_LISTS {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.buddy.block_order"),
+                    format!(
+                        "is `lifo`, whose lists take 8 bytes of the simulator's memory for each 4 KiB: `{at}.bytes` must \
+                         be 1 TiB at most"
+                    ),
+                )
+                .and(format!("{at}.bytes")),
+            );
         }
         wrong.extend(self.buddy.validate(&format!("{at}.buddy")));
         wrong.extend(self.fragmentation.validate(&format!("{at}.fragmentation")));

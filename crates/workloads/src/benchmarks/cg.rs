@@ -1,8 +1,8 @@
 //! NPB CG: the conjugate gradient method on a random sparse matrix.
 //!
 //! Stands for NAS Parallel Benchmarks CG (RMM Table 4: 54 GB). Layout: `a` (8 bytes a non-zero), `colidx` (4
-//! bytes), `rowstr` (8 bytes a row), and the vectors `x`, `z`, `p`, `q`, `r` (8 bytes a row), all static
-//! arrays in the Fortran program and separate mappings here, filled in ascending order. A row has its
+//! bytes), `rowstr` (8 bytes a row), and the vectors `x`, `z`, `p`, `q`, `r` (8 bytes a row): static arrays,
+//! as the program declares them, so one area of its bss, filled one after another. A row has its
 //! diagonal and random columns; the matrix is symmetric and diagonally dominant, and so positive definite;
 //! its values come from a hash of row and column and are not stored.
 //!
@@ -96,7 +96,8 @@ impl BenchmarkSpec for CgSpec {
         let matrix = Matrix::new(self);
         let facts = format!("{} rows with {} non-zeroes each", matrix.rows, 2 * matrix.pairs + 1);
         let bytes = matrix.rows * (12 * (2 * matrix.pairs + 1) + 48);
-        ProgramSource::boxed(identity("cg", self, &facts, bytes), AddressSpace::new(), Cg(self.clone()))
+        let (space, places) = Places::new(&matrix);
+        ProgramSource::boxed(identity("cg", self, &facts, bytes), space, Cg(self.clone(), places))
     }
 }
 
@@ -157,13 +158,24 @@ struct Places {
     vectors: [Array; 5],
 }
 
+impl Places {
+    /// The arrays in the program's order, in an address space of their own.
+    fn new(matrix: &Matrix) -> (AddressSpace, Places) {
+        let nonzeroes = matrix.rows * (2 * matrix.pairs + 1);
+        let vector = (8, matrix.rows);
+        let sizes = [(4, nonzeroes), (8, matrix.rows + 1), (8, nonzeroes), vector, vector, vector, vector, vector];
+        let (space, [colidx, rowstr, a, x, z, p, q, r]) = AddressSpace::with_static_arrays(sizes);
+        (space, Places { rowstr, colidx, a, vectors: [x, z, p, q, r] })
+    }
+}
+
 const X: usize = 0;
 const Z: usize = 1;
 const P: usize = 2;
 const Q: usize = 3;
 const R: usize = 4;
 
-struct Cg(CgSpec);
+struct Cg(CgSpec, Places);
 
 impl Program for Cg {
     fn run(self: Box<Self>, on: &mut Execution) {
@@ -251,13 +263,10 @@ impl Cg {
     /// All steps; `residual` receives the squared norm of the residual after each iteration.
     fn solve(&self, on: &mut Execution, mut residual: impl FnMut(f64)) -> [Vec<f64>; 5] {
         let matrix = Matrix::new(&self.0);
-        let (rows, nonzeroes) = (matrix.rows, matrix.rows * (2 * matrix.pairs + 1));
-        let places = Places {
-            colidx: on.filled_array(4, nonzeroes),
-            rowstr: on.filled_array(8, rows + 1),
-            a: on.filled_array(8, nonzeroes),
-            vectors: [(); 5].map(|()| on.filled_array(8, rows)),
-        };
+        let (rows, places) = (matrix.rows, &self.1);
+        for array in [&places.colidx, &places.rowstr, &places.a].into_iter().chain(&places.vectors) {
+            on.event(array.touch(true));
+        }
         let mut vectors: [Vec<f64>; 5] = [(); 5].map(|()| vec![0.0; rows as usize]);
         vectors[X].fill(1.0);
         on.begin_region();
@@ -272,24 +281,24 @@ impl Cg {
                 }
                 on.work(3);
             });
-            let mut rho = self.dot(on, &places, R, R, &vectors[R], &vectors[R]);
+            let mut rho = self.dot(on, places, R, R, &vectors[R], &vectors[R]);
             for _ in 0..self.0.iterations {
                 let mut q = std::mem::take(&mut vectors[Q]);
-                self.product(on, &places, P, Q, &vectors[P], &mut q);
+                self.product(on, places, P, Q, &vectors[P], &mut q);
                 vectors[Q] = q;
-                let alpha = rho / self.dot(on, &places, P, Q, &vectors[P], &vectors[Q]);
-                self.combine(on, &places, (Z, 1.0), (P, alpha), Z, &mut vectors);
-                self.combine(on, &places, (R, 1.0), (Q, -alpha), R, &mut vectors);
+                let alpha = rho / self.dot(on, places, P, Q, &vectors[P], &vectors[Q]);
+                self.combine(on, places, (Z, 1.0), (P, alpha), Z, &mut vectors);
+                self.combine(on, places, (R, 1.0), (Q, -alpha), R, &mut vectors);
                 let before = rho;
-                rho = self.dot(on, &places, R, R, &vectors[R], &vectors[R]);
+                rho = self.dot(on, places, R, R, &vectors[R], &vectors[R]);
                 residual(rho);
                 if rho == 0.0 {
                     break;
                 }
-                self.combine(on, &places, (R, 1.0), (P, rho / before), P, &mut vectors);
+                self.combine(on, places, (R, 1.0), (P, rho / before), P, &mut vectors);
             }
-            let norm = self.dot(on, &places, Z, Z, &vectors[Z], &vectors[Z]).sqrt();
-            self.combine(on, &places, (Z, 1.0 / norm), (Z, 0.0), X, &mut vectors);
+            let norm = self.dot(on, places, Z, Z, &vectors[Z], &vectors[Z]).sqrt();
+            self.combine(on, places, (Z, 1.0 / norm), (Z, 0.0), X, &mut vectors);
         }
         vectors
     }
@@ -318,7 +327,8 @@ mod tests {
                 assert!(row.iter().all(|(j, v)| (dense[*j][&i] - v).abs() < 1e-12));
             }
             let mut residuals = Vec::new();
-            let (vectors, _) = trace_of(AddressSpace::new(), |on| Cg(spec.clone()).solve(on, |r| residuals.push(r)));
+            let (space, places) = Places::new(&matrix);
+            let (vectors, _) = trace_of(space, |on| Cg(spec.clone(), places).solve(on, |r| residuals.push(r)));
             assert!(residuals.last().unwrap() < &(1e-18 * residuals[0]), "{residuals:?}");
             // A z is the vector of ones, as required.
             for row in &dense {
@@ -326,5 +336,25 @@ mod tests {
                 assert!((sum - 1.0).abs() < 1e-6, "{sum}");
             }
         }
+    }
+
+    #[test]
+    fn the_static_arrays_are_one_area() {
+        let spec = CgSpec { footprint: 8 << 20, ..CgSpec::default() };
+        let (mut space, places) = Places::new(&Matrix::new(&spec));
+        let mut last = 0;
+        for array in [&places.colidx, &places.rowstr, &places.a].into_iter().chain(&places.vectors) {
+            assert!(last == 0 || (last..last + 32).contains(&array.base), "a gap before {array:?}");
+            last = array.base + array.bytes();
+        }
+        let areas: Vec<(u64, u64)> = space
+            .take_events()
+            .into_iter()
+            .filter_map(|event| match event {
+                ambulator_base::VmEvent::Map { start, len, .. } if len > 1 << 21 => Some((start.0, start.0 + len)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(areas, [(places.colidx.base, last.next_multiple_of(4096))], "one area holds them all");
     }
 }

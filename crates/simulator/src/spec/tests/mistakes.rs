@@ -35,6 +35,7 @@ fn former_keys_are_reported_with_their_new_names() {
         ("design.page_table.asap.pwc.ways=4", "mmu.pwc.ways"),
         ("design.page_table.me_hpt.l2p_entries=8", "me_hpt.l2p_entries"),
         ("design.speculation.spec_tlb.entries=8", "spec_tlb.entries"),
+        ("revelator.least_share=0.3", "revelator.wrong_cost"),
         ("design.lookaside.utopia.ranges=true", "design.second_lookaside"),
         ("virtualization.host_page=2MiB", "virtualization.hypervisor_page"),
         ("virtualization.host_table.kind=lvm", "virtualization.hypervisor_table"),
@@ -192,6 +193,10 @@ fn invalid_specs_get_a_sentence_each() {
     ] {
         assert_says(with_options(&[option]), &[sentence, "is set here", option]);
     }
+    assert_says(
+        with_options(&["memory.bytes=2TiB", "memory.buddy.block_order=lifo"]),
+        &["`memory.buddy.block_order` is `lifo`", "`memory.bytes` must be 1 TiB at most"],
+    );
     for (option, sentence) in [
         ("l1d.ways=0", "`l1d.ways` is 0; it must be from 1 to 32"),
         ("machine.cores=0", "it must be from 1 to 16"),

@@ -144,7 +144,7 @@ impl Rules {
         let (channels, ranks, columns) = (self.channels as u64, self.ranks as u64, self.columns);
         let banks = (self.groups * self.banks) as u64;
         let (channel, rank, mut bank) = match self.mapping {
-            AddressMapping::RoBaRaCoCh | AddressMapping::XorBank => {
+            AddressMapping::RoBaRaCoCh | AddressMapping::XorBank | AddressMapping::HashBank => {
                 let channel = take(channels);
                 take(columns);
                 (channel, take(ranks), take(banks))
@@ -162,6 +162,13 @@ impl Rules {
         };
         if self.mapping == AddressMapping::XorBank {
             bank ^= rest % banks;
+        }
+        if self.mapping == AddressMapping::HashBank && banks > 1 {
+            let mut row = rest;
+            while row > 0 {
+                bank ^= row % banks;
+                row /= banks;
+            }
         }
         // Neighbouring banks are in different groups.
         let (rank, bank) = (rank as usize, bank as usize);
