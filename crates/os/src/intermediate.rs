@@ -22,6 +22,9 @@ pub trait IntermediateMap: Send {
     /// map or intermediate addresses have run out. The areas are unchanged then.
     fn assign(&mut self, page: Page, os: &mut TableContext<'_>) -> Result<Page, MapError>;
 
+    /// Takes back what [`IntermediateMap::assign`] has just done for `page`: no page table maps it.
+    fn unassign(&mut self, page: Page, os: &mut TableContext<'_>);
+
     /// Adds pages to the VMA from the first to before the second address of `vma`, which the kernel may have
     /// merged from several: areas should be as few as VMAs are. If there is no memory for an area, mapping
     /// its first page fails.

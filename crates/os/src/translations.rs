@@ -92,7 +92,7 @@ impl Translations {
         let page = map.assign(mapping.page, os)?;
         self.map_table_page(Mapping { page, ..mapping }, os).inspect_err(|_| {
             if let Some(map) = &mut self.intermediate {
-                map.remove_area(mapping.page.start, mapping.page.size.bytes(), os);
+                map.unassign(mapping.page, os);
             }
         })
     }

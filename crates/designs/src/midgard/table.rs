@@ -19,18 +19,21 @@ pub(crate) struct AreaTable {
     /// of its allocations.
     rooms: BTreeMap<u64, (u64, u64)>,
     generation: u64,
+    /// Frames of `areas` before the area that was added last.
+    frames_before: usize,
 }
 
 impl AreaTable {
     /// A table without areas. `None` if there is no frame for its root.
     pub(crate) fn new(space: Arc<Mutex<MidgardSpace>>, os: &mut TableContext<'_>) -> Option<AreaTable> {
         let areas = RangeTable::new(KEY_BITS, os)?;
-        Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0 })
+        Some(AreaTable { areas, space, rooms: BTreeMap::new(), generation: 0, frames_before: 0 })
     }
 
     /// Adds `[start, end)`, a part of the VMA `vma`, which has an area as far as Midgard addresses permit.
     /// False if there are no Midgard addresses, or no memory for the table, left.
     fn add(&mut self, start: Vpn, end: Vpn, vma: (Vpn, Vpn), os: &mut TableContext<'_>) -> bool {
+        self.frames_before = self.areas.frames();
         self.remove(start, end, os);
         if self.areas.find(start, os.memory).is_some() {
             // A hole for which there was no memory: it is part of its area still.
@@ -59,6 +62,7 @@ impl AreaTable {
         let Some(Place { base, room }) = space.allocate(start, pages, vma.1.0 - vma.0.0) else { return false };
         drop(space);
         if !self.areas.reserve(1, os) {
+            self.areas.shrink(self.frames_before, os);
             return false;
         }
         self.rooms.insert(start.0, room);
@@ -134,6 +138,11 @@ impl IntermediateMap for AreaTable {
             return Err(MapError::NoMemory { bytes: FRAME_BYTES });
         }
         self.page(page, os.memory).ok_or(MapError::NoMemory { bytes: FRAME_BYTES })
+    }
+
+    fn unassign(&mut self, page: Page, os: &mut TableContext<'_>) {
+        self.remove(page.start.vpn(), page.end().vpn(), os);
+        self.areas.shrink(self.frames_before, os);
     }
 
     fn add_area(&mut self, start: VirtAddr, len: u64, vma: (VirtAddr, VirtAddr), os: &mut TableContext<'_>) {

@@ -97,6 +97,25 @@ impl RangeTable {
         true
     }
 
+    /// Frames that the nodes have.
+    pub fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Frees the frames behind the first `kept` ones, as far as no node of them is used: an insertion failed
+    /// or was taken back.
+    pub fn shrink(&mut self, kept: usize, os: &mut TableContext<'_>) {
+        const NODES: usize = (FRAME_BYTES / NODE_BYTES) as usize;
+        while self.frames.len() > kept
+            && let Some(&frame) = self.frames.last()
+            && self.free.iter().filter(|node| node.pfn() == frame).count() == NODES
+        {
+            self.free.retain(|node| node.pfn() != frame);
+            self.frames.pop();
+            frames::release(frame, 1, &mut self.footprint, os);
+        }
+    }
+
     /// The range that holds the page.
     pub fn find(&self, page: Vpn, memory: &PhysicalMemory) -> Option<Range> {
         let mut node = self.read(self.root, memory);
