@@ -1,5 +1,6 @@
 //! `capture`, and live sources for `run` and `compare`: programs under qemu-user with the capture plugin.
 
+mod children;
 mod emulator;
 mod live;
 mod recorder;
@@ -14,6 +15,7 @@ use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
 use ambulator_trace::wire::{Origin, WireReader};
 use ambulator_trace::{Compression, TraceFormat};
+use children::Children;
 use emulator::{EMULATOR, Emulator, Run, Stranger, check_program, file_size_limit, how_it_ended, name_of, release};
 use nix::sys::signal::Signal;
 use recorder::{Names, Recorded, Recorder, Style, Totals};
@@ -77,8 +79,10 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let style = Style { format, compression, level: arguments.level, detail, skip, limit: file_size_limit() };
     let run = Run { program: &program, arguments: rest, cpu: &arguments.cpu, settings: &settings, silent: false };
     let again = interrupt::take_over();
+    let emulator = Emulator::start(&run)?;
     let mut session = Session {
-        emulator: Emulator::start(&run)?,
+        children: (!arguments.follow).then(|| Children::of(emulator.number())),
+        emulator,
         name,
         path: path.clone(),
         names: Names::like(&path, format),
@@ -132,6 +136,8 @@ struct Process {
 /// A capture of a program and, with `--follow`, of what it starts.
 struct Session {
     emulator: Emulator,
+    /// What runs unrecorded, unless all is followed.
+    children: Option<Children>,
     name: String,
     /// The first process's trace.
     path: PathBuf,
@@ -154,6 +160,9 @@ impl Session {
     /// Starts to record new processes, collects those that have ended, and returns how the program ended, if
     /// it did.
     fn look(&mut self, interrupted: bool) -> Option<ExitStatus> {
+        if let Some(children) = &mut self.children {
+            children.look();
+        }
         let status = self.emulator.ended();
         if let Some(status) = status {
             self.end.get_or_init(|| match interrupted {
@@ -258,6 +267,8 @@ impl Session {
             return Err(Failure::failed(format!("nothing was recorded: {EMULATOR} {how} before the program ran")));
         }
         let mut all_well = status.success();
+        let forks = self.done.iter().flatten().map(|recorded| recorded.forks).sum();
+        let unrecorded = self.children.as_ref().and_then(|children| children.unrecorded(&self.name, forks));
         self.done.sort_by_key(|done| done.as_ref().map(|recorded| recorded.path.clone()).unwrap_or_default());
         for done in self.done {
             match done {
@@ -289,6 +300,9 @@ impl Session {
                     all_well = false;
                 }
             }
+        }
+        if let Some(sentence) = unrecorded {
+            warn(&sentence);
         }
         if !self.ended_it {
             print(&format!("{} {}", self.name, how_it_ended(status)));
