@@ -35,10 +35,12 @@ impl Verdict {
         verdict.sentences.extend(cost(base));
         let others: Vec<&Candidate<'_>> = candidates[1..].iter().filter(done).collect();
         verdict.sentences.extend(cost_under_other_paging(base, &others));
+        let weighted = weighted(base, &others);
         let buildable: Vec<&Candidate<'_>> = others.into_iter().filter(|one| !one.idealised).collect();
         if !buildable.is_empty() {
             verdict.judge(base, &buildable);
         }
+        verdict.sentences.extend(weighted);
         verdict
     }
 
@@ -73,6 +75,17 @@ impl Verdict {
             self.told = Some(best.run.design.clone());
         }
     }
+}
+
+/// Speed-ups of a mix in which each program counts the same. The speed-ups of the table are of all
+/// instructions until the last core ends.
+fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
+    let mut programs: Vec<&str> = base.run.cores.iter().map(|core| core.program.as_str()).collect();
+    programs.dedup();
+    let one = |other: &&Candidate<'_>| format!("{} {:.3}", other.run.design, other.run.weighted_speedup);
+    let all: Vec<String> = others.iter().map(one).collect();
+    (programs.len() > 1 && !all.is_empty())
+        .then(|| format!("If each program of the mix counts the same (weighted speed-up): {}.", all.join(", ")))
 }
 
 /// Whether two candidates have one bound: one paging policy.
@@ -211,6 +224,22 @@ mod tests {
         let (radix, thp, lvm) = (run("radix", 10_000), run("thp", 5_000), run("lvm", 5_000));
         let verdict = Verdict::of(&[of(&radix, &lvm), of(&thp, &lvm), of(&lvm, &lvm)]);
         assert!(verdict.sentences[1].ends_with("Within its interval: lvm."), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_mix_has_weighted_speed_ups() {
+        let core = |program: &str| ambulator_simulator::CoreResult { program: program.into(), ..Default::default() };
+        let mix = |design: &str, programs: [&str; 2], weighted_speedup| RunResult {
+            cores: programs.map(core).into(),
+            weighted_speedup,
+            ..run(design, 1000)
+        };
+        let (radix, thp) = (mix("radix", ["gups", "bfs"], 1.0), mix("thp", ["gups", "bfs"], 1.04));
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&thp, &radix)]);
+        assert!(verdict.sentences.last().unwrap().ends_with("(weighted speed-up): thp 1.040."), "{verdict:?}");
+        let same = mix("radix", ["gups", "gups"], 1.0);
+        let verdict = Verdict::of(&[of(&same, &same), of(&thp, &same)]);
+        assert!(verdict.sentences.iter().all(|sentence| !sentence.contains("weighted")));
     }
 
     #[test]

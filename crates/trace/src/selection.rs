@@ -2,7 +2,6 @@
 
 use crate::first_touch::FirstTouches;
 use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent};
-use std::collections::VecDeque;
 
 /// Which instructions of a trace are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +45,6 @@ pub(crate) struct Selected {
     since: u64,
     begun: bool,
     input: Batch,
-    events: VecDeque<(u32, VmEvent)>,
 }
 
 impl Selected {
@@ -64,7 +62,6 @@ impl Selected {
             since: 0,
             begun: false,
             input: Batch::default(),
-            events: VecDeque::new(),
         }
     }
 
@@ -146,16 +143,14 @@ impl RecordSource for Selected {
                 }
                 return Ok(false);
             }
-            self.events.extend(input.events.drain(..));
+            let mut events = input.events.drain(..).peekable();
             for (at, record) in input.records.iter().enumerate() {
-                while let Some((_, event)) = self.events.pop_front_if(|(place, _)| *place as usize <= at) {
+                while let Some((_, event)) = events.next_if(|(place, _)| *place as usize <= at) {
                     self.event(event, batch);
                 }
                 self.record(*record, batch);
             }
-            while let Some((_, event)) = self.events.pop_front() {
-                self.event(event, batch);
-            }
+            events.for_each(|(_, event)| self.event(event, batch));
         }
         self.input = input;
         Ok(true)
