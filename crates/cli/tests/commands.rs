@@ -73,6 +73,15 @@ fn the_interface_for_scripts_is_stable() {
         }
     }
     assert_eq!(runs[0]["speedup"].as_f64(), Some(1.0));
+    for run in runs {
+        let windows = run["windows"].as_array().unwrap();
+        assert!(windows.len() >= 10, "{windows:?}");
+        assert_eq!(
+            (&windows[windows.len() - 1][0], &windows[windows.len() - 1][1]),
+            (&run["simulated_instructions"], &run["cycles"])
+        );
+        assert_eq!(run["cores"][0]["cycles"], run["cycles"]);
+    }
     // The perfect TLB of the comparison bounds those of its paging policy; the other policy has one of its own.
     let bounds = document["bounds"].as_array().unwrap();
     assert_eq!((bounds.len(), bounds[0]["of"].to_string()), (1, "[\"thp\"]".into()));

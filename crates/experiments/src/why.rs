@@ -89,9 +89,16 @@ fn reason(base: &RunResult, run: &RunResult, speed_up: &SpeedUp, told: bool) -> 
     text + "."
 }
 
-/// What differs between two runs.
+/// What differs between two runs: the operating system's work first where it changes by more cycles than the
+/// walks do.
 fn facts(base: &RunResult, run: &RunResult) -> Vec<Fact> {
     let mut facts = Vec::new();
+    let os = os_fact(base, run);
+    let walk_cycles = |run| per_kilo(run, "mmu.walks") * run.measure("walk_latency_mean");
+    let os_change = per_kilo(run, "core.os_cycles") - per_kilo(base, "core.os_cycles");
+    let os_leads = os_change.abs() > (walk_cycles(run) - walk_cycles(base)).abs();
+    let (first, later) = if os_leads { (os, None) } else { (None, os) };
+    facts.extend(first);
     let mut add = |helps: bool, text: String| facts.push(Fact { text, helps });
     let (walks0, walks1) = (per_kilo(base, "mmu.walks"), per_kilo(run, "mmu.walks"));
     if walks1 == 0.0 && walks0 > 0.0 {
@@ -116,21 +123,23 @@ fn facts(base: &RunResult, run: &RunResult) -> Vec<Fact> {
             ),
         );
     }
-    let (os0, os1) = (per_kilo(base, "core.os_cycles"), per_kilo(run, "core.os_cycles"));
-    let (share0, share1) = (base.measure("os_cycles_share"), run.measure("os_cycles_share"));
-    if run.ipc > 0.0 && share0.max(share1) > 0.005 && (os1 - os0).abs() > 0.01 * os0.max(os1) {
-        let (os0, os1) = (short(os0), short(os1));
-        add(
-            per_kilo(run, "core.os_cycles") < per_kilo(base, "core.os_cycles"),
-            format!("the operating system takes {os1} cycles per 1000 instructions versus {os0}"),
-        );
-    }
+    facts.extend(later);
     let (llc0, llc1) = (base.measure("llc_mpki"), run.measure("llc_mpki"));
     if llc0 > 0.0 && (llc1 / llc0 - 1.0).abs() > 0.02 {
         let text = format!("{} last-level misses per 1000 instructions versus {}", short(llc1), short(llc0));
-        add(llc1 < llc0, text);
+        facts.push(Fact { text, helps: llc1 < llc0 });
     }
     facts
+}
+
+/// What differs in the operating system's cycles.
+fn os_fact(base: &RunResult, run: &RunResult) -> Option<Fact> {
+    let (os0, os1) = (per_kilo(base, "core.os_cycles"), per_kilo(run, "core.os_cycles"));
+    let share = base.measure("os_cycles_share").max(run.measure("os_cycles_share"));
+    let differs = run.ipc > 0.0 && share > 0.005 && (os1 - os0).abs() > 0.01 * os0.max(os1);
+    let (cycles1, cycles0) = (short(os1), short(os0));
+    let text = format!("the operating system takes {cycles1} cycles per 1000 instructions versus {cycles0}");
+    differs.then_some(Fact { text, helps: os1 < os0 })
 }
 
 #[cfg(test)]
@@ -201,6 +210,18 @@ mod tests {
         let base = os(run("radix", 10_000, 900, 50.0), 50_000, 0.25);
         let why = reasons(&[base, os(run("thp", 5_000, 90, 50.0), 50_000, 0.5)], None);
         assert!(!why[0].contains("operating system"), "{why:?}");
+    }
+
+    #[test]
+    fn what_changes_by_more_cycles_comes_first() {
+        let os = |mut run: RunResult, cycles: u64| {
+            run.counters.insert("core.os_cycles".into(), cycles);
+            run.measures.insert("os_cycles_share".into(), 0.3);
+            run
+        };
+        let why = reasons(&[os(run("radix", 10_000, 900, 50.0), 90_000), os(run("rmm", 5_000, 9, 50.0), 1000)], None);
+        let place = |text: &str| why[0].find(text).unwrap();
+        assert!(place("the operating system takes 50.0 cycles") < place("99% fewer page walks"), "{why:?}");
     }
 
     #[test]

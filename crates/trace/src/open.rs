@@ -54,14 +54,14 @@ pub struct TraceOptions {
     pub va_bits: u8,
     /// Instructions from the trace's beginning that are skipped. The pages that they touch stay touched, and
     /// the region of interest begins after them.
-    #[schemars(extend("x-unit" = "instructions"))]
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
     pub skip: u64,
     /// After the skipped part, of every so many instructions only the first `sample_window` are delivered; 0
     /// delivers all. Pages first touched between the windows are touched before the next one.
-    #[schemars(extend("x-unit" = "instructions"))]
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
     pub sample_every: u64,
     /// Instructions of each window, at most `sample_every`; 0 without windows.
-    #[schemars(extend("x-unit" = "instructions"))]
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
     pub sample_window: u64,
 }
 

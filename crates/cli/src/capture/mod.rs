@@ -34,6 +34,8 @@ const COURTESY: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(2);
 /// The longest pause between two looks at the processes.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The same while nothing records the processes that the program starts: short ones are to be seen too.
+const LONGEST_PAUSE_WITH_CHILDREN: Duration = Duration::from_millis(4);
 /// The environment variable with the description in the trace, if it is not to be the command line.
 const DETAIL_VARIABLE: &str = "AMBULATOR_DETAIL";
 /// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors
@@ -98,6 +100,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let mut progress = Progress::new(!arguments.no_progress);
     let mut stopped: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
+    let longest = if arguments.follow { LONGEST_PAUSE } else { LONGEST_PAUSE_WITH_CHILDREN };
     let status = loop {
         let ended = session.look(stopped.is_some());
         if let Some(status) = ended
@@ -118,7 +121,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
             session.end();
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(longest);
         progress.show(&session.totals);
     };
     progress.clear();
