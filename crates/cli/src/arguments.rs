@@ -228,8 +228,8 @@ pub struct CompareArguments {
     /// presets that do not contradict each other. The path of an existing file may contain commas.
     #[arg(long, short, default_value = "radix,thp,ideal,perfect-tlb", value_name = "DESIGN,...")]
     pub designs: Vec<String>,
-    /// Do not run the bounds: for each paging policy among the designs, a machine with a perfect TLB, by which
-    /// the verdict says what translation costs at most.
+    /// Do not run the bounds: for each paging policy among the designs, a machine with a perfect TLB, by
+    /// which the verdict says what translation costs at most.
     #[arg(long)]
     pub no_bounds: bool,
     /// Threads of the simulator; 0 for as many as the machine has.

@@ -82,7 +82,8 @@ fn the_interface_for_scripts_is_stable() {
         );
         assert_eq!(run["cores"][0]["cycles"], run["cycles"]);
     }
-    // The perfect TLB of the comparison bounds those of its paging policy; the other policy has one of its own.
+    // The perfect TLB of the comparison bounds those of its paging policy; the other policy has one of its
+    // own.
     let bounds = document["bounds"].as_array().unwrap();
     assert_eq!((bounds.len(), bounds[0]["of"].to_string()), (1, "[\"thp\"]".into()));
     let verdict = document["verdict"][0].as_str().unwrap();

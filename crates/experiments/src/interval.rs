@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_paired_ratio_by_hand() {
-        // 10 windows; sums 20000 and 10000; residuals of +-200 for ratio 2, so 2.262 * sqrt(400000 / 90) / 1000.
+        // 10 windows; sums 20000 and 10000; residuals of +-200 for ratio 2, so 2.262 * sqrt(400000 / 90) /
+        // 1000.
         let base = run((0..10).map(|i| if i % 2 == 0 { 2200 } else { 1800 }));
         let half = SpeedUp::of(&base, &run((0..10).map(|_| 1000))).unwrap().half.unwrap();
         assert!((half - 2.262 * (400_000.0f64 / 90.0).sqrt() / 1000.0).abs() < 0.001, "{half}");

@@ -26,8 +26,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The verdict on `candidates`, of which the first is the baseline. Empty without time, or if the baseline
-    /// has not run to its end.
+    /// The verdict on `candidates`, of which the first is the baseline. Empty without time, or if the
+    /// baseline has not run to its end.
     pub fn of(candidates: &[Candidate<'_>]) -> Verdict {
         let done = |one: &&Candidate<'_>| one.run.status == Status::Done && one.run.ipc > 0.0;
         let Some(base) = candidates.first().filter(done) else { return Verdict::default() };

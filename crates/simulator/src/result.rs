@@ -127,8 +127,8 @@ pub struct RunResult {
     /// instructions per cycle, so that each program of a mix counts the same. 1 for a single run.
     #[serde(default)]
     pub weighted_speedup: f64,
-    /// Points of the measured region: instructions of all cores, and cycles, since its begin. At most 64, even
-    /// but for the last; none in functional mode.
+    /// Points of the measured region: instructions of all cores, and cycles, since its begin. At most 64,
+    /// even but for the last; none in functional mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<(u64, u64)>,
     /// What each core has measured.

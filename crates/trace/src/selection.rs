@@ -174,7 +174,8 @@ mod tests {
     use super::*;
     use ambulator_base::{MapKind, Protection, VirtAddr};
 
-    /// 100 loads of four instructions each, each dependent on the one before, of a page each; region marks at 0.
+    /// 100 loads of four instructions each, each dependent on the one before, of a page each; region marks at
+    /// 0.
     struct Counting(u64);
 
     impl RecordSource for Counting {

@@ -49,8 +49,8 @@ impl Children {
         }
     }
 
-    /// Which processes were not recorded, as a sentence; `forks` of the recorded program have been counted, some
-    /// of whose children may have been too quick to be seen. `program` is its name.
+    /// Which processes were not recorded, as a sentence; `forks` of the recorded program have been counted,
+    /// some of whose children may have been too quick to be seen. `program` is its name.
     pub fn unrecorded(&self, program: &str, forks: u64) -> Option<String> {
         let mut parts = Vec::new();
         let count = forks.max(self.seen.len() as u64);

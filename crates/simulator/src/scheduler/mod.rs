@@ -88,9 +88,9 @@ impl Scheduler {
     /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
     /// restarts.
     ///
-    /// With threads placed on cores, a program is warm when its cores have run the warm-up on average: a thread
-    /// that waits for others must not make all of them wait, and the first thread to run must not end the
-    /// warm-up of threads that have not begun.
+    /// With threads placed on cores, a program is warm when its cores have run the warm-up on average: a
+    /// thread that waits for others must not make all of them wait, and the first thread to run must not end
+    /// the warm-up of threads that have not begun.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
         let is_ready = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup;
         let is_warm = |own: &[Core]| {

@@ -165,8 +165,8 @@ impl Spec {
         wrong
     }
 
-    /// What is wrong with a perfect MMU next to designs that only act where a translation takes time. One that
-    /// places pages too does that under a perfect MMU as well.
+    /// What is wrong with a perfect MMU next to designs that only act where a translation takes time. One
+    /// that places pages too does that under a perfect MMU as well.
     fn validate_perfect(&self) -> Vec<Invalid> {
         let idle = self.design.entries().into_iter().filter(|(_, socket, name)| {
             let acts = matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::FrontSide);
