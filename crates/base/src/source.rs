@@ -97,6 +97,11 @@ pub trait RecordSource: Send {
         None
     }
 
+    /// Instructions of the whole stream, if known (such as from the index of a trace file).
+    fn instructions(&self) -> Option<u64> {
+        None
+    }
+
     /// Warnings about the part of the stream read so far, one sentence each: a truncated trace, or addresses
     /// that lost bits.
     fn notes(&self) -> Vec<String> {

@@ -160,9 +160,13 @@ pub struct ProgramArguments {
     /// Capture a program while it runs and simulate it at once: `--live -- program arguments`.
     #[arg(long, requires = "command", conflicts_with = "program")]
     pub live: bool,
-    /// With --live: instructions of the program to skip before the simulation.
-    #[arg(long, value_name = "COUNT", requires = "live")]
+    /// With --live and traces: instructions to skip from the beginning, before the simulation. The pages that
+    /// they touch stay touched.
+    #[arg(long, value_name = "COUNT")]
     pub skip: Option<String>,
+    /// Of a trace, simulate windows: the first WINDOW of every EVERY instructions, such as 10M/1G.
+    #[arg(long, value_name = "WINDOW/EVERY", conflicts_with = "live")]
+    pub sample: Option<String>,
     /// With --live: the program and its arguments.
     #[arg(last = true, value_name = "PROGRAM", requires = "live")]
     pub command: Vec<String>,
@@ -224,6 +228,10 @@ pub struct CompareArguments {
     /// presets that do not contradict each other. The path of an existing file may contain commas.
     #[arg(long, short, default_value = "radix,thp,ideal,perfect-tlb", value_name = "DESIGN,...")]
     pub designs: Vec<String>,
+    /// Do not run the bounds: for each paging policy among the designs, a machine with a perfect TLB, by
+    /// which the verdict says what translation costs at most.
+    #[arg(long)]
+    pub no_bounds: bool,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
@@ -307,6 +315,10 @@ pub enum TraceCommand {
     Info {
         /// The trace.
         file: PathBuf,
+        /// Read the whole trace. Without it, an Ambulator trace of more than 64 MiB is summarised from its
+        /// index, at once: records, instructions and blocks, but no loads, stores and pages.
+        #[arg(long)]
+        full: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,

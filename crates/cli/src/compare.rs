@@ -1,12 +1,13 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
+use crate::bounds::Bounds;
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
-use ambulator_experiments::{Document, comparison_table, reasons, seconds};
+use ambulator_experiments::{Document, Verdict, cautions, comparison_table, core_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
 use std::sync::Arc;
@@ -14,19 +15,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
-    compare_designs(&arguments.program, &design, 1)
+    compare_designs(&arguments.program, &design, 1, false)
 }
 
 pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
-    compare_designs(&arguments.program, &requests::design_names(&arguments.designs), arguments.threads)
+    let designs = requests::design_names(&arguments.designs);
+    compare_designs(&arguments.program, &designs, arguments.threads, !arguments.no_bounds)
 }
 
-fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: usize) -> Result<u8, Failure> {
+fn compare_designs(
+    arguments: &ProgramArguments,
+    designs: &[String],
+    threads: usize,
+    with_bounds: bool,
+) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
-    let (jobs, mut inputs) = requests::jobs(arguments, designs)?;
+    let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
     inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
     inputs.extend(arguments.command.first());
-    let spec = &jobs[0].spec;
+    // Without time there is no speed, and so no bound.
+    let (bounds, more) = match with_bounds && !arguments.functional {
+        true => Bounds::of(&jobs),
+        false => (Bounds::none(&jobs), Vec::new()),
+    };
+    let spec = jobs[0].spec.clone();
+    let spec = &spec;
     let stop = interrupt::stop_flag();
     let program_failed = Arc::new(AtomicBool::new(false));
     let programs = if arguments.live {
@@ -36,6 +49,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
         let (arguments, spec) = (arguments.clone(), spec.clone());
         interrupt::abandoned_when_stopped(move || open_programs(&arguments, &spec))?
     };
+    let lengths: Vec<Option<u64>> = programs.iter().map(|program| program.instructions()).collect();
     let known = distinct_notes(programs.iter().flat_map(|program| program.notes()));
     known.iter().for_each(|note| warn(note));
     let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
@@ -50,7 +64,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
-    let shown = progress::bars(&names, !arguments.no_progress);
+    jobs.extend(more);
+    let bars: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
+    let shown = progress::bars(&bars, !arguments.no_progress);
     let finished = Arc::new(FinishedRuns::new(names, shown));
     let command: Vec<String> = std::env::args().collect();
     let output = output.map(|output| {
@@ -61,13 +77,17 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
         })
     });
     let began = std::time::Instant::now();
-    let outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
+    let mut outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
         .map_err(Failure::bad)?;
     let took = began.elapsed().as_secs_f64();
     outcome.fewer_threads.iter().for_each(|why| warn(why));
+    let bound_runs = outcome.runs.split_off(designs.len().max(1));
+    let verdict = bounds.verdict(&outcome.runs, &bound_runs);
     if !arguments.quiet && !to_stdout {
-        show(&outcome, took);
+        show(&outcome, &verdict, &bound_runs, took);
     }
+    let cautions = cautions(&outcome.runs, &lengths);
+    cautions.iter().for_each(|sentence| warn(sentence));
     // Notes that appeared only during the run.
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| warn(note));
     let short = outcome.runs.iter().find(|run| run.status == Status::Done);
@@ -81,7 +101,9 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
     }
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
-        let document = Document::new(command, outcome);
+        let bounds = bounds.document(&outcome.runs, bound_runs);
+        outcome.notes.extend(cautions);
+        let document = Document { verdict: verdict.sentences, bounds, ..Document::new(command, outcome) };
         output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
     let all_well = all_done && !program_failed.load(Ordering::SeqCst);
@@ -89,7 +111,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], threads: us
 }
 
 /// Prints the results; nothing of runs that have none, whose failures are reported.
-fn show(outcome: &Outcome, took: f64) {
+fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let shown: Vec<&RunResult> = outcome.runs.iter().filter(|run| run.simulated_instructions > 0).collect();
     let Some(first) = shown.first() else { return };
     let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -102,12 +124,21 @@ fn show(outcome: &Outcome, took: f64) {
         first.seed
     );
     print_folded(&heading, 0);
+    if !verdict.sentences.is_empty() {
+        verdict.sentences.iter().for_each(|sentence| print_folded(sentence, 0));
+        print("");
+    }
     print(&comparison_table(&outcome.runs, terminal::width()));
-    let why = reasons(&outcome.runs);
+    if let Some(table) = core_table(&outcome.runs, terminal::width()) {
+        print("");
+        print(&table);
+    }
+    let why = reasons(&outcome.runs, verdict.told.as_deref());
     if !why.is_empty() {
         print("");
         why.iter().for_each(|sentence| print_folded(sentence, 0));
     }
+    let shown: Vec<&RunResult> = shown.into_iter().chain(bounds).collect();
     let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
     let accesses: u64 = shown.iter().map(|run| run.simulated_accesses).sum();
     let executed: u64 = shown.iter().map(|run| run.simulated_instructions).sum();
@@ -149,9 +180,14 @@ fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dy
         None => None,
     };
     let names = requests::program_names(arguments);
+    let part = requests::selection(arguments)?;
     let open = |name: &str, number: usize| {
         let seed = spec.run.seed.wrapping_add(number as u64);
-        let request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;
+        let mut request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;
+        if let (Some((key, _)), Some(_)) = (part.first(), ambulator_workloads::program(&request.name)) {
+            return Err(format!("{name} is generated, not a trace: it has no part to {key}; use --warmup"));
+        }
+        part.iter().for_each(|(key, value)| _ = request.settings.insert((*key).to_owned(), (*value).into()));
         ambulator_workloads::open(&request).map_err(|e| e.to_string())
     };
     open_mix(&names, spec, open).map_err(Failure::bad)

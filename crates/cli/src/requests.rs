@@ -42,10 +42,31 @@ pub fn check_live(arguments: &ProgramArguments) -> Result<(), Failure> {
             arguments.command.join(" ")
         )));
     }
-    if arguments.skip.is_some() {
-        return Err(Failure::bad("--skip is for --live; `ambulator trace convert --skip` cuts a trace"));
+    let generated = program_names(arguments).into_iter().find(|name| !is_file(name));
+    let asked = [("--skip", &arguments.skip), ("--sample", &arguments.sample)];
+    if let (Some(name), Some((flag, _))) = (generated, asked.iter().find(|(_, asked)| asked.is_some())) {
+        return Err(Failure::bad(format!("{flag} is for traces and `--live`, and `{name}` is no trace")));
     }
-    Ok(())
+    selection(arguments).map(|_| ())
+}
+
+/// The part of a trace that is asked for, as settings of the trace.
+pub fn selection(arguments: &ProgramArguments) -> Result<Vec<(&'static str, u64)>, Failure> {
+    let number = |flag: &str, text: &str| parse_count(text).map_err(|e| Failure::bad(format!("{flag}: {e}")));
+    let mut settings = Vec::new();
+    if let Some(skip) = &arguments.skip {
+        settings.push(("skip", number("--skip", skip)?));
+    }
+    if let Some(sample) = &arguments.sample {
+        let (window, every) = sample.split_once('/').ok_or_else(|| {
+            Failure::bad(format!(
+                "--sample: `{sample}` is not WINDOW/EVERY, such as 10M/1G: 10M of every 1G instructions"
+            ))
+        })?;
+        settings.push(("sample_window", number("--sample", window)?));
+        settings.push(("sample_every", number("--sample", every)?));
+    }
+    Ok(settings)
 }
 
 /// An option that sets a key: as the user wrote it, and as the text of a `--set` option.

@@ -15,7 +15,17 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
         &arguments.command;
     check_standard_output(&InputFiles::from_iter([file]))?;
     match &arguments.command {
-        TraceCommand::Info { file, json, width } => info(file, &options(width), *json),
+        TraceCommand::Info { file, full, json, width } => {
+            // A file that cannot be read is reported below, with what it is.
+            let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
+            if !full
+                && bytes > READ_WHOLE
+                && let Some(index) = trace::trace_index(file).map_err(Failure::bad)?
+            {
+                return index_info(&index, *json);
+            }
+            info(file, &options(width), *json)
+        }
         TraceCommand::Head { file, count, width } => {
             let head = trace::head(file, &options(width), *count).map_err(Failure::bad)?;
             head.notes.iter().for_each(|note| warn(note));
@@ -58,6 +68,45 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Failure> {
             Ok(DONE)
         }
     }
+}
+
+/// Bytes of a trace up to which `trace info` reads all of it.
+const READ_WHOLE: u64 = 64 << 20;
+
+/// What the index of a trace says.
+fn index_info(index: &trace::TraceInfo, as_json: bool) -> Result<u8, Failure> {
+    let identity = &index.header.identity;
+    let notes: Vec<&String> = index.recovered.iter().chain(&index.cut_short).collect();
+    if as_json {
+        let document = serde_json::json!({
+            "format": TraceFormat::Ambulator,
+            "program": identity,
+            "bytes": index.bytes,
+            "records": index.records,
+            "instructions": index.instructions,
+            "events": index.events,
+            "blocks": index.blocks,
+            "from_index": true,
+            "notes": notes,
+        });
+        print(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        return Ok(DONE);
+    }
+    let row = |name: &str, value: String| print(&format!("{name:<26} {value}"));
+    row("format", "Ambulator".into());
+    row("program", format!("{} {}", identity.name, identity.detail));
+    row("file", bytes(index.bytes as f64));
+    row("records", count(index.records as f64));
+    row("instructions", count(index.instructions as f64));
+    row("events", count(index.events as f64));
+    row("blocks", index.blocks.to_string());
+    row("bytes a record", format!("{:.2}", index.bytes as f64 / index.records.max(1) as f64));
+    notes.iter().for_each(|note| row("note", (*note).clone()));
+    row(
+        "note",
+        "this is what the index says; --full reads the whole trace, for loads, stores, pages and damage".into(),
+    );
+    Ok(DONE)
 }
 
 fn options(width: &WidthArguments) -> TraceOptions {

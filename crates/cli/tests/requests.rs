@@ -105,8 +105,38 @@ fn options_without_effect_are_refused() {
 fn arguments_for_a_program_are_for_live_runs() {
     let (_, err) = expect(2, &["run", "gups", "--", "ls", "-l"]);
     assert!(err.contains("`gups` takes no arguments") && err.contains("write `--live -- ls -l`"), "{err}");
-    let (_, err) = expect(2, &["run", "gups", "--skip", "5"]);
-    assert!(err.contains("--live"), "{err}");
+    for options in [["--skip", "5"], ["--sample", "1/5"]] {
+        let (_, err) = expect(2, &[&["run", "gups"][..], &options].concat());
+        assert!(err.contains("is for traces and `--live`, and `gups` is no trace"), "{err}");
+    }
+}
+
+#[test]
+fn parts_of_a_trace_are_counted_in_instructions() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("part.amb");
+    let (whole, part) = (trace(), part.to_str().unwrap());
+    expect(0, &["trace", "convert", whole.to_str().unwrap(), part, "--records", "100k"]);
+    let run = |options: &[&str]| {
+        let fixed = ["run", part, "--warmup", "0", "--functional", "--json", "-", "-n"];
+        let (out, _) = expect(0, &[&fixed, options].concat());
+        let run = serde_json::from_str::<Value>(&out).unwrap()["runs"][0].clone();
+        (run["simulated_instructions"].as_u64().unwrap(), run["measures"]["setup_page_faults"].as_f64().unwrap())
+    };
+    let (total, before) = run(&["1G"]);
+    let (late, touched) = run(&["1G", "--skip", "90k"]);
+    assert!(late.abs_diff(total - 90_000) < 100 && touched >= before, "{late} of {total}");
+    // The first 1000 of each 10,000.
+    let (sampled, _) = run(&["1G", "--sample", "1k/10k"]);
+    assert!(sampled.abs_diff(total / 10) < 1500, "{sampled} of {total}");
+    let (_, err) = expect(1, &["run", part, "--skip", "1G"]);
+    assert!(err.contains("so nothing is left after the first 1000000000; skip fewer"), "{err}");
+    for (sample, sentence) in [("10k", "is not WINDOW/EVERY"), ("2M/1M", "a window that is not longer")] {
+        let (_, err) = expect(2, &["run", part, "--sample", sample]);
+        assert!(err.contains(sentence), "{err}");
+    }
+    let (_, err) = expect(0, &["run", part, "-n", "1k", "--warmup", "0"]);
+    assert!(err.contains("instructions of mummer were measured (0."), "{err}");
 }
 
 #[test]

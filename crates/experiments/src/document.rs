@@ -17,6 +17,15 @@ pub struct MeasureMeaning {
     pub meaning: String,
 }
 
+/// The bound of designs of a comparison: a perfect TLB under their paging policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bound {
+    /// The designs that it bounds: those of one paging policy.
+    pub of: Vec<String>,
+    /// Its run.
+    pub run: RunResult,
+}
+
 /// A whole comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Document {
@@ -26,6 +35,12 @@ pub struct Document {
     pub command: Vec<String>,
     /// One entry for each run.
     pub runs: Vec<RunResult>,
+    /// The verdict, sentence by sentence; empty without time.
+    #[serde(default)]
+    pub verdict: Vec<String>,
+    /// Bounds that are not among the runs.
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
     /// Unit and meaning of each counter in `runs[].counters`.
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
@@ -47,6 +62,8 @@ impl Document {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command,
             runs: outcome.runs,
+            verdict: Vec::new(),
+            bounds: Vec::new(),
             schema: outcome.schema,
             measures: measures.collect(),
             notes: outcome.notes,

@@ -1,22 +1,30 @@
 #![doc = include_str!("../README.md")]
 
+mod cautions;
 mod document;
 mod figure;
 mod fuzz;
+mod interval;
 pub mod layout;
 mod number;
 mod reproduce;
 #[cfg(test)]
 mod resume_tests;
+mod stack;
 mod store;
 mod table;
+mod verdict;
 mod why;
 
-pub use document::{Document, MeasureMeaning, counter_catalogue};
+pub use cautions::cautions;
+pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
 pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
 pub use fuzz::{fuzz_maps, fuzz_store};
+pub use interval::SpeedUp;
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce, traces_of};
+pub use stack::CycleStack;
 pub use store::Store;
-pub use table::comparison_table;
+pub use table::{comparison_table, core_table};
+pub use verdict::{Candidate, Verdict};
 pub use why::reasons;

@@ -75,9 +75,36 @@ pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
     }
     let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
     let blocks = blocks(&names, &rows, width);
-    let tables: Vec<String> = blocks.into_iter().map(|columns| block(&names, &rows, columns, width)).collect();
+    let tables: Vec<String> =
+        blocks.into_iter().map(|columns| block(SIMULATED, &names, &rows, columns, width)).collect();
     tables.join("\n")
 }
+
+/// For runs on several cores: instructions per cycle of each core with its program, a column for each design,
+/// and the weighted speed-ups over the first. `None` for one core, or without time.
+pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
+    let shown: Vec<&RunResult> = runs.iter().filter(|run| run.ipc > 0.0).collect();
+    let cores = &shown.first().filter(|run| run.cores.len() > 1)?.cores;
+    let labels: Vec<String> =
+        cores.iter().enumerate().map(|(number, core)| format!("core {number}, {}", core.program)).collect();
+    let ipc = |run: &RunResult, at: usize| run.cores.get(at).map_or("-".into(), |core| format!("{:.3}", core.ipc));
+    let mut rows: Vec<(&str, Vec<String>)> = labels
+        .iter()
+        .enumerate()
+        .map(|(at, label)| (label.as_str(), shown.iter().map(|run| ipc(run, at)).collect()))
+        .collect();
+    if runs.first().is_some_and(|run| run.ipc > 0.0) {
+        let weighted = shown.iter().map(|run| format!("{:.3}x", run.weighted_speedup)).collect();
+        rows.push(("weighted speed-up", weighted));
+    }
+    let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
+    let tables = blocks(&names, &rows, width).into_iter().map(|columns| block(CORES, &names, &rows, columns, width));
+    Some(tables.collect::<Vec<_>>().join("\n"))
+}
+
+/// Heads of the tables' first columns.
+const SIMULATED: &str = "simulated";
+const CORES: &str = "instructions per cycle";
 
 /// The designs of each table, by number.
 fn blocks(names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) -> Vec<Range<usize>> {
@@ -101,11 +128,17 @@ fn blocks(names: &[&str], rows: &[(&str, Vec<String>)], width: Option<usize>) ->
 }
 
 /// The table of some of the designs.
-fn block(names: &[&str], rows: &[(&str, Vec<String>)], columns: Range<usize>, width: Option<usize>) -> String {
+fn block(
+    head: &str,
+    names: &[&str],
+    rows: &[(&str, Vec<String>)],
+    columns: Range<usize>,
+    width: Option<usize>,
+) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
     let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut header = vec![Cell::new("simulated")];
+    let mut header = vec![Cell::new(head)];
     header.extend(names[columns.clone()].iter().map(|name| right(name)));
     table.set_header(header);
     for (name, cells) in rows {
@@ -133,6 +166,7 @@ fn status_word(status: Status) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_simulator::CoreResult;
 
     fn run(design: &str, instructions: u64) -> RunResult {
         RunResult {
@@ -163,6 +197,23 @@ mod tests {
             }
         }
         assert_eq!(comparison_table(&runs, Some(80)).matches("simulated").count(), 2);
+    }
+
+    #[test]
+    fn cores_have_a_table_and_a_weighted_speed_up() {
+        let core = |program: &str, ipc: f64| CoreResult { program: program.into(), ipc, ..CoreResult::default() };
+        let mix = |design: &str, first, second| RunResult {
+            cores: vec![core("gups", first), core("bfs", second)],
+            ..run(design, 1000)
+        };
+        let mut runs = [mix("radix", 0.1, 1.0), mix("thp", 0.3, 1.0)];
+        ambulator_simulator::set_speedups(&mut runs);
+        assert!((runs[1].weighted_speedup - 2.0).abs() < 1e-9, "each program counts the same");
+        let table = core_table(&runs, None).unwrap();
+        for part in ["core 0, gups", "core 1, bfs", "0.300", "weighted speed-up", "2.000x"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        assert_eq!(core_table(&[run("radix", 1000)], None), None);
     }
 
     #[test]

@@ -1,55 +1,118 @@
 //! Why designs differ, in sentences generated from counters.
 
+use crate::interval::SpeedUp;
 use crate::number::short;
+use crate::stack::CycleStack;
 use ambulator_simulator::RunResult;
 
-fn cycles_per_kilo(run: &RunResult, counter: &str) -> f64 {
+fn per_kilo(run: &RunResult, counter: &str) -> f64 {
     let n = run.counters.get(counter).copied().unwrap_or(0) as f64;
     1000.0 * n / run.simulated_instructions.max(1) as f64
 }
 
+/// A change of a count. What is not all is never rounded to 100%.
 fn change(from: f64, to: f64) -> String {
     if from == 0.0 {
         return format!("{} instead of 0", short(to));
     }
     let percent = 100.0 * (to / from - 1.0);
     match percent {
-        p if p < 0.0 => format!("{:.0}% fewer", -p),
+        p if p < 0.0 => {
+            let text = (0..3).map(|digits| format!("{:.digits$}", -p)).find(|text| !text.starts_with("100"));
+            text.map_or("more than 99.9% fewer".into(), |text| format!("{text}% fewer"))
+        }
         p if p > 300.0 => format!("{} times as many", short(to / from)),
         p => format!("{p:.0}% more"),
     }
 }
 
-/// One sentence for each design after the first, on its differences from the first.
-pub fn reasons(runs: &[RunResult]) -> Vec<String> {
-    let Some((base, others)) = runs.split_first() else { return Vec::new() };
-    others
-        .iter()
-        .filter(|run| run.simulated_instructions > 0 && base.simulated_instructions > 0)
-        .map(|run| reason(base, run))
-        .collect()
+/// Something that a run does differently from the first.
+struct Fact {
+    text: String,
+    /// Whether it makes the run faster, by itself.
+    helps: bool,
 }
 
-fn reason(base: &RunResult, run: &RunResult) -> String {
-    let mut parts = Vec::new();
-    let (walks0, walks1) = (cycles_per_kilo(base, "mmu.walks"), cycles_per_kilo(run, "mmu.walks"));
-    if walks1 == 0.0 {
-        parts.push(format!("no page walks at all ({} per 1000 instructions in {})", short(walks0), base.design));
-    } else {
-        if (walks1 / walks0 - 1.0).abs() < 0.01 {
-            parts.push("the same number of page walks".into());
-        } else {
-            parts.push(format!(
-                "{} page walks ({} versus {} per 1000 instructions)",
-                change(walks0, walks1),
-                short(walks1),
-                short(walks0)
-            ));
+/// One sentence for each design that differs from the first, and one with those that do not. The cycle stack
+/// of `told` has been reported already.
+pub fn reasons(runs: &[RunResult], told: Option<&str>) -> Vec<String> {
+    let Some((base, others)) = runs.split_first() else { return Vec::new() };
+    if base.simulated_instructions == 0 {
+        return Vec::new();
+    }
+    let (mut sentences, mut alike) = (Vec::new(), Vec::new());
+    for run in others.iter().filter(|run| run.simulated_instructions > 0) {
+        match SpeedUp::of(base, run) {
+            None => {
+                let facts: Vec<String> = facts(base, run).into_iter().map(|fact| fact.text).collect();
+                let facts = if facts.is_empty() { "the same walks".into() } else { facts.join("; ") };
+                sentences.push(format!("{} versus {}: {facts}.", run.design, base.design));
+            }
+            Some(speed_up) if !speed_up.differs() => alike.push((run.design.as_str(), speed_up)),
+            Some(speed_up) => sentences.push(reason(base, run, &speed_up, told == Some(run.design.as_str()))),
         }
+    }
+    sentences.extend(no_difference(base, &alike));
+    sentences
+}
+
+fn no_difference(base: &RunResult, alike: &[(&str, SpeedUp)]) -> Option<String> {
+    if alike.is_empty() {
+        return None;
+    }
+    let one = |(design, speed_up): &(&str, SpeedUp)| match speed_up.interval() {
+        Some(interval) => format!("{design} ({:.3}; {interval})", speed_up.ratio),
+        None => format!("{design} ({:.3}; the region is too short for an interval)", speed_up.ratio),
+    };
+    let all: Vec<String> = alike.iter().map(one).collect();
+    Some(format!("No difference from {} beyond the 95% interval: {}.", base.design, all.join(", ")))
+}
+
+/// Why a run is faster or slower: what speaks for it comes first, what speaks against it is named as such.
+fn reason(base: &RunResult, run: &RunResult, speed_up: &SpeedUp, told: bool) -> String {
+    let interval = speed_up.interval().map_or(String::new(), |interval| format!(" (95% interval {interval})"));
+    let mut text = format!("{} is {:.3} times as fast as {}{interval}", run.design, speed_up.ratio, base.design);
+    let (with, against): (Vec<Fact>, Vec<Fact>) =
+        facts(base, run).into_iter().partition(|fact| fact.helps == (speed_up.ratio > 1.0));
+    let join = |facts: Vec<Fact>| facts.into_iter().map(|fact| fact.text).collect::<Vec<_>>().join("; ");
+    let stacks = CycleStack::of(base).zip(CycleStack::of(run)).filter(|_| !told);
+    let mut parts: Vec<String> = stacks.map(|(base, run)| base.change_to(&run)).into_iter().collect();
+    if !with.is_empty() {
+        parts.push(join(with));
+    }
+    if !parts.is_empty() {
+        text += &format!(": {}", parts.join("; "));
+    }
+    if !against.is_empty() {
+        text += &format!(", although {}", join(against));
+    }
+    text + "."
+}
+
+/// What differs between two runs: the operating system's work first where it changes by more cycles than the
+/// walks do.
+fn facts(base: &RunResult, run: &RunResult) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let os = os_fact(base, run);
+    let walk_cycles = |run| per_kilo(run, "mmu.walks") * run.measure("walk_latency_mean");
+    let os_change = per_kilo(run, "core.os_cycles") - per_kilo(base, "core.os_cycles");
+    let os_leads = os_change.abs() > (walk_cycles(run) - walk_cycles(base)).abs();
+    let (first, later) = if os_leads { (os, None) } else { (None, os) };
+    facts.extend(first);
+    let mut add = |helps: bool, text: String| facts.push(Fact { text, helps });
+    let (walks0, walks1) = (per_kilo(base, "mmu.walks"), per_kilo(run, "mmu.walks"));
+    if walks1 == 0.0 && walks0 > 0.0 {
+        add(true, format!("no page walks at all ({} per 1000 instructions in {})", short(walks0), base.design));
+    } else if walks1 != walks0 && (walks0 == 0.0 || (walks1 / walks0 - 1.0).abs() >= 0.01) {
+        let versus = format!("({} versus {} per 1000 instructions)", short(walks1), short(walks0));
+        add(walks1 < walks0, format!("{} page walks {versus}", change(walks0, walks1)));
+    }
+    let (latency0, latency1) = (base.measure("walk_latency_mean"), run.measure("walk_latency_mean"));
+    if run.ipc > 0.0 && walks0 > 0.0 && walks1 > 0.0 && (latency1 / latency0 - 1.0).abs() >= 0.01 {
         let (loads0, loads1) = (base.measure("walk_accesses_mean"), run.measure("walk_accesses_mean"));
-        let (latency0, latency1) = (base.measure("walk_latency_mean"), run.measure("walk_latency_mean"));
-        if run.ipc > 0.0 {
-            parts.push(format!(
+        add(
+            latency1 < latency0,
+            format!(
                 "a walk takes {} cycles versus {} ({} versus {} loads, {:.0}% versus {:.0}% of them from DRAM)",
                 short(latency1),
                 short(latency0),
@@ -57,21 +120,129 @@ fn reason(base: &RunResult, run: &RunResult) -> String {
                 short(loads0),
                 100.0 * run.measure("walk_served_dram"),
                 100.0 * base.measure("walk_served_dram"),
-            ));
-        }
+            ),
+        );
     }
-    let (os0, os1) = (base.measure("os_cycles_share"), run.measure("os_cycles_share"));
-    if (os1 - os0).abs() > 0.005 {
-        parts.push(format!("the operating system takes {:.1}% of the time versus {:.1}%", 100.0 * os1, 100.0 * os0));
-    }
+    facts.extend(later);
     let (llc0, llc1) = (base.measure("llc_mpki"), run.measure("llc_mpki"));
     if llc0 > 0.0 && (llc1 / llc0 - 1.0).abs() > 0.02 {
-        parts.push(format!("{} last-level misses per 1000 instructions versus {}", short(llc1), short(llc0)));
+        let text = format!("{} last-level misses per 1000 instructions versus {}", short(llc1), short(llc0));
+        facts.push(Fact { text, helps: llc1 < llc0 });
     }
-    let head = if run.ipc > 0.0 && base.ipc > 0.0 {
-        format!("{} is {:.3} times as fast as {}", run.design, run.ipc / base.ipc, base.design)
-    } else {
-        format!("{} versus {}", run.design, base.design)
-    };
-    format!("{head}: {}.", parts.join("; "))
+    facts
+}
+
+/// What differs in the operating system's cycles.
+fn os_fact(base: &RunResult, run: &RunResult) -> Option<Fact> {
+    let (os0, os1) = (per_kilo(base, "core.os_cycles"), per_kilo(run, "core.os_cycles"));
+    let share = base.measure("os_cycles_share").max(run.measure("os_cycles_share"));
+    let differs = run.ipc > 0.0 && share > 0.005 && (os1 - os0).abs() > 0.01 * os0.max(os1);
+    let (cycles1, cycles0) = (short(os1), short(os0));
+    let text = format!("the operating system takes {cycles1} cycles per 1000 instructions versus {cycles0}");
+    differs.then_some(Fact { text, helps: os1 < os0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of 20 windows with these cycles for each, and page walks.
+    fn run(design: &str, cycles: u64, walks: u64, latency: f64) -> RunResult {
+        let windows: Vec<(u64, u64)> = (1..=20).map(|i| (i * 1000, i * cycles)).collect();
+        let mut run = RunResult {
+            design: design.into(),
+            simulated_instructions: 20_000,
+            ipc: 1000.0 / cycles as f64,
+            windows,
+            ..RunResult::default()
+        };
+        run.counters.insert("mmu.walks".into(), walks);
+        run.measures.insert("walk_latency_mean".into(), latency);
+        run
+    }
+
+    #[test]
+    fn a_difference_within_the_interval_gets_no_reason() {
+        // "1.000 times as fast: no page walks at all" was one.
+        let why = reasons(&[run("radix", 10_000, 900, 50.0), run("perfect", 10_000, 0, 0.0)], None);
+        assert_eq!(why, ["No difference from radix beyond the 95% interval: perfect (1.000; 1.000 to 1.000)."]);
+        let mut noisy = run("other", 9_900, 100, 50.0);
+        for (at, point) in noisy.windows.iter_mut().enumerate() {
+            point.1 = (point.1 as f64 + if at % 2 == 0 { 3000.0 } else { -3000.0 }) as u64;
+        }
+        let why = reasons(&[run("radix", 10_000, 900, 50.0), noisy], None);
+        assert!(why.len() == 1 && why[0].starts_with("No difference from radix"), "{why:?}");
+    }
+
+    #[test]
+    fn what_speaks_against_a_result_is_not_its_reason() {
+        // "100% fewer page walks" stood as the reason of 0.975.
+        let base = run("radix", 10_000, 900_000, 50.0);
+        let why = reasons(&[base.clone(), run("slower", 10_256, 1000, 50.0)], None);
+        assert_eq!(
+            why,
+            [
+                "slower is 0.975 times as fast as radix (95% interval 0.975 to 0.975), although 99.9% fewer page walks (50.0 \
+              versus 45000 per 1000 instructions)."
+            ]
+        );
+        let why = reasons(&[base.clone(), run("slower", 10_256, 1000, 80.0)], None);
+        assert!(why[0].contains(": a walk takes 80.0 cycles versus 50.0") && why[0].contains(", although 99.9%"));
+        let why = reasons(&[base, run("faster", 5_000, 1000, 80.0)], None);
+        assert!(why[0].contains(": 99.9% fewer") && why[0].contains("although a walk takes 80.0"), "{why:?}");
+    }
+
+    #[test]
+    fn what_is_not_all_is_not_rounded_to_all() {
+        assert_eq!(change(1000.0, 4.0), "99.6% fewer");
+        assert_eq!(change(1000.0, 0.4), "99.96% fewer");
+        assert_eq!(change(1e9, 1.0), "more than 99.9% fewer");
+        assert_eq!((change(100.0, 50.0), change(0.0, 3.0)), ("50% fewer".into(), "3.00 instead of 0".into()));
+    }
+
+    #[test]
+    fn a_share_that_rises_because_the_rest_falls_is_no_reason() {
+        let os = |mut run: RunResult, cycles: u64, share: f64| {
+            run.counters.insert("core.os_cycles".into(), cycles);
+            run.measures.insert("os_cycles_share".into(), share);
+            run
+        };
+        let base = os(run("radix", 10_000, 900, 50.0), 50_000, 0.25);
+        let why = reasons(&[base, os(run("thp", 5_000, 90, 50.0), 50_000, 0.5)], None);
+        assert!(!why[0].contains("operating system"), "{why:?}");
+    }
+
+    #[test]
+    fn what_changes_by_more_cycles_comes_first() {
+        let os = |mut run: RunResult, cycles: u64| {
+            run.counters.insert("core.os_cycles".into(), cycles);
+            run.measures.insert("os_cycles_share".into(), 0.3);
+            run
+        };
+        let why = reasons(&[os(run("radix", 10_000, 900, 50.0), 90_000), os(run("rmm", 5_000, 9, 50.0), 1000)], None);
+        let place = |text: &str| why[0].find(text).unwrap();
+        assert!(place("the operating system takes 50.0 cycles") < place("99% fewer page walks"), "{why:?}");
+    }
+
+    #[test]
+    fn the_cycle_stack_leads() {
+        let stack = |mut run: RunResult, walks: u64| {
+            run.counters.insert("core.window.stack_base".into(), 100_000);
+            run.counters.insert("core.window.stack_walk_dram".into(), walks);
+            run
+        };
+        let runs = [stack(run("radix", 10_000, 900, 50.0), 100_000), stack(run("thp", 5_000, 90, 50.0), 0)];
+        let why = reasons(&runs, None);
+        let expected =
+            ": 5000 fewer cycles per 1000 instructions: -5000 for page walks served by DRAM; 90% fewer page walks";
+        assert!(why[0].contains(expected), "{why:?}");
+        assert!(!reasons(&runs, Some("thp"))[0].contains("fewer cycles"));
+    }
+
+    #[test]
+    fn without_time_there_are_counts_and_no_speed() {
+        let untimed = |design: &str, walks| RunResult { ipc: 0.0, windows: Vec::new(), ..run(design, 1, walks, 0.0) };
+        let why = reasons(&[untimed("radix", 1000), untimed("thp", 750)], None);
+        assert_eq!(why, ["thp versus radix: 25% fewer page walks (37.5 versus 50.0 per 1000 instructions)."]);
+    }
 }

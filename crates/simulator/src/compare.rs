@@ -163,9 +163,19 @@ pub fn compare(comparison: Comparison) -> Result<Outcome, SimError> {
 
 /// Sets the speed-up of each run over the first.
 pub fn set_speedups(runs: &mut [RunResult]) {
-    let base = runs.first().map_or(0.0, |run| run.ipc);
+    let Some(first) = runs.first() else { return };
+    let (base, cores) = (first.ipc, first.cores.clone());
     for run in runs {
         run.speedup = if base > 0.0 { run.ipc / base } else { 1.0 };
+        let ratios: Vec<f64> = run
+            .cores
+            .iter()
+            .zip(&cores)
+            .filter(|(_, base)| base.ipc > 0.0)
+            .map(|(own, base)| own.ipc / base.ipc)
+            .collect();
+        run.weighted_speedup =
+            if ratios.is_empty() { run.speedup } else { ratios.iter().sum::<f64>() / ratios.len() as f64 };
     }
 }
 
@@ -346,6 +356,9 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         cycles: 0,
         ipc: 0.0,
         speedup: 0.0,
+        weighted_speedup: 0.0,
+        windows: Vec::new(),
+        cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,
         sim_host_setup_seconds: 0.0,

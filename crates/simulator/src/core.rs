@@ -103,6 +103,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Cycles of the measured region on this core so far, or until it finished.
+    pub fn measured_cycles(&self) -> u64 {
+        let end = if self.finished_at > 0 { self.finished_at } else { self.window.retired_cycle().0 };
+        end.saturating_sub(self.measured_from)
+    }
+
     /// The kernel's number of a process of the stream.
     pub fn kernel_process(&self, in_stream: ProcessId) -> Option<ProcessId> {
         self.processes.iter().find(|(stream, _)| *stream == in_stream).map(|(_, kernel)| *kernel)

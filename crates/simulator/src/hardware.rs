@@ -111,6 +111,14 @@ impl Hardware {
         }
     }
 
+    /// Cycles of the measured region so far, on the core that takes longest; 0 in functional mode.
+    pub fn measured_cycles(&self) -> u64 {
+        if !self.timing {
+            return 0;
+        }
+        self.cores.iter().map(crate::core::Core::measured_cycles).max().unwrap_or(0)
+    }
+
     /// Copies a page that the kernel has moved for a core, in the background. Accesses to the page wait for
     /// the end of the copy.
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assemble;
+mod bound;
 mod catalogue;
 mod census;
 mod colours;
@@ -26,6 +27,7 @@ mod scheduler;
 pub mod spec;
 mod statistics;
 mod stream;
+mod windows;
 
 pub use catalogue::{catalogue, register_design};
 pub use colours::colour_warnings;
@@ -34,7 +36,7 @@ pub use error::{SimError, Stop};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use result::{
-    CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
+    CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
 };
 pub use scheduler::open_mix;
 pub use stream::SharedStream;

@@ -211,6 +211,9 @@ impl Machine {
                     self.statistics.sample(&self.hw);
                 }
                 self.carry_out_everywhere()?;
+                if self.scheduler.phase() == Phase::Measure {
+                    self.statistics.take_point(&self.hw);
+                }
                 self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
                 if self.scheduler.is_warm(&self.hw.cores[number]) {
                     return Ok(i + 1 - from);

@@ -4,7 +4,7 @@ use crate::census::census;
 use crate::colours;
 use crate::core::CoreRunCounters;
 use crate::machine::{Machine, Phase};
-use crate::result::{Gathered, HistogramResult, RunResult, Status};
+use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
 use crate::spec::Spec;
 use ambulator_base::{Counters, Histogram};
 use ambulator_hardware::HierarchyCounters;
@@ -57,6 +57,17 @@ impl Machine {
         names.join("+")
     }
 
+    /// What each core has measured.
+    fn core_results(&self) -> Vec<CoreResult> {
+        let result = |core: &crate::core::Core| {
+            let cycles = if self.hw.timing() { core.measured_cycles() } else { 0 };
+            let instructions = core.counters.instructions;
+            let ipc = if cycles > 0 { instructions as f64 / cycles as f64 } else { 0.0 };
+            CoreResult { program: core.stream.identity().name.clone(), instructions, cycles, ipc }
+        };
+        self.hw.cores.iter().map(result).collect()
+    }
+
     fn histogram(&self, of: impl Fn(&crate::core::Core) -> &Histogram) -> Histogram {
         let mut sum = Histogram::default();
         for core in &self.hw.cores {
@@ -73,14 +84,7 @@ impl Machine {
         let Totals { run, mmu, walk_served, hierarchy } = &totals;
         let instructions = run.instructions;
         let accesses = run.loads + run.stores;
-        let cycles = if self.hw.timing() {
-            let end = |core: &crate::core::Core| {
-                if core.finished_at > 0 { core.finished_at } else { core.window.retired_cycle().0 }
-            };
-            self.hw.cores.iter().map(|core| end(core).saturating_sub(core.measured_from)).max().unwrap_or(0)
-        } else {
-            0
-        };
+        let cycles = self.hw.measured_cycles();
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         let share = |a: u64, b: u64| ratio(a as f64, b as f64);
         let mpki = |n: u64| 1000.0 * share(n, instructions);
@@ -176,6 +180,9 @@ impl Machine {
             cycles,
             ipc: share(instructions, cycles),
             speedup: 1.0,
+            weighted_speedup: 1.0,
+            windows: if self.hw.timing() { self.statistics.windows(&self.hw) } else { Vec::new() },
+            cores: self.core_results(),
             checked_translations: self.checker.checked(),
             sim_host_seconds: 0.0,
             sim_host_setup_seconds: 0.0,

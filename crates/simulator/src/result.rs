@@ -88,6 +88,19 @@ impl From<&Histogram> for HistogramResult {
     }
 }
 
+/// What one core has measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreResult {
+    /// Name of its program.
+    pub program: String,
+    /// Instructions of the measured region on this core.
+    pub instructions: u64,
+    /// Cycles from the region's begin to this core's end of it; 0 in functional mode.
+    pub cycles: u64,
+    /// Instructions per cycle; 0 in functional mode.
+    pub ipc: f64,
+}
+
 /// The result of one program on one machine with one design.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunResult {
@@ -110,6 +123,17 @@ pub struct RunResult {
     pub ipc: f64,
     /// Speed-up over the comparison's first design: ratio of instructions per cycle. 1 for a single run.
     pub speedup: f64,
+    /// Weighted speed-up over the comparison's first design: the mean over the cores of the ratio of their
+    /// instructions per cycle, so that each program of a mix counts the same. 1 for a single run.
+    #[serde(default)]
+    pub weighted_speedup: f64,
+    /// Points of the measured region: instructions of all cores, and cycles, since its begin. At most 64,
+    /// even but for the last; none in functional mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<(u64, u64)>,
+    /// What each core has measured.
+    #[serde(default)]
+    pub cores: Vec<CoreResult>,
     /// Translations compared with the kernel's page state, including set-up and warm-up.
     pub checked_translations: u64,
     /// Sim-host time of this run: simulation, without decoding the input. Seconds.

@@ -2,6 +2,7 @@
 
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
+use crate::windows::Windows;
 
 /// Instructions of an epoch; occupancies are sampled at its end.
 const EPOCH_INSTRUCTIONS: u64 = 1_000_000;
@@ -20,6 +21,7 @@ pub(crate) struct Statistics {
     /// Instructions at which the epoch ends.
     epoch_end: u64,
     occupancies: Occupancies,
+    windows: Windows,
     setup_faults: u64,
     /// Cycles that the operating system spent on page tables before counting began: memory and upkeep.
     setup_table_cycles: u64,
@@ -35,6 +37,7 @@ impl Statistics {
         self.setup_os_cycles += all;
         self.epoch_end = EPOCH_INSTRUCTIONS;
         self.occupancies = Occupancies::default();
+        self.windows = Windows::default();
     }
 
     /// Adds faults of a phase that is not measured.
@@ -52,6 +55,18 @@ impl Statistics {
             self.occupancies.l2 += now.l2;
             self.occupancies.llc += now.llc;
         }
+    }
+
+    /// Takes a point of the measured region, if one is due. Nothing is in flight.
+    pub fn take_point(&mut self, hw: &Hardware) {
+        if self.windows.is_due() {
+            self.windows.take(hw.instructions(), hw.measured_cycles());
+        }
+    }
+
+    /// The points of the measured region so far, its end included ([`crate::RunResult::windows`]).
+    pub fn windows(&self, hw: &Hardware) -> Vec<(u64, u64)> {
+        self.windows.until(hw.instructions(), hw.measured_cycles())
     }
 
     /// The samples so far; for a run shorter than an epoch, the caches' current state.

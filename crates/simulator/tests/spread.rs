@@ -71,6 +71,33 @@ fn warm_up_is_not_measured() {
 }
 
 #[test]
+fn the_first_thread_to_run_does_not_end_the_warm_up_of_the_others() {
+    // Thread 0 prepares alone, on pages that nobody has touched; then all four work on others.
+    let mut program = Scripted::new(PAGES * 4096);
+    program.touch(DATA, PAGES / 2 * 4096, true).begin();
+    let (own, shared) = (DATA + PAGES / 2 * 4096, DATA);
+    for i in 0..PAGES / 2 {
+        program.store(own + i * 4096).load(own + i * 4096 + 64);
+    }
+    // What follows a change of the address space waits for what is before it.
+    program.map(DATA + (1 << 30), 4096, Protection::READ_WRITE, MapKind::Anonymous);
+    for turn in 0..60 {
+        for thread in 0..THREADS {
+            switch(&mut program, thread);
+            for i in 0..100 {
+                program.load(shared + (turn * 100 + i) % (PAGES / 2) * 4096);
+            }
+        }
+    }
+    // 4 x 500 instructions of warm-up: the 1024 of thread 0, and about 250 of each.
+    let options = ["machine.cores=4", "run.spread_threads=true", "run.instructions=1000", "run.warmup=500"];
+    let done = run("radix", &options, &program);
+    assert_eq!((done.status, done.simulated_instructions), (Status::Done, 4000), "{:?}", done.outcome);
+    assert_eq!(counter(&done, "core.page_faults"), 0, "the preparation is warm-up");
+    assert!(done.cores.iter().all(|core| core.instructions == 1000), "{:?}", done.cores);
+}
+
+#[test]
 fn a_page_that_one_thread_unmaps_is_unreachable_for_others_in_stream_order() {
     // Thread 1 uses a page, thread 0 unmaps it and maps it again read-only: both in the stream's order,
     // whichever core is ahead.

@@ -76,6 +76,8 @@ pub struct Descriptor<T = NoSettings> {
     pub together: bool,
     /// The reason why it cannot run in a virtual machine, if it cannot.
     pub native_only: Option<&'static str>,
+    /// It cannot be built: a bound of designs, which counts as none itself.
+    pub idealised: bool,
     /// As a page table: another design may place its nodes.
     pub takes_nodes: bool,
     /// As a page table: what the conformance suite checks.
@@ -99,6 +101,7 @@ impl Descriptor {
             fills: Vec::new(),
             together: false,
             native_only: None,
+            idealised: false,
             takes_nodes: false,
             claims: Claims::default(),
             formerly: Vec::new(),
@@ -155,6 +158,12 @@ impl<T> Descriptor<T> {
         Descriptor { native_only: Some(why), ..self }
     }
 
+    /// Declares that it cannot be built: it is a bound.
+    #[must_use]
+    pub fn idealised(self) -> Self {
+        Descriptor { idealised: true, ..self }
+    }
+
     /// Declares that, as a page table, it lets another design place its nodes ([`Site::nodes`]).
     #[must_use]
     pub fn takes_nodes(self) -> Self {
@@ -203,6 +212,7 @@ impl<T> Descriptor<T> {
             fills: self.fills,
             together: self.together,
             native_only: self.native_only,
+            idealised: self.idealised,
             takes_nodes: self.takes_nodes,
             claims: self.claims,
             formerly: self.formerly,

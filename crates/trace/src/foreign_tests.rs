@@ -220,7 +220,7 @@ fn files_that_are_not_traces_are_refused_with_a_reason() {
     damaged[64 * 3 + 8] = 7;
     let message = error(&scratch.file("damaged.trace", &damaged));
     assert!(message.contains("instruction 3 at byte 192") && message.contains("is_branch is 7"), "{message}");
-    let wrong = TraceOptions { map_granularity: 3000, va_bits: 99, implicit_maps: true };
+    let wrong = TraceOptions { map_granularity: 3000, va_bits: 99, ..TraceOptions::default() };
     assert_eq!(wrong.validate("trace").len(), 2);
     assert!(open_trace(scratch.0.path(), &wrong).err().unwrap().message.contains("trace.map_granularity"));
     #[cfg(unix)]

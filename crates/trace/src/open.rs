@@ -4,7 +4,8 @@ use crate::champsim::{self, ChampSimReader};
 use crate::compressed::{self, Compression, Unpacked};
 use crate::implicit_maps::ImplicitMaps;
 use crate::lackey::{self, LackeyReader};
-use crate::reader::TraceReader;
+use crate::reader::{TraceInfo, TraceReader};
+use crate::selection::{Selected, Selection};
 use crate::unchanged::Unchanged;
 use ambulator_base::{Invalid, ProgramIdentity, RecordSource, SourceError};
 use schemars::JsonSchema;
@@ -51,11 +52,29 @@ pub struct TraceOptions {
     /// bits set), 32 to 57.
     #[schemars(range(min = 32, max = 57), extend("x-unit" = "bits"))]
     pub va_bits: u8,
+    /// Instructions from the trace's beginning that are skipped. The pages that they touch stay touched, and
+    /// the region of interest begins after them.
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
+    pub skip: u64,
+    /// After the skipped part, of every so many instructions only the first `sample_window` are delivered; 0
+    /// delivers all. Pages first touched between the windows are touched before the next one.
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
+    pub sample_every: u64,
+    /// Instructions of each window, at most `sample_every`; 0 without windows.
+    #[schemars(range(max = 1u64 << 50), extend("x-unit" = "instructions"))]
+    pub sample_window: u64,
 }
 
 impl Default for TraceOptions {
     fn default() -> Self {
-        TraceOptions { implicit_maps: true, map_granularity: 2 << 20, va_bits: 48 }
+        TraceOptions {
+            implicit_maps: true,
+            map_granularity: 2 << 20,
+            va_bits: 48,
+            skip: 0,
+            sample_every: 0,
+            sample_window: 0,
+        }
     }
 }
 
@@ -76,6 +95,18 @@ impl TraceOptions {
                     format!("is set, and `{at}.implicit_maps` is false: no mappings are synthesised; omit one of them"),
                 )
                 .and(format!("{at}.implicit_maps")),
+            );
+        }
+        if (self.sample_every == 0) != (self.sample_window == 0) || self.sample_window > self.sample_every {
+            wrong.push(
+                Invalid::new(
+                    format!("{at}.sample_window"),
+                    format!(
+                        "is {} of every {} instructions: give both, and a window that is not longer than what it is of",
+                        self.sample_window, self.sample_every
+                    ),
+                )
+                .and(format!("{at}.sample_every")),
             );
         }
         if !(32..=57).contains(&self.va_bits) {
@@ -114,10 +145,32 @@ pub(crate) enum Opened {
 /// The file is missing, is not a regular file, is empty, has an unknown format, or its beginning is damaged;
 /// or the options are for foreign formats, and the trace is ours.
 pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordSource>, SourceError> {
-    Ok(match open(path, options)? {
+    let source: Box<dyn RecordSource> = match open(path, options)? {
         Opened::Ours(reader) => reader,
         Opened::Foreign { source, .. } => source,
+    };
+    let selection = Selection { skip: options.skip, every: options.sample_every, window: options.sample_window };
+    Ok(match selection == Selection::default() {
+        true => source,
+        false => Box::new(Selected::new(source, path.display().to_string(), selection)),
     })
+}
+
+/// What the header and the index of an Ambulator trace say, without reading its records; `None` for other
+/// formats, which have no index.
+///
+/// # Errors
+/// As [`open_trace`].
+pub fn trace_index(path: &Path) -> Result<Option<TraceInfo>, SourceError> {
+    let name = path.display().to_string();
+    let cannot = |e| SourceError::new(format!("{name}: the trace cannot be opened: {e}"));
+    let mut file = File::open(path).map_err(cannot)?;
+    let mut head = [0; 8];
+    let got = file.read(&mut head).map_err(cannot)?;
+    if !compressed::is_ours(&head[..got]) {
+        return Ok(None);
+    }
+    TraceReader::new(file, &name).map(|reader| Some(reader.info().clone()))
 }
 
 pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, SourceError> {

@@ -346,6 +346,10 @@ impl<R: Read + Seek + Send> RecordSource for TraceReader<R> {
         Ok(!batch.is_empty())
     }
 
+    fn instructions(&self) -> Option<u64> {
+        Some(self.info.instructions)
+    }
+
     fn progress(&self) -> Option<f64> {
         let all = self.entries.len().max(1) as f64;
         Some(if self.entries.is_empty() { 1.0 } else { self.next_block as f64 / all })

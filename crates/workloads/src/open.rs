@@ -74,6 +74,10 @@ impl RecordSource for Labelled {
         self.source.fill(batch)
     }
 
+    fn instructions(&self) -> Option<u64> {
+        self.source.instructions()
+    }
+
     fn progress(&self) -> Option<f64> {
         self.source.progress()
     }

@@ -186,6 +186,10 @@ impl RecordSource for TimeShared {
         Ok(!batch.is_empty())
     }
 
+    fn instructions(&self) -> Option<u64> {
+        self.programs.iter().map(|program| program.source.instructions()).sum()
+    }
+
     fn progress(&self) -> Option<f64> {
         self.programs.iter().filter_map(|program| program.source.progress()).reduce(f64::min)
     }

@@ -174,6 +174,11 @@ impl Emulator {
         Arc::clone(&self.memory)
     }
 
+    /// Its number in the kernel.
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its exit status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {

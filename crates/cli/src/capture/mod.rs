@@ -1,5 +1,6 @@
 //! `capture`, and live sources for `run` and `compare`: programs under qemu-user with the capture plugin.
 
+mod children;
 mod emulator;
 mod live;
 mod recorder;
@@ -14,6 +15,7 @@ use ambulator_experiments::{bytes, count};
 use ambulator_simulator::spec::parse_count;
 use ambulator_trace::wire::{Origin, WireReader};
 use ambulator_trace::{Compression, TraceFormat};
+use children::Children;
 use emulator::{EMULATOR, Emulator, Run, Stranger, check_program, file_size_limit, how_it_ended, name_of, release};
 use nix::sys::signal::Signal;
 use recorder::{Names, Recorded, Recorder, Style, Totals};
@@ -32,6 +34,8 @@ const COURTESY: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(2);
 /// The longest pause between two looks at the processes.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The same while nothing records the processes that the program starts: short ones are to be seen too.
+const LONGEST_PAUSE_WITH_CHILDREN: Duration = Duration::from_millis(4);
 /// The environment variable with the description in the trace, if it is not to be the command line.
 const DETAIL_VARIABLE: &str = "AMBULATOR_DETAIL";
 /// The processor that programs see: AVX2, and no fast string moves, so that the C library copies with vectors
@@ -77,8 +81,10 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let style = Style { format, compression, level: arguments.level, detail, skip, limit: file_size_limit() };
     let run = Run { program: &program, arguments: rest, cpu: &arguments.cpu, settings: &settings, silent: false };
     let again = interrupt::take_over();
+    let emulator = Emulator::start(&run)?;
     let mut session = Session {
-        emulator: Emulator::start(&run)?,
+        children: (!arguments.follow).then(|| Children::of(emulator.number())),
+        emulator,
         name,
         path: path.clone(),
         names: Names::like(&path, format),
@@ -94,6 +100,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
     let mut progress = Progress::new(!arguments.no_progress);
     let mut stopped: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
+    let longest = if arguments.follow { LONGEST_PAUSE } else { LONGEST_PAUSE_WITH_CHILDREN };
     let status = loop {
         let ended = session.look(stopped.is_some());
         if let Some(status) = ended
@@ -114,7 +121,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Failure> {
             session.end();
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(longest);
         progress.show(&session.totals);
     };
     progress.clear();
@@ -132,6 +139,8 @@ struct Process {
 /// A capture of a program and, with `--follow`, of what it starts.
 struct Session {
     emulator: Emulator,
+    /// What runs unrecorded, unless all is followed.
+    children: Option<Children>,
     name: String,
     /// The first process's trace.
     path: PathBuf,
@@ -154,6 +163,9 @@ impl Session {
     /// Starts to record new processes, collects those that have ended, and returns how the program ended, if
     /// it did.
     fn look(&mut self, interrupted: bool) -> Option<ExitStatus> {
+        if let Some(children) = &mut self.children {
+            children.look();
+        }
         let status = self.emulator.ended();
         if let Some(status) = status {
             self.end.get_or_init(|| match interrupted {
@@ -258,6 +270,8 @@ impl Session {
             return Err(Failure::failed(format!("nothing was recorded: {EMULATOR} {how} before the program ran")));
         }
         let mut all_well = status.success();
+        let forks = self.done.iter().flatten().map(|recorded| recorded.forks).sum();
+        let unrecorded = self.children.as_ref().and_then(|children| children.unrecorded(&self.name, forks));
         self.done.sort_by_key(|done| done.as_ref().map(|recorded| recorded.path.clone()).unwrap_or_default());
         for done in self.done {
             match done {
@@ -289,6 +303,9 @@ impl Session {
                     all_well = false;
                 }
             }
+        }
+        if let Some(sentence) = unrecorded {
+            warn(&sentence);
         }
         if !self.ended_it {
             print(&format!("{} {}", self.name, how_it_ended(status)));

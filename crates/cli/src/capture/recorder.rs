@@ -1,6 +1,6 @@
 //! Writes what one captured process sends to a trace file, which is complete or cut short, and never broken.
 
-use ambulator_base::{Batch, OutputFile, ProgramIdentity, SourceError};
+use ambulator_base::{Batch, OutputFile, ProgramIdentity, SourceError, VmEvent};
 use ambulator_trace::wire::{VA_BITS, WireReader};
 use ambulator_trace::{
     ChampSimWriter, Compression, RecordSink, TraceFormat, TraceHeader, TraceWriter, TraceWriterSpec, Truncate,
@@ -111,6 +111,8 @@ pub struct Recorded {
     pub instructions: u64,
     /// Instructions that the process executed.
     pub executed: u64,
+    /// Children that it forked.
+    pub forks: u64,
     /// Why it ends before its program would have, if it does.
     pub cut_short: Option<String>,
     /// Why there is no trace, if nothing was recorded: the file of that name is as it was.
@@ -152,6 +154,7 @@ impl Recorder {
             records: 0,
             instructions: 0,
             executed: 0,
+            forks: 0,
             cut_short: None,
             nothing: None,
             failed: false,
@@ -235,6 +238,8 @@ impl Recorder {
         sink.put(batch)?;
         let instructions = batch.records.iter().map(|record| record.instructions()).sum();
         let accesses = batch.records.iter().filter(|record| record.is_data()).count() as u64;
+        let forks = batch.events.iter().filter(|(_, event)| matches!(event, VmEvent::Fork { .. }));
+        recorded.forks += forks.count() as u64;
         recorded.records += batch.records.len() as u64;
         recorded.instructions += instructions;
         self.totals.instructions.fetch_add(instructions, Ordering::Relaxed);

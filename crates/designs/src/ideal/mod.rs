@@ -63,6 +63,7 @@ pub fn descriptor() -> Descriptor {
         "LVM section 6.3, MICRO 2025",
     )
     .fills(Socket::PageTable, "one load of the entry at which a radix walk would have ended")
+    .idealised()
     .claims(Claims { max_loads: 1, ..Claims::default() })
     .formerly("design.page_table.ideal.levels", "mmu.va_bits")
     .settings::<NoSettings>()

@@ -13,6 +13,7 @@ pub fn descriptor() -> Descriptor {
     )
     .fills(Socket::Speculation, "the data's own line, always")
     .formerly_called("perfect")
+    .idealised()
     .settings::<NoSettings>()
     .build(|_, _| Parts { speculator: Some(Box::new(|_| Box::new(PerfectSpeculation))), ..Parts::default() })
 }

@@ -88,14 +88,14 @@ impl Scheduler {
     /// Enters the measured region when all cores are warm, and sets their budgets. Returns whether counting
     /// restarts.
     ///
-    /// With threads placed on cores, a program is warm when those of its cores that have run anything have
-    /// run the warm-up on average: a thread that waits for others must not make all of them wait.
+    /// With threads placed on cores, a program is warm when its cores have run the warm-up on average: a
+    /// thread that waits for others must not make all of them wait, and the first thread to run must not end
+    /// the warm-up of threads that have not begun.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
         let is_ready = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup;
         let is_warm = |own: &[Core]| {
-            let ran = own.iter().filter(|core| core.counters.instructions > 0).count() as u64;
             let executed: u64 = own.iter().map(|core| core.counters.instructions).sum();
-            own.iter().all(is_ready) || (ran > 0 && executed >= self.warmup.saturating_mul(ran))
+            own.iter().all(is_ready) || executed >= self.warmup.saturating_mul(own.len() as u64)
         };
         let ready = if self.places_threads() {
             self.placements.iter().all(|placement| is_warm(&cores[placement.cores()]))

@@ -165,11 +165,12 @@ impl Spec {
         wrong
     }
 
-    /// What is wrong with a perfect MMU next to designs that only act where a translation takes time.
+    /// What is wrong with a perfect MMU next to designs that only act where a translation takes time. One
+    /// that places pages too does that under a perfect MMU as well.
     fn validate_perfect(&self) -> Vec<Invalid> {
         let idle = self.design.entries().into_iter().filter(|(_, socket, name)| {
             let acts = matches!(socket, Socket::Lookaside | Socket::Speculation | Socket::FrontSide);
-            self.mmu.perfect && acts && socket.empty() != Some(*name)
+            self.mmu.perfect && acts && socket.empty() != Some(*name) && self.design.placement != *name
         });
         idle.map(|(key, _, name)| {
             let message =
@@ -420,7 +421,7 @@ pub struct RunSpec {
     #[schemars(range(min = 1, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: minutes of the papers' 300M to 1G in seconds"))]
     pub instructions: u64,
     /// Instructions that each core runs in the program's region of interest before counting begins (with
-    /// `run.spread_threads`, the cores that run a thread, on average).
+    /// `run.spread_threads`, the program's cores on average, those without a thread included).
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.

@@ -1,0 +1,226 @@
+//! Warnings about what a comparison measured, where a reader may take it for something else.
+
+use crate::interval::SpeedUp;
+use crate::number::{count, short};
+use ambulator_simulator::{RunResult, Status};
+
+/// Below this share of a trace, the part that was measured need not stand for the whole.
+const SMALL_PART: f64 = 0.01;
+/// First touches in the measured region from which on it is worth a warning that the program sets up in it.
+const SETS_UP: f64 = 64.0;
+/// A core with this share of the busiest core's instructions, or less, is idle.
+const IDLE: f64 = 0.01;
+/// Share of a column's cycles from which on it is about the operating system.
+const OS_DOMINATES: f64 = 0.5;
+/// Share of the cycles that copying takes while pages are promoted, from which on it is a transient.
+const COPYING: f64 = 0.02;
+/// Change of a speed-up from the first to the last third of the region that the whole hides.
+const DRIFT: f64 = 0.2;
+
+/// Warnings, one sentence each. `program_instructions` are those of the programs' whole traces, as far as
+/// they are known, in the order of the programs.
+pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec<String> {
+    let shown: Vec<&RunResult> =
+        runs.iter().filter(|run| run.simulated_instructions > 0 && run.status == Status::Done).collect();
+    let Some(first) = shown.first() else { return Vec::new() };
+    let mut sentences = Vec::new();
+    sentences.extend(small_part(first, program_instructions));
+    sentences.extend(sets_up(first));
+    sentences.extend(idle_cores(first));
+    sentences.extend(os_dominates(&shown));
+    sentences.extend(difference_of_paging(&shown));
+    sentences.extend(shown.iter().filter_map(|run| copies(run)));
+    sentences.extend(shown[1..].iter().filter_map(|run| drifts(first, run)));
+    sentences
+}
+
+fn small_part(run: &RunResult, programs: &[Option<u64>]) -> Option<String> {
+    let all: u64 = programs.iter().copied().collect::<Option<Vec<u64>>>()?.iter().sum();
+    let share = run.simulated_instructions as f64 / all.max(1) as f64;
+    (share < SMALL_PART).then(|| {
+        format!(
+            "{} of the {} instructions of {} were measured ({:.2}%), and they need not stand for the rest: measure more of \
+             them with --instructions, another part with --skip, or windows of all with --sample",
+            count(run.simulated_instructions as f64),
+            count(all as f64),
+            run.program,
+            100.0 * share
+        )
+    })
+}
+
+fn sets_up(run: &RunResult) -> Option<String> {
+    let faults = run.measure("page_faults");
+    (run.measure("setup_page_faults") == 0.0 && faults >= SETS_UP).then(|| {
+        format!(
+            "no page of {} had been touched when measuring began, so its set-up is measured ({} page faults): leave it out \
+             with --warmup or --skip, or mark its region of interest",
+            run.program,
+            count(faults)
+        )
+    })
+}
+
+fn idle_cores(run: &RunResult) -> Option<String> {
+    let most = run.cores.iter().map(|core| core.instructions).max().unwrap_or(0) as f64;
+    let idle = |core: &&ambulator_simulator::CoreResult| core.instructions as f64 <= IDLE * most;
+    let idle = run.cores.iter().filter(idle).count();
+    (idle > 0).then(|| {
+        format!(
+            "{idle} of {} cores ran nothing, or almost nothing, in the measured region: {} has fewer threads at work than \
+             there are cores; use fewer --cores, or measure another part",
+            run.cores.len(),
+            run.program
+        )
+    })
+}
+
+fn os_dominates(runs: &[&RunResult]) -> Option<String> {
+    let share = |run: &RunResult| if run.ipc > 0.0 { run.measure("os_cycles_share") } else { 0.0 };
+    let columns = runs.iter().filter(|run| share(run) > OS_DOMINATES);
+    let named: Vec<String> = columns.map(|run| format!("{:.0}% in {}", 100.0 * share(run), run.design)).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "the operating system takes most of the cycles ({}): speed-ups there are about page faults, not about \
+             translation; measure a part after the first touches, with --warmup or --skip",
+            named.join(", ")
+        )
+    })
+}
+
+/// Cycles of the operating system, and of all, for each 1000 instructions.
+fn cycles(run: &RunResult) -> (f64, f64) {
+    let per_kilo = 1000.0 / run.ipc * run.cores.len().max(1) as f64;
+    (run.measure("os_cycles_share") * per_kilo, per_kilo)
+}
+
+/// Designs whose difference from the first is the operating system's for the larger part, and not because of
+/// page faults that take most of all cycles anyway.
+fn difference_of_paging(runs: &[&RunResult]) -> Option<String> {
+    let (base, others) = runs.split_first()?;
+    let of_paging = |run: &&&RunResult| {
+        let Some(speed_up) = SpeedUp::of(base, run).filter(SpeedUp::differs) else { return false };
+        let ((os0, all0), (os1, all1)) = (cycles(base), cycles(run));
+        let clear = (speed_up.ratio - 1.0).abs() > 0.01;
+        clear && (os1 - os0).signum() == (all1 - all0).signum() && (os1 - os0).abs() > 0.5 * (all1 - all0).abs()
+    };
+    let named: Vec<&str> = others.iter().filter(of_paging).map(|run| run.design.as_str()).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "most of what {} gains or loses against {} is the operating system's work (page faults, zeroing, copying), not \
+             translation",
+            named.join(", "),
+            base.design
+        )
+    })
+}
+
+fn copies(run: &RunResult) -> Option<String> {
+    let counter = |name: &str| run.counters.get(name).copied().unwrap_or(0) as f64;
+    let all = run.cycles as f64 * run.cores.len().max(1) as f64;
+    let share = counter("kernel.cycles.copy") / all.max(1.0);
+    (run.cycles > 0 && counter("kernel.promotions") > 0.0 && share > COPYING).then(|| {
+        format!(
+            "{} spends {:.0}% of its cycles on copying pages into {} huge pages: a transient, which a longer --warmup leaves \
+             out",
+            run.design,
+            100.0 * share,
+            count(counter("kernel.promotions"))
+        )
+    })
+}
+
+fn drifts(base: &RunResult, run: &RunResult) -> Option<String> {
+    let (first, last) = crate::interval::first_and_last_third(base, run)?;
+    let drift = (last / first).max(first / last) - 1.0;
+    (drift > DRIFT).then(|| {
+        format!(
+            "the speed-up of {} over {} is {} in the first third of the region and {} in the last: a transient or a phase of \
+             the program, which one number does not describe",
+            run.design,
+            base.design,
+            short(first),
+            short(last)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_simulator::CoreResult;
+
+    fn run(design: &str, ipc: f64, measures: &[(&str, f64)]) -> RunResult {
+        let cycles = (1e6 / ipc) as u64;
+        RunResult {
+            design: design.into(),
+            program: "cc1".into(),
+            simulated_instructions: 1_000_000,
+            cycles,
+            ipc,
+            windows: (1..=20).map(|i| (i * 50_000, i * cycles / 20)).collect(),
+            measures: measures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            cores: vec![CoreResult { program: "cc1".into(), instructions: 1_000_000, cycles, ipc }],
+            ..RunResult::default()
+        }
+    }
+
+    fn only(sentences: Vec<String>, expected: &str) {
+        assert!(sentences.len() == 1 && sentences[0].contains(expected), "{sentences:?}");
+    }
+
+    #[test]
+    fn an_ordinary_comparison_has_none() {
+        let runs = [run("radix", 0.5, &[("setup_page_faults", 9.0)]), run("thp", 0.9, &[("setup_page_faults", 9.0)])];
+        assert_eq!(cautions(&runs, &[Some(50_000_000)]), Vec::<String>::new());
+        assert_eq!(cautions(&runs, &[None]), Vec::<String>::new());
+        assert_eq!(cautions(&[], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_small_part_of_a_trace_is_named() {
+        let runs = [run("radix", 0.5, &[])];
+        only(cautions(&runs, &[Some(1_000_000_000)]), "1.00 M of the 1.00 G instructions of cc1 were measured (0.10%)");
+    }
+
+    #[test]
+    fn a_measured_set_up_is_named_and_a_warmed_one_is_not() {
+        let faults = [("page_faults", 242.0)];
+        only(cautions(&[run("radix", 0.5, &faults)], &[]), "its set-up is measured (242 page faults)");
+        let warmed = [("page_faults", 242.0), ("setup_page_faults", 10.0)];
+        assert!(cautions(&[run("radix", 0.5, &warmed)], &[]).is_empty());
+    }
+
+    #[test]
+    fn idle_cores_are_counted() {
+        let mut one = run("radix", 0.5, &[]);
+        one.cores.push(CoreResult { instructions: 100, ..one.cores[0].clone() });
+        only(cautions(&[one], &[]), "1 of 2 cores ran nothing");
+    }
+
+    #[test]
+    fn columns_that_faults_dominate_are_named() {
+        // Seen: a speed-up of 72 that was page faults.
+        let runs = [run("radix", 0.01, &[("os_cycles_share", 0.98)]), run("thp", 0.72, &[("os_cycles_share", 0.3)])];
+        let sentences = cautions(&runs, &[]);
+        assert!(sentences[0].contains("(98% in radix): speed-ups there are about page faults"), "{sentences:?}");
+        assert!(sentences[1].contains("most of what thp gains or loses against radix is the operating system's work"));
+        assert_eq!(sentences.len(), 2);
+    }
+
+    #[test]
+    fn transients_are_named() {
+        let mut promoting = run("daemon", 0.5, &[]);
+        promoting.counters.insert("kernel.cycles.copy".into(), 300_000);
+        assert!(cautions(&[promoting.clone()], &[]).is_empty(), "copy-on-write copies too");
+        promoting.counters.insert("kernel.promotions".into(), 40);
+        only(cautions(&[promoting], &[]), "daemon spends 15% of its cycles on copying pages into 40.0 huge pages");
+        let mut rising = run("daemon", 0.6, &[]);
+        let mut at = 0;
+        rising.windows.iter_mut().enumerate().for_each(|(i, point)| {
+            at += if i < 7 { 110_000 } else { 70_000 };
+            point.1 = at;
+        });
+        only(cautions(&[run("radix", 0.5, &[]), rising], &[]), "is 0.9");
+    }
+}

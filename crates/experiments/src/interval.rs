@@ -1,0 +1,176 @@
+//! Intervals around speed-ups: how far a ratio of cycles can be trusted.
+
+use ambulator_simulator::RunResult;
+
+/// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
+/// interval.
+const MOST_WINDOWS: usize = 30;
+/// Fewer points say nothing about their spread.
+const LEAST_WINDOWS: usize = 10;
+/// A ratio that is printed as 1.000 is 1.
+const ROUNDS_TO_ONE: f64 = 0.0005;
+/// Without an interval, a difference below this is not reported.
+const DOUBTFUL: f64 = 0.01;
+
+/// A speed-up with its 95% interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpeedUp {
+    /// The ratio of the instructions per cycle.
+    pub ratio: f64,
+    /// Half of the interval's width; `None` if the region is too short for one.
+    pub half: Option<f64>,
+    /// Windows that the interval is from; 0 without one.
+    pub windows: usize,
+}
+
+impl SpeedUp {
+    /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
+    /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
+    /// (ratio estimator, Student's t). `None` without time.
+    pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
+        if base.ipc <= 0.0 || run.ipc <= 0.0 {
+            return None;
+        }
+        let ratio = run.ipc / base.ipc;
+        let pairs = paired_windows(&base.windows, &run.windows);
+        let half = half_width(&pairs);
+        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 } })
+    }
+
+    /// Whether the interval leaves 1 out.
+    pub fn differs(&self) -> bool {
+        let away = (self.ratio - 1.0).abs();
+        away >= ROUNDS_TO_ONE && away > self.half.unwrap_or(DOUBTFUL)
+    }
+
+    /// Whether it is certain that this is larger than `other`: their intervals do not meet.
+    pub fn exceeds(&self, other: &SpeedUp) -> bool {
+        let reach = self.half.unwrap_or(DOUBTFUL / 2.0) + other.half.unwrap_or(DOUBTFUL / 2.0);
+        self.ratio - other.ratio > reach.max(ROUNDS_TO_ONE)
+    }
+
+    /// The interval in words: `2.170 to 2.180`.
+    pub fn interval(&self) -> Option<String> {
+        self.half.map(|half| format!("{:.3} to {:.3}", (self.ratio - half).max(0.0), self.ratio + half))
+    }
+}
+
+/// Cycles at a number of instructions, between points.
+fn at(points: &[(u64, u64)], instructions: f64) -> f64 {
+    let mut before = (0.0, 0.0);
+    for &(i, c) in points {
+        let (i, c) = (i as f64, c as f64);
+        if i >= instructions {
+            let part = if i > before.0 { (instructions - before.0) / (i - before.0) } else { 1.0 };
+            return before.1 + part * (c - before.1);
+        }
+        before = (i, c);
+    }
+    before.1
+}
+
+/// Cycles of two runs in windows of the same instructions: as many windows as both have points for.
+fn paired_windows(base: &[(u64, u64)], run: &[(u64, u64)]) -> Vec<(f64, f64)> {
+    let (Some((end_base, _)), Some((end_run, _))) = (base.last(), run.last()) else { return Vec::new() };
+    let count = base.len().min(run.len()).min(MOST_WINDOWS);
+    let step = *end_base.min(end_run) as f64 / count as f64;
+    let cycles = |points: &[(u64, u64)], window: usize| {
+        at(points, (window + 1) as f64 * step) - at(points, window as f64 * step)
+    };
+    (0..count).map(|window| (cycles(base, window), cycles(run, window))).collect()
+}
+
+/// The speed-up of `run` over `base` in the first and in the last third of the region. `None` without enough
+/// windows.
+pub(crate) fn first_and_last_third(base: &RunResult, run: &RunResult) -> Option<(f64, f64)> {
+    let pairs = paired_windows(&base.windows, &run.windows);
+    let third = pairs.len() / 3;
+    let ratio = |pairs: &[(f64, f64)]| {
+        let (base, run) = pairs.iter().fold((0.0, 0.0), |(a, b), (base, run)| (a + base, b + run));
+        (base > 0.0 && run > 0.0).then(|| base / run)
+    };
+    (pairs.len() >= LEAST_WINDOWS).then_some(())?;
+    Some((ratio(&pairs[..third])?, ratio(&pairs[pairs.len() - third..])?))
+}
+
+/// Half of the width of the 95% interval of the ratio of two sums of paired values.
+fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (sum_base, sum_run) = pairs.iter().fold((0.0, 0.0), |(a, b), (base, run)| (a + base, b + run));
+    if pairs.len() < LEAST_WINDOWS || sum_run <= 0.0 {
+        return None;
+    }
+    let ratio = sum_base / sum_run;
+    let squares: f64 = pairs.iter().map(|(base, run)| (base - ratio * run).powi(2)).sum();
+    Some(student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / (sum_run / n))
+}
+
+/// The 97.5% quantile of Student's t with `freedom` degrees of freedom, 9 or more: the expansion of Cornish
+/// and Fisher (Abramowitz and Stegun 26.7.5), exact to three digits there.
+fn student_t(freedom: f64) -> f64 {
+    let z: f64 = 1.959_964;
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(windows: impl Iterator<Item = u64>) -> RunResult {
+        let mut at = (0, 0);
+        let points = windows.map(|cycles| {
+            at = (at.0 + 1000, at.1 + cycles);
+            at
+        });
+        let windows: Vec<_> = points.collect();
+        let (instructions, cycles) = windows[windows.len() - 1];
+        RunResult { ipc: instructions as f64 / cycles as f64, windows, cycles, ..RunResult::default() }
+    }
+
+    #[test]
+    fn student_t_is_that_of_the_tables() {
+        for (freedom, quantile) in [(9.0, 2.262), (19.0, 2.093), (29.0, 2.045), (1e9, 1.960)] {
+            assert!((student_t(freedom) - quantile).abs() < 0.001, "{freedom}: {}", student_t(freedom));
+        }
+    }
+
+    #[test]
+    fn a_steady_gain_differs_and_noise_does_not() {
+        let base = run((0..20).map(|_| 2000));
+        let steady = SpeedUp::of(&base, &run((0..20).map(|i| 1000 + i % 2))).unwrap();
+        assert!(steady.differs() && steady.half.unwrap() < 0.01 && (steady.ratio - 2.0).abs() < 0.01, "{steady:?}");
+        let noisy = SpeedUp::of(&base, &run((0..20).map(|i| if i % 4 == 0 { 1400 } else { 2150 }))).unwrap();
+        assert!(noisy.ratio > 1.005 && !noisy.differs(), "{noisy:?}");
+        assert!(steady.exceeds(&noisy) && !noisy.exceeds(&noisy));
+        let same = SpeedUp::of(&base, &base).unwrap();
+        assert_eq!((same.differs(), same.half, same.windows), (false, Some(0.0), 20));
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_paired_ratio_by_hand() {
+        // 10 windows; sums 20000 and 10000; residuals of +-200 for ratio 2, so 2.262 * sqrt(400000 / 90) /
+        // 1000.
+        let base = run((0..10).map(|i| if i % 2 == 0 { 2200 } else { 1800 }));
+        let half = SpeedUp::of(&base, &run((0..10).map(|_| 1000))).unwrap().half.unwrap();
+        assert!((half - 2.262 * (400_000.0f64 / 90.0).sqrt() / 1000.0).abs() < 0.001, "{half}");
+    }
+
+    #[test]
+    fn without_enough_windows_there_is_no_interval_and_small_differences_are_none() {
+        let short = SpeedUp::of(&run((0..5).map(|_| 1000)), &run((0..5).map(|_| 995))).unwrap();
+        assert!(short.half.is_none() && short.interval().is_none() && !short.differs());
+        assert!(SpeedUp::of(&RunResult::default(), &run((0..5).map(|_| 995))).is_none());
+    }
+
+    #[test]
+    fn points_that_differ_are_compared_at_the_same_instructions() {
+        let base = run((0..40).map(|_| 1000));
+        let mut shifted = run((0..40).map(|_| 500));
+        shifted.windows.iter_mut().for_each(|(i, c)| (*i, *c) = (*i - 300, *c - 150));
+        let speed_up = SpeedUp::of(&base, &shifted).unwrap();
+        assert!(speed_up.half.unwrap() < 1e-9, "{speed_up:?}");
+    }
+}

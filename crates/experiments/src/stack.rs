@@ -1,0 +1,145 @@
+//! Cycle stacks: where the cycles of a run went, and where one run has more than another.
+
+use crate::number::short;
+use ambulator_simulator::RunResult;
+
+/// Parts of a stack: the end of the counter's name, and what it is in a sentence.
+const PARTS: [(&str, &str); 13] = [
+    ("base", "instructions that nothing delays"),
+    ("branch", "mispredicted branches"),
+    ("front", "instruction fetches"),
+    ("tlb", "look-ups of TLBs"),
+    ("walk_l1", "page walks served by the L1 cache"),
+    ("walk_l2", "page walks served by the L2 cache"),
+    ("walk_llc", "page walks served by the last-level cache"),
+    ("walk_dram", "page walks served by DRAM"),
+    ("l1", "data from the L1 cache"),
+    ("l2", "data from the L2 cache"),
+    ("llc", "data from the last-level cache"),
+    ("dram", "data from DRAM"),
+    ("stores", "stores"),
+];
+
+/// The causes of the operating system's cycles: the counter's end below `kernel.cycles`, and its words.
+const CAUSES: [(&str, &str); 9] = [
+    ("fault", "page faults"),
+    ("zero", "zeroing pages"),
+    ("allocate", "allocating contiguous memory"),
+    ("copy", "copying pages"),
+    ("table", "upkeep of page tables"),
+    ("shootdown", "TLB shootdowns"),
+    ("swap", "swapping"),
+    ("syscall", "system calls"),
+    ("switch", "context switches"),
+];
+
+/// Parts of a difference that a sentence names: at least this share of the largest, at most so many.
+const WORTH_NAMING: f64 = 0.1;
+const MOST_NAMED: usize = 4;
+
+/// Cycles by what took them, for each 1000 instructions. They add up to the cycles of the cores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CycleStack {
+    /// What took cycles, in words, and how many for each 1000 instructions.
+    pub parts: Vec<(&'static str, f64)>,
+}
+
+impl CycleStack {
+    /// The stack of a run, if its core counts one (`core.window.stack_...`). The operating system's part is
+    /// divided among its causes in proportion to the kernel's ledger.
+    pub fn of(run: &RunResult) -> Option<CycleStack> {
+        let counter = |name: &str| run.counters.get(name).copied();
+        let stack = |part: &str| counter(&format!("core.window.stack_{part}"));
+        stack("base")?;
+        let per_kilo = 1000.0 / run.simulated_instructions.max(1) as f64;
+        let value = |part: &str| stack(part).unwrap_or(0) as f64 * per_kilo;
+        let mut parts: Vec<_> = PARTS.iter().map(|(part, words)| (*words, value(part))).collect();
+        let charged = |cause: &str| {
+            let of = |kernel: &str| counter(&format!("{kernel}.cycles.{cause}")).unwrap_or(0) as f64;
+            of("kernel") + of("hypervisor")
+        };
+        let all: f64 = CAUSES.iter().map(|(cause, _)| charged(cause)).sum();
+        if all > 0.0 {
+            parts.extend(CAUSES.iter().map(|(cause, words)| (*words, value("os") * charged(cause) / all)));
+        } else {
+            parts.push(("the operating system", value("os")));
+        }
+        Some(CycleStack { parts })
+    }
+
+    /// Cycles for each 1000 instructions, all parts together.
+    pub fn total(&self) -> f64 {
+        self.parts.iter().map(|(_, cycles)| cycles).sum()
+    }
+
+    /// Cycles of a part, by its words; 0 if there is none.
+    fn part(&self, words: &str) -> f64 {
+        self.parts.iter().find(|(of, _)| *of == words).map_or(0.0, |(_, cycles)| *cycles)
+    }
+
+    /// What changes from this stack to another, in words: `440 fewer cycles per 1000 instructions: -400 for
+    /// page walks served by DRAM, ...`.
+    pub fn change_to(&self, other: &CycleStack) -> String {
+        let mut words: Vec<&str> = self.parts.iter().map(|(words, _)| *words).collect();
+        words.extend(other.parts.iter().map(|(words, _)| *words).filter(|of| self.parts.iter().all(|(w, _)| w != of)));
+        let mut changes: Vec<(f64, &str)> = words.iter().map(|of| (other.part(of) - self.part(of), *of)).collect();
+        changes.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        let largest = changes.first().map_or(0.0, |(change, _)| change.abs());
+        let named = changes.iter().filter(|(change, _)| *change != 0.0 && change.abs() >= WORTH_NAMING * largest);
+        let signed = |change: f64| format!("{}{}", if change < 0.0 { "-" } else { "+" }, short(change.abs()));
+        let named: Vec<String> =
+            named.take(MOST_NAMED).map(|(change, of)| format!("{} for {of}", signed(*change))).collect();
+        let change = other.total() - self.total();
+        let direction = if change < 0.0 { "fewer" } else { "more" };
+        let head = format!("{} {direction} cycles per 1000 instructions", short(change.abs()));
+        if named.is_empty() { head } else { format!("{head}: {}", named.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(counters: &[(&str, u64)]) -> RunResult {
+        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        RunResult { simulated_instructions: 10_000, counters, ..RunResult::default() }
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_cycles_and_the_kernels_part_goes_to_its_causes() {
+        let counters = [
+            ("core.window.stack_base", 4000),
+            ("core.window.stack_walk_dram", 9000),
+            ("core.window.stack_os", 2000),
+            ("core.window.cycles", 15_000),
+            ("kernel.cycles.fault", 300),
+            ("kernel.cycles.zero", 100),
+        ];
+        let stack = CycleStack::of(&run(&counters)).unwrap();
+        assert!((stack.total() - 1500.0).abs() < 1e-9);
+        assert_eq!((stack.part("page faults"), stack.part("zeroing pages")), (150.0, 50.0));
+        assert_eq!(stack.part("page walks served by DRAM"), 900.0);
+        // Cycles of the operating system without a cause in the ledger (waits for locks) are still there.
+        let stack = CycleStack::of(&run(&counters[..3])).unwrap();
+        assert_eq!((stack.part("the operating system"), stack.total()), (200.0, 1500.0));
+        assert_eq!(CycleStack::of(&run(&counters[3..])), None);
+    }
+
+    #[test]
+    fn a_change_is_told_by_its_largest_parts_with_their_signs() {
+        let of = |walks: u64, dram: u64, l2: u64| {
+            let counters = [
+                ("core.window.stack_base", 4000),
+                ("core.window.stack_walk_dram", walks),
+                ("core.window.stack_dram", dram),
+                ("core.window.stack_l2", l2),
+            ];
+            CycleStack::of(&run(&counters)).unwrap()
+        };
+        assert_eq!(
+            of(9000, 1000, 50).change_to(&of(1000, 2000, 0)),
+            "705 fewer cycles per 1000 instructions: -800 for page walks served by DRAM, +100 for data from DRAM"
+        );
+        assert_eq!(of(1, 1, 1).change_to(&of(1, 1, 1)), "0 more cycles per 1000 instructions");
+    }
+}

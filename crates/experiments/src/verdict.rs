@@ -1,0 +1,266 @@
+//! The verdict that opens a comparison: what translation costs at most, which design is best and by how much,
+//! and why.
+
+use crate::interval::SpeedUp;
+use crate::stack::CycleStack;
+use ambulator_simulator::{RunResult, Status};
+
+/// A design of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Its run.
+    pub run: &'a RunResult,
+    /// The run of its bound: a perfect TLB under the same paging policy. Designs of one policy share one.
+    pub bound: Option<&'a RunResult>,
+    /// It cannot be built: it is a bound itself.
+    pub idealised: bool,
+}
+
+/// The verdict of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// In this order: the bound, the best design, the reason.
+    pub sentences: Vec<String>,
+    /// The design whose reason they give by its cycle stack.
+    pub told: Option<String>,
+}
+
+impl Verdict {
+    /// The verdict on `candidates`, of which the first is the baseline. Empty without time, or if the
+    /// baseline has not run to its end.
+    pub fn of(candidates: &[Candidate<'_>]) -> Verdict {
+        let done = |one: &&Candidate<'_>| one.run.status == Status::Done && one.run.ipc > 0.0;
+        let Some(base) = candidates.first().filter(done) else { return Verdict::default() };
+        let mut verdict = Verdict::default();
+        verdict.sentences.extend(cost(base));
+        let others: Vec<&Candidate<'_>> = candidates[1..].iter().filter(done).collect();
+        verdict.sentences.extend(cost_under_other_paging(base, &others));
+        let weighted = weighted(base, &others);
+        let buildable: Vec<&Candidate<'_>> = others.into_iter().filter(|one| !one.idealised).collect();
+        if !buildable.is_empty() {
+            verdict.judge(base, &buildable);
+        }
+        verdict.sentences.extend(weighted);
+        verdict
+    }
+
+    /// Names the best design.
+    fn judge(&mut self, base: &Candidate<'_>, others: &[&Candidate<'_>]) {
+        let mut rated: Vec<(SpeedUp, &Candidate<'_>)> =
+            others.iter().filter_map(|one| Some((SpeedUp::of(base.run, one.run)?, *one))).collect();
+        rated.sort_by(|a, b| b.0.ratio.total_cmp(&a.0.ratio));
+        let name = &base.run.design;
+        let Some((speed_up, best)) = rated.first().filter(|(best, _)| best.differs() && best.ratio > 1.0) else {
+            let worse = rated.iter().all(|(speed_up, _)| speed_up.differs());
+            self.sentences.push(match worse {
+                true => format!("Best: {name}. The others are slower."),
+                false => format!("Best: none. No design is faster than {name} beyond the 95% interval."),
+            });
+            return;
+        };
+        let how = match speed_up.interval() {
+            Some(interval) => format!("95% interval {interval}, over {} windows of the region", speed_up.windows),
+            None => "the region is too short for an interval".into(),
+        };
+        let mut text = format!("Best: {}, {:.3} times as fast as {name} ({how}).", best.run.design, speed_up.ratio);
+        let ties = rated[1..].iter().filter(|(other, _)| !speed_up.exceeds(other) && other.differs());
+        let ties: Vec<&str> = ties.map(|(_, other)| other.run.design.as_str()).collect();
+        if !ties.is_empty() {
+            text += &format!(" Within its interval: {}.", ties.join(", "));
+        }
+        self.sentences.push(text);
+        self.sentences.extend(share_of_paging(base, best, speed_up));
+        if let Some((from, to)) = CycleStack::of(base.run).zip(CycleStack::of(best.run)) {
+            self.sentences.push(format!("Why: {}.", from.change_to(&to)));
+            self.told = Some(best.run.design.clone());
+        }
+    }
+}
+
+/// Speed-ups of a mix in which each program counts the same. The speed-ups of the table are of all
+/// instructions until the last core ends.
+fn weighted(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
+    let mut programs: Vec<&str> = base.run.cores.iter().map(|core| core.program.as_str()).collect();
+    programs.dedup();
+    let one = |other: &&Candidate<'_>| format!("{} {:.3}", other.run.design, other.run.weighted_speedup);
+    let all: Vec<String> = others.iter().map(one).collect();
+    (programs.len() > 1 && !all.is_empty())
+        .then(|| format!("If each program of the mix counts the same (weighted speed-up): {}.", all.join(", ")))
+}
+
+/// Whether two candidates have one bound: one paging policy.
+fn same_paging(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
+    match (a.bound, b.bound) {
+        (Some(a), Some(b)) => std::ptr::eq(a, b),
+        _ => false,
+    }
+}
+
+/// The speed-up of a candidate's bound over it.
+fn headroom(one: &Candidate<'_>) -> Option<SpeedUp> {
+    SpeedUp::of(one.run, one.bound.filter(|bound| bound.status == Status::Done)?)
+}
+
+/// The share of the time that is gone at this speed-up.
+fn share_gone(speed_up: &SpeedUp) -> String {
+    let percent = 100.0 * (1.0 - 1.0 / speed_up.ratio);
+    if percent < 10.0 { format!("{percent:.2}%") } else { format!("{percent:.1}%") }
+}
+
+/// What translation costs under the baseline's paging.
+fn cost(base: &Candidate<'_>) -> Option<String> {
+    let bound = headroom(base)?;
+    let (program, design, ratio) = (&base.run.program, &base.run.design, bound.ratio);
+    let perfect = "with a perfect TLB and the same paging";
+    if !bound.differs() {
+        return Some(format!(
+            "Translation costs {program} nothing that can be measured on {design}: {perfect} it is {ratio:.3} times as fast."
+        ));
+    }
+    if ratio < 1.0 {
+        return Some(format!(
+            "Translation does not slow {program} on {design}: {perfect} it is {ratio:.3} times as fast, because its \
+             accesses reach caches and memory in another order."
+        ));
+    }
+    let interval = bound.interval().map_or(String::new(), |interval| format!(" (95% interval {interval})"));
+    Some(format!(
+        "Translation costs {program} at most {} of its time on {design}: {perfect} it is {ratio:.3} times as \
+         fast{interval}.",
+        share_gone(&bound)
+    ))
+}
+
+/// What translation costs where the paging is another one, once for each policy.
+fn cost_under_other_paging(base: &Candidate<'_>, others: &[&Candidate<'_>]) -> Option<String> {
+    let mut policies: Vec<&Candidate<'_>> = Vec::new();
+    for one in others.iter().filter(|one| !one.idealised && one.bound.is_some() && !same_paging(base, one)) {
+        if !policies.iter().any(|known| same_paging(known, one)) {
+            policies.push(one);
+        }
+    }
+    let cost = |one: &Candidate<'_>| {
+        let bound = headroom(one)?;
+        let cost = if bound.differs() && bound.ratio > 1.0 { share_gone(&bound) } else { "nothing".into() };
+        Some(format!("{} {cost}", one.run.design))
+    };
+    let costs: Vec<String> = policies.into_iter().filter_map(cost).collect();
+    (!costs.is_empty()).then(|| format!("At most, under other paging: {}.", costs.join(", ")))
+}
+
+/// The part of a speed-up that a perfect TLB has too, when only the paging changes.
+fn share_of_paging(base: &Candidate<'_>, best: &Candidate<'_>, speed_up: &SpeedUp) -> Option<String> {
+    let paging = SpeedUp::of(base.bound?, best.bound.filter(|_| !same_paging(base, best))?)?;
+    let matters = paging.differs() && (paging.ratio - 1.0).abs() > 0.1 * (speed_up.ratio - 1.0);
+    matters.then(|| {
+        format!("Its paging alone makes a perfect TLB {:.3} times as fast: that part is not translation.", paging.ratio)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(design: &str, cycles: u64) -> RunResult {
+        let windows: Vec<(u64, u64)> = (1..=20).map(|i| (i * 1000, i * cycles + i % 2)).collect();
+        RunResult {
+            design: design.into(),
+            program: "cc1".into(),
+            simulated_instructions: 20_000,
+            ipc: 1000.0 / cycles as f64,
+            windows,
+            ..RunResult::default()
+        }
+    }
+
+    fn of<'a>(run: &'a RunResult, bound: &'a RunResult) -> Candidate<'a> {
+        Candidate { run, bound: Some(bound), idealised: run.design.starts_with("perfect") }
+    }
+
+    #[test]
+    fn each_design_is_bounded_under_its_own_paging() {
+        // Measured: a design with fewer faults ran at 1.076, "the bound of all designs" at 1.045.
+        let (small, eager) = (run("perfect-4k", 9_570), run("perfect-eager", 9_250));
+        let (radix, rmm) = (run("radix", 10_000), run("rmm", 9_293));
+        let verdict = Verdict::of(&[of(&radix, &small), of(&small, &small), of(&rmm, &eager)]);
+        assert_eq!(
+            verdict.sentences,
+            [
+                "Translation costs cc1 at most 4.30% of its time on radix: with a perfect TLB and the same paging it is 1.045 \
+                 times as fast (95% interval 1.045 to 1.045).",
+                "At most, under other paging: rmm 0.46%.",
+                "Best: rmm, 1.076 times as fast as radix (95% interval 1.076 to 1.076, over 20 windows of the region).",
+                "Its paging alone makes a perfect TLB 1.035 times as fast: that part is not translation.",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_not_the_best() {
+        let (radix, perfect) = (run("radix", 10_000), run("perfect", 5_000));
+        let verdict = Verdict::of(&[of(&radix, &perfect), of(&perfect, &perfect)]);
+        assert_eq!(verdict.sentences.len(), 1, "{verdict:?}");
+        assert!(verdict.sentences[0].contains("at most 50.0% of its time"));
+    }
+
+    #[test]
+    fn nothing_is_said_about_differences_within_the_interval() {
+        let (radix, same, slower) = (run("radix", 10_000), run("asap", 10_001), run("hashed", 12_000));
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&same, &radix), of(&slower, &radix)]);
+        assert_eq!(
+            verdict.sentences,
+            [
+                "Translation costs cc1 nothing that can be measured on radix: with a perfect TLB and the same paging it is \
+                 1.000 times as fast.",
+                "Best: none. No design is faster than radix beyond the 95% interval.",
+            ]
+        );
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&slower, &radix)]);
+        assert_eq!(verdict.sentences[1], "Best: radix. The others are slower.");
+    }
+
+    #[test]
+    fn designs_that_the_interval_does_not_tell_apart_are_named_together() {
+        let (radix, thp, lvm) = (run("radix", 10_000), run("thp", 5_000), run("lvm", 5_000));
+        let verdict = Verdict::of(&[of(&radix, &lvm), of(&thp, &lvm), of(&lvm, &lvm)]);
+        assert!(verdict.sentences[1].ends_with("Within its interval: lvm."), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_mix_has_weighted_speed_ups() {
+        let core = |program: &str| ambulator_simulator::CoreResult { program: program.into(), ..Default::default() };
+        let mix = |design: &str, programs: [&str; 2], weighted_speedup| RunResult {
+            cores: programs.map(core).into(),
+            weighted_speedup,
+            ..run(design, 1000)
+        };
+        let (radix, thp) = (mix("radix", ["gups", "bfs"], 1.0), mix("thp", ["gups", "bfs"], 1.04));
+        let verdict = Verdict::of(&[of(&radix, &radix), of(&thp, &radix)]);
+        assert!(verdict.sentences.last().unwrap().ends_with("(weighted speed-up): thp 1.040."), "{verdict:?}");
+        let same = mix("radix", ["gups", "gups"], 1.0);
+        let verdict = Verdict::of(&[of(&same, &same), of(&thp, &same)]);
+        assert!(verdict.sentences.iter().all(|sentence| !sentence.contains("weighted")));
+    }
+
+    #[test]
+    fn the_reason_comes_from_the_stack() {
+        let stack = |mut run: RunResult, walks: u64| {
+            run.counters.insert("core.window.stack_base".into(), 100_000);
+            run.counters.insert("core.window.stack_walk_dram".into(), walks);
+            run
+        };
+        let (radix, thp) = (stack(run("radix", 10_000), 100_000), stack(run("thp", 5_000), 0));
+        let verdict = Verdict::of(&[of(&radix, &thp), of(&thp, &thp)]);
+        let why = "Why: 5000 fewer cycles per 1000 instructions: -5000 for page walks served by DRAM.";
+        assert_eq!((verdict.sentences.last().unwrap().as_str(), verdict.told.as_deref()), (why, Some("thp")));
+    }
+
+    #[test]
+    fn runs_without_time_or_without_an_end_get_no_verdict() {
+        let untimed = RunResult { ipc: 0.0, ..run("radix", 1) };
+        let broken = RunResult { status: Status::Interrupted, ..run("radix", 1) };
+        for base in [untimed, broken] {
+            assert_eq!(Verdict::of(&[of(&base, &base), of(&base, &base)]), Verdict::default());
+        }
+    }
+}
