@@ -4,6 +4,7 @@ mod branch;
 mod cache;
 mod channel;
 mod copies;
+mod core_counters;
 mod core_spec;
 mod cycle_stack;
 mod dram;
@@ -25,6 +26,7 @@ mod zeroing;
 pub use branch::BranchPredictor;
 pub use cache::CacheCounters;
 pub use copies::CopyId;
+pub use core_counters::CoreCounters;
 pub use core_spec::{CoreSpec, PredictorKind, StoreRequest};
 pub use dram::{Dram, DramCounters};
 pub use dram_spec::{AddressMapping, DramModel, DramSpec, PagePolicy};
@@ -34,7 +36,7 @@ pub use replacement::{MAX_WAYS, Replacement, ReplacementState};
 pub use set_array::{NO_KEY, SetArray};
 pub use sim_host::matches;
 pub use spec::{CacheSpec, HierarchySpec, MAX_LATENCY, PrefetcherKind};
-pub use window::{CoreCounters, CoreWindow, InFlight};
+pub use window::{CoreWindow, InFlight};
 pub use zeroing::ZeroingCounters;
 
 /// The level that served an access to the memory hierarchy.

@@ -267,7 +267,7 @@ impl Mmu {
         // A store through a clean entry: the lookaside sets the dirty bit, or else hardware walks again to
         // set it.
         self.counters.dirty_assists += 1;
-        let probed = self.probe_lookaside(va, access, now, port);
+        let probed = self.probe_lookaside(va, access, now, false, port);
         if let Some(probed) = probed
             && let Some(found) = probed.found.filter(|found| found.dirty && allowed(found, access))
         {
@@ -288,11 +288,7 @@ impl Mmu {
         let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
         let parallel = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
         let held = self.second.lookup(self.asid, va).map(|entry| (entry.translation(), entry.ready));
-        let mut probed = match (parallel, held.is_some()) {
-            (false, _) => None,
-            (true, false) => self.probe_lookaside(va, access, now, port),
-            (true, true) => self.probe_beside_hit(va, access, now, port),
-        };
+        let mut probed = if parallel { self.probe_lookaside(va, access, now, held.is_some(), port) } else { None };
         let answered = now.after(self.second.latency);
         if let Some((found, held_from)) = held {
             self.counters.l2_tlb_hits += 1;
@@ -314,7 +310,7 @@ impl Mmu {
         self.counters.l2_tlb_misses += 1;
         let mut start = answered;
         if probed.is_none() {
-            probed = self.probe_lookaside(va, access, answered, port);
+            probed = self.probe_lookaside(va, access, answered, false, port);
         }
         if let Some(probed) = probed {
             if let Some(found) = probed.found {
@@ -338,28 +334,22 @@ impl Mmu {
         self.walk_and_fill(va, access, start, start, port)
     }
 
+    /// `beside_hit`: the L2 TLB hits.
     fn probe_lookaside(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
         now: Cycle,
+        beside_hit: bool,
         port: &mut CorePort<'_>,
     ) -> Option<LookasideAnswer> {
         let lookaside = self.lookaside.as_mut()?;
         self.counters.lookaside_probes += 1;
-        Some(lookaside.probe(va, access, now, port))
-    }
-
-    fn probe_beside_hit(
-        &mut self,
-        va: VirtAddr,
-        access: AccessKind,
-        now: Cycle,
-        port: &mut CorePort<'_>,
-    ) -> Option<LookasideAnswer> {
-        let lookaside = self.lookaside.as_mut()?;
-        self.counters.lookaside_probes += 1;
-        Some(lookaside.probe_beside_hit(va, access, now, port))
+        Some(if beside_hit {
+            lookaside.probe_beside_hit(va, access, now, port)
+        } else {
+            lookaside.probe(va, access, now, port)
+        })
     }
 
     fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {

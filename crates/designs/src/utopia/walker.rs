@@ -64,6 +64,10 @@ pub(crate) struct RestSegWalker {
     pub(crate) counters: UtopiaWalkerCounters,
 }
 
+/// A walk of one RestSeg, by its place: the translation, and when the result is known.
+type WalkOne =
+    fn(&mut RestSegWalker, usize, VirtAddr, AccessKind, Cycle, &mut dyn MemoryPort) -> (Option<Translation>, Cycle);
+
 impl RestSegWalker {
     /// A walker with empty caches. It records the ways that it finds in `uses`, from
     /// [`super::Segments::uses`].
@@ -80,6 +84,29 @@ impl RestSegWalker {
             counters: UtopiaWalkerCounters::default(),
             spec: spec.clone(),
         }
+    }
+
+    /// Walks the RestSegs by `walk`, or at no cost with `perfect_walks`, until one has the page.
+    fn look_up(
+        &mut self,
+        walk: WalkOne,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> LookasideAnswer {
+        self.counters.walks += 1;
+        let walk = if self.spec.perfect_walks { Self::walk_perfectly } else { walk };
+        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
+        for at in 0..self.places.len() {
+            let (found, ready) = walk(self, at, va, access, now, port);
+            if found.is_some() {
+                self.counters.hits += 1;
+                return LookasideAnswer { found, ready, holds_walk: true };
+            }
+            answer.ready = answer.ready.max(ready);
+        }
+        answer
     }
 
     /// A walk of one RestSeg that costs nothing (`perfect_walks`).
@@ -243,23 +270,12 @@ impl Lookaside for RestSegWalker {
     }
 
     fn probe(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> LookasideAnswer {
-        self.counters.walks += 1;
-        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
-        for at in 0..self.places.len() {
-            let (found, ready) = if self.spec.perfect_walks {
-                self.walk_perfectly(at, va, access, now, port)
-            } else {
-                self.walk(at, va, access, now, port)
-            };
-            if found.is_some() {
-                answer = LookasideAnswer { found, ready, holds_walk: true };
-                self.counters.hits += 1;
-                self.counters.hit_cycles += ready.since(now);
-                break;
-            }
-            answer.ready = answer.ready.max(ready);
+        let answer = self.look_up(Self::walk, va, access, now, port);
+        let cycles = answer.ready.since(now);
+        if answer.found.is_some() {
+            self.counters.hit_cycles += cycles;
         }
-        self.counters.walk_cycles += answer.ready.since(now);
+        self.counters.walk_cycles += cycles;
         answer
     }
 
@@ -270,21 +286,7 @@ impl Lookaside for RestSegWalker {
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> LookasideAnswer {
-        self.counters.walks += 1;
-        let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
-        for at in 0..self.places.len() {
-            let (found, ready) = if self.spec.perfect_walks {
-                self.walk_perfectly(at, va, access, now, port)
-            } else {
-                self.walk_cached(at, va, access, now, port)
-            };
-            if found.is_some() {
-                self.counters.hits += 1;
-                return LookasideAnswer { found, ready, holds_walk: true };
-            }
-            answer.ready = answer.ready.max(ready);
-        }
-        answer
+        self.look_up(Self::walk_cached, va, access, now, port)
     }
 
     /// The page is in the FlexSeg: its entry counts the walk and its loads from DRAM (Sec. 5.5).
