@@ -32,7 +32,7 @@ pub use estimate::{Estimate, estimate};
 pub use figure::{Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of};
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
-pub use interval::{SpeedUp, Spread};
+pub use interval::{SpeedUp, Spread, mean_over_seeds};
 pub use memory::{memory_available, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
