@@ -170,7 +170,7 @@ impl Machine {
             os,
             checker: Checker::new(spec.run.oracle),
             scheduler: Scheduler::new(spec.run.warmup, spec.run.instructions, placements),
-            statistics: Statistics::default(),
+            statistics: Statistics::new(spec.run.interval),
             memory: memory_setup,
         })
     }

@@ -24,6 +24,7 @@ mod path;
 mod report;
 mod result;
 mod scheduler;
+mod series;
 pub mod spec;
 mod statistics;
 mod stream;
@@ -39,4 +40,5 @@ pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
 };
 pub use scheduler::open_mix;
+pub use series::Series;
 pub use stream::SharedStream;

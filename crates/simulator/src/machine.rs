@@ -118,6 +118,7 @@ impl Machine {
         self.statistics.begin_counting(&self.os);
         self.os.reset_counters();
         self.hw.reset_counters();
+        self.statistics.begin_series(&self.hw, &self.os);
     }
 
     /// Runs one core until its local time passes `until`, its batch ends, or `limit` records are done.
@@ -212,7 +213,7 @@ impl Machine {
                 }
                 self.carry_out_everywhere()?;
                 if self.scheduler.phase() == Phase::Measure {
-                    self.statistics.take_point(&self.hw);
+                    self.statistics.take_point(&self.hw, &self.os);
                 }
                 self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
                 if self.scheduler.is_warm(&self.hw.cores[number]) {

@@ -152,6 +152,14 @@ impl OperatingSystem {
         }
     }
 
+    /// As [`OperatingSystem::report`], without what must be read from the tables' bytes.
+    pub fn report_counters(&self, sink: &mut dyn CounterSink) {
+        self.kernel.report_counters("kernel", sink);
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.kernel.report_counters("hypervisor", sink);
+        }
+    }
+
     /// The hypervisor serves a fault of the guest.
     pub fn hypervisor_fault(
         &mut self,

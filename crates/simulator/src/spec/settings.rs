@@ -424,6 +424,11 @@ pub struct RunSpec {
     /// `run.spread_threads`, the program's cores on average, those without a thread included).
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
+    /// Instructions, all cores together, after which the result's `series` has a point of every counter: what
+    /// the counters have added since the last one. 0 for no series. After 4096 points, intervals are twice as
+    /// long.
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
+    pub interval: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
@@ -461,6 +466,7 @@ impl Default for RunSpec {
             seed: 1,
             instructions: 20_000_000,
             warmup: 2_000_000,
+            interval: 0,
             populate: true,
             advise_huge: false,
             mode: RunMode::Timing,
