@@ -28,6 +28,8 @@ mod series;
 pub mod spec;
 mod statistics;
 mod stream;
+#[cfg(test)]
+mod warmup_tests;
 mod windows;
 
 pub use catalogue::{catalogue, register_design};

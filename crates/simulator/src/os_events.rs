@@ -194,7 +194,7 @@ impl OperatingSystem {
 
     /// Runs the kernel's background daemons up to the core's time.
     pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
-        self.kernel.tick(hw.cores[number].process, hw.local_time(number)).map_err(|e| stop_of(&e))?;
+        self.kernel.tick(hw.cores[number].process, hw.kernel_time(number)).map_err(|e| stop_of(&e))?;
         self.settle(hw, phase, number);
         Ok(())
     }
