@@ -437,8 +437,8 @@ pub struct RunSpec {
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
     /// Whether time is simulated in the warm-up. Without, TLBs, walk caches, caches, prefetchers, branch
-    /// predictors and page tables are warmed all the same, and for the kernel's daemons an instruction takes
-    /// a cycle.
+    /// predictors and page tables are warmed all the same. For the kernel's daemons an instruction then takes
+    /// a cycle, so khugepaged has promoted fewer pages when the measured region begins.
     #[schemars(extend("x-unit" = "choice"))]
     pub warmup_mode: WarmupMode,
     /// With `run.warmup_mode = "functional"`: the last instructions of the warm-up, in which time is simulated
