@@ -74,7 +74,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         output.write(text)?;
     }
     if let Some(file) = report_file {
-        file.write(published_report(&lock(&results)).as_bytes()).map_err(Failure::failed)?;
+        file.write(published_report(&lock(&results), &figures).as_bytes()).map_err(Failure::failed)?;
     }
     sorted.map_err(Failure::failed)?;
     Ok(code)

@@ -148,6 +148,17 @@ enum Programs {
     Own(Vec<FigureProgram>),
 }
 
+/// The form in which a paper draws a figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartForm {
+    /// Bars in groups of a program.
+    #[default]
+    Bars,
+    /// Lines over the last number in the names of the metrics.
+    Lines,
+}
+
 /// A figure or table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,6 +171,9 @@ pub struct Figure {
     pub name: String,
     /// Its title.
     pub title: String,
+    /// The form in which the paper draws it.
+    #[serde(default)]
+    pub chart: ChartForm,
     /// The machine preset.
     pub machine: String,
     /// The designs of the sweep.

@@ -18,7 +18,7 @@ mod why;
 
 pub use cautions::cautions;
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
-pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
+pub use figure::{ChartForm, Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use interval::SpeedUp;
 pub use number::{bytes, count, seconds, short};

@@ -66,6 +66,8 @@
     spec.autosize = { type: "fit-x", contains: "padding" };
     const config = structuredClone(data.config);
     config.axis.labelLimit = width < 500 ? 120 : 240;
+    const ticks = Math.max(3, Math.floor(width / 90));
+    config.axisX = { tickCount: ticks };
     legends(spec, width);
     const result = await vegaEmbed(plot, spec, { config, renderer: "svg", actions: false, tooltip: { theme: "custom" } });
     if (figure.view) figure.view.finalize();

@@ -82,7 +82,7 @@ fn over_time(
         body["mark"]["point"] = json!({"size": 10, "opacity": 0});
         Chart {
             id,
-            kind,
+            kind: kind.into(),
             title: title.to_owned(),
             caption: caption.to_owned(),
             program: Some(comparison.label.clone()),
