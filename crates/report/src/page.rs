@@ -94,8 +94,9 @@ pub fn chart_data(charts: &[Chart]) -> Value {
     json!({"charts": charts, "config": page_config(), "plain": plain_config()})
 }
 
-/// Places for figures, one for each kind: with several programs, the reader chooses one.
-pub fn figures(charts: &[Chart]) -> String {
+/// Places for figures, one for each kind, under headings of this level: with several programs, the reader
+/// chooses one.
+pub fn figures(charts: &[Chart], level: u32) -> String {
     let mut html = String::new();
     let mut kinds: Vec<&str> = Vec::new();
     for chart in charts {
@@ -107,7 +108,7 @@ pub fn figures(charts: &[Chart]) -> String {
         let _ = writeln!(
             html,
             "<figure id=\"figure-{kind}\" data-kind=\"{kind}\" aria-labelledby=\"figure-{kind}-h\">\n\
-             <h3 id=\"figure-{kind}-h\">{title}</h3>\n<figcaption>{caption}</figcaption>"
+             <h{level} id=\"figure-{kind}-h\">{title}</h{level}>\n<figcaption>{caption}</figcaption>"
         );
         let of_kind: Vec<&Chart> = charts.iter().filter(|other| other.kind == *kind).collect();
         if of_kind.len() > 1 {
@@ -283,7 +284,7 @@ pub fn report(study: &Study) -> String {
     );
     let sections = [
         Section { id: "answer".into(), heading: "The answer".into(), html: answers(study) },
-        Section { id: "figures".into(), heading: "Figures".into(), html: filters(study) + &figures(&charts) },
+        Section { id: "figures".into(), heading: "Figures".into(), html: filters(study) + &figures(&charts, 3) },
         Section { id: "pair".into(), heading: "Two runs side by side".into(), html: PAIR.to_owned() },
         Section { id: "spec".into(), heading: "The whole spec".into(), html: SPEC.to_owned() },
         Section { id: "origin".into(), heading: "How this was made".into(), html: origin(study) },

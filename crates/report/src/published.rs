@@ -112,7 +112,8 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
         {"field": "difference"}, {"field": "source", "title": "said in"},
     ]);
     let say = format!("datum.metric + ', ' + datum.whose + ': ' + format(datum.high, '.4~r') + ' {unit}'");
-    let body = json!({
+    let any_range = values.iter().any(|value| value["range"] == true);
+    let mut body = json!({
         "transform": [{"calculate": say, "as": "say"}],
         "height": {"step": 16, "for": "offset"},
         "encoding": {
@@ -132,16 +133,18 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
                     "tooltip": tooltip, "description": {"field": "say"},
                 },
             },
-            {
-                "transform": [{"filter": "datum.range"}],
-                "mark": {"type": "rule", "strokeWidth": 4},
-                "encoding": {
-                    "x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"},
-                    "tooltip": tooltip, "description": {"field": "say"},
-                },
-            },
         ],
     });
+    if let Some(layers) = body["layer"].as_array_mut().filter(|_| any_range) {
+        layers.push(json!({
+            "transform": [{"filter": "datum.range"}],
+            "mark": {"type": "rule", "strokeWidth": 4},
+            "encoding": {
+                "x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"},
+                "tooltip": tooltip, "description": {"field": "say"},
+            },
+        }));
+    }
     Chart {
         id: format!("{id}-beside"),
         kind: format!("{id}-beside"),
@@ -157,16 +160,26 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
 fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]) -> Chart {
     let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
     let mut values = Vec::new();
-    let mut programs: Vec<&str> = Vec::new();
+    let mut programs: Vec<String> = Vec::new();
+    // As in the terminal's table: programs that the paper would not have chosen.
+    let marked = |program: &str| {
+        let is_marked = metrics.iter().any(|metric| metric.marked.iter().any(|of| of == program));
+        format!("{program}{}", if is_marked { "*" } else { "" })
+    };
     for metric in metrics {
         for (program, value) in &metric.by_program {
-            if !programs.contains(&program.as_str()) {
-                programs.push(program);
+            let program = marked(program);
+            if !programs.contains(&program) {
+                programs.push(program.clone());
             }
             values.push(json!({"group": program, "metric": metric.name, "value": rounded(*value)}));
         }
         let several = metric.by_program.len() > 1;
-        let group = if several { ALL } else { metric.by_program.first().map_or(ALL, |(program, _)| program) };
+        let group = if several {
+            ALL.to_owned()
+        } else {
+            metric.by_program.first().map_or(ALL.into(), |(program, _)| marked(program))
+        };
         let [ours] = metric.ours.as_slice() else { continue };
         if several {
             values.push(json!({"group": ALL, "metric": metric.name, "value": rounded(*ours)}));
@@ -175,7 +188,7 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
             values.push(json!({"group": group, "metric": metric.name, "published": rounded(*published)}));
         }
     }
-    programs.push(ALL);
+    programs.push(ALL.into());
     let (colours, _): (Vec<&str>, Vec<_>) = (0..names.len()).map(style).unzip();
     let tooltip = json!([
         {"field": "group", "title": "program"}, {"field": "metric", "title": "number"},
@@ -186,7 +199,6 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
     let body = json!({
         "height": 260,
         "usermeta": {"leastWidth": 90 + 9 * bars.max(4 * programs.len())},
-        "params": [{"name": "picked", "select": {"type": "point", "fields": ["metric"]}, "bind": "legend"}],
         "transform": [{"calculate": format!("datum.group + ', ' + datum.metric + ': ' + format(datum.value, '.4~r') + ' {unit}'"), "as": "say"}],
         "encoding": {
             "x": {
@@ -200,6 +212,7 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
         },
         "layer": [
             {
+                "params": [{"name": "picked", "select": {"type": "point", "fields": ["metric"]}, "bind": "legend"}],
                 "transform": [{"filter": "isValid(datum.value)"}],
                 "mark": {"type": "bar"},
                 "encoding": {
@@ -226,7 +239,7 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
             metric.by_program.iter().find(|(name, _)| name == program).map_or(Value::Null, |(_, value)| rounded(*value))
         }
     };
-    let row = |program: &&str| {
+    let row = |program: &String| {
         std::iter::once(json!(program)).chain(metrics.iter().map(|metric| value(program, metric))).collect()
     };
     Chart {
@@ -408,7 +421,7 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
             slug(&result.figure),
             escaped(&result.figure),
             escaped(&result.title),
-            places(&own)
+            places(&own, 4)
         );
         let notes =
             result.metrics.iter().filter_map(|metric| Some(format!("{}: {}", metric.name, metric.note.as_ref()?)));
@@ -424,7 +437,10 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
         }
     }
     let charts: Vec<Chart> = charts.into_iter().map(|(_, chart)| chart).collect();
-    let lead = format!("{} figures, published numbers beside ours.", results.len());
+    let lead = match results.len() {
+        1 => "One figure, published numbers beside ours.".to_owned(),
+        n => format!("{n} figures, published numbers beside ours."),
+    };
     page("The papers' figures, reproduced", &lead, &sections, &chart_data(&charts))
 }
 

@@ -162,7 +162,7 @@ pub fn served(study: &Study) -> Option<Chart> {
         unit: "%",
         format: "~r",
         most: Some(100.0),
-        parts: parts.map(|(at, (_, words))| Part { words: (*words).into(), colour: shade(2, at, 4) }).collect(),
+        parts: parts.map(|(at, (_, words))| Part { words: (*words).into(), colour: shade(1, at, 4) }).collect(),
     };
     stacked.chart(study, |run| {
         let any = run.measure("walk_accesses_mean") > 0.0;
