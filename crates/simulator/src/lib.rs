@@ -29,7 +29,7 @@ mod statistics;
 mod stream;
 mod windows;
 
-pub use catalogue::{catalogue, register_design};
+pub use catalogue::{catalogue, register_design, register_interactively};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
