@@ -8,6 +8,7 @@ mod interval;
 pub mod layout;
 mod number;
 mod reproduce;
+pub mod row;
 #[cfg(test)]
 mod resume_tests;
 mod stack;
