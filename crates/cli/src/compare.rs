@@ -1,13 +1,12 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
-use crate::bounds::Bounds;
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
-use ambulator_experiments::{Document, Verdict, cautions, comparison_table, core_table, reasons, seconds};
+use ambulator_experiments::{Bounds, Document, Verdict, cautions, comparison_table, core_table, reasons, seconds};
 use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
 use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
 use std::sync::Arc;

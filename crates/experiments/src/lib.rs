@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 mod cautions;
 mod document;
 mod figure;
@@ -17,6 +18,7 @@ mod table;
 mod verdict;
 mod why;
 
+pub use bounds::Bounds;
 pub use cautions::cautions;
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
 pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};

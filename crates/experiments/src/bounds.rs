@@ -1,9 +1,10 @@
 //! The bounds of a comparison: for each paging policy among its designs, a machine with a perfect TLB.
 
-use ambulator_experiments::{Bound, Candidate, Verdict};
+use crate::{Bound, Candidate, Verdict};
 use ambulator_simulator::{Job, RunResult};
 
 /// Which job bounds each design.
+#[derive(Debug)]
 pub struct Bounds {
     /// By design: the number of its bound among the designs and, after them, the additional jobs.
     of: Vec<Option<usize>>,
