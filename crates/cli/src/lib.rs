@@ -15,6 +15,7 @@ mod interrupt;
 mod layout;
 mod output;
 mod progress;
+mod report;
 mod reproduce;
 mod requests;
 mod suggest;
@@ -100,6 +101,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Plot(arguments) => report::plot(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell, out } => completions(shell, out.as_deref()),
         Command::Reference { what } => inspect::reference(what),

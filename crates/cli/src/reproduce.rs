@@ -4,10 +4,11 @@ use crate::arguments::ReproduceArguments;
 use crate::output::{JsonOutput, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_base::{InputFiles, lock};
+use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
     FigureResult, Reproduction, Size, Store, figures_of, reproduce as reproduce_figure, traces_of,
 };
+use ambulator_report::published_report;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,8 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let mut inputs: InputFiles = figures.iter().flat_map(|figure| traces_of(figure)).collect();
     inputs.add(Store::file_in(&arguments.out));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let report_file = arguments.report.as_deref().map(|path| OutputFile::prepare_beside(path, &inputs));
+    let report_file = report_file.transpose().map_err(Failure::bad)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let store = Store::open(&arguments.out).map_err(Failure::bad)?;
     store.warnings().iter().for_each(|warning| warn(warning));
@@ -69,6 +72,9 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
         output.write(text)?;
+    }
+    if let Some(file) = report_file {
+        file.write(published_report(&lock(&results)).as_bytes()).map_err(Failure::failed)?;
     }
     sorted.map_err(Failure::failed)?;
     Ok(code)

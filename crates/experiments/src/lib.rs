@@ -26,7 +26,7 @@ pub use fuzz::{fuzz_maps, fuzz_store};
 pub use interval::SpeedUp;
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce, traces_of};
-pub use stack::CycleStack;
+pub use stack::{CycleStack, Family};
 pub use store::Store;
 pub use table::{comparison_table, core_table};
 pub use verdict::{Candidate, Verdict};
