@@ -3,6 +3,7 @@
 mod accesses;
 mod borrowed;
 mod catalogue;
+mod charts;
 mod conversion;
 mod design;
 mod failure;
@@ -22,6 +23,8 @@ mod _ambulator {
     use crate::borrowed::{Frames, Memory, Port};
     #[pymodule_export]
     use crate::catalogue::{counters, explain, preset_text, presets, programs};
+    #[pymodule_export]
+    use crate::charts::{charts, report};
     #[pymodule_export]
     use crate::design::{conformance, page_tables};
     #[pymodule_export]
