@@ -18,6 +18,7 @@ mod progress;
 mod report;
 mod reproduce;
 mod requests;
+mod store;
 mod suggest;
 mod terminal;
 mod trace;

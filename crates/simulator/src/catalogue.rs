@@ -7,17 +7,26 @@ use std::sync::{Mutex, PoisonError, RwLock};
 /// The catalogue, once it is in use. One that a later registration replaces stays valid: whoever asked for it
 /// keeps it.
 static CATALOGUE: RwLock<Option<&'static Catalogue>> = RwLock::new(None);
+/// Those of [`register_design`].
 static OWN: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
+/// Those of [`register_interactively`].
+static INTERACTIVE: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
+
+/// Whether designs of another crate are registered. Those that are registered interactively do not count: what
+/// they compute is not stored.
+pub fn has_registered_designs() -> bool {
+    !lock(&OWN).is_empty()
+}
 
 /// The catalogue in use.
 fn in_use() -> Option<&'static Catalogue> {
     *CATALOGUE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ambulator's designs and `own`.
-fn with(own: &[Descriptor]) -> Result<Catalogue, RegisterError> {
+/// Ambulator's designs and further ones.
+fn with<'d>(further: impl IntoIterator<Item = &'d Descriptor>) -> Result<Catalogue, RegisterError> {
     let mut all = ambulator_designs::catalogue();
-    for design in own {
+    for design in further {
         all.register(design.clone())?;
     }
     Ok(all)
@@ -33,7 +42,7 @@ pub fn register_design(design: Descriptor) -> Result<(), RegisterError> {
     }
     let mut own = lock(&OWN);
     own.push(design);
-    with(&own).map(drop).inspect_err(|_| drop(own.pop()))
+    with(own.iter()).map(drop).inspect_err(|_| drop(own.pop()))
 }
 
 /// Registers a design without settings at any time, for interactive use; it replaces a design of that name that
@@ -47,11 +56,12 @@ pub fn register_interactively(design: Descriptor) -> Result<(), RegisterError> {
         let lacks = "has settings: register it before designs are in use";
         return Err(RegisterError::new("design", design.name, RegisterReason::Incomplete(lacks)));
     }
-    let mut own = lock(&OWN);
-    let mut next: Vec<Descriptor> = own.iter().filter(|other| other.name != design.name).cloned().collect();
+    let own = lock(&OWN);
+    let mut interactive = lock(&INTERACTIVE);
+    let mut next: Vec<Descriptor> = interactive.iter().filter(|other| other.name != design.name).cloned().collect();
     next.push(design);
-    let all = with(&next)?;
-    *own = next;
+    let all = with(own.iter().chain(&next))?;
+    *interactive = next;
     *CATALOGUE.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::leak(Box::new(all)));
     Ok(())
 }
@@ -64,7 +74,7 @@ pub fn catalogue() -> &'static Catalogue {
     let own = lock(&OWN);
     let mut slot = CATALOGUE.write().unwrap_or_else(PoisonError::into_inner);
     // Errors were reported at registration.
-    slot.get_or_insert_with(|| Box::leak(Box::new(with(&own).unwrap_or_default())))
+    slot.get_or_insert_with(|| Box::leak(Box::new(with(own.iter()).unwrap_or_default())))
 }
 
 #[cfg(test)]
@@ -89,4 +99,9 @@ mod tests {
         assert_eq!(taken.reason, RegisterReason::Taken);
         assert_ne!(catalogue().find(first).map(|design| design.about), Some("mine"));
     }
+}
+
+/// Whether designs of other crates are registered.
+pub fn has_registered_designs() -> bool {
+    catalogue().designs().len() > ambulator_designs::catalogue().designs().len()
 }
