@@ -36,7 +36,7 @@ from ambulator.errors import (
 from ambulator.machine import Machine
 from ambulator.plot import Chart
 from ambulator.results import Column, Results, Run, Table
-from ambulator.runs import compare, run
+from ambulator.runs import compare, run, sweep
 from ambulator.table import Conformance, Page, PageTable, conformance
 
 __all__ = [
@@ -71,5 +71,6 @@ __all__ = [
     "machines",
     "programs",
     "run",
+    "sweep",
     "workloads",
 ]

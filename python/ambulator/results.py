@@ -221,6 +221,10 @@ class Results(Table):
         """Why each design is faster or slower than the first."""
         self.notes: list[str] = list(finished["notes"])
         """Notes about programs and warnings about runs, to be read before any number is believed."""
+        self.stored = sum(finished["stored"])
+        """How many runs were found in the store."""
+        self.seconds: float = finished["seconds"]
+        """How long this took, in seconds."""
         self._table: str = finished["table"]
 
     @property
@@ -295,6 +299,8 @@ class Results(Table):
         both.verdict = [*self.verdict, *other.verdict]
         both.reasons = [*self.reasons, *other.reasons]
         both.notes = list(dict.fromkeys([*self.notes, *other.notes]))
+        both.stored = self.stored + other.stored
+        both.seconds = self.seconds + other.seconds
         both._table = f"{self._table}\n\n{other._table}"
         return both
 

@@ -1,10 +1,11 @@
 //! A program given as arrays: one access for each element.
 
 use crate::failure::Failure;
-use ambulator_base::{Batch, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
-use ambulator_trace::ImplicitMaps;
+use ambulator_base::{Batch, OutputFile, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
+use ambulator_trace::{ImplicitMaps, TraceHeader, TraceWriter, TraceWriterSpec};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -130,6 +131,13 @@ impl Accesses {
         accesses + gaps
     }
 
+    /// Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for stores.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.write(&path)).map_err(|error| {
+            Failure::Program(format!("{}: the trace cannot be written: {error}", path.display())).raise(py)
+        })
+    }
+
     fn __repr__(&self) -> String {
         let (accesses, mib) = (self.columns.address.len(), self.footprint >> 20);
         format!("<Accesses '{}': {accesses} accesses, {mib} MiB of pages touched>", self.name)
@@ -228,6 +236,27 @@ impl Columns {
 }
 
 impl Accesses {
+    fn write(&self, path: &Path) -> Result<(), String> {
+        let mut source = self.source();
+        let identity = source.identity();
+        let (records, instructions) = (Some(self.columns.address.len() as u64), Some(self.instructions()));
+        let header = TraceHeader { identity, records, instructions, ..TraceHeader::default() };
+        let said = |error: SourceError| error.message;
+        let file = OutputFile::prepare(path).map_err(|error| error.to_string())?;
+        let mut writer = TraceWriter::new(Vec::new(), header, &TraceWriterSpec::default()).map_err(said)?;
+        let mut batch = Batch::default();
+        while source.fill(&mut batch).map_err(said)? {
+            let mut events = batch.events.drain(..).peekable();
+            for (at, record) in batch.records.iter().enumerate() {
+                while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= at) {
+                    writer.event(event).map_err(said)?;
+                }
+                writer.push(record).map_err(said)?;
+            }
+        }
+        file.write(&writer.finish().map_err(said)?).map_err(|error| error.to_string())
+    }
+
     /// The accesses as a stream.
     pub fn source(&self) -> Box<dyn RecordSource> {
         let detail = format!(

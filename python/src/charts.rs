@@ -16,7 +16,14 @@ fn study(cells: &str) -> Result<Study, Failure> {
         let set = info.set.into_iter().collect();
         Ok(Cell { run, machine: info.machine, set, is_bound: cell["bound"] == true, ..Cell::default() })
     };
-    let cells = cells.into_iter().map(cell).collect::<Result<Vec<_>, Failure>>()?;
+    let mut cells = cells.into_iter().map(cell).collect::<Result<Vec<_>, Failure>>()?;
+    // What all have in common distinguishes none.
+    if let Some(first) = cells.first().map(|cell| cell.set.clone()) {
+        let common = |key: &String, value: &Value| cells.iter().all(|cell| cell.set.get(key) == Some(value));
+        let common: Vec<String> =
+            first.into_iter().filter(|(key, value)| common(key, value)).map(|(key, _)| key).collect();
+        cells.iter_mut().for_each(|cell| cell.set.retain(|key, _| !common.contains(key)));
+    }
     Ok(Study::new(cells))
 }
 

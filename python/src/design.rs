@@ -1,7 +1,7 @@
 //! Designs in Python: their registration, and the conformance suite.
 
 use crate::failure::{Failure, guarded};
-use crate::run::polled;
+use crate::polled::polled;
 use crate::table::{Instances, PythonClass, PythonTable};
 use crate::walker::PythonWalker;
 use ambulator_base::{PageSize, lock};

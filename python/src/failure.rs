@@ -21,13 +21,19 @@ pub enum Failure {
 impl Failure {
     /// The exception.
     pub fn raise(&self, py: Python<'_>) -> PyErr {
-        let (class, message) = match self {
-            Failure::Spec(message) => ("SpecError", message),
-            Failure::Program(message) => ("ProgramError", message),
-            Failure::Run(message) => ("RunError", message),
-            Failure::Internal(message) => ("InternalError", message),
+        let class = match self {
+            Failure::Spec(_) => "SpecError",
+            Failure::Program(_) => "ProgramError",
+            Failure::Run(_) => "RunError",
+            Failure::Internal(_) => "InternalError",
         };
-        exception(py, class, message)
+        exception(py, class, self.message())
+    }
+
+    /// Its sentence.
+    pub fn message(&self) -> &str {
+        let (Failure::Spec(of) | Failure::Program(of) | Failure::Run(of) | Failure::Internal(of)) = self;
+        of
     }
 
     /// What a panic said.

@@ -7,8 +7,10 @@ mod charts;
 mod conversion;
 mod design;
 mod failure;
+mod polled;
 mod run;
 mod settings;
+mod summary;
 mod table;
 mod walker;
 
@@ -28,7 +30,7 @@ mod _ambulator {
     #[pymodule_export]
     use crate::design::{conformance, page_tables};
     #[pymodule_export]
-    use crate::run::compare;
+    use crate::run::run_cells;
     #[pymodule_export]
     use crate::settings::{check_option, settings_tree, show_spec, spec_of};
     #[pymodule_export]

@@ -100,8 +100,3 @@ mod tests {
         assert_ne!(catalogue().find(first).map(|design| design.about), Some("mine"));
     }
 }
-
-/// Whether designs of other crates are registered.
-pub fn has_registered_designs() -> bool {
-    catalogue().designs().len() > ambulator_designs::catalogue().designs().len()
-}
