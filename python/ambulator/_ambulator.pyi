@@ -18,7 +18,8 @@ class Accesses:
     between an access and the one before, `default_gap` without it. `dependence` are distances back, in accesses, to the
     load that the address was computed from: 0 for none, 1 for the access before. `size` are bytes, 1 to 64. `pc` are
     addresses of instructions, which prefetchers see. The address space is mapped in regions of `granularity` bytes
-    around what is accessed, as for traces without mappings.
+    around what is accessed, as for traces without mappings. With `touched`, each page has been touched before the first
+    access, as in a program that has run for a while; without, its first access is a page fault.
     """
 
     def __new__(
@@ -33,6 +34,7 @@ class Accesses:
         name: str = "array",
         default_gap: int = 3,
         default_size: int = 8,
+        touched: bool = True,
         granularity: int = 2097152,
     ) -> Accesses: ...
     @property

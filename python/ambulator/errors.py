@@ -50,6 +50,14 @@ class Interrupted(KeyboardInterrupt):
         self.results = results
 
 
+def interrupt_threads(threads: list[int]) -> None:
+    """Raises `KeyboardInterrupt` in other threads, at their next step in Python."""
+    import ctypes
+
+    for thread in threads:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+
 def describe(error: BaseException) -> str:
     """The last line of an exception's traceback, and where that is.
 

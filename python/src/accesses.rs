@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use ambulator_base::{Batch, OutputFile, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
-use ambulator_trace::{ImplicitMaps, TraceHeader, TraceWriter, TraceWriterSpec};
+use ambulator_trace::{FirstTouches, ImplicitMaps, TraceHeader, TraceWriter, TraceWriterSpec};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
@@ -33,6 +34,7 @@ pub struct Accesses {
     footprint: u64,
     default_gap: u32,
     default_size: u8,
+    touched: bool,
     granularity: u64,
 }
 
@@ -55,6 +57,22 @@ fn numbers<T: TryFrom<i128>>(py: Python<'_>, name: &str, array: &Bound<'_, PyAny
     }
     let refused =
         |at: usize, value: i128| Failure::Program(format!("`{name}[{at}]` is {value}; it must be {allowed}")).raise(py);
+    let is_flags = |array: &Bound<'_, PyAny>| -> PyResult<bool> {
+        array.getattr("dtype")?.getattr("kind")?.extract::<String>().map(|kind| kind == "b")
+    };
+    // numpy's flags are bytes that are 0 or 1.
+    let viewed = match is_flags(array) {
+        Ok(true) => array.call_method1("view", ("uint8",))?,
+        _ => array.clone(),
+    };
+    let array = &viewed;
+    if array.is_instance_of::<PyList>() || array.is_instance_of::<PyTuple>() {
+        let values = array.extract::<Vec<i128>>().map_err(|error| {
+            Failure::Program(format!("`{name}` is a list with something else than whole numbers: {error}")).raise(py)
+        })?;
+        let convert = |(at, value)| T::try_from(value).map_err(|_| refused(at, value));
+        return values.into_iter().enumerate().map(convert).collect();
+    }
     let read = of::<u64, T>(array, &refused)
         .or_else(|| of::<i64, T>(array, &refused))
         .or_else(|| of::<u32, T>(array, &refused))
@@ -74,7 +92,7 @@ fn numbers<T: TryFrom<i128>>(py: Python<'_>, name: &str, array: &Bound<'_, PyAny
 impl Accesses {
     #[new]
     #[pyo3(signature = (address, *, store=None, gap=None, dependence=None, size=None, pc=None, name="array",
-        default_gap=3, default_size=8, granularity=2 << 20))]
+        default_gap=3, default_size=8, touched=true, granularity=2 << 20))]
     #[expect(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -87,6 +105,7 @@ impl Accesses {
         name: &str,
         default_gap: u32,
         default_size: u8,
+        touched: bool,
         granularity: u64,
     ) -> PyResult<Accesses> {
         let columns = Columns {
@@ -100,7 +119,8 @@ impl Accesses {
         let checked = py.detach(|| columns.check(default_size, granularity).map(|()| columns.summary()));
         let (digest, footprint) = checked.map_err(|message| Failure::Program(message).raise(py))?;
         let name = name.to_owned();
-        Ok(Accesses { columns: Arc::new(columns), name, digest, footprint, default_gap, default_size, granularity })
+        let columns = Arc::new(columns);
+        Ok(Accesses { columns, name, digest, footprint, default_gap, default_size, touched, granularity })
     }
 
     /// The number of accesses.
@@ -267,12 +287,13 @@ impl Accesses {
         let mut digest = Xxh3::new();
         digest.update(&self.digest.to_le_bytes());
         digest.update(&self.default_gap.to_le_bytes());
-        digest.update(&[self.default_size]);
+        digest.update(&[self.default_size, u8::from(self.touched)]);
         digest.update(&self.granularity.to_le_bytes());
         Box::new(Stream {
             columns: Arc::clone(&self.columns),
             next: 0,
             maps: ImplicitMaps::new(self.granularity),
+            set_up: !self.touched,
             identity: ProgramIdentity {
                 name: self.name.clone(),
                 detail,
@@ -291,10 +312,32 @@ struct Stream {
     columns: Arc<Columns>,
     next: usize,
     maps: ImplicitMaps,
+    /// The pages have been touched, or are not to be.
+    set_up: bool,
     identity: ProgramIdentity,
     instructions: u64,
     default_gap: u32,
     default_size: u8,
+}
+
+impl Stream {
+    /// Maps everything and touches each page, in the order of the accesses.
+    fn set_up(&mut self, batch: &mut Batch) {
+        let mut touches = FirstTouches::default();
+        let mut mapped = Batch::default();
+        for at in 0..self.columns.address.len() {
+            let record = self.columns.record(at, self.default_gap, self.default_size);
+            self.maps.push(record, &mut mapped);
+            for (_, map) in mapped.events.drain(..) {
+                touches.event(&map).into_iter().for_each(|run| batch.push_event(run));
+                batch.push_event(map);
+            }
+            mapped.records.clear();
+            let run = touches.touch(record.va, u64::from(record.size), record.kind == RecordKind::Store);
+            run.into_iter().for_each(|run| batch.push_event(run));
+        }
+        touches.take_run().into_iter().for_each(|run| batch.push_event(run));
+    }
 }
 
 impl RecordSource for Stream {
@@ -304,6 +347,10 @@ impl RecordSource for Stream {
 
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
+        if !self.set_up {
+            self.set_up = true;
+            self.set_up(batch);
+        }
         let end = self.columns.address.len().min(self.next + Batch::TARGET_RECORDS);
         for at in self.next..end {
             self.maps.push(self.columns.record(at, self.default_gap, self.default_size), batch);

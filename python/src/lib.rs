@@ -12,6 +12,7 @@ mod run;
 mod settings;
 mod summary;
 mod table;
+mod threads;
 mod walker;
 
 use pyo3::prelude::*;

@@ -1,6 +1,7 @@
 //! Work on threads of its own, while Python's thread waits for signals and shows progress.
 
 use crate::failure::Failure;
+use crate::threads;
 use ambulator_base::{lock, sim_host_limits};
 use ambulator_simulator::{Phase, Progress, RunResult, Schema};
 use pyo3::prelude::*;
@@ -17,8 +18,9 @@ const STACK: usize = 8 << 20;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Between two reports of progress.
 const REPORT: Duration = Duration::from_millis(200);
-/// After an interrupt, how long runs may take to notice it.
-const GRACE: Duration = Duration::from_secs(5);
+/// After an interrupt, how long runs may take to notice it. Then what runs in Python is interrupted too; after the
+/// same time again, the runs are abandoned.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// What the thread that runs and the thread that waits share.
 #[derive(Default)]
@@ -62,6 +64,7 @@ pub fn polled<T: Send + 'static>(
     // The receiver is for one thread at a time.
     let receiver = Mutex::new(receiver);
     let mut interrupt: Option<(PyErr, Instant)> = None;
+    let mut raised = false;
     let mut reported = Instant::now();
     loop {
         let received = py.detach(|| lock(&receiver).recv_timeout(BETWEEN));
@@ -95,8 +98,15 @@ pub fn polled<T: Send + 'static>(
                 interrupt = Some((error, Instant::now()));
             }
             // A second interrupt does not wait.
-            (Err(error), Some(_)) => return Err(error),
-            (Ok(()), Some((_, since))) if since.elapsed() > GRACE => {
+            (Err(error), Some(_)) => {
+                threads::interrupt(py);
+                return Err(error);
+            }
+            (Ok(()), Some((_, since))) if since.elapsed() > GRACE && !raised => {
+                raised = true;
+                threads::interrupt(py);
+            }
+            (Ok(()), Some((_, since))) if since.elapsed() > 2 * GRACE => {
                 let (error, _) = interrupt.take().unwrap_or_else(|| unreachable!("it was there above"));
                 return Err(error);
             }

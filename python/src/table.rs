@@ -2,6 +2,7 @@
 
 use crate::borrowed::{Os, Port, lend_os};
 use crate::failure::exception;
+use crate::threads;
 use crate::walker::{checked, entry_of, look_up};
 use ambulator_base::{FRAME_BYTES, Page, PhysAddr, SimHostRefusal, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
@@ -36,6 +37,7 @@ impl Instance {
     /// Calls `walk(va, port)`: the address of the entry, or the sentence of its exception.
     pub fn walk(&self, va: u64) -> Result<Option<u64>, String> {
         Python::attach(|py| {
+            threads::note(py);
             let found = self.object.bind(py).call_method1("walk", (va, &self.port));
             let found = found.and_then(|found| match found.extract::<Option<u64>>() {
                 Ok(address) => Ok(address),
@@ -63,7 +65,7 @@ impl Instance {
 /// The sentence of an exception: the last line of its traceback, and where that is.
 fn sentence(py: Python<'_>, design: &str, method: &str, error: &PyErr) -> String {
     let described = py.import("ambulator.errors").and_then(|module| module.getattr("describe"));
-    let described = described.and_then(|describe| describe.call1((error.value(py),)));
+    let described = described.and_then(|describe| describe.call1((error.clone_ref(py).into_value(py),)));
     let described = described.and_then(|text| text.extract::<String>()).unwrap_or_else(|_| error.to_string());
     format!("the design `{design}` in Python failed in {method}: {described}")
 }
@@ -177,6 +179,7 @@ fn call<T>(
 ) -> Result<T, Refused> {
     lend_os(os, || {
         Python::attach(|py| {
+            threads::note(py);
             call(py).map_err(|error| {
                 let no_memory = py.import("ambulator.errors").and_then(|module| module.getattr("NoMemory"));
                 match no_memory.is_ok_and(|class| error.is_instance(py, &class)) {

@@ -23,11 +23,11 @@ def test_polars_takes_the_table(compared: ambulator.Results) -> None:
 
 
 def test_duckdb_and_pandas_take_it(compared: ambulator.Results) -> None:
-    table = compared.select("design", "ipc", "mmu.*")
-    assert duckdb.sql("select design from table order by ipc desc limit 1").fetchone() == ("perfect-tlb",)
-    frame = table.to_pandas()
+    some = compared.select("design", "ipc", "mmu.*")
+    assert duckdb.sql("select design from some order by ipc desc limit 1").fetchone() == ("perfect-tlb",)
+    frame = some.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and list(frame["design"]) == ["radix", "thp", "perfect-tlb"]
-    assert polars.DataFrame(table).columns == list(table.columns)
+    assert polars.DataFrame(some).columns == list(some.columns)
 
 
 def test_columns_have_units_and_meanings(compared: ambulator.Results) -> None:
