@@ -45,18 +45,27 @@ class Chart:
         if kind == ".json":
             path.write_text(json.dumps(self.spec, indent=1))
         elif kind in (".svg", ".pdf", ".png"):
-            try:
-                import vl_convert
-            except ImportError:
-                raise Error(f"{path}: SVG, PDF and PNG need `pip install vl-convert-python`") from None
-            made = getattr(vl_convert, f"vegalite_to_{kind[1:]}")(json.dumps(self.spec))
+            made = self._drawn(kind[1:])
             path.write_bytes(made.encode() if isinstance(made, str) else made)
         else:
             raise Error(f"{path}: figures are written as .json, .svg, .pdf or .png")
 
+    def _drawn(self, kind: str) -> Any:
+        try:
+            import vl_convert
+        except ImportError:
+            raise Error("SVG, PDF and PNG need `pip install vl-convert-python`") from None
+        return getattr(vl_convert, f"vegalite_to_{kind}")(json.dumps(self.spec))
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         major = str(self.spec.get("$schema", "v6")).rsplit("/v", 1)[-1].split(".")[0]
-        return {f"application/vnd.vegalite.v{major}+json": self.spec, "text/plain": repr(self)}
+        bundle: dict[str, Any] = {f"application/vnd.vegalite.v{major}+json": self.spec, "text/plain": repr(self)}
+        try:
+            # For pages and editors that cannot draw the specification.
+            bundle["image/svg+xml"] = self._drawn("svg")
+        except Error:
+            pass
+        return bundle
 
     def __repr__(self) -> str:
         return f"<Chart {self.id}: {self.title}>"

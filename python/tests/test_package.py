@@ -3,8 +3,10 @@
 import doctest
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,18 @@ def test_examples_in_docstrings_are_true(name: str) -> None:
     module = importlib.import_module(f"ambulator.{name}" if name else "ambulator")
     assert module.__doc__
     assert doctest.testmod(module).failed == 0
+
+
+def test_the_code_of_the_book_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).resolve().parents[2] / "docs/src/python.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.S | re.M)
+    first = [line for line in blocks[0].splitlines() if line.strip()]
+    assert len(first) <= 15, "fifteen lines are enough"
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+    assert (tmp_path / "speedup.json").exists() and (tmp_path / "table.amb").exists()
 
 
 def test_everything_public_is_documented() -> None:

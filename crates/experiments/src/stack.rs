@@ -163,7 +163,10 @@ mod tests {
     fn every_part_has_a_family() {
         let of = |words: &str| Family::of(words);
         assert_eq!(of("mispredicted branches"), Family::Instructions);
-        assert_eq!((of("look-ups of TLBs"), of("page walks served by DRAM")), (Family::Translation, Family::Translation));
+        assert_eq!(
+            (of("look-ups of TLBs"), of("page walks served by DRAM")),
+            (Family::Translation, Family::Translation)
+        );
         assert_eq!((of("data from DRAM"), of("stores")), (Family::Data, Family::Stores));
         assert_eq!(of("page faults"), Family::OperatingSystem);
     }

@@ -56,8 +56,8 @@
     const plot = figure.querySelector(".plot");
     const spec = withoutUnwanted(chart.spec);
     fillTable(figure, chart);
-    const rows = spec.data.values.filter((row) => row.design !== undefined || spec.usermeta);
-    if (rows.length === 0) {
+    // Of rows, those without a design are headings.
+    if (!spec.data.values.some((row) => row.row === undefined || row.design !== undefined)) {
       plot.replaceChildren(make("p", "Nothing is chosen that this figure has data of."));
       return;
     }
@@ -66,8 +66,17 @@
     spec.autosize = { type: "fit-x", contains: "padding" };
     const config = structuredClone(data.config);
     config.axis.labelLimit = width < 500 ? 120 : 240;
+    const ticks = Math.max(3, Math.floor(width / 90));
+    config.axisX = { tickCount: ticks };
     legends(spec, width);
-    const result = await vegaEmbed(plot, spec, { config, renderer: "svg", actions: false, tooltip: { theme: "custom" } });
+    const result = await vegaEmbed(plot, spec, {
+      config,
+      renderer: "svg",
+      actions: false,
+      tooltip: { theme: "custom" },
+      // A warning says that heights in steps do not fit a height: they should not.
+      logLevel: vega.Error,
+    });
     if (figure.view) figure.view.finalize();
     figure.view = result.view;
     const svg = plot.querySelector("svg");

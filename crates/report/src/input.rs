@@ -1,9 +1,10 @@
 //! What reports are made of: JSON documents that `run` and `compare` write.
 
-use crate::study::{Cell, Study};
+use crate::study::{Cell, Series, Study};
 use ambulator_base::distinct_notes;
 use ambulator_experiments::Document;
 use ambulator_simulator::RunResult;
+use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 use std::fs;
@@ -39,15 +40,16 @@ pub fn read(paths: &[PathBuf]) -> Result<Study, InputError> {
     let mut cells = Vec::new();
     let (mut commands, mut notes, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
     let mut sources: Vec<String> = Vec::new();
-    for (number, document) in documents.into_iter().enumerate() {
+    for (number, (document, series)) in documents.into_iter().enumerate() {
         commands.push(shell_words(&document.command));
         notes.extend(document.notes);
         schemas.push(document.schema);
         let bounds = document.bounds.into_iter().map(|bound| (bound.run, true));
         let one = document.runs.len() == 1;
         let source = if one { source_of(&document.runs[0], &mut sources) } else { usize::MAX / 2 + number };
-        for (run, is_bound) in document.runs.into_iter().map(|run| (run, false)).chain(bounds) {
-            cells.push(Cell { run, source, is_bound, ..Cell::default() });
+        let series = series.into_iter().chain(std::iter::repeat(None));
+        for ((run, is_bound), series) in document.runs.into_iter().map(|run| (run, false)).chain(bounds).zip(series) {
+            cells.push(Cell { run, source, is_bound, series, ..Cell::default() });
         }
     }
     let mut study = Study::new(cells);
@@ -75,7 +77,8 @@ fn source_of(run: &RunResult, known: &mut Vec<String>) -> usize {
     })
 }
 
-fn document(path: &Path) -> Result<Document, InputError> {
+/// A document, and the series of its runs.
+fn document(path: &Path) -> Result<(Document, Vec<Option<Series>>), InputError> {
     let fail = |what: String| InputError { path: path.to_owned(), what };
     let text = fs::read(path).map_err(|error| fail(format!("cannot be read ({error}); {RIGHT}")))?;
     let document: Document = serde_json::from_slice(&text).map_err(|error| {
@@ -88,7 +91,21 @@ fn document(path: &Path) -> Result<Document, InputError> {
     if document.runs.is_empty() {
         return Err(fail(format!("has no runs; {RIGHT}")));
     }
-    Ok(document)
+    Ok((document, series(&text)))
+}
+
+/// The series of the runs of a document that has been read.
+fn series(text: &[u8]) -> Vec<Option<Series>> {
+    #[derive(Deserialize)]
+    struct Run {
+        #[serde(default)]
+        series: Option<Series>,
+    }
+    #[derive(Deserialize)]
+    struct Runs {
+        runs: Vec<Run>,
+    }
+    serde_json::from_slice::<Runs>(text).map_or(Vec::new(), |all| all.runs.into_iter().map(|run| run.series).collect())
 }
 
 /// A command line that a shell reads as these words.

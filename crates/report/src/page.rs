@@ -42,9 +42,9 @@ fn embedded(value: &Value) -> String {
 /// A section of a page.
 pub struct Section {
     /// Its anchor.
-    pub id: &'static str,
+    pub id: String,
     /// Its heading.
-    pub heading: &'static str,
+    pub heading: String,
     /// Its contents, as HTML.
     pub html: String,
 }
@@ -94,22 +94,23 @@ pub fn chart_data(charts: &[Chart]) -> Value {
     json!({"charts": charts, "config": page_config(), "plain": plain_config()})
 }
 
-/// Places for figures, one for each kind: with several programs, the reader chooses one.
-pub fn figures(charts: &[Chart]) -> String {
+/// Places for figures, one for each kind, under headings of this level: with several programs, the reader
+/// chooses one.
+pub fn figures(charts: &[Chart], level: u32) -> String {
     let mut html = String::new();
     let mut kinds: Vec<&str> = Vec::new();
     for chart in charts {
-        if kinds.contains(&chart.kind) {
+        if kinds.contains(&chart.kind.as_str()) {
             continue;
         }
-        kinds.push(chart.kind);
-        let (kind, title, caption) = (chart.kind, escaped(&chart.title), escaped(&chart.caption));
+        kinds.push(&chart.kind);
+        let (kind, title, caption) = (&chart.kind, escaped(&chart.title), escaped(&chart.caption));
         let _ = writeln!(
             html,
             "<figure id=\"figure-{kind}\" data-kind=\"{kind}\" aria-labelledby=\"figure-{kind}-h\">\n\
-             <h3 id=\"figure-{kind}-h\">{title}</h3>\n<figcaption>{caption}</figcaption>"
+             <h{level} id=\"figure-{kind}-h\">{title}</h{level}>\n<figcaption>{caption}</figcaption>"
         );
-        let of_kind: Vec<&Chart> = charts.iter().filter(|other| other.kind == kind).collect();
+        let of_kind: Vec<&Chart> = charts.iter().filter(|other| other.kind == *kind).collect();
         if of_kind.len() > 1 {
             let _ = write!(html, "<p class=\"controls\"><label>Program <select data-choose=\"{kind}\">");
             for chart in of_kind {
@@ -128,7 +129,8 @@ pub fn figures(charts: &[Chart]) -> String {
     html
 }
 
-fn list(class: &str, sentences: &[String]) -> String {
+/// Sentences as a list; nothing if there are none.
+pub fn list(class: &str, sentences: &[String]) -> String {
     if sentences.is_empty() {
         return String::new();
     }
@@ -271,19 +273,21 @@ pub fn report(study: &Study) -> String {
     data["cells"] = cells(study);
     let done = study.cells.iter().filter(|cell| cell.run.status == Status::Done).count();
     let failed = study.cells.len() - done;
+    let bounds = study.cells.iter().filter(|cell| cell.is_bound).count();
     let unfinished = if failed > 0 { format!(", {failed} without an end") } else { String::new() };
     let programs = study.comparisons.len();
+    let bounds = if bounds > 0 { format!(" ({bounds} of them bounds)") } else { String::new() };
     let lead = format!(
-        "{} runs{unfinished}, {programs} comparison{}. All quantities are of the simulated machine.",
+        "{} runs{bounds}{unfinished}, {programs} comparison{}. All quantities are of the simulated machine.",
         study.cells.len(),
         if programs == 1 { "" } else { "s" }
     );
     let sections = [
-        Section { id: "answer", heading: "The answer", html: answers(study) },
-        Section { id: "figures", heading: "Figures", html: filters(study) + &figures(&charts) },
-        Section { id: "pair", heading: "Two runs side by side", html: PAIR.to_owned() },
-        Section { id: "spec", heading: "The whole spec", html: SPEC.to_owned() },
-        Section { id: "origin", heading: "How this was made", html: origin(study) },
+        Section { id: "answer".into(), heading: "The answer".into(), html: answers(study) },
+        Section { id: "figures".into(), heading: "Figures".into(), html: filters(study) + &figures(&charts, 3) },
+        Section { id: "pair".into(), heading: "Two runs side by side".into(), html: PAIR.to_owned() },
+        Section { id: "spec".into(), heading: "The whole spec".into(), html: SPEC.to_owned() },
+        Section { id: "origin".into(), heading: "How this was made".into(), html: origin(study) },
     ];
     page("Address translation, compared", &lead, &sections, &data)
 }

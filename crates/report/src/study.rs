@@ -3,8 +3,22 @@
 use ambulator_experiments::{Candidate, MeasureMeaning, SpeedUp, Verdict, cautions, reasons};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{CounterMeaning, MEASURES, RunResult, Status};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Counters and states over the measured region of a run that sampled them.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Series {
+    /// Instructions of all cores since the region began, at the end of each interval.
+    pub instructions: Vec<u64>,
+    /// What counters added in each interval, by name.
+    #[serde(default)]
+    pub counters: BTreeMap<String, Vec<u64>>,
+    /// States at the end of each interval, by name.
+    #[serde(default)]
+    pub gauges: BTreeMap<String, Vec<f64>>,
+}
 
 /// A run, and what is known of it beside its result.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +31,8 @@ pub struct Cell {
     pub set: BTreeMap<String, Value>,
     /// Which input it is from: cells of one file are compared with each other.
     pub source: usize,
+    /// Its counters over time, if it sampled them.
+    pub series: Option<Series>,
     /// It is there only as a bound: a perfect TLB under the paging policy of others.
     pub is_bound: bool,
 }
@@ -101,8 +117,13 @@ impl Study {
 
     /// The first run of a design that has an end, or else its first.
     pub fn shown(&self, design: &Design) -> &RunResult {
+        &self.shown_cell(design).run
+    }
+
+    /// The cell of a design whose run [`Study::shown`] returns.
+    pub fn shown_cell(&self, design: &Design) -> &Cell {
         let done = design.cells.iter().find(|number| self.run(**number).status == Status::Done);
-        self.run(*done.unwrap_or(&design.cells[0]))
+        &self.cells[*done.unwrap_or(&design.cells[0])]
     }
 
     /// The runs of a comparison that have measured anything: one for each design, the baseline first.

@@ -69,7 +69,7 @@ pub fn walk_latency(study: &Study) -> Vec<Chart> {
             format!("Distribution of the latency of page walks on {}, a line for each design.", comparison.label);
         Chart {
             id,
-            kind: "walk-latency",
+            kind: "walk-latency".into(),
             title: "Latency of page walks".into(),
             caption: "The share of page walks that took fewer cycles than the axis below says. A line further left has faster \
                       walks; designs without walks have no line."

@@ -35,14 +35,15 @@ pub struct Chart {
     /// Its name in files and in the page: letters, digits, `-`.
     pub id: String,
     /// Figures of one kind differ in their program.
-    pub kind: &'static str,
+    pub kind: String,
     /// Its title.
     pub title: String,
     /// How to read it: a sentence or two.
     pub caption: String,
     /// The program, of a figure that has one alone.
     pub program: Option<String>,
-    /// The Vega-Lite specification, data included.
+    /// The Vega-Lite specification, data included; `usermeta.leastWidth` is the width in pixels below which
+    /// its bars are too thin.
     pub spec: Value,
     /// Its numbers.
     pub table: Table,
@@ -66,7 +67,7 @@ pub fn charts(study: &Study, form: Form) -> Vec<Chart> {
 }
 
 /// The frame of a specification: its data and what it shows, in words.
-fn spec(description: &str, values: Vec<Value>, body: Value) -> Value {
+pub(crate) fn spec(description: &str, values: Vec<Value>, body: Value) -> Value {
     let mut spec = Map::new();
     spec.insert("$schema".into(), "https://vega.github.io/schema/vega-lite/v6.json".into());
     spec.insert("description".into(), description.into());

@@ -84,7 +84,7 @@ pub fn speed_up(study: &Study, form: Form) -> Option<Chart> {
     let description = format!("Speed-up of each design over {over}, with its 95% interval, by program.");
     Some(Chart {
         id: "speed-up".into(),
-        kind: "speed-up",
+        kind: "speed-up".into(),
         title: "Speed-up".into(),
         caption: format!(
             "Bars to the right of 1 are faster than {over}, bars to the left slower. Lines are 95% intervals. A grey bar is \
@@ -242,7 +242,7 @@ pub fn over_setting(study: &Study) -> Vec<Chart> {
             json!({"values": points.iter().map(|(at, _)| rounded(*at)).collect::<Vec<_>>()});
         Chart {
             id,
-            kind: "over-setting",
+            kind: "over-setting".into(),
             title: "Speed over a setting".into(),
             caption: format!("Instructions per cycle of each design, by `{key}`."),
             program: Some(program.clone()),

@@ -24,6 +24,8 @@ struct Stacked<'a> {
     unit: &'a str,
     /// Format of the axis.
     format: &'a str,
+    /// The greatest sum that there can be, if there is one.
+    most: Option<f64>,
     parts: Vec<Part>,
 }
 
@@ -69,7 +71,7 @@ impl Stacked<'_> {
                 "y": axis(),
                 "x": {
                     "field": "value", "type": "quantitative", "title": self.axis, "stack": "zero",
-                    "axis": {"format": self.format},
+                    "axis": {"format": self.format}, "scale": scale(self.most),
                 },
                 "color": {
                     "field": "part", "type": "nominal", "title": null, "scale": {"domain": domain, "range": range},
@@ -85,7 +87,7 @@ impl Stacked<'_> {
         });
         Some(Chart {
             id: self.id.into(),
-            kind: self.id,
+            kind: self.id.into(),
             title: self.title.into(),
             caption: self.caption.into(),
             program: None,
@@ -93,6 +95,11 @@ impl Stacked<'_> {
             table: Table { columns, rows: table_rows },
         })
     }
+}
+
+/// A scale that ends where values do.
+fn scale(most: Option<f64>) -> Value {
+    most.map_or_else(|| json!({}), |most| json!({"domain": [0, most]}))
 }
 
 /// Cycles by what took them.
@@ -122,6 +129,7 @@ pub fn cycles(study: &Study) -> Option<Chart> {
         axis: "cycles per 1000 instructions",
         unit: "cycles per 1000 instructions",
         format: "~s",
+        most: None,
         parts: parts.collect(),
     };
     stacked.chart(study, |run| {
@@ -153,7 +161,8 @@ pub fn served(study: &Study) -> Option<Chart> {
         axis: "loads of walks, %",
         unit: "%",
         format: "~r",
-        parts: parts.map(|(at, (_, words))| Part { words: (*words).into(), colour: shade(2, at, 4) }).collect(),
+        most: Some(100.0),
+        parts: parts.map(|(at, (_, words))| Part { words: (*words).into(), colour: shade(1, at, 4) }).collect(),
     };
     stacked.chart(study, |run| {
         let any = run.measure("walk_accesses_mean") > 0.0;
@@ -178,6 +187,7 @@ pub fn energy(study: &Study) -> Option<Chart> {
         axis: "pJ per instruction",
         unit: "pJ per instruction",
         format: "~s",
+        most: None,
         parts: parts.collect(),
     };
     stacked.chart(study, |run| {
@@ -223,12 +233,10 @@ impl Bars<'_> {
             "datum.program + ', ' + datum.design + (datum.of ? ', ' + datum.of : '') + ': ' + format(datum.value, '.4~r') + ' {}'",
             self.unit
         );
-        let mut x = json!({
-            "field": "value", "type": "quantitative", "title": self.axis, "stack": null, "axis": {"format": self.format},
+        let x = json!({
+            "field": "value", "type": "quantitative", "title": self.axis, "stack": null,
+            "axis": {"format": self.format}, "scale": scale(self.most),
         });
-        if let Some(most) = self.most {
-            x["scale"] = json!({"domain": [0, most]});
-        }
         let mut encoding = json!({
             "y": axis(),
             "x": x,
@@ -255,7 +263,7 @@ impl Bars<'_> {
         let columns = [("program", ""), ("design", ""), ("of", ""), (self.axis, self.unit)];
         Some(Chart {
             id: self.id.into(),
-            kind: self.id,
+            kind: self.id.into(),
             title: self.title.into(),
             caption: self.caption.into(),
             program: None,

@@ -44,7 +44,8 @@ fn stacks_leave_out_what_no_run_has_and_add_up() {
 
 #[test]
 fn figures_without_data_are_left_out() {
-    let kinds: Vec<&str> = charts(&study(), Form::Page).iter().map(|chart| chart.kind).collect();
+    let all = charts(&study(), Form::Page);
+    let kinds: Vec<&str> = all.iter().map(|chart| chart.kind.as_str()).collect();
     assert_eq!(kinds, ["speed-up", "cycles", "cycles-over-time", "cycles-over-time"]);
     assert!(charts(&Study::new(Vec::new()), Form::Page).is_empty());
 }
