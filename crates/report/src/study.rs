@@ -155,7 +155,7 @@ impl Study {
             many => {
                 let ratios: Vec<f64> = many.iter().map(|one| one.ratio).collect();
                 let (ratio, half) = mean_and_half(&ratios);
-                Some((SpeedUp { ratio, half: Some(half), windows: 0 }, many.len()))
+                Some((SpeedUp { ratio, half: Some(half), windows: 0, seeds: many.len() }, many.len()))
             }
         }
     }

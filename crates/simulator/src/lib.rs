@@ -32,7 +32,7 @@ mod stream;
 mod warmup_tests;
 mod windows;
 
-pub use catalogue::{catalogue, has_registered_designs, register_design};
+pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
