@@ -84,7 +84,7 @@ pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Ru
     }
     estimate.streams = streams.len();
     estimate.largest_stream = streams.into_values().max().unwrap_or(0);
-    let known = store.map(speeds).unwrap_or_default();
+    let known = store.filter(|_| !missing.is_empty()).map(speeds).unwrap_or_default();
     let mut tried: BTreeMap<&str, Option<Speed>> = BTreeMap::new();
     let mut total = Some(0.0);
     for cell in missing {
