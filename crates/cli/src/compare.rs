@@ -300,7 +300,7 @@ fn run_cells(
         of_job.all(|ended| ended.as_ref().is_some_and(|ended| ended.stored))
     };
     let stored = (0..jobs.len()).filter(|at| all_stored(*at)).map(|at| jobs[at].design.clone()).collect();
-    let status = store::finish(runner.store.as_ref(), finished.not_stored.as_ref());
+    let status = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
     let told = store::told(runner.store.as_ref(), &finished);
     let schema = finished.schema(0..finished.cells.len());
     let notes = finished.notes;

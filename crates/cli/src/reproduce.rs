@@ -70,7 +70,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             }
         }
     }
-    code = code.max(store::finish(store.as_ref(), None));
+    code = code.max(store::finish(&arguments.store, store.as_ref(), None));
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
         output.write(text)?;

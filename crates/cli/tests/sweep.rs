@@ -63,6 +63,43 @@ fn a_sweep_does_what_is_missing_and_other_commands_find_it() {
 }
 
 #[test]
+fn several_processes_use_a_store_at_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let grid = ["sweep", "--designs", "radix,thp", "--programs", "gups,stream", "--seeds", "2"];
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ambulator"));
+        command.args(grid).args(BRIEF).current_dir(folder).env_remove("AMBULATOR_STORE").env_remove("COLUMNS");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let outputs = [start(), start()].map(|child| child.wait_with_output().unwrap());
+    assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{outputs:?}");
+    assert_eq!(outputs[0].stdout, outputs[1].stdout);
+    let (out, said) = ambulator(0, folder, &[&grid, BRIEF].concat());
+    assert_eq!(out.as_bytes(), outputs[0].stdout);
+    assert!(said.starts_with("8 of 8 runs were in the store") && !said.contains("warning"), "{said}");
+}
+
+#[test]
+fn compare_over_seeds_has_intervals() {
+    let scratch = tempfile::tempdir().unwrap();
+    let words = ["compare", "gups", "--designs", "radix,thp", "--seeds", "3", "--json", "c.json", "--csv", "c.csv"];
+    let (out, _) = ambulator(0, scratch.path(), &[&words, BRIEF].concat());
+    assert!(out.contains("seeds 1 to 3, means ± half of the 95% interval"), "{out}");
+    assert!(out.lines().any(|line| line.contains("instructions per cycle") && line.contains(" ± ")), "{out}");
+    let document: Value = serde_json::from_slice(&fs::read(scratch.path().join("c.json")).unwrap()).unwrap();
+    let seeds = document["runs"][1]["over_seeds"].as_array().unwrap();
+    assert_eq!(seeds.iter().map(|run| run["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+    let mean = seeds.iter().map(|run| run["ipc"].as_f64().unwrap()).sum::<f64>() / 3.0;
+    assert!((document["runs"][1]["ipc"].as_f64().unwrap() - mean).abs() < 1e-12);
+    let csv = fs::read_to_string(scratch.path().join("c.csv")).unwrap();
+    assert!(csv.starts_with("program,design,status,instructions per cycle,instructions per cycle ±"), "{csv}");
+    // One seed is the cell that a comparison without --seeds has.
+    let (_, said) = ambulator(0, scratch.path(), &[&["compare", "gups", "--designs", "radix,thp"], BRIEF].concat());
+    assert!(said.contains("4 of 4 runs were in the store"), "{said}");
+}
+
+#[test]
 fn a_study_file_has_errors_with_places_and_tables_as_files() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();

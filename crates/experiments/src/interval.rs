@@ -63,8 +63,8 @@ impl SpeedUp {
     }
 }
 
-/// The mean of runs with different seeds, which keeps them: counters, measures and times are means, the rest is
-/// that of the first. `None` for no run; one is left as it is.
+/// The mean of runs with different seeds, which keeps them: counters, measures and cycles are means, the rest
+/// is that of the first. `None` for no run; one is left as it is.
 pub fn mean_over_seeds(mut runs: Vec<RunResult>) -> Option<RunResult> {
     let mut mean = runs.first()?.clone();
     if runs.len() == 1 {

@@ -9,7 +9,7 @@
 //! | `cell` ... `checked_translations` | [`columns`] |
 //! | `set.KEY` | settings that differ from the machine's and the design's presets |
 //! | `measures.NAME` | derived measures |
-//! | `NAME.count`, `.mean`, `.min`, `.p50`, `.p90`, `.p99`, `.max`, `.buckets.value`, `.buckets.count` | a histogram |
+//! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
 //! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
 //! | any other dotted name | a counter |

@@ -14,6 +14,7 @@
 pub(crate) mod line;
 mod shard;
 
+use crate::cell::build;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
 use ambulator_base::OutputFile;
@@ -77,7 +78,26 @@ impl Store {
         store.columns = store.columns_on_disk().unwrap_or_default();
         store.take_over()?;
         store.refresh()?;
+        store.note_on_builds();
         Ok(store)
+    }
+
+    /// Says so if all cells are of other builds: they are not damaged, but not of use either.
+    fn note_on_builds(&mut self) {
+        let own = format!("\"build\":\"{}\"", build());
+        if self.cells.is_empty() || self.cells.values().any(|text| text.contains(&own)) {
+            return;
+        }
+        let rows = self.cells.values().filter_map(|text| serde_json::from_str::<Row>(text).ok());
+        let versions: BTreeSet<String> =
+            rows.filter_map(|row| row.get("version")?.as_str().map(str::to_owned)).collect();
+        self.warnings.push(format!(
+            "{}: its {} cells are of other builds of Ambulator (version {}; this is {}); they stay there, and are not used",
+            self.folder.display(),
+            self.cells.len(),
+            versions.into_iter().collect::<Vec<_>>().join(", "),
+            env!("CARGO_PKG_VERSION")
+        ));
     }
 
     /// The store's folder.
@@ -296,25 +316,28 @@ impl Store {
         let row = row_of(info, run);
         let line = line::line_of(&row);
         self.cells.insert(info.cell.clone(), serde_json::to_string(&row).unwrap_or_default());
-        let written = self.write(run, &line, schema);
-        self.own.insert(info.cell.clone(), line);
+        let written = self.write_spec(&run.spec).and_then(|()| {
+            // What cannot be appended now is written when the store is finished, if there is room then.
+            self.own.insert(info.cell.clone(), line.clone());
+            self.write(run, &line, schema)
+        });
         written.map_err(|error| {
             format!("{}: a result could not be added ({error}); the others are kept", self.folder.display())
         })
     }
 
-    fn write(&mut self, run: &RunResult, line: &[u8], schema: &Schema) -> Result<(), String> {
-        let spec = &run.spec;
+    fn write_spec(&mut self, spec: &Value) -> Result<(), String> {
         let hash = spec_hash(spec);
-        if !self.specs.contains(&hash) {
-            let file = self.spec_file(&hash);
-            // One of another content is damaged.
-            if self.spec(&hash).is_none() {
-                let text = spec.to_string();
-                OutputFile::prepare(&file).and_then(|file| file.write(text.as_bytes())).map_err(|e| e.to_string())?;
-            }
-            self.specs.insert(hash);
+        // One of another content is damaged.
+        if !self.specs.contains(&hash) && self.spec(&hash).is_none() {
+            let (file, text) = (self.spec_file(&hash), spec.to_string());
+            OutputFile::prepare(&file).and_then(|file| file.write(text.as_bytes())).map_err(|e| e.to_string())?;
         }
+        self.specs.insert(hash);
+        Ok(())
+    }
+
+    fn write(&mut self, run: &RunResult, line: &[u8], schema: &Schema) -> Result<(), String> {
         self.add_columns(run, schema)?;
         let shard = match &mut self.shard {
             Some(shard) => shard,

@@ -9,7 +9,7 @@ fn run(ipc: f64) -> RunResult {
 }
 
 fn info(key: &str) -> CellInfo {
-    CellInfo { cell: key.into(), build: "b".into(), machine: "m".into(), ..CellInfo::default() }
+    CellInfo { cell: key.into(), build: build().into(), machine: "m".into(), ..CellInfo::default() }
 }
 
 fn add(store: &mut Store, key: &str, run: &RunResult) {
@@ -244,6 +244,22 @@ fn a_store_of_an_earlier_version_stays_and_is_said() {
     assert!(store.warnings()[0].contains("an earlier version wrote these cells"), "{:?}", store.warnings());
     drop(store);
     assert_eq!(fs::read(scratch.path().join("cells.jsonl")).unwrap(), b"x");
+}
+
+#[test]
+fn cells_of_another_build_stay_and_are_said() {
+    let scratch = tempdir().unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    let of_other = CellInfo { build: "another".into(), ..info("a") };
+    store.add(&of_other, &run(1.0), &Schema::new()).unwrap();
+    drop(store);
+    let mut store = Store::open(scratch.path()).unwrap();
+    let [warning] = store.warnings() else { panic!("{:?}", store.warnings()) };
+    assert!(warning.contains("its 1 cells are of other builds of Ambulator (version 1; this is "), "{warning}");
+    add(&mut store, "b", &run(1.0));
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (2, 0));
 }
 
 #[test]
