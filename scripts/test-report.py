@@ -335,7 +335,8 @@ def appearance(browser):
     wide = browser.run("document.scrollingElement.scrollWidth")
     assert wide <= 390, f"the page is {wide} pixels wide on a phone of 390"
     browser.look("phone")
-    browser.ask("Emulation.clearDeviceMetricsOverride")
+    browser.size(1280, 900)
+    browser.wait("document.querySelector('.plot svg').getBoundingClientRect().width > 600")
     browser.drawn()
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}], media="print")
     paper = [contrast_parts(colour) for colour in browser.run(colours)]
