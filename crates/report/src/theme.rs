@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// Colours that colour-blind people tell apart (Okabe and Ito, without black and yellow, which are lost on
-/// dark and on white paper).
-pub const PALETTE: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C"];
+/// Colours that colour-blind people tell apart: of Okabe and Ito, without black and yellow, which are lost on
+/// dark and on white paper, and after them of Tol's muted colours.
+pub const PALETTE: [&str; 10] =
+    ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#999933", "#AA3377", "#44AA99"];
 /// Faster, slower, and no difference.
 pub const OUTCOMES: [(&str, &str); 3] =
     [("faster", "#0072B2"), ("slower", "#D55E00"), ("no difference within the 95% interval", "#8C8C8C")];
@@ -69,7 +70,8 @@ pub fn for_paper(spec: &Value, width: PaperWidth) -> Value {
     spec["width"] = json!(width.points());
     spec["autosize"] = json!({"type": "fit-x", "contains": "padding"});
     if spec["height"]["step"].is_number() {
-        spec["height"] = json!({"step": 12});
+        let is_offset = spec["height"]["for"] == "offset";
+        spec["height"] = if is_offset { json!({"step": 4.5, "for": "offset"}) } else { json!({"step": 10}) };
     } else {
         spec["height"] = json!(match width {
             PaperWidth::Column => 110,
@@ -78,10 +80,7 @@ pub fn for_paper(spec: &Value, width: PaperWidth) -> Value {
     }
     spec["background"] = json!("white");
     spec["padding"] = json!(1);
-    let columns = match width {
-        PaperWidth::Column => 2,
-        PaperWidth::Page => 4,
-    };
+    fit_legends(&mut spec, width);
     let text = json!({"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal"});
     let with = |more: Value| {
         let mut all = text.as_object().cloned().unwrap_or_default();
@@ -97,7 +96,7 @@ pub fn for_paper(spec: &Value, width: PaperWidth) -> Value {
             "labelColor": "black", "titleColor": "black",
         })),
         "legend": with(json!({
-            "orient": "top", "columns": columns, "symbolSize": 40, "labelLimit": 150, "title": null, "offset": 4,
+            "orient": "top", "symbolSize": 40, "labelLimit": 220, "title": null, "offset": 4,
             "rowPadding": 1, "columnPadding": 6, "labelColor": "black", "padding": 0,
         })),
         "text": {"fontSize": 7, "color": "black"},
@@ -105,6 +104,38 @@ pub fn for_paper(spec: &Value, width: PaperWidth) -> Value {
         "rule": {"strokeWidth": 0.6, "color": "black"},
         "tick": {"color": "black"},
     });
+    spec
+}
+
+/// As many columns of legends as fit: names are 4 points a character wide, and symbols need room.
+fn fit_legends(spec: &mut Value, width: PaperWidth) {
+    let columns = |domain: &Value| {
+        let names = domain.as_array()?.iter().filter_map(Value::as_str);
+        let longest = names.map(|name| name.chars().count()).max()? as u32;
+        Some((width.points() / (4 * longest + 22)).max(1))
+    };
+    let fit = |encoding: &mut Value| {
+        let Some(colour) = encoding.get_mut("color").filter(|colour| colour.is_object()) else { return };
+        if let Some(columns) = columns(&colour["scale"]["domain"])
+            && colour.get("legend").is_none_or(Value::is_object)
+        {
+            colour["legend"]["columns"] = columns.into();
+        }
+    };
+    fit(&mut spec["encoding"]);
+    if let Some(layers) = spec["layer"].as_array_mut() {
+        layers.iter_mut().for_each(|layer| fit(&mut layer["encoding"]));
+    } else if let Some(spec) = spec.as_object_mut() {
+        spec.remove("layer");
+    }
+}
+
+/// A figure for a notebook: by itself, on white.
+pub fn for_notebook(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["width"] = json!(640);
+    spec["autosize"] = json!({"type": "fit-x", "contains": "padding"});
+    spec["config"] = plain_config();
     spec
 }
 
@@ -139,4 +170,30 @@ fn config(ink: &str, faint: &str) -> Value {
         "line": {"strokeWidth": 2},
         "tick": {"color": ink},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_papers_have_the_widths_of_columns_and_legends_that_fit() {
+        let long = "page walks served by the last-level cache";
+        let of = |domain: Value| json!({"height": {"step": 22}, "encoding": {"color": {"scale": {"domain": domain}}}});
+        let columns = |spec: &Value, width| for_paper(spec, width)["encoding"]["color"]["legend"]["columns"].clone();
+        assert_eq!(columns(&of(json!([long, "b"])), PaperWidth::Column), 1);
+        assert_eq!(columns(&of(json!([long, "b"])), PaperWidth::Page), 2);
+        assert_eq!(columns(&of(json!(["radix", "thp"])), PaperWidth::Column), 5);
+        let spec = for_paper(&of(json!(["a"])), PaperWidth::Column);
+        assert_eq!((&spec["width"], &spec["config"]["axis"]["labelFontSize"]), (&json!(240), &json!(8)));
+        assert!(spec.get("layer").is_none());
+        let hidden = json!({"encoding": {"color": {"scale": {"domain": ["a"]}, "legend": null}}, "layer": []});
+        assert_eq!(for_paper(&hidden, PaperWidth::Page)["encoding"]["color"]["legend"], Value::Null);
+    }
+
+    #[test]
+    fn shades_go_from_light_to_dark() {
+        assert_eq!((shade(0, 0, 2), shade(0, 1, 2)), ("#bebebe".to_owned(), "#6e6e6e".to_owned()));
+        assert_ne!(style(0), style(10), "lines with one colour differ in their dash");
+    }
 }

@@ -104,6 +104,8 @@ fn page(title: &str, tooltip: &Value, say: &str) -> Value {
         "axis": {
             "format": ".4~r",
             "gridWidth": {"condition": {"test": "datum.value == 1", "value": 2}, "value": 1},
+            // Between ink and paper, whatever these are.
+            "gridOpacity": {"condition": {"test": "datum.value == 1", "value": 1}, "value": 0.6},
         },
     });
     json!({
@@ -273,11 +275,13 @@ pub fn lines(designs: &[&str], x: &str, x_title: &str, y: &str, y_title: &str, l
             "y": {"field": y, "type": "quantitative", "title": y_title, "axis": {"format": "~s"}},
             "color": {
                 "field": "design", "type": "nominal", "title": null, "scale": {"domain": designs, "range": colours},
+                "legend": {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 3},
             },
             "strokeDash": {
                 "field": "design", "type": "nominal", "title": null, "scale": {"domain": designs, "range": dashes},
+                "legend": null,
             },
-            "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.15},
+            "strokeOpacity": {"condition": {"param": "picked", "value": 1}, "value": 0.15},
             "tooltip": [
                 {"field": "design"}, {"field": x, "title": x_title, "format": ",.6~r"},
                 {"field": y, "title": y_title, "format": ",.4~r"},
