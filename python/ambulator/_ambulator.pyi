@@ -6,7 +6,27 @@ from typing import Any, Final, final
 
 from ambulator.runs import Array
 
-__all__: list[str]
+__all__ = [
+    "VERSION",
+    "Accesses",
+    "Frames",
+    "Memory",
+    "Port",
+    "charts",
+    "check_option",
+    "conformance",
+    "counters",
+    "explain",
+    "page_tables",
+    "preset_text",
+    "presets",
+    "programs",
+    "report",
+    "run_cells",
+    "settings_tree",
+    "show_spec",
+    "spec_of",
+]
 
 VERSION: Final[str]
 

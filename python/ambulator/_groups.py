@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ambulator import _ambulator
 from ambulator.errors import SpecError, UnknownSetting
 
-Value = bool | int | float | str | list[Any]
+Value: TypeAlias = bool | int | float | str | list[Any]
 """What a setting takes. Numbers may be texts with a unit, such as ``"8GiB"`` or ``"20M"``."""
 
 

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from ambulator import _ambulator
 from ambulator.errors import Error, RunError
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     high: float
 
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
 """One run: numbers, texts, flags, None and lists of them, by column."""
 
 _SPEEDUP = {

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ambulator import _ambulator
 from ambulator._ambulator import Accesses
@@ -26,12 +26,12 @@ class Array(Protocol):
     def tobytes(self) -> bytes: ...
 
 
-Path_ = str | os.PathLike[str]
-Program = Path_ | Accesses | Array
+Path_: TypeAlias = str | os.PathLike[str]
+Program: TypeAlias = Path_ | Accesses | Array
 """A program's or workload's name, a trace's path, accesses, or an array of the addresses of loads."""
-Design = Path_ | type[PageTable]
+Design: TypeAlias = Path_ | type[PageTable]
 """A design preset, several joined with `+`, a TOML file, or a page table in Python."""
-Store = bool | Path_ | None
+Store: TypeAlias = bool | Path_ | None
 """Where results are kept and found: a folder, True for that of the command (`out/results`), False for none. By default
 the folder that the environment variable AMBULATOR_STORE names, if it names one."""
 
@@ -159,6 +159,9 @@ def sweep(
     if seeds > 1 and "run.seed" in keys:
         raise SpecError("`seeds` and `vary` both set `run.seed`: give one of them")
     values = [_listed(key, value) for key, value in (vary or {}).items()]
+    for key, listed in zip(keys, values, strict=True):
+        for value in listed:
+            _ambulator.check_option(option_of(key, value))
     several: list[Any] = [machines] if machines is None or isinstance(machines, (str, os.PathLike, Machine)) else list(machines)
     mixes, cells = [], []
     group = 0
@@ -178,9 +181,6 @@ def sweep(
                     for design in _designs(designs):
                         cells.append(_cell(design, machine, joined | varied, len(mixes) - 1, group))
                     group += 1
-    for key, combination in zip(keys, values, strict=True):
-        for value in combination:
-            _ambulator.check_option(option_of(key, value))
     return _run(mixes, cells, False, False, threads, store, fresh, progress)
 
 

@@ -92,7 +92,7 @@ fn numbers<T: TryFrom<i128>>(py: Python<'_>, name: &str, array: &Bound<'_, PyAny
 impl Accesses {
     #[new]
     #[pyo3(signature = (address, *, store=None, gap=None, dependence=None, size=None, pc=None, name="array",
-        default_gap=3, default_size=8, touched=true, granularity=2 << 20))]
+        default_gap=3, default_size=8, touched=true, granularity=2097152))]
     #[expect(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
