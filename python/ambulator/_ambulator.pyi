@@ -23,6 +23,7 @@ __all__ = [
     "programs",
     "report",
     "run_cells",
+    "run_study",
     "settings_tree",
     "show_spec",
     "spec_of",
@@ -143,6 +144,14 @@ def run_cells(
     report: Callable[[Sequence[tuple[str, str, int, int | None]]], None] | None,
 ) -> dict[str, Any]:
     """Runs cells. Returns a dict: see `summary.rs`; its `interrupt` is the exception that ended it early."""
+
+def run_study(
+    path: os.PathLike[str],
+    quick: bool,
+    request: dict[str, Any],
+    report: Callable[[Sequence[tuple[str, str, int, int | None]]], None] | None,
+) -> dict[str, Any]:
+    """Runs a study: the file that the command's `sweep` reads. Returns the dict of `run_cells`, with `title` and `axes`."""
 
 def settings_tree(programs: bool = False) -> dict[str, Any]:
     """The tree of settings as nested dicts."""

@@ -184,6 +184,20 @@ def sweep(
     return _run(mixes, cells, False, False, threads, store, fresh, progress)
 
 
+def study(
+    path: Path_,
+    *,
+    quick: bool = False,
+    threads: int = 0,
+    store: Store = None,
+    fresh: bool = False,
+    progress: bool | Progress | None = None,
+) -> Results:
+    """Runs a study: the file that `ambulator sweep` reads. `quick` takes its small sizes. The rows are those of `sweep`."""
+    request = _request(False, False, threads, store, fresh)
+    return _results(_ambulator.run_study(Path(path), quick, request, progress_of(progress)))
+
+
 def _run(
     mixes: list[dict[str, Any]],
     cells: list[dict[str, Any]],
@@ -194,7 +208,12 @@ def _run(
     fresh: bool,
     progress: bool | Progress | None,
 ) -> Results:
-    request = {
+    request = _request(bounds, strict, threads, store, fresh)
+    return _results(_ambulator.run_cells(mixes, cells, request, progress_of(progress)))
+
+
+def _request(bounds: bool, strict: bool, threads: int, store: Store, fresh: bool) -> dict[str, Any]:
+    return {
         "bounds": bounds,
         "strict": strict,
         "threads": threads,
@@ -202,7 +221,9 @@ def _run(
         "fresh": fresh,
         "command": ["python"],
     }
-    finished = _ambulator.run_cells(mixes, cells, request, progress_of(progress))
+
+
+def _results(finished: dict[str, Any]) -> Results:
     results = Results(finished)
     interrupt = finished["interrupt"]
     if isinstance(interrupt, KeyboardInterrupt):

@@ -22,6 +22,9 @@ const REPORT: Duration = Duration::from_millis(200);
 /// same time again, the runs are abandoned.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// A run's design, phase, instructions, and their total if it is known.
+type Told = (String, &'static str, u64, Option<u64>);
+
 /// What the thread that runs and the thread that waits share.
 #[derive(Default)]
 pub struct Shared {
@@ -30,7 +33,7 @@ pub struct Shared {
     /// Runs have begun: an interrupt waits for what they have so far.
     pub running: AtomicBool,
     /// By job: its phase, instructions, and their total.
-    pub progress: Mutex<Vec<(String, &'static str, u64, Option<u64>)>>,
+    pub progress: Mutex<Vec<Told>>,
 }
 
 /// How polled work ended.

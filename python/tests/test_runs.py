@@ -113,6 +113,38 @@ def test_a_sweep_is_a_row_for_each_combination(tmp_path: Path) -> None:
     assert swept().stored >= 8
 
 
+STUDY = """
+title = "Entries of the L2 TLB"
+machine = "utopia-table1"
+designs = ["radix", "thp"]
+programs = ["gups"]
+footprint = "16MiB"
+instructions = "100K"
+warmup = "0"
+
+[vary]
+"mmu.l2_tlb.entries" = [768, 3072]
+"""
+
+
+def test_a_study_and_a_sweep_share_their_cells(tmp_path: Path) -> None:
+    (tmp_path / "entries.toml").write_text(STUDY)
+    store = tmp_path / "results"
+    of_study = ambulator.study(tmp_path / "entries.toml", store=store, progress=False)
+    assert len(of_study) == 4 and of_study.stored == 0
+    assert (store / "studies").exists()
+    swept = ambulator.sweep(
+        "gups", ["radix", "thp"], machines="utopia-table1", vary={"mmu.l2_tlb.entries": [768, 3072]}, store=store, **SMALL
+    )
+    assert swept.stored == 4
+    assert {row["cell"]: timeless(row) for row in swept.rows} == {row["cell"]: timeless(row) for row in of_study.rows}
+    (tmp_path / "wrong.toml").write_text(STUDY.replace("radix", "radx"))
+    with pytest.raises(ambulator.Error, match="radx"):
+        ambulator.study(tmp_path / "wrong.toml", progress=False).check()
+    with pytest.raises(ambulator.SpecError, match="nowhere.toml"):
+        ambulator.study(tmp_path / "nowhere.toml", progress=False)
+
+
 def test_seeds_are_cells_of_a_sweep() -> None:
     results = ambulator.sweep("gups", ["radix"], seeds=3, **SMALL)
     assert sorted(row["seed"] for row in results.rows) == [1, 2, 3]
