@@ -263,6 +263,7 @@ def leaves(value, prefix=""):
 def whole_spec(browser, results, ambulator, folder):
     """The spec of a run is a file that `--spec` reads, and it is that run's."""
     program, runs = next(iter(results.items()))
+    assert browser.run("document.getElementById('spec-run').selectedOptions[0].textContent") == f"{program}: {runs[0]['design']}"
     text = browser.run("document.getElementById('spec-text').textContent")
     path = folder / "spec.toml"
     path.write_text(text)
@@ -386,12 +387,38 @@ def hostile(folder, results):
     return path
 
 
+def many(folder, results):
+    """A hundred runs: those of the results under other names, with a counter of each that is its own."""
+    paths = []
+    for number in range(20):
+        document = json.loads(results[number % len(results)].read_text())
+        document["bounds"] = []
+        for run in document["runs"]:
+            run["program"] = run["identity"]["name"] = f"program-{number}"
+            run["counters"] = {name: value + number * 7919 for name, value in run["counters"].items()}
+        paths.append(folder / f"many-{number}.json")
+        paths[-1].write_text(json.dumps(document))
+    return paths
+
+
+def plots(ambulator, results, folder):
+    """`plot` writes specifications in both widths of a paper."""
+    subprocess.run([ambulator, "plot", *results, "-o", folder, "--format", "vl"], check=True, stdout=subprocess.DEVNULL)
+    widths = {}
+    for path in folder.iterdir():
+        spec = json.loads(path.read_text())
+        widths.setdefault(spec["width"], set()).add(path.name.rsplit("-", 1)[0])
+    assert widths.keys() == {240, 504} and widths[240] == widths[504], widths
+    assert {"speed-up", "cycles", "walks-served", "walk-latency-gups", "table-bytes"} <= widths[240], widths[240]
+
+
 def main():
     ambulator = str(sys.argv[1] if len(sys.argv) > 1 else TARGET / "release/ambulator")
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        files = []
+        files, store = [], folder / "store"
+        os.environ["AMBULATOR_STORE"] = str(store)
         for program in (["gups"], ["bfs", "--warmup", "200K"], [str(ROOT / "traces/mummer.amb")]):
             path = folder / f"{len(files)}.json"
             size = [] if program[0].endswith(".amb") else ["--footprint", "64MiB"]
@@ -403,6 +430,13 @@ def main():
         subprocess.run([ambulator, "report", *files, "-o", page], check=True, stdout=subprocess.DEVNULL)
         bad = folder / "hostile.html"
         subprocess.run([ambulator, "report", hostile(folder, files), "-o", bad], check=True, stdout=subprocess.DEVNULL)
+        of_store = folder / "store.html"
+        subprocess.run([ambulator, "report", "-o", of_store], check=True, stdout=subprocess.DEVNULL)
+        hundred = folder / "hundred.html"
+        subprocess.run([ambulator, "report", *many(folder, files), "-o", hundred], check=True, stdout=subprocess.DEVNULL)
+        size = hundred.stat().st_size
+        assert size < 5e6, f"a report of a hundred runs has {size / 1e6:.1f} MB"
+        plots(ambulator, files, folder / "figures")
         runs = [json.loads(file.read_text())["runs"] for file in files]
         results = {of[0]["program"]: of for of in runs}
         browser = Browser(folder / "profile")
@@ -419,6 +453,13 @@ def main():
             appearance(browser)
             assert not browser.requests(), f"the page asked for {browser.requests()}"
             assert not browser.complaints(), browser.complaints()
+            browser.open(of_store)
+            assert numbers_of_figures(browser, results) == bars
+            sentences(browser, results)
+            assert not browser.requests() and not browser.complaints(), browser.complaints()
+            browser.open(hundred)
+            shown = browser.run("document.querySelectorAll('#first-run option').length")
+            assert shown == 100, f"{shown} of 100 runs can be chosen"
             browser.open(bad)
             shown = browser.run("document.querySelector('.answer h3').textContent")
             assert shown == HOSTILE and browser.run("document.querySelectorAll('main b').length") == 0, shown

@@ -102,16 +102,17 @@ Examples:
     /// any two runs side by side, and every setting.
     #[command(after_help = "\
 Examples:
+  ambulator report                      # every run of the store out/results
+  ambulator report --study tlb-sizes    # the cells of one sweep
   ambulator compare gups --footprint 1GiB --designs radix,thp,lvm --json gups.json
-  ambulator compare bfs --footprint 1GiB --designs radix,thp,lvm --json bfs.json
-  ambulator report gups.json bfs.json -o report.html")]
+  ambulator report gups.json -o gups.html")]
     Report(ReportArguments),
     /// Draw the figures of a report as files for papers: SVG, PDF or Vega-Lite, in the widths of one column
     /// (3.33 inches) and of the page (7 inches).
     #[command(after_help = "\
 Examples:
-  ambulator plot gups.json bfs.json -o figures
-  ambulator plot gups.json -o figures --format pdf
+  ambulator plot --study tlb-sizes -o figures
+  ambulator plot gups.json bfs.json -o figures --format pdf
   ambulator plot gups.json -o figures --format vl    # needs no other program
 
 SVG, PDF and PNG are drawn by the Python package vl-convert-python:
@@ -550,9 +551,13 @@ pub struct ReproduceArguments {
 /// The results of a report.
 #[derive(Args)]
 pub struct ReportArguments {
-    /// Files that `compare --json` or `run --json` wrote.
-    #[arg(required = true, value_name = "FILE")]
+    /// Stores, and files that `compare --json` or `run --json` wrote; by default the store of the environment
+    /// variable AMBULATOR_STORE, or else out/results.
+    #[arg(value_name = "STORE|FILE")]
     pub results: Vec<PathBuf>,
+    /// Of a store, only the cells of this study (`sweep NAME.toml`).
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
     /// The HTML file to write.
     #[arg(long, short, default_value = "report.html", value_name = "FILE")]
     pub out: PathBuf,
@@ -561,9 +566,13 @@ pub struct ReportArguments {
 /// The results of figures.
 #[derive(Args)]
 pub struct PlotArguments {
-    /// Files that `compare --json` or `run --json` wrote.
-    #[arg(required = true, value_name = "FILE")]
+    /// Stores, and files that `compare --json` or `run --json` wrote; by default the store of the environment
+    /// variable AMBULATOR_STORE, or else out/results.
+    #[arg(value_name = "STORE|FILE")]
     pub results: Vec<PathBuf>,
+    /// Of a store, only the cells of this study (`sweep NAME.toml`).
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
     /// The folder of the figures, which is created if it is missing.
     #[arg(long, short, default_value = "figures", value_name = "FOLDER")]
     pub out: PathBuf,

@@ -2,15 +2,20 @@
 
 use crate::arguments::{PlotArguments, PlotFormat, ReportArguments};
 use crate::output::print;
-use crate::{DONE, Failure};
+use crate::{DONE, Failure, store};
 use ambulator_base::{InputFiles, OutputFile};
+use ambulator_experiments::Store;
 use ambulator_report::{Format, plot as plot_figures, read, report as html};
+use std::path::PathBuf;
 
 pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
-    let inputs: InputFiles = arguments.results.iter().cloned().collect();
+    let results = store::results(&arguments.results);
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = results.iter().cloned().partition(|path| path.is_dir());
+    let mut inputs: InputFiles = files.into_iter().collect();
+    inputs.extend(folders.iter().flat_map(|folder| Store::files_in(folder)));
     // A report that cannot be written should not first be made.
     let file = OutputFile::prepare_beside(&arguments.out, &inputs).map_err(Failure::bad)?;
-    let study = read(&arguments.results).map_err(Failure::bad)?;
+    let study = read(&results, arguments.study.as_deref()).map_err(Failure::bad)?;
     let page = html(&study);
     file.write(page.as_bytes()).map_err(Failure::failed)?;
     print(&format!(
@@ -24,7 +29,7 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
 }
 
 pub fn plot(arguments: &PlotArguments) -> Result<u8, Failure> {
-    let study = read(&arguments.results).map_err(Failure::bad)?;
+    let study = read(&store::results(&arguments.results), arguments.study.as_deref()).map_err(Failure::bad)?;
     let format = |format: &PlotFormat| match format {
         PlotFormat::Svg => Format::Svg,
         PlotFormat::Pdf => Format::Pdf,

@@ -22,6 +22,12 @@ fn folder(arguments: &StoreArguments) -> Option<(PathBuf, bool)> {
     (folder.as_os_str() != NONE).then_some((folder, is_named))
 }
 
+/// The results that a command reads: those that are named, or else the store.
+pub fn results(named: &[PathBuf]) -> Vec<PathBuf> {
+    let store = || folder(&StoreArguments { store: None, fresh: false }).map(|(folder, _)| folder);
+    if named.is_empty() { store().into_iter().collect() } else { named.to_vec() }
+}
+
 /// The files of the store, which no output may replace.
 pub fn inputs(arguments: &StoreArguments) -> InputFiles {
     folder(arguments).map(|(folder, _)| Store::files_in(&folder)).into_iter().flatten().collect()

@@ -179,10 +179,10 @@
     return `${program}: ${design}` + (others > 1 ? `, seed ${seed}` : "");
   };
   const selects = (ids) => {
-    ids.forEach((id, position) => {
+    ids.forEach((id) => {
       const select = byId(id);
       cells.runs.forEach((_, run) => select.append(make("option", nameOf(run), { value: run })));
-      select.value = Math.min(position, cells.runs.length - 1);
+      select.value = id === "second-run" && cells.runs.length > 1 ? 1 : 0;
     });
   };
   const text = (value) => (value === undefined || value === null ? "-" : typeof value === "string" ? value : JSON.stringify(value));
