@@ -253,6 +253,7 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
         },
         seed: reader.whole("seed")?,
         version: reader.text("version")?,
+        over_seeds: Vec::new(),
     };
     Ok((info, run))
 }

@@ -369,5 +369,6 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         identity,
         seed: job.spec.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        over_seeds: Vec::new(),
     }
 }

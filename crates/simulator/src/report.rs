@@ -197,6 +197,7 @@ impl Machine {
             identity,
             seed: spec.run.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            over_seeds: Vec::new(),
         };
         (result, all)
     }

@@ -156,6 +156,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Version of Ambulator.
     pub version: String,
+    /// If this is the mean over several seeds: the run of each. Otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_seeds: Vec<RunResult>,
 }
 
 /// A derived measure: name, unit, meaning.
