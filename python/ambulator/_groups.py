@@ -41,8 +41,8 @@ def _toml(key: str, value: object) -> str:
 
 
 class Group:
-    """Settings with one prefix. Reading one gives its value in the whole spec; setting one checks its key and its value
-    at once."""
+    """Settings with one prefix. Reading one gives its value in the whole spec; setting one checks its key and
+    its value at once."""
 
     _key: str = ""
     _names: frozenset[str] = frozenset()

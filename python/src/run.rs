@@ -339,7 +339,8 @@ fn not_started(design: &str, program: &str, spec: &Result<Spec, String>) -> RunR
     }
 }
 
-/// Runs cells of programs that are known by their contents: through the machinery of the command, with its store.
+/// Runs cells of programs that are known by their contents: through the machinery of the command, with its
+/// store.
 fn run_known(
     mixes: &[Mix],
     wanted: Vec<Wanted>,
@@ -440,8 +441,8 @@ fn run_through(
     Ok(Finished { infos, runs, stored, groups, schema, notes, command: Vec::new(), seconds: 0.0 })
 }
 
-/// Runs a study: the file that the command's `sweep` reads. Returns the dict of `run_cells`, with `title`, `missing`
-/// (programs that cannot be opened) and `axes` (the varied settings).
+/// Runs a study: the file that the command's `sweep` reads. Returns the dict of `run_cells`, with `title`,
+/// `missing` (programs that cannot be opened) and `axes` (the varied settings).
 #[pyfunction]
 pub fn run_study<'py>(
     py: Python<'py>,

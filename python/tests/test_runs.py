@@ -1,5 +1,6 @@
 """Runs, comparisons, sweeps, arrays."""
 
+import io
 import threading
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from conftest import SMALL
 
 import ambulator
+from ambulator._progress import Line, progress_of
 
 TIMES = ("host.seconds", "host.setup_seconds")
 
@@ -255,3 +257,14 @@ def test_progress_is_told_and_its_exception_passes() -> None:
 
     with pytest.raises(LookupError, match="not mine"):
         ambulator.compare("gups", ["radix"], **(SMALL | {"progress": broken, "instructions": "1M"}))
+
+
+def test_the_line_of_progress_tells_what_is_left() -> None:
+    out, time = io.StringIO(), iter([0.0, 10.0, 20.0])
+    line = Line(out, lambda: next(time))
+    line([("radix", "run", 50, 100), ("thp", "set-up", 3, None)])
+    line([("radix", "done", 100, 100), ("thp", "done", 100, 100)])
+    first, last = out.getvalue().split("\r")[1:]
+    assert first == "0 of 2 runs, 25%, about 30 s left"
+    assert last.startswith("2 of 2 runs, 100%") and last.endswith("\n")
+    assert progress_of(False) is None
