@@ -228,6 +228,9 @@ pub struct ProgramArguments {
     /// Warm-up instructions on each core, which are not measured.
     #[arg(long, value_name = "COUNT")]
     pub warmup: Option<String>,
+    /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
+    #[arg(long, value_name = "COUNT")]
+    pub interval: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
     pub seed: Option<u64>,

@@ -17,6 +17,7 @@ mod reproduce;
 mod resume_tests;
 pub mod row;
 mod runner;
+mod series_columns;
 mod stack;
 mod store;
 mod study;

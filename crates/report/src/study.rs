@@ -161,7 +161,7 @@ impl Study {
             many => {
                 let ratios: Vec<f64> = many.iter().map(|one| one.ratio).collect();
                 let Spread { mean, half, seeds } = Spread::of(&ratios)?;
-                Some((SpeedUp { ratio: mean, half, windows: 0 }, seeds))
+                Some((SpeedUp { ratio: mean, half, windows: 0, seeds }, seeds))
             }
         }
     }
