@@ -17,8 +17,6 @@ HEAD = '''"""The settings of machines, as classes. Written by scripts/python-stu
 from typing import Literal
 
 from ambulator._groups import Group
-
-__all__: list[str]
 '''
 
 
@@ -73,7 +71,8 @@ def classes(group: dict) -> list[str]:
 
 
 def main() -> int:
-    text = HEAD + "\n".join(classes(_ambulator.settings_tree())) + "\n"
+    exported = "".join(f'    "{name}",\n' for name in settings.__all__)
+    text = HEAD + f"\n__all__ = [\n{exported}]\n" + "\n".join(classes(_ambulator.settings_tree())) + "\n"
     if "--check" not in sys.argv:
         FILE.write_text(text)
         return 0

@@ -36,7 +36,7 @@ from ambulator.errors import (
 from ambulator.machine import Machine
 from ambulator.plot import Chart
 from ambulator.results import Column, Results, Run, Table
-from ambulator.runs import compare, run, sweep
+from ambulator.runs import compare, run, study, sweep
 from ambulator.table import Conformance, Page, PageTable, conformance
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "machines",
     "programs",
     "run",
+    "study",
     "sweep",
     "workloads",
 ]

@@ -6,7 +6,28 @@ from typing import Any, Final, final
 
 from ambulator.runs import Array
 
-__all__: list[str]
+__all__ = [
+    "VERSION",
+    "Accesses",
+    "Frames",
+    "Memory",
+    "Port",
+    "charts",
+    "check_option",
+    "conformance",
+    "counters",
+    "explain",
+    "page_tables",
+    "preset_text",
+    "presets",
+    "programs",
+    "report",
+    "run_cells",
+    "run_study",
+    "settings_tree",
+    "show_spec",
+    "spec_of",
+]
 
 VERSION: Final[str]
 
@@ -14,12 +35,13 @@ VERSION: Final[str]
 class Accesses:
     """A program as arrays, checked and copied once: one access for each element.
 
-    `address` are virtual addresses. `store` says which are stores (1) rather than loads (0). `gap` are the instructions
-    between an access and the one before, `default_gap` without it. `dependence` are distances back, in accesses, to the
-    load that the address was computed from: 0 for none, 1 for the access before. `size` are bytes, 1 to 64. `pc` are
-    addresses of instructions, which prefetchers see. The address space is mapped in regions of `granularity` bytes
-    around what is accessed, as for traces without mappings. With `touched`, each page has been touched before the first
-    access, as in a program that has run for a while; without, its first access is a page fault.
+    `address` are virtual addresses. `store` says which are stores (1) rather than loads (0). `gap` are the
+    instructions between an access and the one before, `default_gap` without it. `dependence` are distances
+    back, in accesses, to the load that the address was computed from: 0 for none, 1 for the access before.
+    `size` are bytes, 1 to 64. `pc` are addresses of instructions, which prefetchers see. The address space is
+    mapped in regions of `granularity` bytes around what is accessed, as for traces without mappings. With
+    `touched`, each page has been touched before the first access, as in a program that has run for a while;
+    without, its first access is a page fault.
     """
 
     def __new__(
@@ -47,7 +69,8 @@ class Accesses:
     def instructions(self) -> int:
         """Instructions: the accesses and the gaps before them."""
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for stores."""
+        """Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for
+        stores."""
     def __len__(self) -> int: ...
 
 @final
@@ -57,7 +80,8 @@ class Port:
     def read(self, address: int, size: int = 8) -> int:
         """The word at a physical address. The walk goes on when it has arrived."""
     def read_all(self, addresses: Sequence[int]) -> list[int]:
-        """The words at several physical addresses, which are read at once. The walk goes on when all have arrived."""
+        """The words at several physical addresses, which are read at once. The walk goes on when all have
+        arrived."""
     @property
     def now(self) -> int:
         """The cycle at which everything read so far has arrived."""
@@ -99,7 +123,8 @@ def counters() -> list[tuple[str, str, str]]:
     """Name, unit and meaning of each counter and measure. The first call takes a second or two."""
 
 def explain(name: str = "") -> str:
-    """What a setting, a group of settings, a design, a program or a counter means; all settings without a name."""
+    """What a setting, a group of settings, a design, a program or a counter means; all settings without a
+    name."""
 
 def page_tables() -> list[str]:
     """The names of all page tables."""
@@ -123,6 +148,15 @@ def run_cells(
     report: Callable[[Sequence[tuple[str, str, int, int | None]]], None] | None,
 ) -> dict[str, Any]:
     """Runs cells. Returns a dict: see `summary.rs`; its `interrupt` is the exception that ended it early."""
+
+def run_study(
+    path: os.PathLike[str],
+    quick: bool,
+    request: dict[str, Any],
+    report: Callable[[Sequence[tuple[str, str, int, int | None]]], None] | None,
+) -> dict[str, Any]:
+    """Runs a study: the file that the command's `sweep` reads. Returns the dict of `run_cells`, with `title`
+    and `axes`."""
 
 def settings_tree(programs: bool = False) -> dict[str, Any]:
     """The tree of settings as nested dicts."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ambulator import _ambulator
 from ambulator.errors import SpecError, UnknownSetting
 
-Value = bool | int | float | str | list[Any]
+Value: TypeAlias = bool | int | float | str | list[Any]
 """What a setting takes. Numbers may be texts with a unit, such as ``"8GiB"`` or ``"20M"``."""
 
 
@@ -41,8 +41,8 @@ def _toml(key: str, value: object) -> str:
 
 
 class Group:
-    """Settings with one prefix. Reading one gives its value in the whole spec; setting one checks its key and its value
-    at once."""
+    """Settings with one prefix. Reading one gives its value in the whole spec; setting one checks its key and
+    its value at once."""
 
     _key: str = ""
     _names: frozenset[str] = frozenset()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
-Report = tuple[str, str, int, int | None]
+Report: TypeAlias = tuple[str, str, int, int | None]
 """A run: its design, its phase, its instructions, and their total if it is known."""
-Progress = Callable[[Sequence[Report]], None]
+Progress: TypeAlias = Callable[[Sequence[Report]], None]
 """What is told of the progress of all runs, several times a second."""
 
 

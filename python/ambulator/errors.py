@@ -14,8 +14,8 @@ class Error(Exception):
 
 
 class SpecError(Error, ValueError):
-    """A machine, a design or a setting is wrong: an unknown name with the nearest one, a value of the wrong type or out
-    of range, settings that exclude each other."""
+    """A machine, a design or a setting is wrong: an unknown name with the nearest one, a value of the wrong
+    type or out of range, settings that exclude each other."""
 
 
 class UnknownSetting(SpecError, AttributeError):

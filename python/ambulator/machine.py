@@ -39,8 +39,9 @@ class Machine(Spec):
         *,
         files: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        """`preset` is a machine preset (`ambulator.machines()`), a TOML file, or several joined with `+`; `settings` are
-        those that differ, by dotted key; `files` are spec files, as the command's `--spec` reads."""
+        """`preset` is a machine preset (`ambulator.machines()`), a TOML file, or several joined with `+`;
+        `settings` are those that differ, by dotted key; `files` are spec files, as the command's `--spec`
+        reads."""
         super().__init__(self)
         object.__setattr__(self, "_preset", None if preset is None else os.fspath(preset))
         object.__setattr__(self, "_files", [Path(file) for file in files])

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from ambulator import _ambulator
 from ambulator.errors import Error, RunError
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     high: float
 
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
 """One run: numbers, texts, flags, None and lists of them, by column."""
 
 _SPEEDUP = {
@@ -197,8 +197,8 @@ class Table:
 
 
 class Results(Table):
-    """The runs of a comparison. Iterate over them, take one by number or by design, or hand the table to polars, pandas
-    or DuckDB. Shown in a notebook, it says which design is best, by how much, and why."""
+    """The runs of a comparison. Iterate over them, take one by number or by design, or hand the table to
+    polars, pandas or DuckDB. Shown in a notebook, it says which design is best, by how much, and why."""
 
     def __init__(self, finished: Mapping[str, Any]) -> None:
         columns = {name: Column(of["unit"], of["meaning"]) for name, of in finished["columns"].items()}
@@ -245,7 +245,7 @@ class Results(Table):
         return self._bounds
 
     def check(self) -> Results:
-        """These results, if all runs are done; otherwise raises `RunError` with the sentence of the first that is not."""
+        """These results, if all runs are done; otherwise raises `RunError` with the sentence of the first."""
         for run in self.runs:
             run.check()
         return self
@@ -311,7 +311,8 @@ class Results(Table):
     def _repr_html_(self) -> str:
         sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in [*self.verdict, *self.notes])
         failed = [run for run in self.runs if run.status != "done"]
-        failures = "".join(f"<p><b>{html.escape(run.design)}</b>: {html.escape(run.outcome or '')}</p>" for run in failed)
+        said = [(html.escape(run.design), html.escape(run.outcome or "")) for run in failed]
+        failures = "".join(f"<p><b>{design}</b>: {outcome}</p>" for design, outcome in said)
         return sentences + failures + super()._repr_html_()
 
 

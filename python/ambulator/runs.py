@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, cast
 
 from ambulator import _ambulator
 from ambulator._ambulator import Accesses
@@ -26,14 +26,14 @@ class Array(Protocol):
     def tobytes(self) -> bytes: ...
 
 
-Path_ = str | os.PathLike[str]
-Program = Path_ | Accesses | Array
+Path_: TypeAlias = str | os.PathLike[str]
+Program: TypeAlias = Path_ | Accesses | Array
 """A program's or workload's name, a trace's path, accesses, or an array of the addresses of loads."""
-Design = Path_ | type[PageTable]
+Design: TypeAlias = Path_ | type[PageTable]
 """A design preset, several joined with `+`, a TOML file, or a page table in Python."""
-Store = bool | Path_ | None
-"""Where results are kept and found: a folder, True for that of the command (`out/results`), False for none. By default
-the folder that the environment variable AMBULATOR_STORE names, if it names one."""
+Store: TypeAlias = bool | Path_ | None
+"""Where results are kept and found: a folder, True for that of the command (`out/results`), False for none.
+By default the folder that the environment variable AMBULATOR_STORE names, if it names one."""
 
 DESIGNS = ("radix", "thp", "ideal", "perfect-tlb")
 WARMUP = 2_000_000
@@ -62,16 +62,17 @@ def compare(
 ) -> Results:
     """Runs designs on the same program and returns one row for each. Speed-ups are relative to the first.
 
-    `program` is a program's or a workload's name, a trace's path, an array of addresses, `Accesses`, or several of them:
-    a mix, one on each core. `footprint`, `instructions` and `warmup` take texts such as ``"8GiB"`` and ``"20M"``.
-    `settings` override the machine's. `bounds` also runs a perfect TLB for each paging policy among the designs, by
-    which the verdict says what translation costs at most. `threads` are the simulator's; 0 is one for each core.
+    `program` is a program's or a workload's name, a trace's path, an array of addresses, `Accesses`, or
+    several of them: a mix, one on each core. `footprint`, `instructions` and `warmup` take texts such as
+    ``"8GiB"`` and ``"20M"``. `settings` override the machine's. `bounds` also runs a perfect TLB for each
+    paging policy among the designs, by which the verdict says what translation costs at most. `threads` are
+    the simulator's; 0 is one for each core.
 
-    With a `store`, results are kept, and found again by this and by the command; `fresh` computes them anew. Arrays and
-    designs in Python are not kept.
+    With a `store`, results are kept, and found again by this and by the command; `fresh` computes them anew.
+    Arrays and designs in Python are not kept.
 
-    A design that fails is a row with its reason, and the others go on; `Results.check` raises it. Ctrl-C raises
-    `Interrupted`, which has the results so far.
+    A design that fails is a row with its reason, and the others go on; `Results.check` raises it. Ctrl-C
+    raises `Interrupted`, which has the results so far.
     """
     asked = _asked(instructions, warmup, seed, cores, functional, oracle)
     programs = [_program(one) for one in _several(program)]
@@ -142,12 +143,13 @@ def sweep(
     fresh: bool = False,
     progress: bool | Progress | None = None,
 ) -> Results:
-    """Runs every design on every program and machine, with every combination of the settings that `vary`, and with as
-    many seeds as `seeds`: ``vary={"mmu.l2_tlb.entries": [768, 1536, 3072]}`` gives three cells for each design.
+    """Runs every design on every program and machine, with every combination of the settings that `vary`, and
+    with as many seeds as `seeds`: ``vary={"mmu.l2_tlb.entries": [768, 1536, 3072]}`` gives three cells for
+    each design.
 
-    Each combination is a comparison of its own, with speed-ups relative to its first design; the settings are the
-    columns `set.KEY`. Cells that share a program are run from one decoding. A combination that cannot be is a row that
-    has failed, with its reason. A mix of programs is a tuple.
+    Each combination is a comparison of its own, with speed-ups relative to its first design; the settings are
+    the columns `set.KEY`. Cells that share a program are run from one decoding. A combination that cannot be
+    is a row that has failed, with its reason. A mix of programs is a tuple.
     """
     asked = _asked(instructions, warmup, None, None, functional, oracle)
     keys = list(vary or {})
@@ -159,7 +161,11 @@ def sweep(
     if seeds > 1 and "run.seed" in keys:
         raise SpecError("`seeds` and `vary` both set `run.seed`: give one of them")
     values = [_listed(key, value) for key, value in (vary or {}).items()]
-    several: list[Any] = [machines] if machines is None or isinstance(machines, (str, os.PathLike, Machine)) else list(machines)
+    for key, listed in zip(keys, values, strict=True):
+        for value in listed:
+            _ambulator.check_option(option_of(key, value))
+    one = machines is None or isinstance(machines, (str, os.PathLike, Machine))
+    several: list[Any] = [machines] if one else list(cast("Iterable[Any]", machines))
     mixes, cells = [], []
     group = 0
     for program in _swept(programs):
@@ -178,10 +184,22 @@ def sweep(
                     for design in _designs(designs):
                         cells.append(_cell(design, machine, joined | varied, len(mixes) - 1, group))
                     group += 1
-    for key, combination in zip(keys, values, strict=True):
-        for value in combination:
-            _ambulator.check_option(option_of(key, value))
     return _run(mixes, cells, False, False, threads, store, fresh, progress)
+
+
+def study(
+    path: Path_,
+    *,
+    quick: bool = False,
+    threads: int = 0,
+    store: Store = None,
+    fresh: bool = False,
+    progress: bool | Progress | None = None,
+) -> Results:
+    """Runs a study: the file that `ambulator sweep` reads. `quick` takes its small sizes. The rows are those
+    of `sweep`."""
+    request = _request(False, False, threads, store, fresh)
+    return _results(_ambulator.run_study(Path(path), quick, request, progress_of(progress)))
 
 
 def _run(
@@ -194,7 +212,12 @@ def _run(
     fresh: bool,
     progress: bool | Progress | None,
 ) -> Results:
-    request = {
+    request = _request(bounds, strict, threads, store, fresh)
+    return _results(_ambulator.run_cells(mixes, cells, request, progress_of(progress)))
+
+
+def _request(bounds: bool, strict: bool, threads: int, store: Store, fresh: bool) -> dict[str, Any]:
+    return {
         "bounds": bounds,
         "strict": strict,
         "threads": threads,
@@ -202,7 +225,9 @@ def _run(
         "fresh": fresh,
         "command": ["python"],
     }
-    finished = _ambulator.run_cells(mixes, cells, request, progress_of(progress))
+
+
+def _results(finished: dict[str, Any]) -> Results:
     results = Results(finished)
     interrupt = finished["interrupt"]
     if isinstance(interrupt, KeyboardInterrupt):
@@ -240,7 +265,8 @@ def _joined(settings: Mapping[str, Value] | None, asked: Mapping[str, Value]) ->
 
 
 def _defaults(programs: Sequence[str | Accesses], machine: Machine, given: Mapping[str, Value]) -> dict[str, Value]:
-    """What depends on the programs, unless it is given: cores for a mix, a warm-up that arrays are long enough for."""
+    """What depends on the programs, unless it is given: cores for a mix, a warm-up that arrays are long
+    enough for."""
     known = dict(given) | machine.changes
     defaults: dict[str, Value] = {}
     if len(programs) > 1 and "machine.cores" not in known:

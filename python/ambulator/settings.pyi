@@ -4,7 +4,51 @@ from typing import Literal
 
 from ambulator._groups import Group
 
-__all__: list[str]
+__all__ = [
+    "Machine",
+    "Core",
+    "L1i",
+    "L1d",
+    "L2",
+    "Llc",
+    "Dram",
+    "MmuL1d4k",
+    "MmuL1d2m",
+    "MmuL1d1g",
+    "MmuL1i4k",
+    "MmuL1i2m",
+    "MmuL2Tlb",
+    "MmuPwc",
+    "Mmu",
+    "MemoryBuddy",
+    "MemoryFragmentation",
+    "MemoryPressure",
+    "Memory",
+    "Kernel",
+    "Costs",
+    "Energy",
+    "Design",
+    "Flattened",
+    "Asap",
+    "Hashed",
+    "Ecpt",
+    "MeHptCuckoo",
+    "MeHpt",
+    "Lvm",
+    "Rmm",
+    "DirectSegment",
+    "ClusteredPageTable",
+    "ClusteredTlb",
+    "PomTlb",
+    "Utopia",
+    "Revelator",
+    "SpecTlb",
+    "Midgard",
+    "VirtualizationNested",
+    "Virtualization",
+    "Run",
+    "Spec",
+]
 
 class Machine(Group):
     """The machine as a whole."""

@@ -28,10 +28,11 @@ class Page(NamedTuple):
 class PageTable(ABC):
     """A page table of your own. Each process gets an object of the class.
 
-    Translations are bytes: an entry is a word of 8 bytes in frames of simulated memory, which `map` writes and `walk`
-    reads. Fields of the object are the registers of the hardware and what the operating system remembers: where a table
-    begins, how many slots it has. Ambulator does the rest: it sets accessed and dirty bits in the entry that `walk`
-    found, answers the kernel's look-ups by the same walk without time, and frees all frames at a process's exit.
+    Translations are bytes: an entry is a word of 8 bytes in frames of simulated memory, which `map` writes
+    and `walk` reads. Fields of the object are the registers of the hardware and what the operating system
+    remembers: where a table begins, how many slots it has. Ambulator does the rest: it sets accessed and
+    dirty bits in the entry that `walk` found, answers the kernel's look-ups by the same walk without time,
+    and frees all frames at a process's exit.
     """
 
     name: ClassVar[str] = ""
@@ -39,8 +40,8 @@ class PageTable(ABC):
     sizes: ClassVar[tuple[int, ...]] = (4096,)
     """Page sizes that it maps, in bytes; 4096 must be among them."""
     max_loads: ClassVar[int] = 64
-    """The most words that a walk reads. The conformance suite holds it to that, and a walk that reads four times as many
-    ends the run."""
+    """The most words that a walk reads. The conformance suite holds it to that, and a walk that reads four
+    times as many ends the run."""
     preset: ClassVar[str | None] = None
     """The design preset whose other settings it takes, such as `thp`; its page table is this one."""
 
@@ -51,8 +52,8 @@ class PageTable(ABC):
 
     @abstractmethod
     def map(self, page: Page, entry: int) -> None:
-        """Maps a page that is not mapped: writes `entry`, a word that is never 0, where `walk` finds it. If frames are
-        needed and there are none, `NoMemory` passes on, and the table is as it was."""
+        """Maps a page that is not mapped: writes `entry`, a word that is never 0, where `walk` finds it. If
+        frames are needed and there are none, `NoMemory` passes on, and the table is as it was."""
 
     @abstractmethod
     def unmap(self, page: Page) -> None:
@@ -60,9 +61,9 @@ class PageTable(ABC):
 
     @abstractmethod
     def walk(self, va: int, port: Port) -> int | None:
-        """The physical address of the entry for the virtual address `va`; None if its page is not mapped. Reads memory
-        through the port alone: `port.read(address)` waits for the word, `port.read_all(addresses)` reads several at
-        once."""
+        """The physical address of the entry for the virtual address `va`; None if its page is not mapped.
+        Reads memory through the port alone: `port.read(address)` waits for the word,
+        `port.read_all(addresses)` reads several at once."""
 
 
 class Conformance(NamedTuple):
@@ -107,8 +108,8 @@ def request_of(table: type[PageTable]) -> dict[str, Any]:
 
 
 def conformance(table: type[PageTable] | str, *, operations: int = 1500, seed: int = 1) -> Conformance:
-    """Runs the conformance suite: random maps, unmaps, forks, exits and memory that runs out, compared with a reference
-    model. Raises `RunError` with the operation and the difference, if there is one."""
+    """Runs the conformance suite: random maps, unmaps, forks, exits and memory that runs out, compared with a
+    reference model. Raises `RunError` with the operation and the difference, if there is one."""
     if isinstance(table, str):
         return Conformance(*_ambulator.conformance(None, name=table, operations=operations, seed=seed))
     return Conformance(*_ambulator.conformance(request_of(table), operations=operations, seed=seed))

@@ -25,7 +25,15 @@ struct Columns {
     pc: Vec<u64>,
 }
 
-/// A program as arrays, checked and copied once.
+/// A program as arrays, checked and copied once: one access for each element.
+///
+/// `address` are virtual addresses. `store` says which are stores (1) rather than loads (0). `gap` are the
+/// instructions between an access and the one before, `default_gap` without it. `dependence` are distances
+/// back, in accesses, to the load that the address was computed from: 0 for none, 1 for the access before.
+/// `size` are bytes, 1 to 64. `pc` are addresses of instructions, which prefetchers see. The address space is
+/// mapped in regions of `granularity` bytes around what is accessed, as for traces without mappings. With
+/// `touched`, each page has been touched before the first access, as in a program that has run for a while;
+/// without, its first access is a page fault.
 #[pyclass(frozen, module = "ambulator._ambulator")]
 pub struct Accesses {
     columns: Arc<Columns>,
@@ -92,7 +100,7 @@ fn numbers<T: TryFrom<i128>>(py: Python<'_>, name: &str, array: &Bound<'_, PyAny
 impl Accesses {
     #[new]
     #[pyo3(signature = (address, *, store=None, gap=None, dependence=None, size=None, pc=None, name="array",
-        default_gap=3, default_size=8, touched=true, granularity=2 << 20))]
+        default_gap=3, default_size=8, touched=true, granularity=2097152))]
     #[expect(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -151,7 +159,8 @@ impl Accesses {
         accesses + gaps
     }
 
-    /// Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for stores.
+    /// Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for
+    /// stores.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.write(&path)).map_err(|error| {
             Failure::Program(format!("{}: the trace cannot be written: {error}", path.display())).raise(py)

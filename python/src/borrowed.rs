@@ -1,6 +1,6 @@
-//! What the model lends to a design in Python while it is called: the port of a walk, or memory and its frames.
-//! The objects that Python sees hold nothing. They reach what is lent to the current thread, and raise an exception
-//! when nothing is.
+//! What the model lends to a design in Python while it is called: the port of a walk, or memory and its
+//! frames. The objects that Python sees hold nothing. They reach what is lent to the current thread, and
+//! raise an exception when nothing is.
 
 use crate::failure::exception;
 use pyo3::prelude::*;
@@ -97,7 +97,8 @@ impl Port {
         with_port(py, |port| port.read(&[address]).map(|words| words[0]))
     }
 
-    /// The words at several physical addresses, which are read at once. The walk goes on when all have arrived.
+    /// The words at several physical addresses, which are read at once. The walk goes on when all have
+    /// arrived.
     fn read_all(&self, py: Python<'_>, addresses: Vec<u64>) -> PyResult<Vec<u64>> {
         with_port(py, |port| port.read(&addresses))
     }

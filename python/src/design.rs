@@ -11,6 +11,7 @@ use ambulator_os::PageTable;
 use ambulator_simulator::{catalogue, register_interactively};
 use ambulator_sockets::{Claims, Descriptor, Parts, Socket, TableParts};
 use pyo3::prelude::*;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// A page table in Python: a class, and what it says of itself.
@@ -101,8 +102,8 @@ pub fn page_tables() -> Vec<&'static str> {
     catalogue().filling(Socket::PageTable).map(|table| table.name).collect()
 }
 
-/// Runs the conformance suite on a page table in Python, or on one of Ambulator's by name. Returns pages mapped,
-/// pages unmapped, walks, and loads of walks; raises an exception that says what differs.
+/// Runs the conformance suite on a page table in Python, or on one of Ambulator's by name. Returns pages
+/// mapped, pages unmapped, walks, and loads of walks; raises an exception that says what differs.
 #[pyfunction]
 #[pyo3(signature = (table, *, name=None, operations=1500, seed=1))]
 pub fn conformance(
@@ -116,7 +117,9 @@ pub fn conformance(
         (Some(table), _) => table.register(py),
         (None, name) => Ok(name.unwrap_or_default()),
     })?;
-    let done = polled(py, None, move |_, _| {
+    let done = polled(py, None, move |shared, _| {
+        shared.all_in_python.store(true, Ordering::SeqCst);
+        shared.running.store(true, Ordering::SeqCst);
         let designs = catalogue();
         let Some(table) = designs.filling(Socket::PageTable).find(|table| table.name == name) else {
             let known: Vec<&str> = designs.filling(Socket::PageTable).map(|table| table.name).collect();

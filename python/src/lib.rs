@@ -31,7 +31,7 @@ mod _ambulator {
     #[pymodule_export]
     use crate::design::{conformance, page_tables};
     #[pymodule_export]
-    use crate::run::run_cells;
+    use crate::run::{run_cells, run_study};
     #[pymodule_export]
     use crate::settings::{check_option, settings_tree, show_spec, spec_of};
     #[pymodule_export]

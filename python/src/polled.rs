@@ -18,9 +18,12 @@ const STACK: usize = 8 << 20;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Between two reports of progress.
 const REPORT: Duration = Duration::from_millis(200);
-/// After an interrupt, how long runs may take to notice it. Then what runs in Python is interrupted too; after the
-/// same time again, the runs are abandoned.
+/// After an interrupt, how long runs may take to notice it. Then what runs in Python is interrupted too;
+/// after the same time again, the runs are abandoned.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// A run's design, phase, instructions, and their total if it is known.
+type Told = (String, &'static str, u64, Option<u64>);
 
 /// What the thread that runs and the thread that waits share.
 #[derive(Default)]
@@ -29,15 +32,18 @@ pub struct Shared {
     pub stop: Arc<AtomicBool>,
     /// Runs have begun: an interrupt waits for what they have so far.
     pub running: AtomicBool,
+    /// The work does not look at `stop`: an interrupt reaches what it runs in Python at once.
+    pub all_in_python: AtomicBool,
     /// By job: its phase, instructions, and their total.
-    pub progress: Mutex<Vec<(String, &'static str, u64, Option<u64>)>>,
+    pub progress: Mutex<Vec<Told>>,
 }
 
 /// How polled work ended.
 pub struct Polled<T> {
     /// Its result.
     pub result: Result<T, Failure>,
-    /// The exception that interrupted it: Python's KeyboardInterrupt, or one of the function that shows progress.
+    /// The exception that interrupted it: Python's KeyboardInterrupt, or one of the function that shows
+    /// progress.
     pub interrupt: Option<PyErr>,
 }
 
@@ -94,6 +100,10 @@ pub fn polled<T: Send + 'static>(
                 // Some programs now generate a graph of gigabytes: the work is abandoned.
                 if !shared.running.load(Ordering::SeqCst) {
                     return Err(error);
+                }
+                if shared.all_in_python.load(Ordering::SeqCst) {
+                    raised = true;
+                    threads::interrupt(py);
                 }
                 interrupt = Some((error, Instant::now()));
             }

@@ -10,7 +10,8 @@ use crate::summary::{Finished, Group};
 use ambulator_base::{Invalid, RecordSource, distinct_notes, lock};
 use ambulator_experiments::row::CellInfo;
 use ambulator_experiments::{
-    BOUND, Bounds, Cell, Programs, Reuse, Runner, Store, difference_from_presets, memory_available,
+    BOUND, Bounds, Cell, Figure, Point, Programs, Reuse, Runner, Size, Store, Study, difference_from_presets,
+    memory_available,
 };
 use ambulator_simulator::spec::{RunMode, Spec, SpecRequest, option_settings, parse_size, program_request, unused};
 use ambulator_simulator::{
@@ -338,7 +339,8 @@ fn not_started(design: &str, program: &str, spec: &Result<Spec, String>) -> RunR
     }
 }
 
-/// Runs cells of programs that are known by their contents: through the machinery of the command, with its store.
+/// Runs cells of programs that are known by their contents: through the machinery of the command, with its
+/// store.
 fn run_known(
     mixes: &[Mix],
     wanted: Vec<Wanted>,
@@ -394,6 +396,18 @@ fn run_known(
             group.bound_runs.push(cells.len() - 1);
         }
     }
+    let groups = groups.into_iter().map(|(group, _)| group).collect();
+    run_through(cells, groups, request, shared, stop)
+}
+
+/// Runs cells through the machinery of the command, with its store.
+fn run_through(
+    cells: Vec<Cell>,
+    groups: Vec<Group>,
+    request: &RunRequest,
+    shared: &Arc<Shared>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Finished, Failure> {
     let store = match &request.store {
         Some(folder) => Some(Arc::new(Mutex::new(Store::open(folder).map_err(Failure::Run)?))),
         None => None,
@@ -424,8 +438,74 @@ fn run_known(
         .collect();
     let notes = distinct_notes(done.notes.into_iter().chain(colour_warnings(&runs)).chain(warnings));
     let infos = cells.into_iter().map(|cell| cell.info).collect();
-    let groups = groups.into_iter().map(|(group, _)| group).collect();
     Ok(Finished { infos, runs, stored, groups, schema, notes, command: Vec::new(), seconds: 0.0 })
+}
+
+/// Runs a study: the file that the command's `sweep` reads. Returns the dict of `run_cells`, with `title`,
+/// `missing` (programs that cannot be opened) and `axes` (the varied settings).
+#[pyfunction]
+pub fn run_study<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    quick: bool,
+    request: RunRequest,
+    report: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let work = move |shared: &Arc<Shared>, stop: &Arc<AtomicBool>| {
+        let began = Instant::now();
+        let figure = Figure::read(&path)?;
+        figure.check()?;
+        let size = if quick { Size::Quick } else { Size::Full };
+        let study = Study::of(&figure, size).map_err(Failure::Spec)?;
+        let (cells, groups) = in_groups(&study);
+        if cells.is_empty() {
+            let why = study.missing.join("\n");
+            return Err(Failure::Program(
+                format!("the study {} has no cells\n{why}", path.display()).trim().to_owned(),
+            ));
+        }
+        if let Some(folder) = &request.store {
+            let store = Store::open(folder).map_err(Failure::Run)?;
+            store.write_study(&study.name, &study.description(&request.command)).map_err(Failure::Run)?;
+        }
+        let mut finished = run_through(cells, groups, &request, shared, stop)?;
+        finished.seconds = began.elapsed().as_secs_f64();
+        finished.command.clone_from(&request.command);
+        finished.notes.extend(study.missing.iter().cloned());
+        Ok((finished, study.title, study.axes))
+    };
+    let done = polled(py, report, work)?;
+    let (finished, title, axes) = done.result.map_err(|failure| failure.raise(py))?;
+    let dict = to_python(py, &finished.as_json())?;
+    dict.set_item("interrupt", done.interrupt)?;
+    dict.set_item("title", title)?;
+    dict.set_item("axes", axes)?;
+    Ok(dict)
+}
+
+/// The cells of a study, such that those which differ in their designs only follow each other.
+fn in_groups(study: &Study) -> (Vec<Cell>, Vec<Group>) {
+    let (mut cells, mut groups) = (Vec::new(), Vec::new());
+    let mut begun: Vec<&Point> = Vec::new();
+    for point in &study.points {
+        if begun.iter().any(|other| other.place.is_beside(&point.place)) {
+            continue;
+        }
+        begun.push(point);
+        let beside: Vec<&Point> = study.points.iter().filter(|other| other.place.is_beside(&point.place)).collect();
+        for seed in 0..point.cells.len() {
+            let first = cells.len();
+            let numbers = beside.iter().filter_map(|point| point.cells.get(seed));
+            cells.extend(numbers.map(|at| study.cells[*at].clone()));
+            groups.push(Group {
+                cells: first..cells.len(),
+                bounds: Bounds::none(&[]),
+                bound_runs: Vec::new(),
+                lengths: Vec::new(),
+            });
+        }
+    }
+    (cells, groups)
 }
 
 /// Runs cells of arrays, or with designs in Python: group by group, each on one decoding, without a store.

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// The tree of settings as nested dicts: of specs, or with `programs` of programs. Each has `key`, `meaning`,
-/// `unit`, `source`, `default`, `optional`, `kind` (group, integer, number, flag, text, choice or list), and as its
-/// kind asks `children`, `least`, `greatest`, `choices`, `of`.
+/// `unit`, `source`, `default`, `optional`, `kind` (group, integer, number, flag, text, choice or list), and
+/// as its kind asks `children`, `least`, `greatest`, `choices`, `of`.
 #[pyfunction]
 #[pyo3(signature = (programs=false))]
 pub fn settings_tree(py: Python<'_>, programs: bool) -> PyResult<Bound<'_, PyAny>> {

@@ -40,9 +40,9 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// An object with `runs` (rows), `speedups` and `stored` by run, `bounds` (rows), `columns` (units and meanings),
-    /// `specs` (JSON texts by hash), `verdict`, `reasons`, `notes`, `table`, `documents` (JSON texts, one for each group)
-    /// and `seconds`.
+    /// An object with `runs` (rows), `speedups` and `stored` by run, `bounds` (rows), `columns` (units and
+    /// meanings), `specs` (JSON texts by hash), `verdict`, `reasons`, `notes`, `table`, `documents` (JSON
+    /// texts, one for each group) and `seconds`.
     pub fn as_json(&self) -> Value {
         let cells = self.groups.last().map_or(0, |group| group.cells.end);
         let row = |at: usize| Value::Object(row_of(&self.infos[at], &self.runs[at]));

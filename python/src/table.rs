@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Words that a walk may read in total, for each load that the design claims to need at most: a look-up of the
-/// kernel may take longer than a walk, and a walk that does not end must.
+/// Words that a walk may read in total, for each load that the design claims to need at most: a look-up of
+/// the kernel may take longer than a walk, and a walk that does not end must.
 const WORDS_PER_LOAD: usize = 4;
 
 /// A process's table: an instance of the user's class.

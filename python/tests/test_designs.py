@@ -72,7 +72,7 @@ def test_a_table_in_python_conforms_and_runs_under_the_oracle() -> None:
     results = ambulator.compare("gups", ["radix", LinearProbing, "ideal"], **SMALL)
     mine, radix = results["linear-probing"].check(), results["radix"]
     assert mine["checked_translations"] > 10_000
-    assert mine["mmu.walks"] == radix["mmu.walks"] and mine["mmu.walker.loads" if "mmu.walker.loads" in mine.row else "walk_loads.mean"] > 0
+    assert mine["mmu.walks"] == radix["mmu.walks"] and mine["walk_loads.count"] > 0
     assert mine.row["walk_loads.mean"] >= 2.0, "a tag and an entry"
     assert mine["measures.table_bytes"] > 4096 * 4, "it has grown"
     assert mine.spec["design"]["page_table"] == "linear-probing"
@@ -103,11 +103,26 @@ def test_reads_in_a_row_take_longer_than_reads_at_once() -> None:
             return None
 
     results = ambulator.compare("gups", [AtOnce, InARow], **SMALL).check()
-    assert results["in-a-row"]["measures.walk_latency_mean"] > 1.2 * results["at-once"]["measures.walk_latency_mean"]
+    # The second word is in the line that the first has brought.
+    assert results["in-a-row"]["measures.walk_latency_mean"] > results["at-once"]["measures.walk_latency_mean"] + 10
     assert results["in-a-row"]["mmu.walks"] == results["at-once"]["mmu.walks"]
 
 
 def test_a_wrong_translation_is_found_by_the_oracle_and_the_suite() -> None:
+    class Neighbour(LinearProbing):
+        """Keeps the entry of the next frame."""
+
+        def map(self, page: ambulator.Page, entry: int) -> None:
+            super().map(page, entry ^ 4096)
+
+    said = failure(Neighbour)
+    assert "translat" in said and "0x" in said, said
+    assert "in Python failed" not in said, "it is no exception, but wrong"
+    with pytest.raises(ambulator.RunError, match="neighbour: "):
+        ambulator.conformance(Neighbour)
+
+
+def test_a_walk_that_takes_any_entry_is_found() -> None:
     class Trusting(LinearProbing):
         """Takes the first entry, whoever's it is."""
 
@@ -118,9 +133,7 @@ def test_a_wrong_translation_is_found_by_the_oracle_and_the_suite() -> None:
                     return at + 8 if entry else None
             return None
 
-    said = failure(Trusting, footprint="16MiB")
-    assert "trusting" in said or "translat" in said, said
-    assert "in Python failed" not in said, "it is no exception, but wrong"
+    assert "mapped already, but it is not" in failure(Trusting, footprint="16MiB")
     with pytest.raises(ambulator.RunError, match="trusting: "):
         ambulator.conformance(Trusting)
 

@@ -74,8 +74,24 @@ except KeyboardInterrupt:
     assert "ended" in out and took < 30
 
 
-@pytest.mark.parametrize("when", ["after"])
-def test_the_interpreter_goes_on_after_failures(when: str) -> None:
+def test_an_interrupt_ends_the_conformance_suite(tmp_path: Path) -> None:
+    body = """
+def walk(self, va, port):
+    print("begun", flush=True)
+    while True:
+        pass
+
+Never.walk = walk
+try:
+    ambulator.conformance(Never)
+except KeyboardInterrupt:
+    print("ended")
+"""
+    out, took = interrupted(tmp_path, (), body)
+    assert "ended" in out and took < 10
+
+
+def test_the_interpreter_goes_on_after_failures() -> None:
     import ambulator
 
     with pytest.raises(ambulator.ProgramError):

@@ -1,5 +1,6 @@
 """Runs, comparisons, sweeps, arrays."""
 
+import io
 import threading
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from conftest import SMALL
 
 import ambulator
+from ambulator._progress import Line, progress_of
 
 TIMES = ("host.seconds", "host.setup_seconds")
 
@@ -113,6 +115,38 @@ def test_a_sweep_is_a_row_for_each_combination(tmp_path: Path) -> None:
     assert swept().stored >= 8
 
 
+STUDY = """
+title = "Entries of the L2 TLB"
+machine = "utopia-table1"
+designs = ["radix", "thp"]
+programs = ["gups"]
+footprint = "16MiB"
+instructions = "100K"
+warmup = "0"
+
+[vary]
+"mmu.l2_tlb.entries" = [768, 3072]
+"""
+
+
+def test_a_study_and_a_sweep_share_their_cells(tmp_path: Path) -> None:
+    (tmp_path / "entries.toml").write_text(STUDY)
+    store = tmp_path / "results"
+    of_study = ambulator.study(tmp_path / "entries.toml", store=store, progress=False)
+    assert len(of_study) == 4 and of_study.stored == 0
+    assert (store / "studies").exists()
+    swept = ambulator.sweep(
+        "gups", ["radix", "thp"], machines="utopia-table1", vary={"mmu.l2_tlb.entries": [768, 3072]}, store=store, **SMALL
+    )
+    assert swept.stored == 4
+    assert {row["cell"]: timeless(row) for row in swept.rows} == {row["cell"]: timeless(row) for row in of_study.rows}
+    (tmp_path / "wrong.toml").write_text(STUDY.replace("radix", "radx"))
+    with pytest.raises(ambulator.Error, match="radx"):
+        ambulator.study(tmp_path / "wrong.toml", progress=False).check()
+    with pytest.raises(ambulator.SpecError, match="nowhere.toml"):
+        ambulator.study(tmp_path / "nowhere.toml", progress=False)
+
+
 def test_seeds_are_cells_of_a_sweep() -> None:
     results = ambulator.sweep("gups", ["radix"], seeds=3, **SMALL)
     assert sorted(row["seed"] for row in results.rows) == [1, 2, 3]
@@ -132,7 +166,7 @@ def test_an_array_of_addresses_is_a_program() -> None:
     assert 125_000 < one.instructions <= 150_000
     assert one["measures.page_faults"] == 0
     first = ambulator.run(ambulator.Accesses(random, touched=False), progress=False)
-    assert first["measures.page_faults"] > 10_000
+    assert first["measures.page_faults_all"] > 10_000
 
 
 def test_arrays_have_stores_gaps_sizes_and_dependences() -> None:
@@ -223,3 +257,14 @@ def test_progress_is_told_and_its_exception_passes() -> None:
 
     with pytest.raises(LookupError, match="not mine"):
         ambulator.compare("gups", ["radix"], **(SMALL | {"progress": broken, "instructions": "1M"}))
+
+
+def test_the_line_of_progress_tells_what_is_left() -> None:
+    out, time = io.StringIO(), iter([0.0, 10.0, 20.0])
+    line = Line(out, lambda: next(time))
+    line([("radix", "run", 50, 100), ("thp", "set-up", 3, None)])
+    line([("radix", "done", 100, 100), ("thp", "done", 100, 100)])
+    first, last = out.getvalue().split("\r")[1:]
+    assert first == "0 of 2 runs, 25%, about 30 s left"
+    assert last.startswith("2 of 2 runs, 100%") and last.endswith("\n")
+    assert progress_of(False) is None

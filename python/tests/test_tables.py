@@ -23,11 +23,11 @@ def test_polars_takes_the_table(compared: ambulator.Results) -> None:
 
 
 def test_duckdb_and_pandas_take_it(compared: ambulator.Results) -> None:
-    some = compared.select("design", "ipc", "mmu.*")
-    assert duckdb.sql("select design from some order by ipc desc limit 1").fetchone() == ("perfect-tlb",)
-    frame = some.to_pandas()
+    taken = compared.select("design", "ipc", "mmu.*")
+    assert duckdb.sql("select design from taken order by ipc desc limit 1").fetchall() == [("perfect-tlb",)]
+    frame = taken.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and list(frame["design"]) == ["radix", "thp", "perfect-tlb"]
-    assert polars.DataFrame(some).columns == list(some.columns)
+    assert polars.DataFrame(taken).columns == list(taken.columns)
 
 
 def test_columns_have_units_and_meanings(compared: ambulator.Results) -> None:
