@@ -458,7 +458,6 @@ mod tests {
             half: Vec::new(),
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
-            half: Vec::new(),
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
         }
@@ -471,7 +470,6 @@ mod tests {
             full_size: true,
             seeds: 1,
             metrics,
-            seeds: 1,
             missing: vec!["bfs: <no memory>".into()],
             notes: Vec::new(),
             remarks: Vec::new(),
