@@ -1,7 +1,6 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments, TableArguments};
-use crate::bounds::{BOUND, Bounds};
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::table_files::TableFiles;
@@ -9,7 +8,7 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
-    Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
+    BOUND, Bounds, Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
     difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
 };
 use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 mod cautions;
 mod cell;
 mod document;
@@ -16,6 +17,7 @@ mod reproduce;
 mod resume_tests;
 pub mod row;
 mod runner;
+mod series_columns;
 mod stack;
 mod store;
 mod study;
@@ -25,11 +27,14 @@ mod table;
 mod verdict;
 mod why;
 
+pub use bounds::{BOUND, Bounds};
 pub use cautions::cautions;
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
 pub use estimate::{Estimate, estimate};
-pub use figure::{Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of};
+pub use figure::{
+    ChartForm, Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of,
+};
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
 pub use interval::{SpeedUp, Spread, mean_over_seeds};
@@ -37,7 +42,7 @@ pub use memory::{memory_available, program_bytes, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};
-pub use stack::CycleStack;
+pub use stack::{CycleStack, Family};
 pub use store::{DEFAULT_STORE, Store, is_final};
 pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};

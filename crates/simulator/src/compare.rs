@@ -358,6 +358,7 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         speedup: 0.0,
         weighted_speedup: 0.0,
         windows: Vec::new(),
+        series: None,
         cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,

@@ -16,6 +16,7 @@ mod shard;
 
 use crate::cell::build;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
+use crate::series_columns;
 use ambulator_base::OutputFile;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
 use serde_json::Value;
@@ -295,8 +296,8 @@ impl Store {
         let meaning = |name: &String| {
             let column = self.columns.get(name)?;
             let unit = serde_json::from_value(Value::from(column.unit.as_str())).ok()?;
-            let meaning = column.meaning.clone();
-            Some((name.clone(), CounterMeaning { unit, meaning, timed: false }))
+            let Column { meaning, timed, gauge, .. } = column.clone();
+            Some((name.clone(), CounterMeaning { unit, meaning, timed, gauge }))
         };
         run.counters.keys().filter_map(meaning).collect()
     }
@@ -318,7 +319,7 @@ impl Store {
         let written = self.write_spec(&run.spec).and_then(|()| {
             // What cannot be appended now is written when the store is finished, if there is room then.
             self.own.insert(info.cell.clone(), line.clone());
-            self.write(&line, schema)
+            self.write(run, &line, schema)
         });
         written.map_err(|error| {
             format!("{}: a result could not be added ({error}); the others are kept", self.folder.display())
@@ -336,8 +337,8 @@ impl Store {
         Ok(())
     }
 
-    fn write(&mut self, line: &[u8], schema: &Schema) -> Result<(), String> {
-        self.add_columns(schema)?;
+    fn write(&mut self, run: &RunResult, line: &[u8], schema: &Schema) -> Result<(), String> {
+        self.add_columns(run, schema)?;
         let shard = match &mut self.shard {
             Some(shard) => shard,
             None => self.shard.insert(Shard::create(&self.cells_folder()).map_err(|error| error.to_string())?),
@@ -346,9 +347,10 @@ impl Store {
     }
 
     /// Adds columns that have no unit and meaning yet, together with those that others have added since.
-    fn add_columns(&mut self, schema: &Schema) -> Result<(), String> {
+    fn add_columns(&mut self, run: &RunResult, schema: &Schema) -> Result<(), String> {
         let mut wanted = if self.columns.contains_key("cell") { BTreeMap::new() } else { row::columns() };
         wanted.extend(row::counter_columns(schema));
+        wanted.extend(run.series.iter().flat_map(|series| series_columns::columns(series, schema)));
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),
