@@ -43,6 +43,7 @@ Examples:
   ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
   ambulator compare bfs --footprint 1GiB --designs radix,thp+l2tlb-128k --program-set layout=csr
   ambulator compare gups,bfs,stream,pagerank --footprint 256MiB --designs radix,thp
+  ambulator compare gups --footprint 1GiB --designs radix,lvm --seeds 5 --latex table.tex
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
     /// Inspect or convert a trace file.
@@ -227,6 +228,9 @@ pub struct ProgramArguments {
     /// Warm-up instructions on each core, which are not measured.
     #[arg(long, value_name = "COUNT")]
     pub warmup: Option<String>,
+    /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
+    #[arg(long, value_name = "COUNT")]
+    pub interval: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -278,6 +282,9 @@ pub struct CompareArguments {
     /// which the verdict says what translation costs at most.
     #[arg(long)]
     pub no_bounds: bool,
+    /// Run everything with this many seeds, from --seed on: numbers become means with 95% intervals.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "live")]
+    pub seeds: u32,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -2,7 +2,6 @@
 
 mod app;
 mod arguments;
-mod bounds;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 mod cautions;
 mod cell;
 mod document;
@@ -16,6 +17,7 @@ mod reproduce;
 mod resume_tests;
 pub mod row;
 mod runner;
+mod series_columns;
 mod stack;
 mod store;
 mod study;
@@ -25,6 +27,7 @@ mod table;
 mod verdict;
 mod why;
 
+pub use bounds::{BOUND, Bounds};
 pub use cautions::cautions;
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
@@ -34,7 +37,7 @@ pub use figure::{
 };
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
-pub use interval::{SpeedUp, Spread};
+pub use interval::{SpeedUp, Spread, mean_over_seeds};
 pub use memory::{memory_available, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};

@@ -17,4 +17,4 @@ pub use page::report;
 pub use plot::{Format, PlotError, Plotted, plot};
 pub use published::{published_charts, published_report};
 pub use study::{Cell, Comparison, Design, Series, Study};
-pub use theme::{PaperWidth, for_notebook, for_paper};
+pub use theme::{PaperWidth, for_notebook, for_paper, plain_config};

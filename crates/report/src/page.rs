@@ -143,9 +143,9 @@ fn speed_ups(study: &Study, comparison: &Comparison) -> String {
     let mut rows = String::new();
     for design in comparison.designs.iter().skip(1) {
         let name = escaped(&design.name);
-        let bound = if study.is_idealised(study.shown(design)) { " <span class=\"tag\">a bound</span>" } else { "" };
+        let bound = if study.is_idealised(&design.run) { " <span class=\"tag\">a bound</span>" } else { "" };
         let cells = match study.speed_up(comparison, design) {
-            Some((speed_up, _)) => {
+            Some(speed_up) => {
                 let interval = speed_up.interval().unwrap_or_else(|| "the region is too short".into());
                 let reading = match (speed_up.differs(), speed_up.ratio > 1.0) {
                     (false, _) => "no difference",

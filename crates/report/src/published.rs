@@ -455,9 +455,9 @@ mod tests {
             unit: "%".into(),
             published: published.map(|value| vec![value]),
             ours: vec![mean],
-            half: Vec::new(),
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
+            half: Vec::new(),
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
         }

@@ -15,6 +15,7 @@ pub(crate) mod line;
 mod shard;
 
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
+use crate::series_columns;
 use ambulator_base::OutputFile;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
 use serde_json::Value;
@@ -275,8 +276,8 @@ impl Store {
         let meaning = |name: &String| {
             let column = self.columns.get(name)?;
             let unit = serde_json::from_value(Value::from(column.unit.as_str())).ok()?;
-            let meaning = column.meaning.clone();
-            Some((name.clone(), CounterMeaning { unit, meaning, timed: false }))
+            let Column { meaning, timed, gauge, .. } = column.clone();
+            Some((name.clone(), CounterMeaning { unit, meaning, timed, gauge }))
         };
         run.counters.keys().filter_map(meaning).collect()
     }
@@ -295,14 +296,15 @@ impl Store {
         let row = row_of(info, run);
         let line = line::line_of(&row);
         self.cells.insert(info.cell.clone(), serde_json::to_string(&row).unwrap_or_default());
-        let written = self.write(&run.spec, &line, schema);
+        let written = self.write(run, &line, schema);
         self.own.insert(info.cell.clone(), line);
         written.map_err(|error| {
             format!("{}: a result could not be added ({error}); the others are kept", self.folder.display())
         })
     }
 
-    fn write(&mut self, spec: &Value, line: &[u8], schema: &Schema) -> Result<(), String> {
+    fn write(&mut self, run: &RunResult, line: &[u8], schema: &Schema) -> Result<(), String> {
+        let spec = &run.spec;
         let hash = spec_hash(spec);
         if !self.specs.contains(&hash) {
             let file = self.spec_file(&hash);
@@ -313,7 +315,7 @@ impl Store {
             }
             self.specs.insert(hash);
         }
-        self.add_columns(schema)?;
+        self.add_columns(run, schema)?;
         let shard = match &mut self.shard {
             Some(shard) => shard,
             None => self.shard.insert(Shard::create(&self.cells_folder()).map_err(|error| error.to_string())?),
@@ -322,9 +324,10 @@ impl Store {
     }
 
     /// Adds columns that have no unit and meaning yet, together with those that others have added since.
-    fn add_columns(&mut self, schema: &Schema) -> Result<(), String> {
+    fn add_columns(&mut self, run: &RunResult, schema: &Schema) -> Result<(), String> {
         let mut wanted = if self.columns.contains_key("cell") { BTreeMap::new() } else { row::columns() };
         wanted.extend(row::counter_columns(schema));
+        wanted.extend(run.series.iter().flat_map(|series| series_columns::columns(series, schema)));
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),

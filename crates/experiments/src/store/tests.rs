@@ -222,7 +222,8 @@ fn a_spec_that_was_edited_or_lost_is_not_taken() {
 fn columns_have_units_and_meanings_of_every_shard() {
     let scratch = tempdir().unwrap();
     let schema = |meaning: &str| {
-        let meaning = CounterMeaning { unit: ambulator_base::Unit::Events, meaning: meaning.into(), timed: false };
+        let unit = ambulator_base::Unit::Events;
+        let meaning = CounterMeaning { unit, meaning: meaning.into(), timed: false, gauge: false };
         Schema::from([("mmu.walks".to_owned(), meaning)])
     };
     let (mut one, mut two) = (Store::open(scratch.path()).unwrap(), Store::open(scratch.path()).unwrap());

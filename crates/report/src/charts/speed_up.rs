@@ -17,7 +17,7 @@ fn outcome(speed_up: &SpeedUp) -> &'static str {
 /// The speed-ups of a comparison, by design, without the baseline's.
 fn of_comparison<'a>(study: &'a Study, comparison: &'a Comparison) -> impl Iterator<Item = (&'a str, SpeedUp)> {
     let others = comparison.designs.iter().skip(1);
-    others.filter_map(|design| Some((design.name.as_str(), study.speed_up(comparison, design)?.0)))
+    others.filter_map(|design| Some((design.name.as_str(), study.speed_up(comparison, design)?)))
 }
 
 /// Speed-ups over the first design of each comparison: bars from 1 on.
