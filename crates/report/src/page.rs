@@ -222,12 +222,7 @@ fn origin(study: &Study) -> String {
 
 /// Filters for all figures: which designs, and if there are several, which programs.
 fn filters(study: &Study) -> String {
-    let mut designs: Vec<&str> = Vec::new();
-    for design in study.comparisons.iter().flat_map(|comparison| &comparison.designs) {
-        if !designs.contains(&design.name.as_str()) {
-            designs.push(&design.name);
-        }
-    }
+    let designs = study.design_names();
     let boxes = |legend: &str, filter: &str, names: &[&str]| {
         if names.len() < 2 {
             return String::new();

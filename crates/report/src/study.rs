@@ -143,6 +143,17 @@ impl Study {
         all.filter(|run| run.simulated_instructions > 0 && run.status == Status::Done).collect()
     }
 
+    /// Names of all designs, in the order of the comparisons: a design has one colour in all figures.
+    pub fn design_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for design in self.comparisons.iter().flat_map(|comparison| &comparison.designs) {
+            if !names.contains(&design.name.as_str()) {
+                names.push(&design.name);
+            }
+        }
+        names
+    }
+
     /// The verdict on a comparison.
     pub fn verdict(&self, comparison: &Comparison) -> Verdict {
         let runs: Vec<&RunResult> = comparison.designs.iter().map(|design| &design.run).collect();

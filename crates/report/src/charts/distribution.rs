@@ -52,7 +52,8 @@ pub fn walk_latency(study: &Study) -> Vec<Chart> {
             row.extend([p50, p90, p99, max].map(|value| json!(value)));
             rows.push(row);
         }
-        let mut body = lines(&names, "latency", "cycles of a page walk", "share", "walks that took less, %", true);
+        let mut body =
+            lines(study, &names, "latency", "cycles of a page walk", "share", "walks that took less, %", true);
         body["mark"]["point"] = json!({"size": 10, "opacity": 0});
         body["encoding"]["y"]["scale"] = json!({"domain": [0, 100]});
         let columns = [
