@@ -199,6 +199,9 @@ fn swept<'a>(study: &Study, comparisons: &[&'a Comparison]) -> Option<(String, V
     Some((key.clone(), points))
 }
 
+/// A program, the setting that its comparisons vary, and its value in each.
+type Swept<'a> = (String, String, Vec<(f64, &'a Comparison)>);
+
 /// Instructions per cycle over the one setting that a sweep varies: lines, one figure a program.
 pub fn over_setting(study: &Study) -> Vec<Chart> {
     let mut programs: Vec<(String, Vec<&Comparison>)> = Vec::new();
@@ -210,14 +213,14 @@ pub fn over_setting(study: &Study) -> Vec<Chart> {
             None => programs.push((key, vec![comparison])),
         }
     }
-    let swept: Vec<(String, String, Vec<(f64, &Comparison)>)> = programs
+    let swept: Vec<Swept<'_>> = programs
         .into_iter()
         .filter(|(_, comparisons)| comparisons.len() > 1)
         .filter_map(|(program, comparisons)| swept(study, &comparisons).map(|(key, points)| (program, key, points)))
         .collect();
     let names: Vec<&str> = swept.iter().map(|(program, ..)| program.as_str()).collect();
     let ids = ids("over-setting", &names);
-    let chart = |((program, key, points), id): (&(String, String, Vec<(f64, &Comparison)>), String)| {
+    let chart = |((program, key, points), id): (&Swept<'_>, String)| {
         let mut designs: Vec<&str> = Vec::new();
         let (mut values, mut rows) = (Vec::new(), Vec::new());
         for (setting, comparison) in points {
