@@ -220,6 +220,24 @@ def latencies(browser, results):
             assert all(abs(a - b) <= max(0.5, 1e-4 * b) for a, b in zip(shown, right)), f"{shown}, not {right}"
 
 
+def over_time(browser, results):
+    """The misses of each interval are those of the series."""
+    rows = {row[1]: row for row in table(browser, "#figure-tlb-misses-over-time details.table")}
+    program, runs = next(iter(results.items()))
+    for run in runs:
+        series = run["series"]
+        ends = [0, *series["instructions"]]
+        misses = series["counters"].get("mmu.l2_tlb_misses")
+        if misses is None:
+            assert run["design"] not in rows
+            continue
+        rates = [1000 * count / (end - begin) for count, begin, end in zip(misses, ends, ends[1:]) if end > begin]
+        shown = [float(text.replace(",", "")) for text in rows[run["design"]][2:]]
+        right = [min(rates), sum(rates) / len(rates), max(rates), rates[-1]]
+        assert all(abs(a - b) <= 1e-3 * max(b, 1e-3) for a, b in zip(shown, right)), f"{run['design']}: {shown}, not {right}"
+    assert rows and next(iter(rows.values()))[0] == program, rows
+
+
 def pair(browser, results):
     """Two runs side by side: settings that differ, then counters by relative difference."""
     program, runs = next(iter(results.items()))
@@ -425,7 +443,7 @@ def main():
             size = [] if program[0].endswith(".amb") else ["--footprint", "64MiB"]
             designs = "radix,thp,lvm,utopia,ideal"
             command = [ambulator, "compare", *program, *size, "--designs", designs, "--instructions", "1M", "--json", path]
-            subprocess.run([*command, "--no-progress", "--quiet"], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([*command, "--set", "run.interval=100K", "--no-progress", "--quiet"], check=True, stderr=subprocess.DEVNULL)
             files.append(path)
         page = folder / "report.html"
         subprocess.run([ambulator, "report", *files, "-o", page], check=True, stdout=subprocess.DEVNULL)
@@ -447,6 +465,7 @@ def main():
             bars = numbers_of_figures(browser, results)
             sentences(browser, results)
             latencies(browser, results)
+            over_time(browser, results)
             counters = pair(browser, results)
             whole_spec(browser, results, ambulator, folder)
             filters(browser, results)

@@ -1,7 +1,6 @@
 //! The answer that a report opens with: for each program which design helps, by how much, and why.
 
 use crate::study::{Comparison, Study};
-use ambulator_experiments::SpeedUp;
 use ambulator_simulator::Status;
 
 /// The answer for one program.
@@ -36,16 +35,7 @@ impl Answer {
         let (why, rest): (Vec<String>, Vec<String>) = rest.into_iter().partition(|text| text.starts_with("Why: "));
         answer.why = why.into_iter().next();
         answer.more = rest;
-        if study.seeds(comparison) > 1 {
-            reasons = of_seed(study, comparison, reasons);
-            answer.more = answer.more.into_iter().map(|sentence| first_seed(study, comparison, &sentence)).collect();
-            let (what, best) = best_over_seeds(study, comparison);
-            answer.what = what;
-            // The cycle stacks of the first seed must be those of the design that all seeds name.
-            if best.is_none() || best != verdict.told {
-                answer.why = None;
-            }
-        } else if let Some(best) = best.into_iter().next() {
+        if let Some(best) = best.into_iter().next() {
             answer.what = best;
         } else {
             answer.what = match study.shown_runs(comparison).as_slice() {
@@ -78,53 +68,6 @@ impl Answer {
 /// How the sentence begins that names the design of a reason as the best.
 fn best_of(reason: &str) -> String {
     format!("Best: {},", reason.split(" is ").next().unwrap_or_default())
-}
-
-/// Marks a sentence as one about the first seed.
-fn first_seed(study: &Study, comparison: &Comparison, sentence: &str) -> String {
-    format!("Seed {}: {sentence}", study.shown(&comparison.designs[0]).seed)
-}
-
-/// The reasons of the first seed, of designs that differ over all seeds.
-fn of_seed(study: &Study, comparison: &Comparison, reasons: Vec<String>) -> Vec<String> {
-    let differs = |reason: &String| {
-        let own = comparison.designs.iter().find(|design| reason.starts_with(&format!("{} is ", design.name)));
-        own.and_then(|design| study.speed_up(comparison, design)).is_some_and(|(speed_up, _)| speed_up.differs())
-    };
-    reasons.into_iter().filter(differs).map(|reason| first_seed(study, comparison, &reason)).collect()
-}
-
-/// The design with the greatest mean speed-up over seeds, among those that can be built.
-fn best_over_seeds(study: &Study, comparison: &Comparison) -> (String, Option<String>) {
-    let base = &comparison.designs[0].name;
-    let buildable = comparison.designs[1..].iter().filter(|design| !study.is_idealised(study.shown(design)));
-    let mut rated: Vec<(SpeedUp, usize, &str)> = buildable
-        .filter_map(|design| study.speed_up(comparison, design).map(|(of, seeds)| (of, seeds, design.name.as_str())))
-        .collect();
-    rated.sort_by(|a, b| b.0.ratio.total_cmp(&a.0.ratio));
-    match rated.first() {
-        Some((speed_up, seeds, name)) if speed_up.differs() && speed_up.ratio > 1.0 => {
-            let interval = speed_up.interval().unwrap_or_default();
-            let mut text = format!(
-                "Best: {name}, {:.3} times as fast as {base} (95% interval {interval}, over {seeds} seeds).",
-                speed_up.ratio
-            );
-            let ties: Vec<&str> = rated[1..]
-                .iter()
-                .filter(|(other, ..)| !speed_up.exceeds(other) && other.differs())
-                .map(|(.., name)| *name)
-                .collect();
-            if !ties.is_empty() {
-                text += &format!(" Within its interval: {}.", ties.join(", "));
-            }
-            (text, Some((*name).to_owned()))
-        }
-        Some(_) if rated.iter().all(|(speed_up, ..)| speed_up.differs()) => {
-            (format!("Best: {base}. The others are slower."), None)
-        }
-        Some(_) => (format!("Best: none. No design is faster than {base} beyond the 95% interval."), None),
-        None => ("No design of these can be built, or the baseline has not run to its end.".into(), None),
-    }
 }
 
 #[cfg(test)]

@@ -211,8 +211,8 @@ impl Gathered {
         let source = self.new_source();
         let mut rest: Vec<(CellInfo, RunResult)> =
             cells.into_iter().filter(|(key, _)| !used.contains(key)).map(|(_, cell)| cell).collect();
-        // Stores have no order: the design of the default page table is the baseline, then the others as lists
-        // have them.
+        // Stores have no order: the design of the default page table is the baseline, then the others follow as
+        // in lists.
         let default = Spec::default().design.page_table;
         let all = presets();
         rest.sort_by_key(|(_, run)| {

@@ -143,9 +143,9 @@ fn speed_ups(study: &Study, comparison: &Comparison) -> String {
     let mut rows = String::new();
     for design in comparison.designs.iter().skip(1) {
         let name = escaped(&design.name);
-        let bound = if study.is_idealised(study.shown(design)) { " <span class=\"tag\">a bound</span>" } else { "" };
+        let bound = if study.is_idealised(&design.run) { " <span class=\"tag\">a bound</span>" } else { "" };
         let cells = match study.speed_up(comparison, design) {
-            Some((speed_up, _)) => {
+            Some(speed_up) => {
                 let interval = speed_up.interval().unwrap_or_else(|| "the region is too short".into());
                 let reading = match (speed_up.differs(), speed_up.ratio > 1.0) {
                     (false, _) => "no difference",
@@ -222,12 +222,7 @@ fn origin(study: &Study) -> String {
 
 /// Filters for all figures: which designs, and if there are several, which programs.
 fn filters(study: &Study) -> String {
-    let mut designs: Vec<&str> = Vec::new();
-    for design in study.comparisons.iter().flat_map(|comparison| &comparison.designs) {
-        if !designs.contains(&design.name.as_str()) {
-            designs.push(&design.name);
-        }
-    }
+    let designs = study.design_names();
     let boxes = |legend: &str, filter: &str, names: &[&str]| {
         if names.len() < 2 {
             return String::new();

@@ -12,7 +12,8 @@ const OURS: (&str, &str) = ("ours", "#0072B2");
 const PUBLISHED: (&str, &str) = ("published", "#8C8C8C");
 /// Characters of a line of a metric's name beside its bars.
 const LABEL: usize = 34;
-/// The group of a figure's bars that is not a program: the mean over programs, or what the metric has instead.
+/// The group of a figure's bars that is not a program: the mean over programs, or what the metric has
+/// instead.
 const ALL: &str = "all programs";
 
 /// The pictures of results; `figures` say in which form, where they are among them.
@@ -455,7 +456,6 @@ mod tests {
             unit: "%".into(),
             published: published.map(|value| vec![value]),
             ours: vec![mean],
-            half: Vec::new(),
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
             source: "Sec. 1".into(),
@@ -468,7 +468,6 @@ mod tests {
             figure: "paper/fig1".into(),
             title: "shares".into(),
             full_size: true,
-            seeds: 1,
             metrics,
             missing: vec!["bfs: <no memory>".into()],
             notes: Vec::new(),
@@ -483,7 +482,7 @@ mod tests {
         let far = metric("far", Some(10.0), &[("a", 40.0)]);
         let unsaid = metric("unsaid", None, &[("a", 1.0)]);
         let result = figure(vec![near, far, unsaid]);
-        let html = published_report(&[result.clone()], &[]);
+        let html = published_report(std::slice::from_ref(&result), &[]);
         assert!(html.contains(
             "Of 2 published numbers, ours are within a tenth of 1, within a quarter of 0 more, and further away from 1."
         ));

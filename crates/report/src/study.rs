@@ -1,6 +1,6 @@
 //! The runs of a report, in comparisons: what ran the same program under the same conditions.
 
-use ambulator_experiments::{Candidate, MeasureMeaning, SpeedUp, Spread, Verdict, cautions, reasons};
+use ambulator_experiments::{Candidate, MeasureMeaning, SpeedUp, Verdict, cautions, mean_over_seeds, reasons};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{CounterMeaning, MEASURES, RunResult, Status};
 use serde::Deserialize;
@@ -40,12 +40,14 @@ pub struct Cell {
 }
 
 /// The runs of one design in a comparison: one for each seed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Design {
     /// The design's name.
     pub name: String,
     /// Numbers of its cells in [`Study::cells`], by seed.
     pub cells: Vec<usize>,
+    /// Its run, or the mean of its runs over the seeds with which all designs have run to their end.
+    pub run: RunResult,
 }
 
 /// Designs on the same program under the same conditions. Speed-ups are relative to the first.
@@ -102,9 +104,10 @@ impl Study {
                 let name = &cells[*number].run.design;
                 match designs.iter_mut().find(|design| design.name == *name) {
                     Some(design) => design.cells.push(*number),
-                    None => designs.push(Design { name: name.clone(), cells: vec![*number] }),
+                    None => designs.push(Design { name: name.clone(), cells: vec![*number], ..Design::default() }),
                 }
             }
+            set_runs(&cells, &mut designs);
             let same_program = |other: &Cell| {
                 let of = |cell: &Cell| (cell.run.program.clone(), cell.run.identity.footprint, cell.run.seed);
                 of(other) == of(&cells[numbers[0]])
@@ -121,54 +124,39 @@ impl Study {
         &self.cells[number].run
     }
 
-    /// The first run of a design that has an end, or else its first.
-    pub fn shown(&self, design: &Design) -> &RunResult {
-        &self.shown_cell(design).run
-    }
-
-    /// The cell of a design whose run [`Study::shown`] returns.
+    /// The first cell of a design that has an end, or else its first.
     pub fn shown_cell(&self, design: &Design) -> &Cell {
         let done = design.cells.iter().find(|number| self.run(**number).status == Status::Done);
         &self.cells[*done.unwrap_or(&design.cells[0])]
     }
 
+    /// The speed-up of a design over the baseline of its comparison.
+    pub fn speed_up(&self, comparison: &Comparison, design: &Design) -> Option<SpeedUp> {
+        let done = |design: &Design| design.run.status == Status::Done;
+        let base = comparison.designs.first().filter(|base| done(base) && done(design))?;
+        SpeedUp::of(&base.run, &design.run)
+    }
+
     /// The runs of a comparison that have measured anything: one for each design, the baseline first.
-    pub fn shown_runs(&self, comparison: &Comparison) -> Vec<&RunResult> {
-        let all = comparison.designs.iter().map(|design| self.shown(design));
+    pub fn shown_runs<'a>(&self, comparison: &'a Comparison) -> Vec<&'a RunResult> {
+        let all = comparison.designs.iter().map(|design| &design.run);
         all.filter(|run| run.simulated_instructions > 0 && run.status == Status::Done).collect()
     }
 
-    /// The greatest number of seeds of a design.
-    pub fn seeds(&self, comparison: &Comparison) -> usize {
-        comparison.designs.iter().map(|design| design.cells.len()).max().unwrap_or(0)
-    }
-
-    /// The speed-up of a design over the baseline, and the number of seeds that it is from: with several, the
-    /// mean of their ratios with its interval; with one, the ratio with the interval over windows of the
-    /// region.
-    pub fn speed_up(&self, comparison: &Comparison, design: &Design) -> Option<(SpeedUp, usize)> {
-        let base = comparison.designs.first()?;
-        let done = |number: &&usize| self.run(**number).status == Status::Done;
-        let of_seed = |run: &RunResult| base.cells.iter().filter(done).find(|own| self.run(**own).seed == run.seed);
-        let pairs = design.cells.iter().filter(done).filter_map(|number| {
-            let run = self.run(*number);
-            SpeedUp::of(self.run(*of_seed(run)?), run)
-        });
-        let pairs: Vec<SpeedUp> = pairs.collect();
-        match pairs.as_slice() {
-            [] => None,
-            [one] => Some((*one, 1)),
-            many => {
-                let ratios: Vec<f64> = many.iter().map(|one| one.ratio).collect();
-                let Spread { mean, half, seeds } = Spread::of(&ratios)?;
-                Some((SpeedUp { ratio: mean, half, windows: 0, seeds }, seeds))
+    /// Names of all designs, in the order of the comparisons: a design has one colour in all figures.
+    pub fn design_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for design in self.comparisons.iter().flat_map(|comparison| &comparison.designs) {
+            if !names.contains(&design.name.as_str()) {
+                names.push(&design.name);
             }
         }
+        names
     }
 
-    /// The verdict on a comparison, by the runs of its first seed.
+    /// The verdict on a comparison.
     pub fn verdict(&self, comparison: &Comparison) -> Verdict {
-        let runs: Vec<&RunResult> = comparison.designs.iter().map(|design| self.shown(design)).collect();
+        let runs: Vec<&RunResult> = comparison.designs.iter().map(|design| &design.run).collect();
         let specs: Vec<Option<Spec>> = runs.iter().map(|run| spec_of(run)).collect();
         let more: Vec<&RunResult> = comparison.bounds.iter().map(|number| self.run(*number)).collect();
         let more_specs: Vec<Option<Spec>> = more.iter().map(|run| spec_of(run)).collect();
@@ -214,6 +202,25 @@ impl Study {
             meaning: of.meaning.to_owned(),
         };
         MEASURES.iter().map(|measure| (measure.name, meaning(measure))).collect()
+    }
+}
+
+/// Sets the runs of designs: means over the seeds with which all that have ended have run.
+fn set_runs(cells: &[Cell], designs: &mut [Design]) {
+    let done = |design: &Design| -> BTreeMap<u64, usize> {
+        let ended = design.cells.iter().filter(|number| cells[**number].run.status == Status::Done);
+        ended.rev().map(|number| (cells[*number].run.seed, *number)).collect()
+    };
+    let ended: Vec<BTreeMap<u64, usize>> = designs.iter().map(done).collect();
+    let with_any = || ended.iter().filter(|of| !of.is_empty());
+    let common: Vec<u64> = with_any().next().map_or_else(Vec::new, |first| {
+        first.keys().copied().filter(|seed| with_any().all(|of| of.contains_key(seed))).collect()
+    });
+    for (design, ended) in designs.iter_mut().zip(ended) {
+        let runs: Vec<RunResult> =
+            common.iter().filter_map(|seed| Some(cells[*ended.get(seed)?].run.clone())).collect();
+        let alone = || cells[ended.values().next().copied().unwrap_or(design.cells[0])].run.clone();
+        design.run = mean_over_seeds(runs).unwrap_or_else(alone);
     }
 }
 
@@ -299,80 +306,5 @@ fn facts(cell: &Cell) -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A run of 20 even windows with these cycles each.
-    pub(crate) fn run(program: &str, design: &str, cycles: u64) -> RunResult {
-        let windows: Vec<(u64, u64)> = (1..=20).map(|i| (i * 1000, i * cycles + i % 2)).collect();
-        RunResult {
-            design: design.into(),
-            program: program.into(),
-            simulated_instructions: 20_000,
-            simulated_accesses: 8_000,
-            cycles: 20 * cycles,
-            ipc: 1000.0 / cycles as f64,
-            windows,
-            seed: 1,
-            ..RunResult::default()
-        }
-    }
-
-    pub(crate) fn cell(program: &str, design: &str, cycles: u64) -> Cell {
-        Cell { run: run(program, design, cycles), ..Cell::default() }
-    }
-
-    #[test]
-    fn cells_of_one_program_under_one_condition_are_compared() {
-        let set = |cell: Cell, entries: u64| Cell {
-            set: [("mmu.l2_tlb.entries".to_owned(), entries.into())].into(),
-            machine: "m".into(),
-            ..cell
-        };
-        let cells = vec![
-            set(cell("gups", "radix", 1000), 512),
-            set(cell("gups", "radix", 900), 1024),
-            set(cell("gups", "thp", 500), 512),
-            set(cell("bfs", "radix", 900), 1024),
-        ];
-        let study = Study::new(cells);
-        let labels: Vec<&str> = study.comparisons.iter().map(|one| one.label.as_str()).collect();
-        assert_eq!(labels, ["gups, mmu.l2_tlb.entries 512", "gups, mmu.l2_tlb.entries 1024", "bfs"]);
-        let (speed_up, seeds) = study.speed_up(&study.comparisons[0], &study.comparisons[0].designs[1]).unwrap();
-        assert!((speed_up.ratio - 2.0).abs() < 1e-9 && seeds == 1, "{speed_up:?}");
-    }
-
-    #[test]
-    fn seeds_give_a_mean_and_an_interval() {
-        let seed = |design: &str, seed: u64, cycles: u64| {
-            let mut cell = cell("gups", design, cycles);
-            cell.run.seed = seed;
-            cell
-        };
-        let cells = vec![
-            seed("radix", 1, 1000),
-            seed("radix", 2, 1000),
-            seed("radix", 3, 1000),
-            seed("thp", 1, 500),
-            seed("thp", 2, 400),
-            seed("thp", 3, 500),
-        ];
-        let study = Study::new(cells);
-        let comparison = &study.comparisons[0];
-        let (speed_up, seeds) = study.speed_up(comparison, &comparison.designs[1]).unwrap();
-        // Ratios 2, 2.5, 2: mean 2.1667, deviation 0.28868, 4.303 * 0.28868 / sqrt(3).
-        assert_eq!((seeds, study.seeds(comparison)), (3, 3));
-        assert!(
-            (speed_up.ratio - 2.166_67).abs() < 1e-4 && (speed_up.half.unwrap() - 0.717).abs() < 0.01,
-            "{speed_up:?}"
-        );
-    }
-
-    #[test]
-    fn programs_without_a_difference_are_counted() {
-        let mut cells = vec![cell("gups", "radix", 1000), cell("gups", "radix", 1000)];
-        cells[1].source = 1;
-        let labels: Vec<String> = Study::new(cells).comparisons.into_iter().map(|one| one.label).collect();
-        assert_eq!(labels, ["gups", "gups (2)"]);
-    }
-}
+#[path = "study_tests.rs"]
+pub(crate) mod tests;

@@ -2,7 +2,7 @@
 
 use super::speed_up::lines;
 use super::{Chart, Table, ids, rounded, spec};
-use crate::study::Study;
+use crate::study::{Comparison, Study};
 use ambulator_simulator::HistogramResult;
 use serde_json::{Value, json};
 
@@ -26,6 +26,9 @@ fn below(histogram: &HistogramResult) -> Vec<(u64, f64)> {
     points.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last).map(|(_, point)| *point).collect()
 }
 
+/// A program, and the latencies of its designs.
+type OfProgram<'a> = (&'a Comparison, Vec<(&'a str, HistogramResult)>);
+
 /// A figure for each program, with a line for each design that walks.
 pub fn walk_latency(study: &Study) -> Vec<Chart> {
     let of_program = |comparison| {
@@ -36,10 +39,10 @@ pub fn walk_latency(study: &Study) -> Vec<Chart> {
         runs.filter_map(|run| Some((run.design.as_str(), walks(run)?))).collect::<Vec<_>>()
     };
     let found: Vec<_> = study.comparisons.iter().map(|comparison| (comparison, of_program(comparison))).collect();
-    let found: Vec<_> = found.into_iter().filter(|(_, designs)| !designs.is_empty()).collect();
+    let found: Vec<OfProgram<'_>> = found.into_iter().filter(|(_, designs)| !designs.is_empty()).collect();
     let names: Vec<&str> = found.iter().map(|(comparison, _)| comparison.label.as_str()).collect();
     let ids = ids("walk-latency", &names);
-    let chart = |((comparison, designs), id): (&(&crate::study::Comparison, Vec<(&str, HistogramResult)>), String)| {
+    let chart = |((comparison, designs), id): (&OfProgram<'_>, String)| {
         let names: Vec<&str> = designs.iter().map(|(design, _)| *design).collect();
         let (mut values, mut rows) = (Vec::new(), Vec::new());
         for (design, histogram) in designs {
@@ -52,7 +55,8 @@ pub fn walk_latency(study: &Study) -> Vec<Chart> {
             row.extend([p50, p90, p99, max].map(|value| json!(value)));
             rows.push(row);
         }
-        let mut body = lines(&names, "latency", "cycles of a page walk", "share", "walks that took less, %", true);
+        let mut body =
+            lines(study, &names, "latency", "cycles of a page walk", "share", "walks that took less, %", true);
         body["mark"]["point"] = json!({"size": 10, "opacity": 0});
         body["encoding"]["y"]["scale"] = json!({"domain": [0, 100]});
         let columns = [

@@ -148,7 +148,7 @@ impl Quantity {
                 ("most", unit),
                 ("last", unit),
             ];
-            let mut body = lines(&designs, "at", "instructions of the measured region", "value", unit, false);
+            let mut body = lines(study, &designs, "at", "instructions of the measured region", "value", unit, false);
             body["mark"]["point"] = json!({"size": 10, "opacity": 0});
             Chart {
                 id,

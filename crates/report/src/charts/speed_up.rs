@@ -17,7 +17,7 @@ fn outcome(speed_up: &SpeedUp) -> &'static str {
 /// The speed-ups of a comparison, by design, without the baseline's.
 fn of_comparison<'a>(study: &'a Study, comparison: &'a Comparison) -> impl Iterator<Item = (&'a str, SpeedUp)> {
     let others = comparison.designs.iter().skip(1);
-    others.filter_map(|design| Some((design.name.as_str(), study.speed_up(comparison, design)?.0)))
+    others.filter_map(|design| Some((design.name.as_str(), study.speed_up(comparison, design)?)))
 }
 
 /// Speed-ups over the first design of each comparison: bars from 1 on.
@@ -143,8 +143,10 @@ fn page(title: &str, tooltip: &Value, say: &str) -> Value {
 
 /// Bars that stand, in groups of a program, in the colour of their design.
 fn paper(study: &Study, title: &str, tooltip: &Value) -> Value {
-    let designs = design_names(study);
-    let range: Vec<&str> = (0..designs.len()).map(|number| style(number).0).collect();
+    // Baselines have no bars.
+    let base = |name: &&str| study.comparisons.iter().all(|comparison| comparison.designs[0].name == *name);
+    let named = study.design_names().into_iter().enumerate().filter(|(_, name)| !base(name));
+    let (range, designs): (Vec<&str>, Vec<&str>) = named.map(|(number, name)| (style(number).0, name)).unzip();
     let x = json!({
         "field": "program", "type": "nominal", "sort": null, "title": null,
         "axis": {"labelAngle": if study.comparisons.len() > 4 { -30 } else { 0 }, "ticks": false, "grid": false},
@@ -177,17 +179,6 @@ fn paper(study: &Study, title: &str, tooltip: &Value) -> Value {
     })
 }
 
-/// Names of the designs that are compared with a first one, in the order of the comparisons.
-fn design_names(study: &Study) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for design in study.comparisons.iter().flat_map(|comparison| comparison.designs.iter().skip(1)) {
-        if !names.contains(&design.name.as_str()) {
-            names.push(&design.name);
-        }
-    }
-    names
-}
-
 /// The one numeric setting in which the comparisons of a program differ, with its value in each; `None` if
 /// there is none, or more than one.
 fn swept<'a>(study: &Study, comparisons: &[&'a Comparison]) -> Option<(String, Vec<(f64, &'a Comparison)>)> {
@@ -208,6 +199,9 @@ fn swept<'a>(study: &Study, comparisons: &[&'a Comparison]) -> Option<(String, V
     Some((key.clone(), points))
 }
 
+/// A program, the setting that its comparisons vary, and its value in each.
+type Swept<'a> = (String, String, Vec<(f64, &'a Comparison)>);
+
 /// Instructions per cycle over the one setting that a sweep varies: lines, one figure a program.
 pub fn over_setting(study: &Study) -> Vec<Chart> {
     let mut programs: Vec<(String, Vec<&Comparison>)> = Vec::new();
@@ -219,14 +213,14 @@ pub fn over_setting(study: &Study) -> Vec<Chart> {
             None => programs.push((key, vec![comparison])),
         }
     }
-    let swept: Vec<(String, String, Vec<(f64, &Comparison)>)> = programs
+    let swept: Vec<Swept<'_>> = programs
         .into_iter()
         .filter(|(_, comparisons)| comparisons.len() > 1)
         .filter_map(|(program, comparisons)| swept(study, &comparisons).map(|(key, points)| (program, key, points)))
         .collect();
     let names: Vec<&str> = swept.iter().map(|(program, ..)| program.as_str()).collect();
     let ids = ids("over-setting", &names);
-    let chart = |((program, key, points), id): (&(String, String, Vec<(f64, &Comparison)>), String)| {
+    let chart = |((program, key, points), id): (&Swept<'_>, String)| {
         let mut designs: Vec<&str> = Vec::new();
         let (mut values, mut rows) = (Vec::new(), Vec::new());
         for (setting, comparison) in points {
@@ -239,7 +233,7 @@ pub fn over_setting(study: &Study) -> Vec<Chart> {
             }
         }
         let columns = [("program", ""), ("design", ""), (key.as_str(), ""), ("instructions per cycle", "")];
-        let mut body = lines(&designs, "setting", key, "ipc", "instructions per cycle", true);
+        let mut body = lines(study, &designs, "setting", key, "ipc", "instructions per cycle", true);
         body["encoding"]["x"]["axis"] =
             json!({"values": points.iter().map(|(at, _)| rounded(*at)).collect::<Vec<_>>()});
         Chart {
@@ -260,8 +254,11 @@ pub fn over_setting(study: &Study) -> Vec<Chart> {
 }
 
 /// A line for each design.
-pub fn lines(designs: &[&str], x: &str, x_title: &str, y: &str, y_title: &str, log: bool) -> Value {
-    let (colours, dashes): (Vec<&str>, Vec<[u32; 2]>) = (0..designs.len()).map(style).unzip();
+pub fn lines(study: &Study, designs: &[&str], x: &str, x_title: &str, y: &str, y_title: &str, log: bool) -> Value {
+    let (colours, dashes): (Vec<&str>, Vec<[u32; 2]>) = {
+        let all = study.design_names();
+        designs.iter().map(|name| style(all.iter().position(|of| of == name).unwrap_or(0))).unzip()
+    };
     json!({
         "height": 260,
         "params": [{"name": "picked", "select": {"type": "point", "fields": ["design"]}, "bind": "legend"}],
@@ -272,7 +269,7 @@ pub fn lines(designs: &[&str], x: &str, x_title: &str, y: &str, y_title: &str, l
                 "scale": if log { json!({"type": "log", "nice": false}) } else { json!({"nice": false}) },
                 "axis": {"labelOverlap": true, "format": "~s", "grid": false},
             },
-            "y": {"field": y, "type": "quantitative", "title": y_title, "axis": {"format": "~s"}},
+            "y": {"field": y, "type": "quantitative", "title": y_title, "axis": {"format": ",.4~r"}},
             "color": {
                 "field": "design", "type": "nominal", "title": null, "scale": {"domain": designs, "range": colours},
                 "legend": {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 3},

@@ -286,7 +286,7 @@ pub fn tables(study: &Study) -> Option<Chart> {
                   that a table asked for.",
         axis: "MiB",
         unit: "MiB",
-        format: "~s",
+        format: ",.4~r",
         most: None,
     };
     bars.chart(study, |_, run| {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::study::Study;
 use crate::study::tests::cell;
+use ambulator_simulator::HistogramResult;
 
 fn study() -> Study {
     let mut cells =
@@ -26,11 +27,11 @@ fn speed_ups_are_those_of_the_runs_and_small_ones_are_no_difference() {
     let headings: Vec<&str> =
         values.iter().filter(|v| v.get("design").is_none()).map(|v| v["row"].as_str().unwrap()).collect();
     assert_eq!(headings, ["gups", "bfs"]);
-    let mut short = study();
-    for cell in &mut short.cells {
+    let mut cells = study().cells;
+    for cell in &mut cells {
         cell.run.windows.clear();
     }
-    let table = charts(&short, Form::Page).remove(0).table;
+    let table = charts(&Study::new(cells), Form::Page).remove(0).table;
     assert_eq!(table.rows[1][5], "no difference within the 95% interval", "0.994 without an interval is no difference");
 }
 
@@ -40,6 +41,24 @@ fn stacks_leave_out_what_no_run_has_and_add_up() {
     let heads: Vec<&str> = found.table.columns.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(heads, ["program", "design", "instructions that nothing delays", "page walks served by DRAM", "all"]);
     assert_eq!(found.table.rows[0][2..], [json!(250), json!(450), json!(700)]);
+}
+
+#[test]
+fn a_design_has_one_colour_in_all_figures() {
+    let mut cells = study().cells;
+    // Only the second design has walks, so it is the first line of its figure.
+    let buckets = vec![(10, 4), (20, 6)];
+    let histogram = HistogramResult { count: 10, max: 30, buckets, ..HistogramResult::default() };
+    cells[1].run.histograms.insert("walk_latency".into(), histogram);
+    let all = charts(&Study::new(cells), Form::Page);
+    let colour = |id: &str, name: &str| {
+        let chart = all.iter().find(|chart| chart.id == id).unwrap();
+        let scale = &chart.spec["encoding"]["color"]["scale"];
+        let at = scale["domain"].as_array().unwrap().iter().position(|of| of == name).unwrap();
+        scale["range"][at].clone()
+    };
+    assert_eq!(colour("walk-latency", "thp"), colour("cycles-over-time-gups", "thp"));
+    assert_ne!(colour("cycles-over-time-gups", "thp"), colour("cycles-over-time-gups", "radix"));
 }
 
 #[test]
