@@ -149,6 +149,18 @@ pub struct MachineArguments {
     pub set: Vec<String>,
 }
 
+/// Where finished runs are kept.
+#[derive(Args, Clone)]
+pub struct StoreArguments {
+    /// The folder where finished runs are kept and found, by this command and others at the same time; `none`
+    /// for no store. By default that of the environment variable AMBULATOR_STORE, or else out/results.
+    #[arg(long, alias = "out", value_name = "FOLDER|none")]
+    pub store: Option<PathBuf>,
+    /// Run everything, also what is in the store.
+    #[arg(long)]
+    pub fresh: bool,
+}
+
 /// The program and the length of the run.
 #[derive(Args, Clone)]
 pub struct ProgramArguments {
@@ -200,6 +212,8 @@ pub struct ProgramArguments {
     pub no_oracle: bool,
     #[command(flatten)]
     pub machine: MachineArguments,
+    #[command(flatten)]
+    pub store: StoreArguments,
     /// Write everything as JSON; `-` for standard output, which then has nothing else.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -409,9 +423,8 @@ pub struct ReproduceArguments {
     /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]
     pub quick: bool,
-    /// Where finished runs are stored, so that a killed reproduction resumes.
-    #[arg(long, default_value = "out/reproduce", value_name = "FOLDER")]
-    pub out: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArguments,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

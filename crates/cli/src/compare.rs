@@ -1,15 +1,21 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
-use crate::bounds::Bounds;
+use crate::bounds::{BOUND, Bounds};
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
-use ambulator_experiments::{Document, Verdict, cautions, comparison_table, core_table, reasons, seconds};
-use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
+use ambulator_experiments::{
+    Cell, Document, Programs, Runner, Verdict, cautions, comparison_table, core_table, difference_from_presets,
+    memory_available, reasons, seconds,
+};
+use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
+use ambulator_simulator::{
+    Comparison, Job, Outcome, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
+};
+use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,6 +39,7 @@ fn compare_designs(
     let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
     inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
     inputs.extend(arguments.command.first());
+    inputs.append(store::inputs(&arguments.store));
     // Without time there is no speed, and so no bound.
     let (bounds, more) = match with_bounds && !arguments.functional {
         true => Bounds::of(&jobs),
@@ -42,17 +49,9 @@ fn compare_designs(
     let spec = &spec;
     let stop = interrupt::stop_flag();
     let program_failed = Arc::new(AtomicBool::new(false));
-    let programs = if arguments.live {
-        vec![live(arguments, spec, &program_failed)?]
-    } else {
-        // Some programs now generate a graph of gigabytes.
-        let (arguments, spec) = (arguments.clone(), spec.clone());
-        interrupt::abandoned_when_stopped(move || open_programs(&arguments, &spec))?
-    };
-    let lengths: Vec<Option<u64>> = programs.iter().map(|program| program.instructions()).collect();
-    let known = distinct_notes(programs.iter().flat_map(|program| program.notes()));
+    let source = Source::of(arguments, spec, &program_failed)?;
+    let (lengths, known, footprint) = source.known(spec);
     known.iter().for_each(|note| warn(note));
-    let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     for job in &jobs {
         let problems = job.spec.validate_footprint(footprint);
         if !problems.is_empty() {
@@ -77,8 +76,24 @@ fn compare_designs(
         })
     });
     let began = std::time::Instant::now();
-    let mut outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
-        .map_err(Failure::bad)?;
+    let Ran { mut outcome, stored, told, status } = match source {
+        Source::Stream(programs) => {
+            let comparison = Comparison { jobs, programs, threads, stop, progress: finished };
+            let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
+            Ran { outcome, stored: Vec::new(), told: None, status: DONE }
+        }
+        Source::Known(programs) => {
+            let runner = Runner {
+                store: store::open(&arguments.store)?,
+                reuse: store::reuse(&arguments.store),
+                threads,
+                memory: memory_available(),
+                stop,
+                progress: finished,
+            };
+            run_cells(jobs, &programs, arguments, &runner)?
+        }
+    };
     let took = began.elapsed().as_secs_f64();
     outcome.fewer_threads.iter().for_each(|why| warn(why));
     let bound_runs = outcome.runs.split_off(designs.len().max(1));
@@ -86,6 +101,7 @@ fn compare_designs(
     if !arguments.quiet && !to_stdout {
         show(&outcome, &verdict, &bound_runs, took);
     }
+    told.filter(|_| !arguments.quiet).iter().for_each(|told| report(told));
     let cautions = cautions(&outcome.runs, &lengths);
     cautions.iter().for_each(|sentence| warn(sentence));
     // Notes that appeared only during the run.
@@ -103,11 +119,11 @@ fn compare_designs(
     if let Some(output) = output {
         let bounds = bounds.document(&outcome.runs, bound_runs);
         outcome.notes.extend(cautions);
-        let document = Document { verdict: verdict.sentences, bounds, ..Document::new(command, outcome) };
+        let document = Document { verdict: verdict.sentences, bounds, stored, ..Document::new(command, outcome) };
         output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
     let all_well = all_done && !program_failed.load(Ordering::SeqCst);
-    Ok(if all_well { DONE } else { SOME_FAILED })
+    Ok(if all_well { status } else { SOME_FAILED })
 }
 
 /// Prints the results; nothing of runs that have none, whose failures are reported.
@@ -174,21 +190,124 @@ fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> 
     crate::capture::live(&arguments.command, skip, Arc::clone(failed))
 }
 
-fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+/// Where the records of a comparison come from.
+enum Source {
+    /// Programs and traces that can be opened again: their results are stored.
+    Known(Arc<Programs>),
+    /// A live capture, or a pipe.
+    Stream(Vec<Box<dyn RecordSource>>),
+}
+
+impl Source {
+    fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
+        if arguments.live {
+            return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
+        }
+        let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
+        // Whether the programs fit the machine.
+        let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+        let spec = spec.clone();
+        if requests.iter().any(Programs::is_stream) {
+            let open = move || {
+                let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+                let open = |_: &str, number: usize| {
+                    let request = &requests[number % requests.len()];
+                    ambulator_workloads::open(request).map_err(|error| error.to_string())
+                };
+                open_mix(&names, &spec, open).map_err(Failure::bad)
+            };
+            return interrupt::abandoned_when_stopped(open).map(Source::Stream);
+        }
+        check_mix(&names, &spec).map_err(Failure::bad)?;
+        let identify = move || Programs::identify(None, requests).map_err(Failure::bad);
+        Ok(Source::Known(Arc::new(interrupt::abandoned_when_stopped(identify)?)))
+    }
+
+    /// The lengths of the programs, notes on them, and their footprint, as far as they are known.
+    fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
+        match self {
+            Source::Known(programs) => {
+                (programs.instructions_on(spec), distinct_notes(programs.notes.clone()), programs.footprint_on(spec))
+            }
+            Source::Stream(programs) => (
+                programs.iter().map(|program| program.instructions()).collect(),
+                distinct_notes(programs.iter().flat_map(|program| program.notes())),
+                programs.iter().map(|program| program.identity().footprint).sum(),
+            ),
+        }
+    }
+}
+
+/// What ran, and what is said of it.
+struct Ran {
+    outcome: Outcome,
+    /// Designs whose runs were in the store.
+    stored: Vec<String>,
+    told: Option<String>,
+    status: u8,
+}
+
+/// Runs jobs as cells.
+fn run_cells(
+    jobs: Vec<Job>,
+    programs: &Arc<Programs>,
+    arguments: &ProgramArguments,
+    runner: &Runner,
+) -> Result<Ran, Failure> {
+    let machine = arguments.machine.machine.clone().unwrap_or_else(|| DEFAULT_MACHINE.to_owned());
+    let cell = |job: &Job| {
+        let bound = job.design.strip_prefix(BOUND);
+        let presets = SpecRequest {
+            machine: Some(machine.clone()),
+            design: Some(bound.unwrap_or(&job.design).to_owned()),
+            ..SpecRequest::default()
+        };
+        let set = difference_from_presets(&presets, &job.spec);
+        Cell::new(&machine, &job.design, job.spec.clone(), set, Arc::clone(programs))
+    };
+    let cells: Vec<Cell> = jobs.iter().map(cell).collect();
+    let finished = runner.run(cells);
+    if finished.cells.iter().all(Option::is_none) {
+        return Err(Failure::failed("interrupted before anything ran: there is no result"));
+    }
+    let stored = finished.cells.iter().flatten().filter(|ended| ended.stored).map(|ended| ended.run.design.clone());
+    let stored = stored.collect();
+    let status = store::finish(runner.store.as_ref(), finished.not_stored.as_ref());
+    let told = store::told(runner.store.as_ref(), &finished);
+    let schema = finished.schema(0..jobs.len());
+    let mut runs: Vec<RunResult> = Vec::new();
+    for (job, ended) in jobs.iter().zip(finished.cells) {
+        runs.push(ended.map_or_else(
+            || RunResult {
+                design: job.design.clone(),
+                program: programs.label.clone(),
+                status: Status::Interrupted,
+                outcome: Some("interrupted before it started".into()),
+                ..RunResult::default()
+            },
+            |ended| ended.run,
+        ));
+    }
+    set_speedups(&mut runs);
+    let notes = distinct_notes(finished.notes.into_iter().chain(colour_warnings(&runs)));
+    Ok(Ran { outcome: Outcome { runs, schema, notes, fewer_threads: finished.fewer_threads }, stored, told, status })
+}
+
+/// The requests for the programs of a mix, in its order.
+fn program_requests(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<ProgramRequest>, String> {
     let footprint = match &arguments.footprint {
-        Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
+        Some(text) => Some(parse_size(text).map_err(|e| format!("--footprint: {e}"))?),
         None => None,
     };
-    let names = requests::program_names(arguments);
-    let part = requests::selection(arguments)?;
-    let open = |name: &str, number: usize| {
+    let part = requests::selection(arguments).map_err(|failure| failure.message)?;
+    let request = |(number, name): (usize, &str)| {
         let seed = spec.run.seed.wrapping_add(number as u64);
         let mut request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;
         if let (Some((key, _)), Some(_)) = (part.first(), ambulator_workloads::program(&request.name)) {
             return Err(format!("{name} is generated, not a trace: it has no part to {key}; use --warmup"));
         }
         part.iter().for_each(|(key, value)| _ = request.settings.insert((*key).to_owned(), (*value).into()));
-        ambulator_workloads::open(&request).map_err(|e| e.to_string())
+        Ok(request)
     };
-    open_mix(&names, spec, open).map_err(Failure::bad)
+    requests::program_names(arguments).into_iter().enumerate().map(request).collect()
 }

@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod requests;
+mod store;
 mod suggest;
 mod terminal;
 mod trace;

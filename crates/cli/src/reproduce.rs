@@ -3,10 +3,10 @@
 use crate::arguments::ReproduceArguments;
 use crate::output::{JsonOutput, report, warn};
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
 use ambulator_base::{InputFiles, lock};
 use ambulator_experiments::{
-    FigureResult, Reproduction, Size, Store, figures_of, reproduce as reproduce_figure, traces_of,
+    FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,10 @@ use std::sync::{Arc, Mutex};
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
     let mut inputs: InputFiles = figures.iter().flat_map(|figure| traces_of(figure)).collect();
-    inputs.add(Store::file_in(&arguments.out));
+    inputs.append(store::inputs(&arguments.store));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
-    let store = Store::open(&arguments.out).map_err(Failure::bad)?;
-    store.warnings().iter().for_each(|warning| warn(warning));
-    let store = Arc::new(Mutex::new(store));
+    let store = store::open(&arguments.store)?;
     let stop = interrupt::stop_flag();
     let results = Arc::new(Mutex::new(Vec::<FigureResult>::new()));
     let output = output.map(|output| {
@@ -39,14 +37,16 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             let (number, of) = (number + 1, figures.len());
             report(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
         }
-        let how = Reproduction {
-            size: if arguments.quick { Size::Quick } else { Size::Full },
-            store: Arc::clone(&store),
+        let size = if arguments.quick { Size::Quick } else { Size::Full };
+        let runner = Runner {
+            store: store.clone(),
+            reuse: store::reuse(&arguments.store),
             threads: arguments.threads,
+            memory: memory_available(),
             stop: stop.clone(),
-            progress: progress::bars(&figure.designs, !arguments.no_progress),
+            progress: progress::cells(figure.programs().count() * figure.cells().len(), !arguments.no_progress),
         };
-        match reproduce_figure(figure, &how) {
+        match reproduce_figure(figure, size, &runner) {
             Ok(result) => {
                 if to_stdout {
                     result.missing.iter().for_each(|missing| report(&format!("{}: {missing}", result.figure)));
@@ -65,11 +65,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             }
         }
     }
-    let sorted = lock(&store).sort();
+    code = code.max(store::finish(store.as_ref(), None));
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
         output.write(text)?;
     }
-    sorted.map_err(Failure::failed)?;
     Ok(code)
 }

@@ -41,6 +41,9 @@ pub struct Document {
     /// Bounds that are not among the runs.
     #[serde(default)]
     pub bounds: Vec<Bound>,
+    /// Designs whose runs were in the store: their sim-host times are of another time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<String>,
     /// Unit and meaning of each counter in `runs[].counters`.
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
@@ -64,6 +67,7 @@ impl Document {
             runs: outcome.runs,
             verdict: Vec::new(),
             bounds: Vec::new(),
+            stored: Vec::new(),
             schema: outcome.schema,
             measures: measures.collect(),
             notes: outcome.notes,

@@ -1,6 +1,8 @@
 //! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
 
+use crate::reproduce::Size;
 use ambulator_base::nearest;
+use ambulator_simulator::spec::parse_count;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -201,6 +203,14 @@ impl Figure {
         programs.iter().chain(&self.more_programs)
     }
 
+    /// Instructions of a run of a size.
+    ///
+    /// # Errors
+    /// The file has something else than a count.
+    pub(crate) fn instructions(&self, size: Size) -> Result<u64, String> {
+        parse_count(if size == Size::Full { &self.instructions } else { &self.quick_instructions })
+    }
+
     /// Every design of the sweep: its name in the figure, its preset, its additional settings.
     pub fn cells(&self) -> Vec<(&str, &str, &[String])> {
         let plain = self.designs.iter().map(|design| (design.as_str(), design.as_str(), [].as_slice()));
@@ -262,7 +272,7 @@ pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+    use ambulator_simulator::spec::{SpecRequest, load, parse_size};
 
     #[test]
     fn every_figure_names_designs_measures_and_programs_that_exist() {

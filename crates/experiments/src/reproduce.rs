@@ -2,19 +2,17 @@
 
 use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published, Selection};
 use crate::number::short;
-use crate::store::Store;
-use ambulator_base::{distinct_notes, lock};
-use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{
-    Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, open_mix,
-};
+use crate::cell::{Cell, Programs};
+use crate::runner::Runner;
+use ambulator_base::distinct_notes;
+use ambulator_simulator::spec::{SpecRequest, parse_count, parse_size, program_request};
+use ambulator_simulator::{RunResult, Status, colour_warnings};
 use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 /// The size of a figure's sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +21,6 @@ pub enum Size {
     Full,
     /// Footprints that take seconds, for trials: the numbers are not comparable with the paper's.
     Quick,
-}
-
-/// The parameters of a reproduction.
-pub struct Reproduction {
-    /// The size.
-    pub size: Size,
-    /// Where finished cells are stored, so that a killed run resumes.
-    pub store: Arc<Mutex<Store>>,
-    /// Threads of the simulator; 0 for as many as the machine has.
-    pub threads: usize,
-    /// Set it to stop after the cells in progress.
-    pub stop: Arc<AtomicBool>,
-    /// Receives the progress of runs.
-    pub progress: Arc<dyn Progress>,
 }
 
 /// One number, published and ours.
@@ -213,38 +197,19 @@ fn is_trace(name: &str) -> bool {
     name.contains('/')
 }
 
-/// Passes on the progress of runs, and stores each as soon as it ends.
-struct Storing {
-    shown: Arc<dyn Progress>,
-    store: Arc<Mutex<Store>>,
-    /// By job.
-    keys: Vec<String>,
-    ended: Mutex<Ended>,
-}
-
-/// What has ended.
-struct Ended {
-    /// By job.
-    runs: Vec<Option<RunResult>>,
-    /// Why the first that could not be stored could not.
-    not_stored: Option<String>,
-}
-
-impl Progress for Storing {
-    fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>) {
-        self.shown.advanced(job, phase, instructions, of);
-    }
-
-    fn finished(&self, job: usize, result: &RunResult, schema: &Schema) {
-        let stored =
-            if result.status == Status::Done { lock(&self.store).add(&self.keys[job], result) } else { Ok(()) };
-        {
-            let mut ended = lock(&self.ended);
-            ended.runs[job] = Some(result.clone());
-            ended.not_stored = ended.not_stored.take().or(stored.err());
-        }
-        self.shown.finished(job, result, schema);
-    }
+/// The cells of a figure: of each program, one for each of the figure's designs.
+fn cells_of(figure: &Figure, size: Size, programs: &Arc<Programs>) -> Result<Vec<Cell>, String> {
+    let instructions = figure.instructions(size)?;
+    let warmup = parse_count(&figure.warmup)?.min(instructions);
+    let cell = |(name, design, own): (&str, &str, &[String])| {
+        let mut options = [figure.set.as_slice(), own].concat();
+        options.push(format!("run.instructions={instructions}"));
+        options.push(format!("run.warmup={warmup}"));
+        let (machine, design) = (Some(figure.machine.clone()), Some(design.into()));
+        let request = SpecRequest { machine, design, options, ..SpecRequest::default() };
+        Cell::of(&request, name, programs)
+    };
+    Ok(figure.cells().into_iter().map(cell).collect())
 }
 
 /// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
@@ -252,70 +217,37 @@ impl Progress for Storing {
 ///
 /// # Errors
 /// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
-pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
-    let full = how.size == Size::Full;
-    let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
-    let warmup = parse_count(&figure.warmup)?.min(instructions);
+pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureResult, String> {
     let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let (mut missing, mut notes, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut cells, mut labels, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for program in figure.programs() {
         let all = std::iter::once(program).chain(&program.co_runners);
-        let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
-        // The contents of traces are part of the cells' identity, so they are looked at first.
-        let opened = requests.iter().filter(|request| is_trace(&request.name)).map(|request| {
-            let source = ambulator_workloads::open(request).map_err(|error| error.to_string())?;
-            Ok((request.name.clone(), source.identity().digest, source.notes()))
-        });
-        let traces = match opened.collect::<Result<Vec<(String, u64, Vec<String>)>, String>>() {
-            Ok(traces) => traces,
-            Err(error) => {
-                missing.push(format!("{}: {error}", program.label()));
-                continue;
+        let requests = all.map(|program| request_of(program, size, 1)).collect::<Result<Vec<_>, _>>()?;
+        match Programs::identify(Some(program.label().to_owned()), requests) {
+            Ok(programs) => {
+                cells.extend(cells_of(figure, size, &Arc::new(programs))?);
+                labels.resize(cells.len(), program.label());
             }
-        };
-        notes.extend(traces.iter().flat_map(|(_, _, notes)| notes.iter().cloned()));
-        let mut jobs = Vec::new();
-        // In the order of the figure: those of the store, and room for the others.
-        let mut cells: Vec<Option<RunResult>> = Vec::new();
-        for (name, design, own) in figure.cells() {
-            let mut options = [figure.set.as_slice(), own].concat();
-            options.push(format!("run.instructions={instructions}"));
-            options.push(format!("run.warmup={warmup}"));
-            let spec = load(&SpecRequest {
-                machine: Some(figure.machine.clone()),
-                design: Some(design.into()),
-                options,
-                ..SpecRequest::default()
-            })
-            .map_err(|e| e.to_string())?
-            .spec;
-            let digests = traces.iter().map(|(_, digest, _)| *digest);
-            let key = cell_key(&figure.machine, name, &spec, &requests, digests);
-            let known = lock(&how.store).get(&key).cloned();
-            if known.is_none() {
-                jobs.push((cells.len(), key, Job { design: name.into(), spec }));
-            }
-            cells.push(known);
-        }
-        if !jobs.is_empty() && how.stop.load(Ordering::Relaxed) {
-            missing.push(format!("{}: interrupted before it started", program.label()));
-        } else if !jobs.is_empty() {
-            match run_cells(jobs, &requests, &traces, how, &mut cells) {
-                Ok(not_stored) => missing.extend(not_stored),
-                Err(error) => missing.push(format!("{}: {error}", program.label())),
-            }
-        }
-        let ended: Vec<RunResult> = cells.into_iter().flatten().collect();
-        remarks.extend(colour_warnings(&ended));
-        for run in ended {
-            if run.status == Status::Done {
-                runs.push((program.label().into(), run));
-            } else {
-                let why = run.outcome.unwrap_or_default();
-                missing.push(format!("{} with {}: {why}", program.label(), run.design));
-            }
+            Err(error) => missing.push(format!("{}: {error}", program.label())),
         }
     }
+    let names: Vec<String> = cells.iter().map(|cell| cell.design.clone()).collect();
+    let finished = runner.run(cells);
+    missing.extend(finished.not_stored.clone());
+    for ((label, design), ended) in labels.iter().zip(&names).zip(&finished.cells) {
+        match ended {
+            Some(ended) if ended.run.status == Status::Done => runs.push(((*label).to_owned(), ended.run.clone())),
+            Some(ended) => {
+                let why = ended.run.outcome.as_deref().unwrap_or_default();
+                missing.push(format!("{label} with {design}: {why}"));
+            }
+            None => missing.push(format!("{label} with {design}: interrupted before it started")),
+        }
+    }
+    let of_program = runs.chunk_by(|(one, _), (other, _)| one == other);
+    let mut remarks: Vec<String> = of_program
+        .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
+        .collect();
     let mut metrics: Vec<MetricResult> = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
     if let Some(selection) = &figure.selection {
         let below = below_selection(selection, &runs);
@@ -328,88 +260,13 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
     Ok(FigureResult {
         figure: format!("{}/{}", figure.paper, figure.name),
         title: figure.title.clone(),
-        full_size: full,
+        full_size: size == Size::Full,
         metrics,
         missing,
-        notes: distinct_notes(notes),
+        notes: finished.notes,
         remarks: distinct_notes(remarks),
         note: figure.note.clone(),
     })
-}
-
-/// Runs jobs, each with its place in `cells` and its key, and puts their results there and into the store.
-/// Returns what could not be stored.
-fn run_cells(
-    jobs: Vec<(usize, String, Job)>,
-    requests: &[ProgramRequest],
-    traces: &[(String, u64, Vec<String>)],
-    how: &Reproduction,
-    cells: &mut [Option<RunResult>],
-) -> Result<Option<String>, String> {
-    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
-    let open = |_: &str, number: usize| {
-        // A program that runs on several cores has a different seed on each.
-        let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
-        let seed = request.seed.wrapping_add(copy as u64);
-        let source =
-            ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())?;
-        let looked_at = traces.iter().find(|(name, ..)| *name == request.name);
-        if looked_at.is_some_and(|(_, digest, _)| *digest != source.identity().digest) {
-            return Err(format!("{}: the trace changed between its opening and its run; run again", request.name));
-        }
-        Ok(source)
-    };
-    let programs = open_mix(&names, &jobs[0].2.spec, open)?;
-    let (mut places, mut keys, mut alone) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, key, job) in jobs {
-        places.push(place);
-        keys.push(key);
-        alone.push(job);
-    }
-    let ended = Mutex::new(Ended { runs: vec![None; keys.len()], not_stored: None });
-    let (shown, store) = (Arc::clone(&how.progress), Arc::clone(&how.store));
-    let storing = Arc::new(Storing { shown, store, keys, ended });
-    let (threads, stop, progress) = (how.threads, Arc::clone(&how.stop), Arc::clone(&storing) as Arc<dyn Progress>);
-    compare(Comparison { jobs: alone, programs, threads, stop, progress }).map_err(|e| e.to_string())?;
-    let mut ended = lock(&storing.ended);
-    for (place, run) in places.into_iter().zip(ended.runs.drain(..)) {
-        cells[place] = run;
-    }
-    Ok(ended.not_stored.take())
-}
-
-/// Distinguishes this build from others of the same version: results of an older model must not count as the
-/// newer one's. The contents of the program, so that a copy of it is the same build.
-fn build() -> u64 {
-    static BUILD: OnceLock<u64> = OnceLock::new();
-    *BUILD.get_or_init(|| {
-        let program = std::env::current_exe().and_then(std::fs::read);
-        program.map_or(0, |bytes| xxhash_rust::xxh3::xxh3_64(&bytes))
-    })
-}
-
-/// The identity of a cell: version, build, machine, design, every setting, the programs, the contents of
-/// traces.
-fn cell_key(
-    machine: &str,
-    design: &str,
-    spec: &ambulator_simulator::spec::Spec,
-    requests: &[ProgramRequest],
-    traces: impl Iterator<Item = u64>,
-) -> String {
-    let mut text = serde_json::to_string(spec).unwrap_or_default();
-    let mut programs = String::new();
-    for request in requests {
-        text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
-        // Where a trace lies does not matter.
-        let name = if is_trace(&request.name) { "trace" } else { &request.name };
-        programs.push_str(&format!("|{name}|{}|{}", request.footprint.unwrap_or(0), request.seed));
-    }
-    for digest in traces {
-        programs.push_str(&format!("|{digest:016x}"));
-    }
-    let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-    format!("{}|{:016x}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 
 /// The programs below a selection's criterion, each with its value.

@@ -36,3 +36,8 @@ pub fn catalogue() -> &'static Catalogue {
         all
     })
 }
+
+/// Whether designs of other crates are registered.
+pub fn has_registered_designs() -> bool {
+    catalogue().designs().len() > ambulator_designs::catalogue().designs().len()
+}

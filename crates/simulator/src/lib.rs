@@ -29,7 +29,7 @@ mod statistics;
 mod stream;
 mod windows;
 
-pub use catalogue::{catalogue, register_design};
+pub use catalogue::{catalogue, has_registered_designs, register_design};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
@@ -38,5 +38,5 @@ pub use machine::{Machine, Phase};
 pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
 };
-pub use scheduler::open_mix;
+pub use scheduler::{check_mix, open_mix};
 pub use stream::SharedStream;

@@ -67,3 +67,8 @@ mod tests {
         assert!(BUILT_IN.windows(2).all(|pair| pair[0].info.name < pair[1].info.name));
     }
 }
+
+/// Whether programs of other crates are registered.
+pub fn has_registered_programs() -> bool {
+    programs().len() > BUILT_IN.len()
+}

@@ -3,7 +3,7 @@
 mod mix;
 mod thread_placement;
 
-pub use mix::open_mix;
+pub use mix::{check_mix, open_mix};
 pub(crate) use thread_placement::ThreadPlacement;
 
 use crate::Stop;
