@@ -13,9 +13,8 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The crates whose sources decide about results.
-const MODELS: [&str; 11] = [
-    "base", "memory", "hardware", "mmu", "os", "structures", "sockets", "designs", "trace", "workloads", "simulator",
-];
+const MODELS: [&str; 11] =
+    ["base", "memory", "hardware", "mmu", "os", "structures", "sockets", "designs", "trace", "workloads", "simulator"];
 
 /// All files below `path`, or itself, but tests and documents.
 fn files(path: &Path, found: &mut Vec<PathBuf>) {
@@ -32,7 +31,8 @@ fn files(path: &Path, found: &mut Vec<PathBuf>) {
 /// The hash of the sources of the models, of the presets and of the versions of libraries: equal for every
 /// program that is built of them, and not of the command, its documents or tests.
 fn models(root: &Path) -> u64 {
-    let crates = MODELS.iter().flat_map(|name| ["src", "build.rs", "Cargo.toml"].map(|of| format!("crates/{name}/{of}")));
+    let crates =
+        MODELS.iter().flat_map(|name| ["src", "build.rs", "Cargo.toml"].map(|of| format!("crates/{name}/{of}")));
     let presets = ["machines", "designs", "workloads"].map(|of| format!("presets/{of}"));
     let mut hash = Xxh3::new();
     for path in crates.chain(presets).chain(["Cargo.lock".to_owned()]) {

@@ -18,6 +18,7 @@ Examples:
   ambulator run bfs --footprint 1GiB --design thp --set mmu.l2_tlb.entries=1024
   ambulator list designs
   ambulator explain mmu.l2_tlb.entries
+  ambulator sweep --designs radix,thp --programs gups,bfs --vary mmu.l2_tlb.entries=512,1024,2048 --dry-run
   ambulator reproduce utopia/fig2 --quick
 
 Tables and texts fold to the width of the terminal, or to COLUMNS where it is set."
@@ -79,12 +80,22 @@ Examples:
   ambulator show-spec --machine utopia-table1 --design thp > mine.toml
   ambulator show-spec --set core.rob=512")]
     ShowSpec(SpecArguments),
+    /// Run a study: a grid of designs, programs, machines, settings and seeds. A second run does only what is
+    /// missing.
+    #[command(after_help = "\
+Examples:
+  ambulator sweep --designs radix,thp --programs gups,bfs --vary mmu.l2_tlb.entries=512,1024,2048 --dry-run
+  ambulator sweep --designs radix,lvm --programs gups --footprint 1GiB --machine lvm-table1,utopia-table1 --seeds 5
+  ambulator sweep study.toml --csv study.csv --latex table.tex
+  ambulator sweep study.toml --retry-failed")]
+    Sweep(SweepArguments),
     /// Reproduce the papers' figures: the published numbers next to ours.
     #[command(after_help = "\
 Examples:
   ambulator reproduce                   # every figure, at the papers' sizes
   ambulator reproduce utopia            # one paper
-  ambulator reproduce utopia/fig2 --quick")]
+  ambulator reproduce utopia/fig2 --quick
+  ambulator reproduce mine.toml         # a figure of your own")]
     Reproduce(ReproduceArguments),
     /// Run the conformance suite on page tables: random operations compared with a reference model.
     #[command(after_help = "\
@@ -249,6 +260,8 @@ pub struct CompareArguments {
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    #[command(flatten)]
+    pub table: TableArguments,
 }
 
 /// What to capture.
@@ -416,9 +429,84 @@ pub struct ExplainArguments {
     pub key: Option<String>,
 }
 
+/// Files that a table is written to.
+#[derive(Args, Clone)]
+pub struct TableArguments {
+    /// Write the table as CSV, with every digit.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the table as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write the table as LaTeX, for the package booktabs.
+    #[arg(long, value_name = "FILE")]
+    pub latex: Option<PathBuf>,
+}
+
+/// A study: a file, or a grid of options.
+#[derive(Args)]
+pub struct SweepArguments {
+    /// The study's TOML file.
+    #[arg(required_unless_present_all = ["designs", "programs"])]
+    pub study: Option<PathBuf>,
+    /// Design presets or TOML files, separated by commas; speed-ups are relative to the first.
+    #[arg(long, short, value_name = "DESIGN,...", conflicts_with = "study")]
+    pub designs: Vec<String>,
+    /// Programs, workloads or traces, separated by commas; `+` joins those of a mix.
+    #[arg(long, short, value_name = "PROGRAM,...", conflicts_with = "study")]
+    pub programs: Vec<String>,
+    /// Machine presets or TOML files, separated by commas.
+    #[arg(long, short, value_name = "PRESET|FILE,...", conflicts_with = "study")]
+    pub machine: Vec<String>,
+    /// Vary a setting over values, such as mmu.l2_tlb.entries=512,1024; repeatable: every combination runs.
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "study")]
+    pub vary: Vec<String>,
+    /// Set one setting in every cell; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Bytes of data that each program works on, such as 8GiB.
+    #[arg(long, value_name = "SIZE")]
+    pub footprint: Option<String>,
+    /// Instructions to measure on each core, such as 20M.
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub instructions: Option<String>,
+    /// Warm-up instructions on each core, which are not measured.
+    #[arg(long, value_name = "COUNT")]
+    pub warmup: Option<String>,
+    /// Run everything with this many seeds, 1 to COUNT: numbers become means with 95% intervals.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+    /// With a figure's file: its quick sizes.
+    #[arg(long)]
+    pub quick: bool,
+    /// Run nothing; say how many cells there are, how many of them are in the store, and what time and memory
+    /// the others take.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Run cells again that have failed before.
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Memory of the sim host that cells may take together, such as 16GiB; by default what is free.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Threads of the simulator; 0 for as many as the machine has.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+    /// No table on standard output.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 #[derive(Args)]
 pub struct ReproduceArguments {
-    /// A paper (utopia) or a figure (utopia/fig2); by default all.
+    /// A paper (utopia), a figure (utopia/fig2) or the path of a TOML file; by default all figures.
     pub figure: Option<String>,
     /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]

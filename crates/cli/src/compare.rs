@@ -1,15 +1,16 @@
 //! `run` and `compare`.
 
-use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
+use crate::arguments::{CompareArguments, ProgramArguments, RunArguments, TableArguments};
 use crate::bounds::{BOUND, Bounds};
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
+use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
-    Cell, Document, Programs, Runner, Verdict, cautions, comparison_table, core_table, difference_from_presets,
-    memory_available, reasons, seconds,
+    Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
+    difference_from_presets, memory_available, reasons, runs_grid, seconds,
 };
 use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
@@ -21,12 +22,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
-    compare_designs(&arguments.program, &design, 1, false)
+    let none = TableArguments { csv: None, markdown: None, latex: None };
+    compare_designs(&arguments.program, &design, 1, false, &none)
 }
 
 pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
     let designs = requests::design_names(&arguments.designs);
-    compare_designs(&arguments.program, &designs, arguments.threads, !arguments.no_bounds)
+    compare_designs(&arguments.program, &designs, arguments.threads, !arguments.no_bounds, &arguments.table)
 }
 
 fn compare_designs(
@@ -34,6 +36,7 @@ fn compare_designs(
     designs: &[String],
     threads: usize,
     with_bounds: bool,
+    tables: &TableArguments,
 ) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
     let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
@@ -61,7 +64,8 @@ fn compare_designs(
     let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
-    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
+    let files = TableFiles::prepare(tables, &inputs)?;
+    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output) || files.take_standard_output();
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     jobs.extend(more);
     let bars: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
@@ -115,6 +119,7 @@ fn compare_designs(
         let outcome = run.outcome.as_deref().unwrap_or("it did not complete");
         report(&format!("{} on {}: {outcome}", run.design, run.program));
     }
+    files.write(&runs_grid(&outcome.runs), &comparison_grid(&outcome.runs))?;
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
         let bounds = bounds.document(&outcome.runs, bound_runs);

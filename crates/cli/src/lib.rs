@@ -20,6 +20,8 @@ mod reproduce;
 mod requests;
 mod store;
 mod suggest;
+mod sweep;
+mod table_files;
 mod terminal;
 mod trace;
 
@@ -101,6 +103,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell, out } => completions(shell, out.as_deref()),

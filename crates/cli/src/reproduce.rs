@@ -6,14 +6,16 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
 use ambulator_base::{InputFiles, lock};
 use ambulator_experiments::{
-    FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
+    Figure, FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
 };
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
-    let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
-    let mut inputs: InputFiles = figures.iter().flat_map(|figure| traces_of(figure)).collect();
+    let figures = figures(arguments.figure.as_deref())?;
+    let mut inputs: InputFiles = figures.iter().flat_map(traces_of).collect();
+    inputs.extend(arguments.figure.as_ref().filter(|name| Path::new(name).is_file()));
     inputs.append(store::inputs(&arguments.store));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
@@ -35,7 +37,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         }
         if !arguments.no_progress {
             let (number, of) = (number + 1, figures.len());
-            report(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
+            report(&format!("{number} of {of}: {}: {}", figure.full_name(), figure.title));
         }
         let size = if arguments.quick { Size::Quick } else { Size::Full };
         let runner = Runner {
@@ -44,7 +46,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             threads: arguments.threads,
             memory: memory_available(),
             stop: stop.clone(),
-            progress: progress::cells(figure.programs().count() * figure.cells().len(), !arguments.no_progress),
+            progress: progress::cells(figure.count(), !arguments.no_progress),
         };
         match reproduce_figure(figure, size, &runner) {
             Ok(result) => {
@@ -60,7 +62,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
                 lock(&results).push(result);
             }
             Err(message) => {
-                report(&format!("{}/{}: {message}", figure.paper, figure.name));
+                report(&format!("{}: {message}", figure.full_name()));
                 code = SOME_FAILED;
             }
         }
@@ -71,4 +73,21 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         output.write(text)?;
     }
     Ok(code)
+}
+
+/// The figures of a name, or the one of a user's file.
+fn figures(what: Option<&str>) -> Result<Vec<Figure>, Failure> {
+    let file = what.filter(|what| what.ends_with(".toml") || Path::new(what).is_file()).map(Path::new);
+    let Some(file) = file else {
+        return figures_of(what).map(|all| all.into_iter().cloned().collect()).map_err(Failure::bad);
+    };
+    let figure = Figure::read(file).map_err(Failure::bad)?;
+    if figure.metrics.is_empty() {
+        return Err(Failure::bad(format!(
+            "{0}: it has no metrics, so there is nothing to compare with a publication: add [[metrics]], or run it with \
+             `ambulator sweep {0}`",
+            file.display()
+        )));
+    }
+    Ok(vec![figure])
 }

@@ -25,6 +25,11 @@ pub fn build() -> &'static str {
     })
 }
 
+/// A number for a text: equal for equal texts, and hardly ever for others.
+pub fn short_hash(text: &str) -> u32 {
+    xxh3_64(text.as_bytes()) as u32
+}
+
 /// The programs of a cell: one, or a mix.
 #[derive(Debug)]
 pub struct Programs {

@@ -55,6 +55,34 @@ impl SpeedUp {
     }
 }
 
+/// A number over several seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the width of its 95% interval (Student's t); `None` for one seed.
+    pub half: Option<f64>,
+    /// How many seeds.
+    pub seeds: usize,
+}
+
+impl Spread {
+    /// Of the values of each seed; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let half = (values.len() > 1).then(|| student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt());
+        (!values.is_empty()).then_some(Spread { mean, half, seeds: values.len() })
+    }
+
+    /// Whether the intervals of two numbers meet; without intervals, nothing is known to be apart.
+    pub fn overlaps(&self, other: &Spread) -> bool {
+        let reach = self.half.zip(other.half).map(|(own, other)| own + other);
+        reach.is_none_or(|reach| (self.mean - other.mean).abs() <= reach)
+    }
+}
+
 /// Cycles at a number of instructions, between points.
 fn at(points: &[(u64, u64)], instructions: f64) -> f64 {
     let mut before = (0.0, 0.0);
@@ -105,9 +133,15 @@ fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
     Some(student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / (sum_run / n))
 }
 
-/// The 97.5% quantile of Student's t with `freedom` degrees of freedom, 9 or more: the expansion of Cornish
-/// and Fisher (Abramowitz and Stegun 26.7.5), exact to three digits there.
+/// The 97.5% quantile of Student's t with `freedom` degrees of freedom, a whole number from 1 on: from the
+/// table below 9, and from there the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5), exact to
+/// three digits.
 fn student_t(freedom: f64) -> f64 {
+    /// Abramowitz and Stegun, table 26.10.
+    const SMALL: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
+    if freedom < 9.0 {
+        return SMALL[(freedom.max(1.0) as usize - 1).min(SMALL.len() - 1)];
+    }
     let z: f64 = 1.959_964;
     let g1 = (z.powi(3) + z) / 4.0;
     let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
@@ -132,9 +166,23 @@ mod tests {
 
     #[test]
     fn student_t_is_that_of_the_tables() {
-        for (freedom, quantile) in [(9.0, 2.262), (19.0, 2.093), (29.0, 2.045), (1e9, 1.960)] {
+        for (freedom, quantile) in
+            [(1.0, 12.706), (4.0, 2.776), (8.0, 2.306), (9.0, 2.262), (19.0, 2.093), (29.0, 2.045), (1e9, 1.960)]
+        {
             assert!((student_t(freedom) - quantile).abs() < 0.001, "{freedom}: {}", student_t(freedom));
         }
+    }
+
+    #[test]
+    fn seeds_have_a_mean_and_an_interval() {
+        // Mean 3, deviation 1.5811, over 5 seeds: 2.776 * 1.5811 / sqrt(5).
+        let spread = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((spread.mean - 3.0).abs() < 1e-12 && (spread.half.unwrap() - 1.963).abs() < 0.001, "{spread:?}");
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.mean, one.half, one.seeds), (7.0, None, 1));
+        assert_eq!(Spread::of(&[]), None);
+        let far = Spread::of(&[8.0, 9.0, 8.5]).unwrap();
+        assert!(!spread.overlaps(&far) && spread.overlaps(&spread) && far.overlaps(&one), "one seed shows nothing");
     }
 
     #[test]

@@ -1,18 +1,16 @@
 //! The papers' numbers next to ours.
 
-use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published, Selection};
+use crate::figure::{Figure, Metric, MetricKind, Published, Selection};
+use crate::interval::Spread;
 use crate::number::short;
-use crate::cell::{Cell, Programs};
 use crate::runner::Runner;
+use crate::study::Study;
 use ambulator_base::distinct_notes;
-use ambulator_simulator::spec::{SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{RunResult, Status, colour_warnings};
-use ambulator_workloads::ProgramRequest;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The size of a figure's sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +32,9 @@ pub struct MetricResult {
     pub published: Option<Vec<f64>>,
     /// Ours: one number, or minimum and maximum.
     pub ours: Vec<f64>,
+    /// With several seeds: half of the 95% interval of each of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub half: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
     /// Programs among these that the paper would not have chosen.
@@ -48,6 +49,16 @@ pub struct MetricResult {
 impl MetricResult {
     fn text(values: &[f64]) -> String {
         values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
+    }
+
+    /// Ours, as text: with its interval over seeds, if there are several.
+    fn ours(&self) -> String {
+        let one = |(at, value): (usize, &f64)| match self.half.get(at) {
+            Some(half) => format!("{} ± {}", short(*value), short(*half)),
+            None => short(*value),
+        };
+        let values: Vec<String> = self.ours.iter().enumerate().map(one).collect();
+        if values.is_empty() { "-".into() } else { values.join(" to ") }
     }
 
     /// Ours by program, as text.
@@ -78,6 +89,32 @@ impl MetricResult {
     }
 }
 
+fn is_one(seeds: &usize) -> bool {
+    *seeds == 1
+}
+
+/// The mean of a metric over seeds, with its interval.
+fn over_seeds(of_seeds: Vec<MetricResult>) -> Option<MetricResult> {
+    let first = of_seeds.first()?.clone();
+    if of_seeds.len() == 1 {
+        return Some(first);
+    }
+    let count = of_seeds.iter().map(|of| of.ours.len()).min().unwrap_or(0);
+    let spreads = (0..count).map(|at| Spread::of(&of_seeds.iter().map(|of| of.ours[at]).collect::<Vec<_>>()));
+    let spreads: Vec<Spread> = spreads.flatten().collect();
+    let by_program = |(label, _): &(String, f64)| {
+        let of = |one: &MetricResult| one.by_program.iter().find(|(other, _)| other == label).map(|(_, value)| *value);
+        let spread = Spread::of(&of_seeds.iter().filter_map(of).collect::<Vec<_>>())?;
+        Some((label.clone(), spread.mean))
+    };
+    Some(MetricResult {
+        ours: spreads.iter().map(|spread| spread.mean).collect(),
+        half: spreads.iter().map(|spread| spread.half).collect::<Option<Vec<_>>>().unwrap_or_default(),
+        by_program: first.by_program.iter().filter_map(by_program).collect(),
+        ..first
+    })
+}
+
 /// A figure, published and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureResult {
@@ -89,6 +126,9 @@ pub struct FigureResult {
     pub full_size: bool,
     /// Its numbers.
     pub metrics: Vec<MetricResult>,
+    /// How many seeds each program has run with.
+    #[serde(skip_serializing_if = "is_one")]
+    pub seeds: usize,
     /// Runs that did not complete, and why.
     pub missing: Vec<String>,
     /// Notes on the programs, one sentence each: a trace that was cut short.
@@ -152,7 +192,7 @@ impl FigureResult {
                 metric.name.clone(),
                 metric.unit.clone(),
                 published,
-                if metric.ours.is_empty() { "-".into() } else { MetricResult::text(&metric.ours) },
+                metric.ours(),
                 metric.difference(),
                 metric.programs(),
                 metric.source.clone(),
@@ -163,21 +203,8 @@ impl FigureResult {
     }
 }
 
-fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
-    let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
-    // A trace has the footprint of its recording: 0 in the figure.
-    let footprint = Some(parse_size(footprint)?).filter(|bytes| *bytes > 0);
-    let name = find_trace(&program.name);
-    let mut request = program_request(&name, &[], footprint, seed).map_err(|e| e.to_string())?;
-    request.settings.extend(program.settings.clone());
-    if size == Size::Quick {
-        request.settings.extend(program.quick_settings.clone());
-    }
-    Ok(request)
-}
-
 /// Finds a trace, which figures name relative to the repository; outside it, in the repository of the build.
-fn find_trace(name: &str) -> Cow<'_, str> {
+pub(crate) fn find_trace(name: &str) -> Cow<'_, str> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if name.contains('/') && !Path::new(name).exists() && built.exists() {
         return Cow::Owned(built.to_string_lossy().into_owned());
@@ -197,58 +224,38 @@ fn is_trace(name: &str) -> bool {
     name.contains('/')
 }
 
-/// The cells of a figure: of each program, one for each of the figure's designs.
-fn cells_of(figure: &Figure, size: Size, programs: &Arc<Programs>) -> Result<Vec<Cell>, String> {
-    let instructions = figure.instructions(size)?;
-    let warmup = parse_count(&figure.warmup)?.min(instructions);
-    let cell = |(name, design, own): (&str, &str, &[String])| {
-        let mut options = [figure.set.as_slice(), own].concat();
-        options.push(format!("run.instructions={instructions}"));
-        options.push(format!("run.warmup={warmup}"));
-        let (machine, design) = (Some(figure.machine.clone()), Some(design.into()));
-        let request = SpecRequest { machine, design, options, ..SpecRequest::default() };
-        Cell::of(&request, name, programs)
-    };
-    Ok(figure.cells().into_iter().map(cell).collect())
-}
-
 /// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
-/// in the store as soon as it has ended.
+/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals.
 ///
 /// # Errors
 /// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
 pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureResult, String> {
-    let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let (mut cells, mut labels, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for program in figure.programs() {
-        let all = std::iter::once(program).chain(&program.co_runners);
-        let requests = all.map(|program| request_of(program, size, 1)).collect::<Result<Vec<_>, _>>()?;
-        match Programs::identify(Some(program.label().to_owned()), requests) {
-            Ok(programs) => {
-                cells.extend(cells_of(figure, size, &Arc::new(programs))?);
-                labels.resize(cells.len(), program.label());
-            }
-            Err(error) => missing.push(format!("{}: {error}", program.label())),
-        }
-    }
-    let names: Vec<String> = cells.iter().map(|cell| cell.design.clone()).collect();
-    let finished = runner.run(cells);
+    let study = Study::of(figure, size)?;
+    let finished = runner.run(study.cells.clone());
+    let mut missing = study.missing.clone();
     missing.extend(finished.not_stored.clone());
-    for ((label, design), ended) in labels.iter().zip(&names).zip(&finished.cells) {
-        match ended {
-            Some(ended) if ended.run.status == Status::Done => runs.push(((*label).to_owned(), ended.run.clone())),
-            Some(ended) => {
-                let why = ended.run.outcome.as_deref().unwrap_or_default();
-                missing.push(format!("{label} with {design}: {why}"));
+    // By seed: the runs that are done, with the names of their programs.
+    let mut of_seeds: Vec<Vec<(String, RunResult)>> = vec![Vec::new(); study.seeds.len()];
+    for point in &study.points {
+        let (label, design) = (&point.place.program, &point.place.design);
+        for (at, runs) in point.cells.iter().zip(&mut of_seeds) {
+            match &finished.cells[*at] {
+                Some(ended) if ended.run.status == Status::Done => runs.push((label.clone(), ended.run.clone())),
+                Some(ended) => {
+                    let why = ended.run.outcome.as_deref().unwrap_or_default();
+                    missing.push(format!("{label} with {design}: {why}"));
+                }
+                None => missing.push(format!("{label} with {design}: interrupted before it started")),
             }
-            None => missing.push(format!("{label} with {design}: interrupted before it started")),
         }
     }
+    let runs = of_seeds[0].clone();
     let of_program = runs.chunk_by(|(one, _), (other, _)| one == other);
     let mut remarks: Vec<String> = of_program
         .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
         .collect();
-    let mut metrics: Vec<MetricResult> = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    let of_metric = |metric: &Metric| over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect());
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(of_metric).collect();
     if let Some(selection) = &figure.selection {
         let below = below_selection(selection, &runs);
         for metric in &mut metrics {
@@ -258,11 +265,12 @@ pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureR
         remarks.extend(selection_note(selection, &below));
     }
     Ok(FigureResult {
-        figure: format!("{}/{}", figure.paper, figure.name),
+        figure: figure.full_name(),
         title: figure.title.clone(),
         full_size: size == Size::Full,
         metrics,
         missing,
+        seeds: study.seeds.len(),
         notes: finished.notes,
         remarks: distinct_notes(remarks),
         note: figure.note.clone(),
@@ -367,6 +375,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
             Published::Range(range) => range.to_vec(),
         }),
         ours,
+        half: Vec::new(),
         by_program,
         marked: Vec::new(),
         source: metric.source.clone(),
@@ -403,6 +412,7 @@ mod tests {
             unit: "x".into(),
             published: None,
             ours: vec![1.0],
+            half: Vec::new(),
             by_program: values,
             marked: vec!["B".into()],
             source: String::new(),
@@ -418,6 +428,7 @@ mod tests {
             unit: "ratio".into(),
             published: Some(vec![1.24]),
             ours: vec![1.2],
+            half: vec![0.05],
             marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             source: "section 8.1, figure 15".into(),
@@ -428,6 +439,7 @@ mod tests {
             title: "a figure".into(),
             full_size: true,
             metrics: vec![metric],
+            seeds: 5,
             missing: Vec::new(),
             notes: Vec::new(),
             remarks: Vec::new(),
@@ -436,6 +448,7 @@ mod tests {
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);
         let whole = figure.table(None);
         assert!(whole.lines().filter(|line| is_box(line)).any(|line| line.contains("program-11 12.0")), "{whole}");
+        assert!(whole.contains("1.20 ± 0.05"), "{whole}");
         for width in [60, 80] {
             let folded = figure.table(Some(width));
             let boxes: Vec<&str> = folded.lines().filter(|line| is_box(line)).collect();

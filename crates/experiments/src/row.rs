@@ -261,7 +261,8 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
 /// design and the programs. If not, the first column in which they differ.
 pub fn first_difference<'a>(one: &'a Row, other: &'a Row) -> Option<&'a str> {
     const NAMES: [&str; 5] = ["machine", "design", "program", "identity.name", "cores.program"];
-    let compared = |name: &&String| !name.starts_with(HOST) && !name.starts_with(SET) && !NAMES.contains(&name.as_str());
+    let compared =
+        |name: &&String| !name.starts_with(HOST) && !name.starts_with(SET) && !NAMES.contains(&name.as_str());
     let names = one.keys().chain(other.keys()).filter(compared);
     names.map(String::as_str).find(|name| one.get(*name) != other.get(*name))
 }

@@ -2,7 +2,7 @@
 //! decoding of a stream for all that share it. Whatever runs cells, runs them through here.
 
 use crate::cell::Cell;
-use crate::memory::sim_host_bytes;
+use crate::memory::{program_bytes, sim_host_bytes};
 use crate::store::{Store, is_final};
 use ambulator_base::{Invalid, RecordSource, distinct_notes, lock, sim_host_limits};
 use ambulator_simulator::spec::Spec;
@@ -159,7 +159,8 @@ impl Runner {
     /// Runs cells. A cell that fails is a result, and the others go on.
     pub fn run(&self, cells: Vec<Cell>) -> Finished {
         let count = cells.len();
-        let finished = Finished { cells: vec![None; count], schemas: vec![Schema::new(); count], ..Finished::default() };
+        let finished =
+            Finished { cells: vec![None; count], schemas: vec![Schema::new(); count], ..Finished::default() };
         let (store, progress) = (self.store.clone(), Arc::clone(&self.progress));
         let shared = Arc::new(Shared { cells, store, progress, finished: Mutex::new(finished) });
         let mut first: BTreeMap<&str, usize> = BTreeMap::new();
@@ -217,7 +218,8 @@ impl Runner {
         let mut streams: Vec<(String, Vec<Batch>)> = Vec::new();
         for at in wanted {
             let (Ok(spec), Some(stream)) = (&cells[at].spec, cells[at].stream()) else { continue };
-            let memory = sim_host_bytes(spec, cells[at].programs.footprint_on(spec));
+            let footprint = cells[at].programs.footprint_on(spec);
+            let memory = sim_host_bytes(spec, footprint);
             let of = match streams.iter().position(|(of, _)| *of == stream) {
                 Some(of) => of,
                 None => {
@@ -231,7 +233,7 @@ impl Runner {
                     batch.cells.push(at);
                     batch.memory += memory;
                 }
-                None => batches.push(Batch { cells: vec![at], memory }),
+                None => batches.push(Batch { cells: vec![at], memory: memory + program_bytes(footprint) }),
             }
         }
         streams.into_iter().flat_map(|(_, batches)| batches).collect()
@@ -245,7 +247,8 @@ impl Runner {
             memory: u64,
             running: usize,
         }
-        let all = if self.threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { self.threads };
+        let all =
+            if self.threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { self.threads };
         let state = Mutex::new(Free { batches, threads: all, memory: self.memory, running: 0 });
         let changed = Condvar::new();
         std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
 //! A comparison as a table in the terminal.
 
+use crate::grid::{Entry, Grid, Head};
 use crate::number::{bytes, count, short};
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -63,21 +64,38 @@ const PADDING: usize = 2;
 /// in characters, designs that do not fit beside each other are in further tables below. The simulator's own
 /// speed is reported elsewhere.
 pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
+    let (names, rows) = comparison_rows(runs);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let blocks = blocks(&names, &rows, width);
+    let tables: Vec<String> =
+        blocks.into_iter().map(|columns| block(SIMULATED, &names, &rows, columns, width)).collect();
+    tables.join("\n")
+}
+
+/// The same for files: Markdown and LaTeX.
+pub fn comparison_grid(runs: &[RunResult]) -> Grid {
+    let (names, rows) = comparison_rows(runs);
+    let mut head = vec![Head::text(SIMULATED)];
+    head.extend(names.iter().map(|name| Head::number(name, None)));
+    let row = |(name, cells): (&str, Vec<String>)| {
+        std::iter::once(name.trim().to_owned()).chain(cells).map(Entry::Text).collect()
+    };
+    Grid { head, rows: rows.into_iter().map(row).collect() }
+}
+
+/// The names of the designs that have measured anything, and the rows of their table.
+fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Vec<(&'static str, Vec<String>)>) {
     // Speed-ups are relative to the first design.
     let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);
     let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
-    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut rows: Vec<(&'static str, Vec<String>)> = Vec::new();
     if shown.iter().any(|run| run.status != Status::Done) {
         rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
     }
     for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
         rows.push((name, shown.iter().map(|run| value(run)).collect()));
     }
-    let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
-    let blocks = blocks(&names, &rows, width);
-    let tables: Vec<String> =
-        blocks.into_iter().map(|columns| block(SIMULATED, &names, &rows, columns, width)).collect();
-    tables.join("\n")
+    (shown.iter().map(|run| run.design.clone()).collect(), rows)
 }
 
 /// For runs on several cores: instructions per cycle of each core with its program, a column for each design,
