@@ -496,6 +496,8 @@ pub struct SweepArguments {
     pub store: StoreArguments,
     #[command(flatten)]
     pub table: TableArguments,
+    #[command(flatten)]
+    pub cluster: crate::cluster::ClusterArguments,
     /// No progress on standard error.
     #[arg(long)]
     pub no_progress: bool,

@@ -8,6 +8,7 @@ mod capture;
 #[cfg(not(target_os = "linux"))]
 #[path = "capture/elsewhere.rs"]
 mod capture;
+mod cluster;
 mod compare;
 mod conformance;
 mod finished;

@@ -2,6 +2,7 @@
 
 mod cautions;
 mod cell;
+mod claims;
 mod document;
 mod estimate;
 mod figure;
@@ -24,9 +25,11 @@ mod study_table;
 mod table;
 mod verdict;
 mod why;
+mod worker;
 
 pub use cautions::cautions;
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
+pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
 pub use estimate::{Estimate, estimate};
 pub use figure::{Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of};
@@ -44,3 +47,4 @@ pub use study_table::{Extent, runs_grid};
 pub use table::{comparison_grid, comparison_table, core_table};
 pub use verdict::{Candidate, Verdict};
 pub use why::reasons;
+pub use worker::{LEAST_BATCH, Progression, Worked, Worker, shard_of};

@@ -92,6 +92,20 @@ fn a_killed_process_loses_at_most_its_last_line() {
 }
 
 #[test]
+fn a_shard_that_another_machine_may_write_is_read_and_stays() {
+    let scratch = tempdir().unwrap();
+    let bytes = filled(scratch.path());
+    fs::remove_file(&files(scratch.path(), shard::DONE)[0]).unwrap();
+    for name in ["another-node-77-1a2b3c-0.ndjson", "mine.ndjson"] {
+        fs::write(scratch.path().join("cells").join(name), &bytes).unwrap();
+    }
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (3, 0));
+    let left = files(scratch.path(), shard::OPEN);
+    assert_eq!(left, [scratch.path().join("cells/another-node-77-1a2b3c-0.ndjson")]);
+}
+
+#[test]
 fn every_damaged_line_is_named_and_left_out() {
     let scratch = tempdir().unwrap();
     let bytes = filled(scratch.path());
