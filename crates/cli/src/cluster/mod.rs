@@ -5,7 +5,7 @@ mod status;
 
 use crate::arguments::SweepArguments;
 use crate::output::{report, warn};
-use crate::{DONE, Failure, SOME_FAILED, progress, store};
+use crate::{Failure, SOME_FAILED, progress, store};
 use ambulator_base::lock;
 use ambulator_experiments::{
     CLAIM_TIMEOUT, Claims, Estimate, Holder, LEAST_BATCH, Reuse, Runner, Store, Study, Worked, Worker, seconds,

@@ -186,7 +186,7 @@ fn is_of_another_machine(path: &Path) -> bool {
 }
 
 /// A name for this machine that a file may have.
-fn machine_name() -> String {
+pub(super) fn machine_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(32).collect();
     if name.is_empty() { "shard".to_owned() } else { name }

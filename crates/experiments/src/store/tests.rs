@@ -187,6 +187,37 @@ fn stores_merge_by_copying_and_different_numbers_are_named() {
 }
 
 #[test]
+fn merged_stores_have_the_specs_and_the_columns_of_both() {
+    fn copy(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap().flatten() {
+            let there = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &there),
+                false => _ = fs::copy(entry.path(), there).unwrap(),
+            }
+        }
+    }
+    let folders = [tempdir().unwrap(), tempdir().unwrap()];
+    for (name, folder) in ["one", "two"].iter().zip(&folders) {
+        let meaning =
+            CounterMeaning { unit: ambulator_base::Unit::Events, meaning: format!("Of {name}."), timed: false };
+        let counters = [(format!("x.{name}"), 1)].into();
+        let run = RunResult { counters, spec: serde_json::json!({"a": name}), ..run(1.0) };
+        let mut store = Store::open(folder.path()).unwrap();
+        store.add(&info(name), &run, &Schema::from([(format!("x.{name}"), meaning)])).unwrap();
+    }
+    copy(folders[1].path(), folders[0].path());
+    for _ in 0..2 {
+        let merged = Store::open(folders[0].path()).unwrap();
+        assert!(merged.get("one").is_some() && merged.get("two").is_some() && merged.warnings().is_empty());
+        let columns: BTreeMap<String, Column> =
+            serde_json::from_slice(&fs::read(folders[0].path().join("columns.json")).unwrap()).unwrap();
+        assert_eq!((&columns["x.one"].meaning[..], &columns["x.two"].meaning[..]), ("Of one.", "Of two."));
+        assert_eq!(*merged.columns(), columns);
+    }
+}
+
+#[test]
 fn a_cell_that_failed_is_there_until_it_succeeds() {
     let scratch = tempdir().unwrap();
     let mut store = Store::open(scratch.path()).unwrap();
