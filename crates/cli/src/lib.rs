@@ -11,6 +11,7 @@ mod capture;
 mod cluster;
 mod compare;
 mod conformance;
+mod diff;
 mod finished;
 mod inspect;
 mod interrupt;
@@ -19,6 +20,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod requests;
+mod results;
 mod store;
 mod suggest;
 mod sweep;
@@ -105,6 +107,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Results(arguments) => results::results(&arguments),
+        Command::Diff(arguments) => diff::diff(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell, out } => completions(shell, out.as_deref()),

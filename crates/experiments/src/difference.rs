@@ -11,8 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns that say what ran, which are shown before the settings.
 const NAMES: [&str; 11] = [
-    "version", "build", "machine", "design", "program", "identity.detail", "identity.digest", "footprint", "status",
-    "outcome", "seed",
+    "version",
+    "build",
+    "machine",
+    "design",
+    "program",
+    "identity.detail",
+    "identity.digest",
+    "footprint",
+    "status",
+    "outcome",
+    "seed",
 ];
 /// The setting in which runs over seeds differ.
 const SEED: &str = "run.seed";
@@ -39,7 +48,8 @@ impl Runs {
         for cell in cells {
             let mut spec = leaves(&cell.spec);
             spec.remove(SEED);
-            let names = ["machine", "design", "program", "identity.detail", "version", "build"].map(|name| cell.text(name));
+            let names =
+                ["machine", "design", "program", "identity.detail", "version", "build"].map(|name| cell.text(name));
             let key = format!("{names:?} {spec:?}");
             match groups.iter_mut().find(|(of, _)| *of == key) {
                 Some((_, runs)) => runs.cells.push(cell),
@@ -318,7 +328,10 @@ fn settings(a: &Runs, b: &Runs) -> Vec<SettingChange> {
         }
     };
     let is_setting = |name: &str| name == "seed" && !one.spec.is_null() && !other.spec.is_null();
-    NAMES.iter().filter(|name| !is_setting(name)).for_each(|name| compare(name, one.row.get(*name), other.row.get(*name)));
+    NAMES
+        .iter()
+        .filter(|name| !is_setting(name))
+        .for_each(|name| compare(name, one.row.get(*name), other.row.get(*name)));
     let (of_one, of_other) = (leaves(&one.spec), leaves(&other.spec));
     let keys: BTreeSet<&String> = of_one.keys().chain(of_other.keys()).collect();
     keys.into_iter().for_each(|key| compare(key, of_one.get(key), of_other.get(key)));
@@ -349,7 +362,8 @@ mod tests {
 
     fn run(design: &str, seed: u64, counters: &[(&str, u64)], ipc: f64) -> RunResult {
         let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let spec = json!({"run": {"seed": seed}, "mmu": {"l2_tlb": {"entries": if design == "thp" { 1024 } else { 512 }}}});
+        let spec =
+            json!({"run": {"seed": seed}, "mmu": {"l2_tlb": {"entries": if design == "thp" { 1024 } else { 512 }}}});
         RunResult { design: design.into(), program: "gups".into(), counters, ipc, seed, spec, ..RunResult::default() }
     }
 
@@ -417,7 +431,8 @@ mod tests {
     #[test]
     fn sides_pair_by_what_they_have_in_common() {
         let cells = |design: &str, programs: &[&str]| -> Vec<Runs> {
-            let of = |program: &&str| Runs::of_run(&RunResult { program: (*program).into(), ..run(design, 1, &[], 1.0) });
+            let of =
+                |program: &&str| Runs::of_run(&RunResult { program: (*program).into(), ..run(design, 1, &[], 1.0) });
             programs.iter().map(of).collect()
         };
         let fixed = BTreeSet::from(["design"]);

@@ -83,7 +83,12 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         Value::Number(number) => number.as_u64().map_or_else(
-            || number.as_f64().map_or_else(|| number.to_string(), |value| if value == value.trunc() { value.to_string() } else { short(value) }),
+            || {
+                number.as_f64().map_or_else(
+                    || number.to_string(),
+                    |value| if value == value.trunc() { value.to_string() } else { short(value) },
+                )
+            },
             |whole| whole.to_string(),
         ),
         other => other.to_string(),
@@ -141,7 +146,8 @@ impl Store {
                 found.push(cell);
             }
         }
-        if let Some((key, _)) = others.iter().zip(&known).find(|(_, known)| !**known && !self.is_empty()).map(|(of, _)| of)
+        if let Some((key, _)) =
+            others.iter().zip(&known).find(|(_, known)| !**known && !self.is_empty()).map(|(of, _)| of)
         {
             let columns = self.columns().keys().map(String::as_str).chain([STUDY]);
             let meant = nearest(key, columns).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
@@ -184,7 +190,8 @@ impl Store {
     fn keys_of_study(&self, name: &str) -> Result<Vec<String>, String> {
         let unknown = || {
             let known = self.studies();
-            let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+            let known =
+                if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
             format!("the store {} has no study `{name}`: {known}", self.folder().display())
         };
         if !self.studies().iter().any(|known| known == name) {
@@ -192,8 +199,9 @@ impl Store {
         }
         let path = self.folder().join("studies").join(format!("{name}.json"));
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let study: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("{}: it is damaged ({error}); running the study writes it again", path.display()))?;
+        let study: Value = serde_json::from_str(&text).map_err(|error| {
+            format!("{}: it is damaged ({error}); running the study writes it again", path.display())
+        })?;
         let cells = study.get("cells").and_then(Value::as_array).cloned().unwrap_or_default();
         Ok(cells.iter().filter_map(|cell| cell.get("cell")?.as_str().map(str::to_owned)).collect())
     }
