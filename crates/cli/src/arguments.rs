@@ -43,6 +43,7 @@ Examples:
   ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
   ambulator compare bfs --footprint 1GiB --designs radix,thp+l2tlb-128k --program-set layout=csr
   ambulator compare gups,bfs,stream,pagerank --footprint 256MiB --designs radix,thp
+  ambulator compare gups --footprint 1GiB --designs radix,lvm --seeds 5 --latex table.tex
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
     /// Inspect or convert a trace file.
@@ -117,8 +118,28 @@ Examples:
   ambulator reproduce                   # every figure, at the papers' sizes
   ambulator reproduce utopia            # one paper
   ambulator reproduce utopia/fig2 --quick
-  ambulator reproduce mine.toml         # a figure of your own")]
+  ambulator reproduce mine.toml         # a figure of your own
+  ambulator reproduce utopia --report utopia.html")]
     Reproduce(ReproduceArguments),
+    /// Make a report of results: one HTML file that opens with the answer, works offline, and has figures,
+    /// any two runs side by side, and every setting.
+    #[command(after_help = "\
+Examples:
+  ambulator compare gups --footprint 1GiB --designs radix,thp,lvm --json gups.json
+  ambulator compare bfs --footprint 1GiB --designs radix,thp,lvm --json bfs.json
+  ambulator report gups.json bfs.json -o report.html")]
+    Report(ReportArguments),
+    /// Draw the figures of a report as files for papers: SVG, PDF or Vega-Lite, in the widths of one column
+    /// (3.33 inches) and of the page (7 inches).
+    #[command(after_help = "\
+Examples:
+  ambulator plot gups.json bfs.json -o figures
+  ambulator plot gups.json -o figures --format pdf
+  ambulator plot gups.json -o figures --format vl    # needs no other program
+
+SVG, PDF and PNG are drawn by the Python package vl-convert-python:
+  python3 -m pip install vl-convert-python")]
+    Plot(PlotArguments),
     /// Run the conformance suite on page tables: random operations compared with a reference model.
     #[command(after_help = "\
 Examples:
@@ -228,6 +249,9 @@ pub struct ProgramArguments {
     /// Warm-up instructions on each core, which are not measured.
     #[arg(long, value_name = "COUNT")]
     pub warmup: Option<String>,
+    /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
+    #[arg(long, value_name = "COUNT")]
+    pub interval: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -279,6 +303,9 @@ pub struct CompareArguments {
     /// which the verdict says what translation costs at most.
     #[arg(long)]
     pub no_bounds: bool,
+    /// Run everything with this many seeds, from --seed on: numbers become means with 95% intervals.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "live")]
+    pub seeds: u32,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
@@ -543,7 +570,47 @@ pub struct ReproduceArguments {
     /// Write everything as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Draw every figure, published beside ours, in one HTML file that works offline.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// No progress on standard error.
     #[arg(long)]
     pub no_progress: bool,
+}
+
+/// The results of a report.
+#[derive(Args)]
+pub struct ReportArguments {
+    /// Files that `compare --json` or `run --json` wrote.
+    #[arg(required = true, value_name = "FILE")]
+    pub results: Vec<PathBuf>,
+    /// The HTML file to write.
+    #[arg(long, short, default_value = "report.html", value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// The results of figures.
+#[derive(Args)]
+pub struct PlotArguments {
+    /// Files that `compare --json` or `run --json` wrote.
+    #[arg(required = true, value_name = "FILE")]
+    pub results: Vec<PathBuf>,
+    /// The folder of the figures, which is created if it is missing.
+    #[arg(long, short, default_value = "figures", value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Formats, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "svg,pdf")]
+    pub format: Vec<PlotFormat>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlotFormat {
+    /// Scalable Vector Graphics.
+    Svg,
+    /// PDF, with its fonts.
+    Pdf,
+    /// Pixels, 300 dots per inch.
+    Png,
+    /// The Vega-Lite specification.
+    Vl,
 }

@@ -1,7 +1,6 @@
 //! `run` and `compare`.
 
 use crate::arguments::{CompareArguments, ProgramArguments, RunArguments, TableArguments};
-use crate::bounds::{BOUND, Bounds};
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::table_files::TableFiles;
@@ -9,8 +8,8 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
-    Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
-    difference_from_presets, memory_available, reasons, runs_grid, seconds,
+    BOUND, Bounds, Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
+    difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
 };
 use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
@@ -23,28 +22,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
     let none = TableArguments { csv: None, markdown: None, latex: None };
-    compare_designs(&arguments.program, &design, 1, false, &none)
+    compare_designs(&arguments.program, &design, &Extent { threads: 1, bounds: false, seeds: 1, tables: &none })
 }
 
 pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
     let designs = requests::design_names(&arguments.designs);
-    compare_designs(&arguments.program, &designs, arguments.threads, !arguments.no_bounds, &arguments.table)
+    let CompareArguments { threads, seeds, no_bounds, table, .. } = arguments;
+    let extent = Extent { threads: *threads, bounds: !no_bounds, seeds: *seeds, tables: table };
+    compare_designs(&arguments.program, &designs, &extent)
 }
 
-fn compare_designs(
-    arguments: &ProgramArguments,
-    designs: &[String],
+/// What a comparison has beyond its designs.
+struct Extent<'a> {
     threads: usize,
-    with_bounds: bool,
-    tables: &TableArguments,
-) -> Result<u8, Failure> {
+    bounds: bool,
+    seeds: u32,
+    tables: &'a TableArguments,
+}
+
+fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Extent<'_>) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
     let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
     inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
     inputs.extend(arguments.command.first());
     inputs.append(store::inputs(&arguments.store));
     // Without time there is no speed, and so no bound.
-    let (bounds, more) = match with_bounds && !arguments.functional {
+    let (bounds, more) = match extent.bounds && !arguments.functional {
         true => Bounds::of(&jobs),
         false => (Bounds::none(&jobs), Vec::new()),
     };
@@ -64,7 +67,7 @@ fn compare_designs(
     let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
-    let files = TableFiles::prepare(tables, &inputs)?;
+    let files = TableFiles::prepare(extent.tables, &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output) || files.take_standard_output();
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     jobs.extend(more);
@@ -82,7 +85,10 @@ fn compare_designs(
     let began = std::time::Instant::now();
     let Ran { mut outcome, stored, told, status } = match source {
         Source::Stream(programs) => {
-            let comparison = Comparison { jobs, programs, threads, stop, progress: finished };
+            if extent.seeds > 1 {
+                return Err(Failure::bad("--seeds: what comes from a pipe can be read once only; save it as a file"));
+            }
+            let comparison = Comparison { jobs, programs, threads: extent.threads, stop, progress: finished };
             let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
             Ran { outcome, stored: Vec::new(), told: None, status: DONE }
         }
@@ -90,12 +96,12 @@ fn compare_designs(
             let runner = Runner {
                 store: store::open(&arguments.store)?,
                 reuse: store::reuse(&arguments.store),
-                threads,
+                threads: extent.threads,
                 memory: memory_available(),
                 stop,
                 progress: finished,
             };
-            run_cells(jobs, &programs, arguments, &runner)?
+            run_cells(jobs, &programs, arguments, &runner, extent.seeds)?
         }
     };
     let took = began.elapsed().as_secs_f64();
@@ -136,13 +142,16 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let shown: Vec<&RunResult> = outcome.runs.iter().filter(|run| run.simulated_instructions > 0).collect();
     let Some(first) = shown.first() else { return };
     let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let seeds = match &first.over_seeds[..] {
+        [one, .., last] => format!("seeds {} to {}, means ± half of the 95% interval", one.seed, last.seed),
+        _ => format!("seed {}", first.seed),
+    };
     let heading = format!(
-        "{} ({}): {} instructions measured on each machine with {} of memory, seed {}\n",
+        "{} ({}): {} instructions measured on each machine with {} of memory, {seeds}\n",
         first.program,
         first.identity.detail.replace('\n', ", "),
         ambulator_experiments::count(first.simulated_instructions as f64),
         ambulator_experiments::bytes(memory as f64),
-        first.seed
     );
     print_folded(&heading, 0);
     if !verdict.sentences.is_empty() {
@@ -159,10 +168,11 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         print("");
         why.iter().for_each(|sentence| print_folded(sentence, 0));
     }
+    let seeds = first.over_seeds.len().max(1) as u64;
     let shown: Vec<&RunResult> = shown.into_iter().chain(bounds).collect();
     let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
-    let accesses: u64 = shown.iter().map(|run| run.simulated_accesses).sum();
-    let executed: u64 = shown.iter().map(|run| run.simulated_instructions).sum();
+    let accesses: u64 = seeds * shown.iter().map(|run| run.simulated_accesses).sum::<u64>();
+    let executed: u64 = seeds * shown.iter().map(|run| run.simulated_instructions).sum::<u64>();
     let busy: f64 = shown.iter().map(|run| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
@@ -252,49 +262,67 @@ struct Ran {
     status: u8,
 }
 
-/// Runs jobs as cells.
+/// Runs jobs as cells, each with as many seeds, from their own on; with several, results are means over them.
 fn run_cells(
     jobs: Vec<Job>,
     programs: &Arc<Programs>,
     arguments: &ProgramArguments,
     runner: &Runner,
+    seeds: u32,
 ) -> Result<Ran, Failure> {
     let machine = arguments.machine.machine.clone().unwrap_or_else(|| DEFAULT_MACHINE.to_owned());
-    let cell = |job: &Job| {
-        let bound = job.design.strip_prefix(BOUND);
+    let cell = |job: &Job, programs: &Arc<Programs>, seed: u64| {
+        let mut spec = job.spec.clone();
+        spec.run.seed = spec.run.seed.wrapping_add(seed);
         let presets = SpecRequest {
             machine: Some(machine.clone()),
-            design: Some(bound.unwrap_or(&job.design).to_owned()),
+            design: Some(job.design.strip_prefix(BOUND).unwrap_or(&job.design).to_owned()),
             ..SpecRequest::default()
         };
-        let set = difference_from_presets(&presets, &job.spec);
-        Cell::new(&machine, &job.design, job.spec.clone(), set, Arc::clone(programs))
+        let set = difference_from_presets(&presets, &spec);
+        Cell::new(&machine, &job.design, spec, set, Arc::clone(programs))
     };
-    let cells: Vec<Cell> = jobs.iter().map(cell).collect();
+    // The jobs with the first seed come first: their progress is shown.
+    let mut cells: Vec<Cell> = jobs.iter().map(|job| cell(job, programs, 0)).collect();
+    for seed in 1..u64::from(seeds) {
+        let of_seed =
+            |request: &ProgramRequest| ProgramRequest { seed: request.seed.wrapping_add(seed), ..request.clone() };
+        let requests = programs.requests.iter().map(of_seed).collect();
+        let programs = Arc::new(Programs::identify(None, requests).map_err(Failure::bad)?);
+        cells.extend(jobs.iter().map(|job| cell(job, &programs, seed)));
+    }
     let finished = runner.run(cells);
     if finished.cells.iter().all(Option::is_none) {
         return Err(Failure::failed("interrupted before anything ran: there is no result"));
     }
-    let stored = finished.cells.iter().flatten().filter(|ended| ended.stored).map(|ended| ended.run.design.clone());
-    let stored = stored.collect();
-    let status = store::finish(runner.store.as_ref(), finished.not_stored.as_ref());
+    let all_stored = |at: usize| {
+        let mut of_job = finished.cells.iter().skip(at).step_by(jobs.len());
+        of_job.all(|ended| ended.as_ref().is_some_and(|ended| ended.stored))
+    };
+    let stored = (0..jobs.len()).filter(|at| all_stored(*at)).map(|at| jobs[at].design.clone()).collect();
+    let status = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
     let told = store::told(runner.store.as_ref(), &finished);
-    let schema = finished.schema(0..jobs.len());
-    let mut runs: Vec<RunResult> = Vec::new();
-    for (job, ended) in jobs.iter().zip(finished.cells) {
-        runs.push(ended.map_or_else(
-            || RunResult {
+    let schema = finished.schema(0..finished.cells.len());
+    let notes = finished.notes;
+    let mut of_jobs: Vec<Vec<RunResult>> = vec![Vec::new(); jobs.len()];
+    let mut ended = finished.cells.into_iter();
+    for _ in 0..seeds {
+        let run = |job: &Job| match ended.next().flatten() {
+            Some(ended) => ended.run,
+            None => RunResult {
                 design: job.design.clone(),
                 program: programs.label.clone(),
                 status: Status::Interrupted,
                 outcome: Some("interrupted before it started".into()),
                 ..RunResult::default()
             },
-            |ended| ended.run,
-        ));
+        };
+        let mut runs: Vec<RunResult> = jobs.iter().map(run).collect();
+        set_speedups(&mut runs);
+        of_jobs.iter_mut().zip(runs).for_each(|(of_job, run)| of_job.push(run));
     }
-    set_speedups(&mut runs);
-    let notes = distinct_notes(finished.notes.into_iter().chain(colour_warnings(&runs)));
+    let runs: Vec<RunResult> = of_jobs.into_iter().filter_map(mean_over_seeds).collect();
+    let notes = distinct_notes(notes.into_iter().chain(colour_warnings(&runs)));
     Ok(Ran { outcome: Outcome { runs, schema, notes, fewer_threads: finished.fewer_threads }, stored, told, status })
 }
 

@@ -2,7 +2,6 @@
 
 mod app;
 mod arguments;
-mod bounds;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(not(target_os = "linux"))]
@@ -18,6 +17,7 @@ mod interrupt;
 mod layout;
 mod output;
 mod progress;
+mod report;
 mod reproduce;
 mod requests;
 mod results;
@@ -110,6 +110,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Results(arguments) => results::results(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Plot(arguments) => report::plot(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell, out } => completions(shell, out.as_deref()),
         Command::Reference { what } => inspect::reference(what),

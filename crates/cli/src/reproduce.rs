@@ -4,10 +4,11 @@ use crate::arguments::ReproduceArguments;
 use crate::output::{JsonOutput, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
-use ambulator_base::{InputFiles, lock};
+use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
     Figure, FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
 };
+use ambulator_report::published_report;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,8 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     inputs.extend(arguments.figure.as_ref().filter(|name| Path::new(name).is_file()));
     inputs.append(store::inputs(&arguments.store));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let report_file = arguments.report.as_deref().map(|path| OutputFile::prepare_beside(path, &inputs));
+    let report_file = report_file.transpose().map_err(Failure::bad)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
     let store = store::open(&arguments.store)?;
     let stop = interrupt::stop_flag();
@@ -67,10 +70,14 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             }
         }
     }
-    code = code.max(store::finish(store.as_ref(), None));
+    code = code.max(store::finish(&arguments.store, store.as_ref(), None));
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
         output.write(text)?;
+    }
+    if let Some(file) = report_file {
+        file.write(published_report(&lock(&results), &figures.iter().collect::<Vec<_>>()).as_bytes())
+            .map_err(Failure::failed)?;
     }
     Ok(code)
 }

@@ -77,10 +77,12 @@ pub fn told(store: Option<&Arc<Mutex<Store>>>, finished: &Finished) -> Option<St
     })
 }
 
-/// Ends the use of a store. Returns the exit status of what could not be written, with a warning.
-pub fn finish(store: Option<&Arc<Mutex<Store>>>, not_stored: Option<&String>) -> u8 {
+/// Ends the use of a store, with a warning for what could not be written. That is a failure if somebody has
+/// named the store: the exit status.
+pub fn finish(arguments: &StoreArguments, store: Option<&Arc<Mutex<Store>>>, not_stored: Option<&String>) -> u8 {
     let finished = store.map_or(Ok(()), |store| lock(store).finish());
     let errors: Vec<&String> = not_stored.into_iter().chain(finished.as_ref().err()).collect();
     errors.iter().for_each(|error| warn(error));
-    if errors.is_empty() { crate::DONE } else { SOME_FAILED }
+    let is_named = folder(arguments).is_some_and(|(_, is_named)| is_named);
+    if errors.is_empty() || !is_named { crate::DONE } else { SOME_FAILED }
 }

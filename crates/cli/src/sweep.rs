@@ -69,7 +69,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
     runner.progress = progress::cells(study.cells.len(), !arguments.no_progress);
     let mut finished = runner.run(study.cells.clone());
     study.set_speedups(&mut finished);
-    let mut code = store::finish(store.as_ref(), finished.not_stored.as_ref());
+    let mut code = store::finish(&arguments.store, store.as_ref(), finished.not_stored.as_ref());
     finished.fewer_threads.iter().for_each(|why| warn(why));
     finished.notes.iter().for_each(|note| warn(note));
     let grid = study.grid(&finished, Extent::Brief);
@@ -92,7 +92,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
     if !failures.is_empty() && reuse == Reuse::All {
         report("cells that have failed are not tried again, unless --retry-failed asks for it");
     }
-    if !failures.is_empty() || open > 0 || !study.missing.is_empty() {
+    if !failures.is_empty() || open > 0 || !study.missing.is_empty() || finished.not_stored.is_some() {
         code = SOME_FAILED;
     }
     files.write(&study.grid(&finished, Extent::All), &grid)?;

@@ -46,13 +46,12 @@ impl TableFiles {
 
     /// Writes them: CSV with every number, the others as the terminal has it.
     pub fn write(self, all: &Grid, brief: &Grid) -> Result<(), Failure> {
-        let texts: [(Option<Target>, fn(&Grid) -> String, &Grid); 3] =
-            [(self.csv, Grid::csv, all), (self.markdown, Grid::markdown, brief), (self.latex, Grid::latex, brief)];
-        for (target, text, grid) in texts {
+        let texts = [(self.csv, all.csv()), (self.markdown, brief.markdown()), (self.latex, brief.latex())];
+        for (target, text) in texts {
             match target {
                 None => {}
-                Some(Target::StandardOutput) => print_bytes(text(grid).as_bytes()),
-                Some(Target::File(file)) => file.write(text(grid).as_bytes()).map_err(Failure::failed)?,
+                Some(Target::StandardOutput) => print_bytes(text.as_bytes()),
+                Some(Target::File(file)) => file.write(text.as_bytes()).map_err(Failure::failed)?,
             }
         }
         Ok(())

@@ -35,6 +35,7 @@ fn small(first: &[&'static str]) -> Vec<&'static str> {
 /// A shell that does something and then becomes the program.
 fn through_shell(before: &str, words: &[&str]) -> Command {
     let mut command = Command::new("sh");
+    command.env("AMBULATOR_STORE", "none");
     command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), BINARY]).args(words).stdin(Stdio::null());
     command
 }
@@ -217,6 +218,7 @@ fn too_few_threads_are_an_error_that_names_the_limit() {
         if root {
             command.args(["--reuid=64123", "--regid=64123", "--clear-groups", "prlimit"]);
         }
+        command.env("AMBULATOR_STORE", "none");
         command.arg(format!("--nproc={most}:{most}")).arg(&copy).args(words).output().unwrap()
     };
     for most in [1, 2] {

@@ -167,7 +167,10 @@ impl Cell {
                 let set = difference_from_presets(request, &loaded.spec);
                 Cell::new(&loaded.machine, design, loaded.spec, set, Arc::clone(programs))
             }
-            Err(error) => Cell::failed(request, design, error.to_string(), Arc::clone(programs)),
+            Err(error) => {
+                let why: Vec<&str> = error.problems.iter().map(|problem| problem.title.as_str()).collect();
+                Cell::failed(request, design, why.join("; "), Arc::clone(programs))
+            }
         }
     }
 

@@ -80,7 +80,7 @@ impl Document {
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
     let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
-    for (name, CounterMeaning { unit, meaning, timed }) in schema {
+    for (name, CounterMeaning { unit, meaning, timed, .. }) in schema {
         let unit: Unit = unit;
         all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning, timed });
     }

@@ -55,8 +55,8 @@ impl Speed {
 /// Instructions of a trial.
 const TRIAL: u64 = 100_000;
 
-/// Estimates what `cells` will take with `runner`. Programs of which the store has no cell are tried, with the
-/// first of their cells, for some instructions, if `may_try`.
+/// Estimates what `cells` will take with `runner`. Programs of which the store has no cell are tried, with
+/// the first of their cells, for some instructions, if `may_try`.
 pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Runner, may_try: bool) -> Estimate {
     let mut different: BTreeMap<&str, &Cell> = BTreeMap::new();
     cells.iter().for_each(|cell| _ = different.entry(cell.key()).or_insert(cell));
@@ -84,7 +84,7 @@ pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Ru
     }
     estimate.streams = streams.len();
     estimate.largest_stream = streams.into_values().max().unwrap_or(0);
-    let known = store.map(speeds).unwrap_or_default();
+    let known = store.filter(|_| !missing.is_empty()).map(speeds).unwrap_or_default();
     let mut tried: BTreeMap<&str, Option<Speed>> = BTreeMap::new();
     let mut total = Some(0.0);
     for cell in missing {

@@ -182,6 +182,17 @@ pub(crate) enum Programs {
     Own(Vec<FigureProgram>),
 }
 
+/// The form in which a paper draws a figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartForm {
+    /// Bars in groups of a program.
+    #[default]
+    Bars,
+    /// Lines over the last number in the names of the metrics.
+    Lines,
+}
+
 impl Default for Programs {
     fn default() -> Programs {
         Programs::Own(Vec::new())
@@ -243,6 +254,9 @@ pub struct Figure {
     /// Its title.
     #[serde(default)]
     pub title: String,
+    /// The form in which the paper draws it.
+    #[serde(default)]
+    pub chart: ChartForm,
     /// The machine: a preset or a file.
     #[serde(default)]
     pub machine: Option<String>,

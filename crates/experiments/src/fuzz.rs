@@ -25,8 +25,9 @@ pub fn fuzz_maps(text: &str) {
     }
 }
 
-/// Reads `bytes` as the lines of a store, each as it is, and then as the text of a row with the right checksum.
-/// A row that is read must give the line that was read, and a run of it the same run. It returns for any bytes.
+/// Reads `bytes` as the lines of a store, each as it is, and then as the text of a row with the right
+/// checksum. A row that is read must give the line that was read, and a run of it the same run. It returns
+/// for any bytes.
 pub fn fuzz_store(bytes: &[u8]) {
     for text in bytes.split(|byte| *byte == b'\n') {
         let summed = String::from_utf8(text.to_vec()).map(|text| line::summed(&text)).unwrap_or_default();

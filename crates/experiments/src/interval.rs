@@ -1,6 +1,6 @@
 //! Intervals around speed-ups: how far a ratio of cycles can be trusted.
 
-use ambulator_simulator::RunResult;
+use ambulator_simulator::{RunResult, Status};
 
 /// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
 /// interval.
@@ -19,22 +19,30 @@ pub struct SpeedUp {
     pub ratio: f64,
     /// Half of the interval's width; `None` if the region is too short for one.
     pub half: Option<f64>,
-    /// Windows that the interval is from; 0 without one.
+    /// Windows that the interval is from; 0 without one, or if it is over seeds.
     pub windows: usize,
+    /// Seeds that the interval is over; 0 if it is not.
+    pub seeds: usize,
 }
 
 impl SpeedUp {
     /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
     /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
-    /// (ratio estimator, Student's t). `None` without time.
+    /// (ratio estimator, Student's t). For runs over the same seeds, the mean of their speed-ups with the
+    /// interval over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
         }
+        let pairs = base.over_seeds.iter().zip(&run.over_seeds);
+        let ratios: Vec<f64> = pairs.filter(|(base, _)| base.ipc > 0.0).map(|(base, run)| run.ipc / base.ipc).collect();
+        if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&ratios) {
+            return Some(SpeedUp { ratio: mean, half: Some(half), windows: 0, seeds });
+        }
         let ratio = run.ipc / base.ipc;
         let pairs = paired_windows(&base.windows, &run.windows);
         let half = half_width(&pairs);
-        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 } })
+        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 }, seeds: 0 })
     }
 
     /// Whether the interval leaves 1 out.
@@ -53,6 +61,39 @@ impl SpeedUp {
     pub fn interval(&self) -> Option<String> {
         self.half.map(|half| format!("{:.3} to {:.3}", (self.ratio - half).max(0.0), self.ratio + half))
     }
+}
+
+/// The mean of runs with different seeds, which keeps them: counters, measures and cycles are means, the rest
+/// is that of the first. `None` for no run; one is left as it is.
+pub fn mean_over_seeds(mut runs: Vec<RunResult>) -> Option<RunResult> {
+    let mut mean = runs.first()?.clone();
+    if runs.len() == 1 {
+        return runs.pop();
+    }
+    let n = runs.len() as f64;
+    let of = |value: &dyn Fn(&RunResult) -> f64| runs.iter().map(value).sum::<f64>() / n;
+    let whole = |value: &dyn Fn(&RunResult) -> u64| of(&|run| value(run) as f64).round() as u64;
+    mean.simulated_instructions = whole(&|run| run.simulated_instructions);
+    mean.simulated_accesses = whole(&|run| run.simulated_accesses);
+    mean.cycles = whole(&|run| run.cycles);
+    mean.checked_translations = runs.iter().map(|run| run.checked_translations).sum();
+    mean.ipc = of(&|run| run.ipc);
+    mean.speedup = of(&|run| run.speedup);
+    mean.weighted_speedup = of(&|run| run.weighted_speedup);
+    mean.sim_host_seconds = runs.iter().map(|run| run.sim_host_seconds).sum();
+    mean.sim_host_setup_seconds = runs.iter().map(|run| run.sim_host_setup_seconds).sum();
+    for (name, value) in &mut mean.measures {
+        *value = of(&|run| run.measure(name));
+    }
+    for (name, value) in &mut mean.counters {
+        *value = whole(&|run| run.counters.get(name).copied().unwrap_or(0));
+    }
+    if let Some(worst) = runs.iter().find(|run| run.status != Status::Done) {
+        mean.status = worst.status;
+        mean.outcome = worst.outcome.as_ref().map(|why| format!("with seed {}: {why}", worst.seed));
+    }
+    mean.over_seeds = runs;
+    Some(mean)
 }
 
 /// A number over several seeds.
@@ -183,6 +224,25 @@ mod tests {
         assert_eq!(Spread::of(&[]), None);
         let far = Spread::of(&[8.0, 9.0, 8.5]).unwrap();
         assert!(!spread.overlaps(&far) && spread.overlaps(&spread) && far.overlaps(&one), "one seed shows nothing");
+    }
+
+    #[test]
+    fn a_mean_over_seeds_has_its_interval_over_them() {
+        let of = |ipc: f64, walks: u64| {
+            let counters = [("mmu.walks".to_owned(), walks)].into();
+            RunResult { ipc, counters, ..run((0..20).map(|_| 1000)) }
+        };
+        let base = mean_over_seeds(vec![of(1.0, 10), of(2.0, 20), of(3.0, 31)]).unwrap();
+        let run = mean_over_seeds(vec![of(1.1, 1), of(2.4, 2), of(3.9, 3)]).unwrap();
+        assert_eq!((base.ipc, base.counters["mmu.walks"], base.over_seeds.len()), (2.0, 20, 3));
+        let speed_up = SpeedUp::of(&base, &run).unwrap();
+        // 1.1, 1.2 and 1.3: 4.303 * 0.1 / sqrt(3).
+        assert!((speed_up.ratio - 1.2).abs() < 1e-9 && (speed_up.half.unwrap() - 0.2484).abs() < 0.001, "{speed_up:?}");
+        assert!(!speed_up.differs() && speed_up.seeds == 3 && speed_up.windows == 0);
+        let mut failed = vec![of(1.0, 1), of(1.0, 1)];
+        failed[1].status = Status::Failed;
+        assert_eq!(mean_over_seeds(failed).unwrap().status, Status::Failed);
+        assert!(mean_over_seeds(vec![of(1.0, 1)]).unwrap().over_seeds.is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 mod cautions;
 mod cell;
 mod claims;
@@ -19,6 +20,7 @@ mod resume_tests;
 pub mod row;
 mod runner;
 mod selection;
+mod series_columns;
 mod stack;
 mod store;
 mod study;
@@ -29,22 +31,25 @@ mod verdict;
 mod why;
 mod worker;
 
+pub use bounds::{BOUND, Bounds};
 pub use cautions::cautions;
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use difference::{Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
 pub use estimate::{Estimate, estimate};
-pub use figure::{Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of};
+pub use figure::{
+    ChartForm, Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of,
+};
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
-pub use interval::{SpeedUp, Spread};
-pub use memory::{memory_available, sim_host_bytes};
+pub use interval::{SpeedUp, Spread, mean_over_seeds};
+pub use memory::{memory_available, program_bytes, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};
 pub use selection::{Selected, Selection};
-pub use stack::CycleStack;
+pub use stack::{CycleStack, Family};
 pub use store::{DEFAULT_STORE, Store, is_final};
 pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};

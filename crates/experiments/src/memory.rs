@@ -3,8 +3,8 @@
 use ambulator_base::FRAME_BYTES;
 use ambulator_simulator::spec::Spec;
 
-/// Bytes of the sim host's memory that a cell declares: what its machine and its pages take, by measured sizes
-/// of their parts, generous rather than tight. Programs are shared by cells, and count apart
+/// Bytes of the sim host's memory that a cell declares: what its machine and its pages take, by measured
+/// sizes of their parts, generous rather than tight. Programs are shared by cells, and count apart
 /// ([`program_bytes`]).
 pub fn sim_host_bytes(spec: &Spec, footprint: u64) -> u64 {
     /// Caches, batches of records.

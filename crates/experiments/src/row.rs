@@ -9,11 +9,13 @@
 //! | `cell` ... `checked_translations` | [`columns`] |
 //! | `set.KEY` | settings that differ from the machine's and the design's presets |
 //! | `measures.NAME` | derived measures |
-//! | `NAME.count`, `.mean`, `.min`, `.p50`, `.p90`, `.p99`, `.max`, `.buckets.value`, `.buckets.count` | a histogram |
+//! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
+//! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
 //! | any other dotted name | a counter |
 //! | `host.NAME` | the sim host's time: the only columns in which equal cells may differ |
 
+use crate::series_columns::{self, SERIES};
 use ambulator_base::ProgramIdentity;
 use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Schema, Status};
 use serde::{Deserialize, Serialize};
@@ -45,12 +47,24 @@ pub struct CellInfo {
 }
 
 /// Unit and meaning of a column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Unit of its values.
     pub unit: String,
     /// One line.
     pub meaning: String,
+    /// Of a counter: whether it depends on when things happen ([`ambulator_simulator::CounterMeaning`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed: bool,
+    /// Of a counter: whether it is a state, not a count of events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge: bool,
+}
+
+impl Column {
+    pub(crate) fn new(unit: impl Into<String>, meaning: impl Into<String>) -> Column {
+        Column { unit: unit.into(), meaning: meaning.into(), ..Column::default() }
+    }
 }
 
 /// The columns that every row has, in their order: name, unit, meaning.
@@ -107,7 +121,7 @@ const HISTOGRAMS: &[(&str, &str, &str)] =
 
 /// Unit and meaning of every column but settings and counters, by name.
 pub fn columns() -> BTreeMap<String, Column> {
-    let column = |unit: &str, meaning: &str| Column { unit: unit.to_owned(), meaning: meaning.to_owned() };
+    let column = |unit: &str, meaning: &str| Column::new(unit, meaning);
     let fixed = FIXED.iter().chain(FURTHER);
     let mut all: BTreeMap<String, Column> =
         fixed.map(|(name, unit, meaning)| ((*name).to_owned(), column(unit, meaning))).collect();
@@ -124,7 +138,8 @@ pub fn columns() -> BTreeMap<String, Column> {
 /// Unit and meaning of the columns of counters.
 pub fn counter_columns(schema: &Schema) -> BTreeMap<String, Column> {
     let column = |(name, of): (&String, &ambulator_simulator::CounterMeaning)| {
-        (name.clone(), Column { unit: of.unit.to_string(), meaning: of.meaning.clone() })
+        let column = Column::new(of.unit.to_string(), of.meaning.clone());
+        (name.clone(), Column { timed: of.timed, gauge: of.gauge, ..column })
     };
     schema.iter().map(column).collect()
 }
@@ -183,6 +198,10 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
     put("cores.ipc", list(&run.cores, |core| core.ipc.into()));
     put("windows.instructions", list(&run.windows, |point| point.0.into()));
     put("windows.cycles", list(&run.windows, |point| point.1.into()));
+    if let Some(series) = &run.series {
+        series_columns::put(&mut row, series);
+    }
+    let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
     put("host.seconds", run.sim_host_seconds.into());
     put("host.setup_seconds", run.sim_host_setup_seconds.into());
     row
@@ -253,6 +272,8 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
         },
         seed: reader.whole("seed")?,
         version: reader.text("version")?,
+        over_seeds: Vec::new(),
+        series: series_columns::read(row)?,
     };
     Ok((info, run))
 }
@@ -361,7 +382,7 @@ impl<'r> Reader<'r> {
         let is_known = |name: &str| FIXED.iter().chain(FURTHER).any(|(known, ..)| *known == name);
         let mut counters = BTreeMap::new();
         for (name, value) in self.row {
-            if is_known(name) || [SET, MEASURE].iter().any(|of| name.starts_with(of)) || of_histogram(name) {
+            if is_known(name) || [SET, MEASURE, SERIES].iter().any(|of| name.starts_with(of)) || of_histogram(name) {
                 continue;
             }
             counters.insert(name.clone(), value.as_u64().ok_or_else(|| wrong(name, "a counter: a whole number"))?);
@@ -373,6 +394,7 @@ impl<'r> Reader<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_simulator::Series;
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 
@@ -385,6 +407,15 @@ mod tests {
                        buckets in vec((any::<u64>(), any::<u64>()), 0..4)) -> HistogramResult {
             let [count, min, p50, p90, p99, max] = numbers;
             HistogramResult { count, mean, min, p50, p90, p99, max, buckets }
+        }
+    }
+
+    prop_compose! {
+        fn series()(interval in any::<u64>(), instructions in vec(any::<u64>(), 0..3), cycles in vec(any::<u64>(), 0..3),
+                    counters in btree_map("(mmu|core)\\.[a-z_.]{1,9}", vec(any::<u64>(), 0..3), 0..3),
+                    before in btree_map("(mmu|core)\\.[a-z_.]{1,9}", any::<u64>(), 0..3),
+                    gauges in btree_map("(measures|core)\\.[a-z_]{1,9}", vec(number(), 0..3), 0..3)) -> Series {
+            Series { interval, instructions, cycles, counters, before, gauges }
         }
     }
 
@@ -409,11 +440,12 @@ mod tests {
                  windows in vec((any::<u64>(), any::<u64>()), 0..5), cores in vec(core(), 0..3),
                  measures in btree_map("[a-z_0-9]{1,12}", number(), 0..5),
                  counters in btree_map("(mmu|kernel|core)\\.[a-z_.0-9]{1,12}", any::<u64>(), 0..6),
-                 histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number()) -> RunResult {
+                 histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number(),
+                 series in prop::option::of(series())) -> RunResult {
             let [simulated_instructions, simulated_accesses, cycles, checked_translations] = numbers;
             RunResult {
                 simulated_instructions, simulated_accesses, cycles, checked_translations, ipc, windows, cores,
-                measures, counters, histograms, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
+                measures, counters, histograms, series, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
                 sim_host_setup_seconds: host / 3.0, spec: serde_json::json!({"a": {"b": 1}}), ..named
             }
         }

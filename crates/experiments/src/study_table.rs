@@ -50,8 +50,9 @@ pub fn runs_grid(runs: &[RunResult]) -> Grid {
     let row = |run: &RunResult| {
         let texts = [run.program.clone(), run.design.clone(), status(run.status).to_owned()];
         let number = |Number(.., value): &Number| {
-            let value = value(run).filter(|_| run.simulated_instructions > 0);
-            value.and_then(|value| Spread::of(&[value])).map_or(Entry::Missing, Entry::Number)
+            let runs = if run.over_seeds.is_empty() { std::slice::from_ref(run) } else { &run.over_seeds };
+            let values: Vec<f64> = runs.iter().filter(|run| run.simulated_instructions > 0).filter_map(value).collect();
+            Spread::of(&values).map(without_trivial).map_or(Entry::Missing, Entry::Number)
         };
         texts.into_iter().map(Entry::Text).chain(NUMBERS.iter().map(number)).collect()
     };

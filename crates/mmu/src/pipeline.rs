@@ -93,6 +93,8 @@ pub struct Mmu {
     instructions: FirstLevel,
     second: SecondLevel,
     l1_latency: u64,
+    /// What look-ups of the TLBs of both levels take when time is simulated.
+    latencies: (u64, u64),
     timing: bool,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
@@ -138,16 +140,15 @@ impl Mmu {
     /// An MMU with empty TLBs. Without `timing` (functional mode) TLBs take no time and a walker is always
     /// free; each translation must begin after everything that earlier ones left in flight.
     pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
-        let mut second = SecondLevel::new(&spec.l2_tlb);
-        if !timing {
-            second.latency = 0;
-        }
-        Mmu {
+        let second = SecondLevel::new(&spec.l2_tlb);
+        let latencies = (spec.l1_latency, second.latency);
+        let mut mmu = Mmu {
             asid: Asid(0),
             data: FirstLevel::new(&spec.l1d_4k, &spec.l1d_2m, &spec.l1d_1g),
             instructions: FirstLevel::new(&spec.l1i_4k, &spec.l1i_2m, &TlbSpec::new(0, 0)),
             second,
-            l1_latency: if timing { spec.l1_latency } else { 0 },
+            l1_latency: spec.l1_latency,
+            latencies,
             timing,
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
@@ -162,7 +163,15 @@ impl Mmu {
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
             walk_loads: Histogram::default(),
-        }
+        };
+        mmu.set_timed(timing);
+        mmu
+    }
+
+    /// Switches time on or off ([`Mmu::new`]). What TLBs and walk caches hold stays.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timing = timed;
+        (self.l1_latency, self.second.latency) = if timed { self.latencies } else { (0, 0) };
     }
 
     /// Context switch, or the OS half changed the registers of the running process: those of the page table,

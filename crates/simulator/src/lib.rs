@@ -24,12 +24,15 @@ mod path;
 mod report;
 mod result;
 mod scheduler;
+mod series;
 pub mod spec;
 mod statistics;
 mod stream;
+#[cfg(test)]
+mod warmup_tests;
 mod windows;
 
-pub use catalogue::{catalogue, has_registered_designs, register_design};
+pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
@@ -39,4 +42,5 @@ pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
 };
 pub use scheduler::{check_mix, open_mix};
+pub use series::Series;
 pub use stream::SharedStream;

@@ -58,6 +58,11 @@ pub fn program(name: &str) -> Option<&'static ProgramDescriptor> {
     programs().iter().find(|program| program.info.name == name)
 }
 
+/// Whether programs of other crates are registered.
+pub fn has_registered_programs() -> bool {
+    programs().len() > BUILT_IN.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,9 +71,4 @@ mod tests {
     fn built_in_programs_are_listed_once_each_sorted_by_name() {
         assert!(BUILT_IN.windows(2).all(|pair| pair[0].info.name < pair[1].info.name));
     }
-}
-
-/// Whether programs of other crates are registered.
-pub fn has_registered_programs() -> bool {
-    programs().len() > BUILT_IN.len()
 }

@@ -16,7 +16,9 @@ pub(crate) mod line;
 mod shard;
 mod shared_file;
 
+use crate::cell::build;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
+use crate::series_columns;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
 use serde_json::Value;
 use shard::Shard;
@@ -82,7 +84,26 @@ impl Store {
         }
         store.take_over()?;
         store.refresh()?;
+        store.note_on_builds();
         Ok(store)
+    }
+
+    /// Says so if all cells are of other builds: they are not damaged, but not of use either.
+    fn note_on_builds(&mut self) {
+        let own = format!("\"build\":\"{}\"", build());
+        if self.cells.is_empty() || self.cells.values().any(|text| text.contains(&own)) {
+            return;
+        }
+        let rows = self.cells.values().filter_map(|text| serde_json::from_str::<Row>(text).ok());
+        let versions: BTreeSet<String> =
+            rows.filter_map(|row| row.get("version")?.as_str().map(str::to_owned)).collect();
+        self.warnings.push(format!(
+            "{}: its {} cells are of other builds of Ambulator (version {}; this is {}); they stay there, and are not used",
+            self.folder.display(),
+            self.cells.len(),
+            versions.into_iter().collect::<Vec<_>>().join(", "),
+            env!("CARGO_PKG_VERSION")
+        ));
     }
 
     /// The store's folder.
@@ -281,8 +302,8 @@ impl Store {
         let meaning = |name: &String| {
             let column = self.columns.get(name)?;
             let unit = serde_json::from_value(Value::from(column.unit.as_str())).ok()?;
-            let meaning = column.meaning.clone();
-            Some((name.clone(), CounterMeaning { unit, meaning, timed: false }))
+            let Column { meaning, timed, gauge, .. } = column.clone();
+            Some((name.clone(), CounterMeaning { unit, meaning, timed, gauge }))
         };
         run.counters.keys().filter_map(meaning).collect()
     }
@@ -307,24 +328,28 @@ impl Store {
         let row = row_of(info, run);
         let line = line::line_of(&row);
         self.cells.insert(info.cell.clone(), serde_json::to_string(&row).unwrap_or_default());
-        let written = self.write(&run.spec, &line, schema);
-        self.own.insert(info.cell.clone(), line);
+        let written = self.write_spec(&run.spec).and_then(|()| {
+            // What cannot be appended now is written when the store is finished, if there is room then.
+            self.own.insert(info.cell.clone(), line.clone());
+            self.write(run, &line, schema)
+        });
         written.map_err(|error| {
             format!("{}: a result could not be added ({error}); the others are kept", self.folder.display())
         })
     }
 
-    fn write(&mut self, spec: &Value, line: &[u8], schema: &Schema) -> Result<(), String> {
+    fn write_spec(&mut self, spec: &Value) -> Result<(), String> {
         let hash = spec_hash(spec);
-        if !self.specs.contains(&hash) {
-            let file = self.spec_file(&hash);
-            // One of another content is damaged.
-            if self.spec(&hash).is_none() {
-                shared_file::write(&file, spec.to_string().as_bytes())?;
-            }
-            self.specs.insert(hash);
+        // One of another content is damaged.
+        if !self.specs.contains(&hash) && self.spec(&hash).is_none() {
+            shared_file::write(&self.spec_file(&hash), spec.to_string().as_bytes())?;
         }
-        self.add_columns(schema)?;
+        self.specs.insert(hash);
+        Ok(())
+    }
+
+    fn write(&mut self, run: &RunResult, line: &[u8], schema: &Schema) -> Result<(), String> {
+        self.add_columns(run, schema)?;
         let shard = match &mut self.shard {
             Some(shard) => shard,
             None => self.shard.insert(Shard::create(&self.cells_folder()).map_err(|error| error.to_string())?),
@@ -333,9 +358,10 @@ impl Store {
     }
 
     /// Adds columns that have no unit and meaning yet, together with those that others have added since.
-    fn add_columns(&mut self, schema: &Schema) -> Result<(), String> {
+    fn add_columns(&mut self, run: &RunResult, schema: &Schema) -> Result<(), String> {
         let mut wanted = if self.columns.contains_key("cell") { BTreeMap::new() } else { row::columns() };
         wanted.extend(row::counter_columns(schema));
+        wanted.extend(run.series.iter().flat_map(|series| series_columns::columns(series, schema)));
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),

@@ -9,7 +9,7 @@ fn run(ipc: f64) -> RunResult {
 }
 
 fn info(key: &str) -> CellInfo {
-    CellInfo { cell: key.into(), build: "b".into(), machine: "m".into(), ..CellInfo::default() }
+    CellInfo { cell: key.into(), build: build().into(), machine: "m".into(), ..CellInfo::default() }
 }
 
 fn add(store: &mut Store, key: &str, run: &RunResult) {
@@ -267,7 +267,8 @@ fn a_spec_that_was_edited_or_lost_is_not_taken() {
 fn columns_have_units_and_meanings_of_every_shard() {
     let scratch = tempdir().unwrap();
     let schema = |meaning: &str| {
-        let meaning = CounterMeaning { unit: ambulator_base::Unit::Events, meaning: meaning.into(), timed: false };
+        let unit = ambulator_base::Unit::Events;
+        let meaning = CounterMeaning { unit, meaning: meaning.into(), timed: false, gauge: false };
         Schema::from([("mmu.walks".to_owned(), meaning)])
     };
     let (mut one, mut two) = (Store::open(scratch.path()).unwrap(), Store::open(scratch.path()).unwrap());
@@ -288,6 +289,22 @@ fn a_store_of_an_earlier_version_stays_and_is_said() {
     assert!(store.warnings()[0].contains("an earlier version wrote these cells"), "{:?}", store.warnings());
     drop(store);
     assert_eq!(fs::read(scratch.path().join("cells.jsonl")).unwrap(), b"x");
+}
+
+#[test]
+fn cells_of_another_build_stay_and_are_said() {
+    let scratch = tempdir().unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    let of_other = CellInfo { build: "another".into(), ..info("a") };
+    store.add(&of_other, &run(1.0), &Schema::new()).unwrap();
+    drop(store);
+    let mut store = Store::open(scratch.path()).unwrap();
+    let [warning] = store.warnings() else { panic!("{:?}", store.warnings()) };
+    assert!(warning.contains("its 1 cells are of other builds of Ambulator (version 1; this is "), "{warning}");
+    add(&mut store, "b", &run(1.0));
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (2, 0));
 }
 
 #[test]

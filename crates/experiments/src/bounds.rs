@@ -1,12 +1,13 @@
 //! The bounds of a comparison: for each paging policy among its designs, a machine with a perfect TLB.
 
-use ambulator_experiments::{Bound, Candidate, Verdict};
+use crate::{Bound, Candidate, Verdict};
 use ambulator_simulator::{Job, RunResult};
 
 /// What the name of a bound begins with, before that of the design.
 pub const BOUND: &str = "bound of ";
 
 /// Which job bounds each design.
+#[derive(Debug)]
 pub struct Bounds {
     /// By design: the number of its bound among the designs and, after them, the additional jobs.
     of: Vec<Option<usize>>,
