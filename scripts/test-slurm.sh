@@ -66,24 +66,32 @@ said "$("$binary" sweep study.toml "${long[@]}" --store shared --slurm "--time=5
 [[ -z $(squeue -h) ]] || fail "--dry-run has submitted"
 said "$(status)" "0 done, 0 running, 0 failed, 12 missing"
 said "$(submit)" "study.slurm.sh: 2 workers for 12 cells; submitted as job"
-two_run() { (($(status | grep -c '^running: ') == 2)); }
-until_true "two workers" two_run
+
+# One is killed while it has cells. The other is stopped meanwhile, so that it does not take them over at once.
+workers() { status | sed -n 's/^running: .*process \([0-9]*\), job .*/\1/p'; }
+has_cells() { grep -l "\"pid\":$1," shared/claims/* 2>/dev/null | grep -q .; }
+both_stopped() {
+    mapfile -t pids < <(workers)
+    ((${#pids[@]} == 2)) && kill -STOP "${pids[@]}" || return 1
+    has_cells "${pids[0]}" && has_cells "${pids[1]}" && return
+    kill -CONT "${pids[@]}"
+    return 1
+}
+until_true "two workers with cells" both_stopped
 said "$(status)" "Slurm: 2 tasks run"
 said "$(submit)" "2 workers are queued or running"
-
-# One is killed with everything that it has.
-victim=$(status | sed -n 's/^running: .*process \([0-9]*\), job .*/\1/p' | head -1)
-[[ $victim ]] || fail "no worker to kill: $(status)"
-kill -KILL "$victim"
+kill -KILL "${pids[0]}"
 one_left() { [[ $(squeue -h -r -t R | wc -l) -le 1 ]]; }
 until_true "the end of the killed task" one_left
-said "$(status)" "left by workers that have ended\|12 done"
+said "$(status)" "of them were left by workers that have ended"
+kill -CONT "${pids[1]}"
 again=$(submit)
-said "$again" "submitted as job\|nothing is missing"
+said "$again" "study.slurm.sh: 1 workers for .* submitted as job"
 finished() { [[ -z $(squeue -h -r) ]]; }
 until_true "the end of all workers" finished
 said "$(status)" "12 done, 0 running, 0 failed, 0 missing"
 said "$(submit)" "nothing is missing"
+grep -q "of them after a worker that had ended" shared/logs/*.log || fail "nobody took the cells of the killed worker over"
 wait "$alone"
 for store in alone shared; do
     "$binary" results --store "$store" --where run.instructions=8M --columns cell,ipc,mmu.walks,cycles --csv "$store.csv" >/dev/null
