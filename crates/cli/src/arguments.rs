@@ -88,8 +88,30 @@ Examples:
   ambulator sweep --designs radix,thp --programs gups,bfs --vary mmu.l2_tlb.entries=512,1024,2048 --dry-run
   ambulator sweep --designs radix,lvm --programs gups --footprint 1GiB --machine lvm-table1,utopia-table1 --seeds 5
   ambulator sweep study.toml --csv study.csv --latex table.tex
-  ambulator sweep study.toml --retry-failed")]
+  ambulator sweep study.toml --retry-failed
+  ambulator sweep study.toml --slurm \"--time=4:00:00 --cpus-per-task=8 --mem=32G\"
+  ambulator sweep study.toml --status
+  ambulator sweep study.toml --shard 3/16 --store part-3")]
     Sweep(SweepArguments),
+    /// List, filter, show and compare the finished cells of a store.
+    #[command(after_help = "\
+Examples:
+  ambulator results
+  ambulator results --design radix,thp --program gups --where mmu.l2_tlb.entries=1024
+  ambulator results --study study --columns design,program,ipc,mmu.walks --csv walks.csv
+  ambulator results 3f8a --spec            # one cell whole
+  ambulator results 3f8a 91c2              # two side by side
+  ambulator results --program gups --compare")]
+    Results(crate::results::ResultsArguments),
+    /// Say what differs between two runs, stores or studies: settings first, then the numbers that moved.
+    #[command(after_help = "\
+Examples:
+  ambulator diff 3f8a 91c2
+  ambulator diff design=radix,program=gups design=thp,program=gups
+  ambulator diff mmu.l2_tlb.entries=512 mmu.l2_tlb.entries=1024 --csv moved.csv
+  ambulator diff out/before out/after
+  ambulator diff monday.json tuesday.json --threshold 5")]
+    Diff(crate::diff::DiffArguments),
     /// Reproduce the papers' figures: the published numbers next to ours.
     #[command(after_help = "\
 Examples:
@@ -523,6 +545,8 @@ pub struct SweepArguments {
     pub store: StoreArguments,
     #[command(flatten)]
     pub table: TableArguments,
+    #[command(flatten)]
+    pub cluster: crate::cluster::ClusterArguments,
     /// No progress on standard error.
     #[arg(long)]
     pub no_progress: bool,

@@ -7,8 +7,10 @@ mod capture;
 #[cfg(not(target_os = "linux"))]
 #[path = "capture/elsewhere.rs"]
 mod capture;
+mod cluster;
 mod compare;
 mod conformance;
+mod diff;
 mod finished;
 mod inspect;
 mod interrupt;
@@ -18,6 +20,7 @@ mod progress;
 mod report;
 mod reproduce;
 mod requests;
+mod results;
 mod store;
 mod suggest;
 mod sweep;
@@ -104,6 +107,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Results(arguments) => results::results(&arguments),
+        Command::Diff(arguments) => diff::diff(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Plot(arguments) => report::plot(&arguments),

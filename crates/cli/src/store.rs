@@ -49,6 +49,22 @@ pub fn open(arguments: &StoreArguments) -> Result<Option<Arc<Mutex<Store>>>, Fai
     }
 }
 
+/// Opens a store that must exist, to look at it.
+pub fn existing(named: Option<&PathBuf>) -> Result<Store, Failure> {
+    let Some((folder, _)) = folder(&StoreArguments { store: named.cloned(), fresh: false }) else {
+        return Err(Failure::bad("there is no store: name its folder with --store"));
+    };
+    if !folder.join("cells").is_dir() {
+        return Err(Failure::bad(format!(
+            "{}: this is no store: name the folder that `run`, `compare` or `sweep` kept results in",
+            folder.display()
+        )));
+    }
+    let store = Store::open(&folder).map_err(Failure::bad)?;
+    store.warnings().iter().for_each(|warning| warn(warning));
+    Ok(store)
+}
+
 /// Which stored results are used.
 pub fn reuse(arguments: &StoreArguments) -> Reuse {
     if arguments.fresh { Reuse::Nothing } else { Reuse::Final }

@@ -4,7 +4,7 @@ use crate::arguments::SweepArguments;
 use crate::output::{report, warn};
 use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
+use crate::{DONE, Failure, SOME_FAILED, cluster, interrupt, progress, requests, store};
 use ambulator_base::{InputFiles, lock, split_names};
 use ambulator_experiments::{
     Estimate, Extent, Figure, FigureProgram, Reuse, Runner, Seeds, Size, Study, bytes, estimate, memory_available,
@@ -45,6 +45,9 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
     };
     let mut runner =
         Runner { store: store.clone(), reuse, threads: arguments.threads, memory, stop, progress: Arc::new(Silent) };
+    if arguments.cluster.is_asked() {
+        return cluster::sweep(arguments, &study, runner);
+    }
     let known = store.as_ref().map(|store| lock(store));
     let estimate = estimate(&study.cells, known.as_deref(), reuse, &runner, arguments.dry_run);
     drop(known);

@@ -6,6 +6,7 @@
 //! | `cells/SHARD.ndjson.zst` | those of a process that has ended |
 //! | `specs/HASH.json` | the specs that rows name |
 //! | `columns.json` | unit and meaning of each column |
+//! | `columns/HASH.json` | parts of it, so that none is lost when stores are merged or several processes add some |
 //! | `studies/NAME.json` | the cells of a study: what `sweep` was asked for |
 //!
 //! A killed process loses its current cells at most: each line is on disk before its cell counts as finished.
@@ -13,17 +14,18 @@
 
 pub(crate) mod line;
 mod shard;
+mod shared_file;
 
 use crate::cell::build;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
-use ambulator_base::OutputFile;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
 use serde_json::Value;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The folder that commands use unless they are told another.
 pub const DEFAULT_STORE: &str = "out/results";
@@ -65,7 +67,7 @@ impl Store {
             columns: BTreeMap::new(),
             warnings: Vec::new(),
         };
-        for folder in [store.cells_folder(), folder.join("specs"), folder.join("studies")] {
+        for folder in ["cells", "specs", "studies", "columns"].map(|name| folder.join(name)) {
             fs::create_dir_all(&folder)
                 .map_err(|error| format!("{}: the store's folder cannot be created ({error})", folder.display()))?;
         }
@@ -75,7 +77,11 @@ impl Store {
                 folder.join(FORMER).display()
             ));
         }
-        store.columns = store.columns_on_disk().unwrap_or_default();
+        store.columns = store.columns_on_disk();
+        if store.columns != columns_in(&store.folder.join("columns.json")) {
+            // Of merged stores. If it cannot be written, it is by the next one.
+            let _ = store.write_columns();
+        }
         store.take_over()?;
         store.refresh()?;
         store.note_on_builds();
@@ -112,7 +118,7 @@ impl Store {
     /// The files in `folder`, if it is a store: outputs must not replace them.
     pub fn files_in(folder: &Path) -> Vec<PathBuf> {
         let mut files = shard::shards(&folder.join("cells")).unwrap_or_default();
-        let below = ["specs", "studies"].into_iter().filter_map(|name| fs::read_dir(folder.join(name)).ok());
+        let below = ["specs", "studies", "columns"].into_iter().filter_map(|name| fs::read_dir(folder.join(name)).ok());
         files.extend(below.flatten().flatten().map(|entry| entry.path()));
         files.extend(["columns.json", FORMER].map(|name| folder.join(name)));
         files
@@ -302,8 +308,14 @@ impl Store {
         run.counters.keys().filter_map(meaning).collect()
     }
 
-    fn columns_on_disk(&self) -> Option<BTreeMap<String, Column>> {
-        serde_json::from_str(&fs::read_to_string(self.folder.join("columns.json")).ok()?).ok()
+    fn columns_on_disk(&self) -> BTreeMap<String, Column> {
+        let mut all = columns_in(&self.folder.join("columns.json"));
+        let parts = fs::read_dir(self.folder.join("columns")).into_iter().flatten().flatten();
+        let mut parts: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
+        parts.retain(|path| path.extension().is_some_and(|end| end == "json"));
+        parts.sort();
+        parts.iter().for_each(|path| unite(&mut all, columns_in(path)));
+        all
     }
 
     /// Adds a finished cell, on disk when this returns. `schema` has unit and meaning of its counters. A cell
@@ -330,8 +342,7 @@ impl Store {
         let hash = spec_hash(spec);
         // One of another content is damaged.
         if !self.specs.contains(&hash) && self.spec(&hash).is_none() {
-            let (file, text) = (self.spec_file(&hash), spec.to_string());
-            OutputFile::prepare(&file).and_then(|file| file.write(text.as_bytes())).map_err(|e| e.to_string())?;
+            shared_file::write(&self.spec_file(&hash), spec.to_string().as_bytes())?;
         }
         self.specs.insert(hash);
         Ok(())
@@ -358,19 +369,20 @@ impl Store {
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut all = self.columns_on_disk().unwrap_or_default();
-        for (name, column) in wanted.into_iter().chain(std::mem::take(&mut self.columns)) {
-            let known = all.entry(name).or_insert_with(|| column.clone());
-            for part in column.meaning.split(" / ") {
-                if !known.meaning.split(" / ").any(|other| other == part) {
-                    known.meaning = format!("{} / {part}", known.meaning);
-                }
-            }
+        let part = serde_json::to_vec_pretty(&wanted).map_err(|error| error.to_string())?;
+        let file = self.folder.join("columns").join(format!("{:032x}.json", xxh3_128(&part)));
+        if !file.exists() {
+            shared_file::write(&file, &part)?;
         }
+        let mut all = self.columns_on_disk();
+        unite(&mut all, std::mem::take(&mut self.columns).into_iter().chain(wanted));
         self.columns = all;
+        self.write_columns()
+    }
+
+    fn write_columns(&self) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(&self.columns).map_err(|error| error.to_string())?;
-        let file = OutputFile::prepare(&self.folder.join("columns.json"));
-        file.and_then(|file| file.write(&text)).map_err(|error| error.to_string())
+        shared_file::write(&self.folder.join("columns.json"), &text)
     }
 
     /// Writes the description of a study, `studies/NAME.json`.
@@ -380,7 +392,7 @@ impl Store {
     pub fn write_study(&self, name: &str, description: &Value) -> Result<(), String> {
         let file = self.folder.join("studies").join(format!("{name}.json"));
         let text = serde_json::to_vec_pretty(description).map_err(|error| error.to_string())?;
-        OutputFile::prepare(&file).and_then(|file| file.write(&text)).map_err(|error| error.to_string())
+        shared_file::write(&file, &text)
     }
 
     /// Makes every further write of a cell fail, as on a full disk.
@@ -411,6 +423,23 @@ impl Drop for Store {
     fn drop(&mut self) {
         // What fails here is done when the store is opened again.
         let _ = self.finish();
+    }
+}
+
+/// The columns of a file; none if it cannot be read.
+fn columns_in(path: &Path) -> BTreeMap<String, Column> {
+    fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// Adds columns to `all`: one that has several meanings has all of them.
+fn unite(all: &mut BTreeMap<String, Column>, columns: impl IntoIterator<Item = (String, Column)>) {
+    for (name, column) in columns {
+        let known = all.entry(name).or_insert_with(|| column.clone());
+        for part in column.meaning.split(" / ") {
+            if !known.meaning.split(" / ").any(|other| other == part) {
+                known.meaning = format!("{} / {part}", known.meaning);
+            }
+        }
     }
 }
 

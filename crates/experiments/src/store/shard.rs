@@ -110,9 +110,13 @@ pub(super) fn is_done(path: &Path) -> bool {
     path.to_string_lossy().ends_with(DONE)
 }
 
-/// A shard of a process that was killed, locked until the returned file is dropped; `None` if a process still
-/// writes it, or if that cannot be known.
+/// A shard of a process of this machine that was killed, locked until the returned file is dropped; `None` if a
+/// process still writes it, or if that cannot be known. Locks of shared folders may not reach other machines, so
+/// their shards stay as they are.
 pub(super) fn abandoned(path: &Path) -> Option<File> {
+    if is_of_another_machine(path) {
+        return None;
+    }
     let file = OpenOptions::new().read(true).append(true).open(path).ok()?;
     let has_lines = file.metadata().is_ok_and(|there| there.len() > 0);
     (has_lines && lock(&file)).then_some(file)
@@ -174,8 +178,15 @@ fn lines<R: Read>(mut input: BufReader<R>, from: u64) -> Part {
     part
 }
 
+/// Whether a shard's name, `MACHINE-PROCESS-TIME-ATTEMPT`, has another machine in it.
+fn is_of_another_machine(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let parts: Vec<&str> = name.trim_end_matches(OPEN).rsplitn(4, '-').collect();
+    matches!(parts[..], [_, _, process, machine] if process.parse::<u32>().is_ok() && machine != machine_name())
+}
+
 /// A name for this machine that a file may have.
-fn machine_name() -> String {
+pub(super) fn machine_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(32).collect();
     if name.is_empty() { "shard".to_owned() } else { name }

@@ -92,6 +92,20 @@ fn a_killed_process_loses_at_most_its_last_line() {
 }
 
 #[test]
+fn a_shard_that_another_machine_may_write_is_read_and_stays() {
+    let scratch = tempdir().unwrap();
+    let bytes = filled(scratch.path());
+    fs::remove_file(&files(scratch.path(), shard::DONE)[0]).unwrap();
+    for name in ["another-node-77-1a2b3c-0.ndjson", "mine.ndjson"] {
+        fs::write(scratch.path().join("cells").join(name), &bytes).unwrap();
+    }
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (3, 0));
+    let left = files(scratch.path(), shard::OPEN);
+    assert_eq!(left, [scratch.path().join("cells/another-node-77-1a2b3c-0.ndjson")]);
+}
+
+#[test]
 fn every_damaged_line_is_named_and_left_out() {
     let scratch = tempdir().unwrap();
     let bytes = filled(scratch.path());
@@ -173,6 +187,37 @@ fn stores_merge_by_copying_and_different_numbers_are_named() {
     let [warning] = store.warnings() else { panic!("{:?}", store.warnings()) };
     assert!(warning.contains("the cell other (thp on gups) is there twice"), "{warning}");
     assert!(warning.contains("`ipc` is"), "{warning}");
+}
+
+#[test]
+fn merged_stores_have_the_specs_and_the_columns_of_both() {
+    fn copy(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap().flatten() {
+            let there = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &there),
+                false => _ = fs::copy(entry.path(), there).unwrap(),
+            }
+        }
+    }
+    let folders = [tempdir().unwrap(), tempdir().unwrap()];
+    for (name, folder) in ["one", "two"].iter().zip(&folders) {
+        let meaning =
+            CounterMeaning { unit: ambulator_base::Unit::Events, meaning: format!("Of {name}."), timed: false };
+        let counters = [(format!("x.{name}"), 1)].into();
+        let run = RunResult { counters, spec: serde_json::json!({"a": name}), ..run(1.0) };
+        let mut store = Store::open(folder.path()).unwrap();
+        store.add(&info(name), &run, &Schema::from([(format!("x.{name}"), meaning)])).unwrap();
+    }
+    copy(folders[1].path(), folders[0].path());
+    for _ in 0..2 {
+        let merged = Store::open(folders[0].path()).unwrap();
+        assert!(merged.get("one").is_some() && merged.get("two").is_some() && merged.warnings().is_empty());
+        let columns: BTreeMap<String, Column> =
+            serde_json::from_slice(&fs::read(folders[0].path().join("columns.json")).unwrap()).unwrap();
+        assert_eq!((&columns["x.one"].meaning[..], &columns["x.two"].meaning[..]), ("Of one.", "Of two."));
+        assert_eq!(*merged.columns(), columns);
+    }
 }
 
 #[test]

@@ -1,0 +1,288 @@
+//! `results`: the cells of a store.
+
+use crate::arguments::TableArguments;
+use crate::output::{JsonOutput, print, warn};
+use crate::table_files::TableFiles;
+use crate::terminal::{self, print_folded};
+use crate::{DONE, Failure, requests, store};
+use ambulator_experiments::row::Column;
+use ambulator_experiments::{
+    Entry, Grid, Head, Selected, Selection, Spread, Store, comparison_grid, comparison_table, core_table,
+};
+use ambulator_simulator::{RunResult, set_speedups};
+use clap::Args;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Which cells, and how they are shown.
+#[derive(Args)]
+pub struct ResultsArguments {
+    /// Cells by the first digits of their keys: one is shown whole, several are compared. Without any, cells are
+    /// listed.
+    #[arg(value_name = "CELL")]
+    pub cells: Vec<String>,
+    /// Cells of these designs, separated by commas.
+    #[arg(long, short, value_name = "DESIGN,...")]
+    pub design: Vec<String>,
+    /// Cells of these programs.
+    #[arg(long, short, value_name = "PROGRAM,...")]
+    pub program: Vec<String>,
+    /// Cells of these machines.
+    #[arg(long, short, value_name = "MACHINE,...")]
+    pub machine: Vec<String>,
+    /// Cells that ended so: done, outcome or failed.
+    #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
+    pub status: Vec<String>,
+    /// Cells of a study, by its name; --studies lists them.
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// Cells with this value of a setting or column, such as mmu.l2_tlb.entries=1024; repeatable, and all must
+    /// hold.
+    #[arg(long = "where", value_name = "KEY=VALUE")]
+    pub conditions: Vec<String>,
+    /// List the studies of the store.
+    #[arg(long)]
+    pub studies: bool,
+    /// Compare the selected cells with each other; speed-ups are relative to the first.
+    #[arg(long)]
+    pub compare: bool,
+    /// With one cell: every setting, also those of the presets.
+    #[arg(long)]
+    pub spec: bool,
+    /// The columns of the list, separated by commas: columns of rows (columns.json in the store has them all),
+    /// or settings.
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "compare")]
+    pub columns: Vec<String>,
+    /// The folder of the store; by default that of the environment variable AMBULATOR_STORE, or else
+    /// out/results.
+    #[arg(long, value_name = "FOLDER")]
+    pub store: Option<PathBuf>,
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// Write rows, columns and specs as JSON; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
+    let store = store::existing(arguments.store.as_ref())?;
+    if arguments.studies {
+        store.studies().iter().for_each(|name| print(name));
+        return Ok(DONE);
+    }
+    let inputs = Store::files_in(store.folder()).into_iter().collect();
+    let files = TableFiles::prepare(&arguments.table, &inputs)?;
+    let json = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let is_quiet = files.take_standard_output() || json.as_ref().is_some_and(JsonOutput::takes_standard_output);
+    let mut cells = selected(arguments, &store)?;
+    let (all, brief) = if arguments.compare || arguments.cells.len() > 1 {
+        let runs = runs(&mut cells)?;
+        if !is_quiet {
+            print(&comparison_table(&runs, terminal::width()));
+            core_table(&runs, terminal::width()).iter().for_each(|table| print(table));
+        }
+        let grid = comparison_grid(&runs);
+        (grid.clone(), grid)
+    } else if let ([cell], 1) = (&cells[..], arguments.cells.len()) {
+        let grid = whole(cell, store.columns(), arguments.spec);
+        if !is_quiet {
+            show(cell, &grid, arguments.spec);
+        }
+        (grid.clone(), grid)
+    } else {
+        let grid = list(&cells, &arguments.columns)?;
+        if !is_quiet {
+            print(&grid.terminal(terminal::width()));
+            let count = cells.len();
+            let folder = store.folder().display();
+            print_folded(
+                &format!("{count} of {} cells in {folder}; `ambulator results CELL` shows one", store.len()),
+                0,
+            );
+        }
+        (grid.clone(), grid)
+    };
+    files.write(&all, &brief)?;
+    if let Some(json) = json {
+        let text = serde_json::to_vec_pretty(&document(&cells, store.columns())).map_err(Failure::failed)?;
+        json.keep_if_ended(|| None).write(text)?;
+    }
+    Ok(DONE)
+}
+
+/// The cells that the arguments name.
+fn selected(arguments: &ResultsArguments, store: &Store) -> Result<Vec<Selected>, Failure> {
+    if store.is_empty() {
+        warn(&format!("{} has no cells", store.folder().display()));
+    }
+    if !arguments.cells.is_empty() {
+        let find = |prefix: &String| store.cell_by_prefix(prefix).map_err(Failure::bad);
+        return arguments.cells.iter().map(find).collect();
+    }
+    let mut selection = Selection::default();
+    let split =
+        |lists: &[String]| lists.iter().flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
+    let designs = if arguments.design.is_empty() { Vec::new() } else { requests::design_names(&arguments.design) };
+    let programs: Vec<String> = split(&arguments.program);
+    let machines: Vec<String> = split(&arguments.machine);
+    let by = [("design", designs), ("program", programs), ("machine", machines), ("status", arguments.status.clone())];
+    by.into_iter().for_each(|(key, values)| selection.add(key, values));
+    selection.add("study", arguments.study.clone());
+    for condition in &arguments.conditions {
+        let part = Selection::parse(condition).map_err(|error| Failure::bad(format!("--where: {error}")))?;
+        selection.conditions.extend(part.conditions);
+    }
+    store.select(&selection).map_err(Failure::bad)
+}
+
+/// The runs of cells, whose names tell them apart, with their speed-ups over the first.
+fn runs(cells: &mut [Selected]) -> Result<Vec<RunResult>, Failure> {
+    if cells.is_empty() {
+        return Err(Failure::bad("no cell is selected: there is nothing to compare"));
+    }
+    let differing = differing(cells, &["program", "design", "machine", "seed"]);
+    let run = |cell: &Selected| {
+        let (_, mut run) = ambulator_experiments::row::run_of(&cell.row, cell.spec.clone())
+            .map_err(|error| Failure::failed(format!("the cell {}: {error}", cell.text("cell"))))?;
+        let names = differing.iter().filter(|key| *key != "design").map(|key| match key.as_str() {
+            "program" | "machine" => cell.text(key),
+            _ => format!("{key}={}", cell.text(key)),
+        });
+        run.design = [cell.text("design")].into_iter().chain(names).collect::<Vec<_>>().join(" ");
+        Ok(run)
+    };
+    let mut runs = cells.iter().map(run).collect::<Result<Vec<_>, Failure>>()?;
+    set_speedups(&mut runs);
+    Ok(runs)
+}
+
+/// Of `columns` and all settings, those in which cells differ.
+fn differing(cells: &[Selected], columns: &[&str]) -> Vec<String> {
+    let mut keys: Vec<String> = columns.iter().map(|key| (*key).to_owned()).collect();
+    for cell in cells {
+        for (key, _) in cell.settings().filter(|(key, _)| *key != "run.seed") {
+            if !keys.iter().any(|known| known == key) {
+                keys.push(key.to_owned());
+            }
+        }
+    }
+    keys.retain(|key| cells.windows(2).any(|pair| pair[0].value(key) != pair[1].value(key)));
+    keys
+}
+
+/// A row for each cell. Without `columns`, those by which the cells differ, and the main results.
+fn list(cells: &[Selected], columns: &[String]) -> Result<Grid, Failure> {
+    let names: Vec<String> = if columns.is_empty() {
+        let differing = differing(cells, &["machine", "seed", "version", "build"]);
+        let mut names: Vec<String> = ["cell", "program", "design"].map(str::to_owned).to_vec();
+        names.extend(differing.into_iter().map(|key| if key == "build" { "build".to_owned() } else { key }));
+        if cells.iter().any(|cell| cell.text("status") != "done") {
+            names.push("status".to_owned());
+        }
+        names.extend(["ipc", "measures.l2_tlb_mpki", "measures.walk_latency_mean"].map(str::to_owned));
+        names
+    } else {
+        columns.iter().map(|name| name.trim().to_owned()).collect()
+    };
+    for name in columns {
+        if !cells.is_empty() && cells.iter().all(|cell| cell.value(name).is_none()) {
+            let known = cells.iter().flat_map(|cell| cell.row.keys()).map(String::as_str);
+            let meant = ambulator_base::nearest(name, known).map(|of| format!("; did you mean `{of}`?"));
+            return Err(Failure::bad(format!(
+                "--columns: no selected cell has a column or a setting `{name}`{}",
+                meant.unwrap_or_default()
+            )));
+        }
+    }
+    let entry = |cell: &Selected, name: &String| match (name.as_str(), cell.value(name)) {
+        ("cell" | "build", Some(_)) if columns.is_empty() => Entry::Text(cell.text(name).chars().take(8).collect()),
+        (_, Some(value)) => entry(value),
+        (_, None) => Entry::Missing,
+    };
+    let head = |name: &String| {
+        let is_number = cells.iter().any(|cell| cell.value(name).is_some_and(Value::is_number));
+        let text = name.strip_prefix("measures.").filter(|_| columns.is_empty()).unwrap_or(name);
+        if is_number { Head::number(text, (name == "ipc").then_some(3)) } else { Head::text(text) }
+    };
+    let rows = cells.iter().map(|cell| names.iter().map(|name| entry(cell, name)).collect()).collect();
+    Ok(Grid { head: names.iter().map(head).collect(), rows })
+}
+
+fn entry(value: &Value) -> Entry {
+    match value {
+        Value::Number(number) => {
+            let mean = number.as_f64().unwrap_or(f64::NAN);
+            Entry::Number(Spread { mean, half: None, seeds: 1 })
+        }
+        Value::Null => Entry::Missing,
+        Value::String(text) => Entry::Text(text.clone()),
+        other => Entry::Text(other.to_string()),
+    }
+}
+
+/// Every column of a cell, with its unit; with `with_spec` also every setting.
+fn whole(cell: &Selected, columns: &BTreeMap<String, Column>, with_spec: bool) -> Grid {
+    let head = vec![Head::text("column"), Head::number("value", None), Head::text("unit")];
+    let unit = |name: &str| columns.get(name).map_or(String::new(), |column| column.unit.clone());
+    let row = |(name, value): (&String, &Value)| {
+        // Whole numbers are shown with every digit.
+        let value = if value.is_u64() { Entry::Text(value.to_string()) } else { entry(value) };
+        vec![Entry::Text(name.clone()), value, Entry::Text(unit(name))]
+    };
+    let mut rows: Vec<Vec<Entry>> = cell.row.iter().map(row).collect();
+    if with_spec {
+        let mut settings = Map::new();
+        flatten("spec", &cell.spec, &mut settings);
+        rows.extend(settings.iter().map(row));
+    }
+    Grid { head, rows }
+}
+
+fn flatten(at: &str, value: &Value, found: &mut Map<String, Value>) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(name, member)| flatten(&format!("{at}.{name}"), member, found));
+        }
+        _ => _ = found.insert(at.to_owned(), value.clone()),
+    }
+}
+
+/// Prints a cell: what ran, its settings, and its numbers that are not 0.
+fn show(cell: &Selected, grid: &Grid, with_spec: bool) {
+    const LISTS: [&str; 3] = ["cores.", "windows.", "series."];
+    let is_list = |name: &str| LISTS.iter().any(|prefix| name.starts_with(prefix)) || name.contains(".buckets.");
+    let zero = Entry::Text("0".to_owned());
+    let mut zeros = 0;
+    let mut shown = Grid { head: grid.head.clone(), rows: Vec::new() };
+    for row in &grid.rows {
+        let [Entry::Text(name), value, unit] = &row[..] else { continue };
+        if is_list(name) || *value == Entry::Missing {
+            continue;
+        }
+        if *value == zero && *unit != Entry::Text(String::new()) {
+            zeros += 1;
+            continue;
+        }
+        shown.rows.push(row.clone());
+    }
+    print(&shown.terminal(terminal::width()));
+    let with_spec = if with_spec { "" } else { "; --spec shows the settings of the presets" };
+    print_folded(
+        &format!(
+            "{zeros} columns that are 0, and lists of cores, windows and buckets, are left out: --csv and --json have \
+             them{with_spec}; `ambulator explain COLUMN` says what one means"
+        ),
+        0,
+    );
+    if cell.spec.is_null() {
+        warn("the spec of this cell is not in the store");
+    }
+}
+
+/// Rows, columns and specs.
+fn document(cells: &[Selected], columns: &BTreeMap<String, Column>) -> Value {
+    let specs: Map<String, Value> = cells.iter().map(|cell| (cell.text("spec"), cell.spec.clone())).collect();
+    let rows: Vec<&Map<String, Value>> = cells.iter().map(|cell| &cell.row).collect();
+    json!({ "version": env!("CARGO_PKG_VERSION"), "columns": columns, "rows": rows, "specs": specs })
+}

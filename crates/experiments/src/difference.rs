@@ -1,0 +1,456 @@
+//! What differs between two runs: settings first, then numbers that moved beyond their intervals.
+
+use crate::grid::{Entry, Grid, Head};
+use crate::interval::{SpeedUp, Spread};
+use crate::row::{CellInfo, Column, HOST, Row, row_of, run_of};
+use crate::selection::{Selected, plain};
+use ambulator_simulator::RunResult;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns that say what ran, which are shown before the settings.
+const NAMES: [&str; 11] = [
+    "version",
+    "build",
+    "machine",
+    "design",
+    "program",
+    "identity.detail",
+    "identity.digest",
+    "footprint",
+    "status",
+    "outcome",
+    "seed",
+];
+/// The setting in which runs over seeds differ.
+const SEED: &str = "run.seed";
+/// Numbers that have windows.
+const OF_WINDOWS: [&str; 2] = ["ipc", "cycles"];
+
+/// The runs of one cell over seeds.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// By the order of their seeds.
+    cells: Vec<Selected>,
+}
+
+impl Runs {
+    /// A run that lies in no store.
+    pub fn of_run(run: &RunResult) -> Runs {
+        let row = row_of(&CellInfo::default(), run);
+        Runs { cells: vec![Selected { row, spec: run.spec.clone() }] }
+    }
+
+    /// Groups cells that differ in their seeds only.
+    pub fn of_cells(cells: Vec<Selected>) -> Vec<Runs> {
+        let mut groups: Vec<(String, Runs)> = Vec::new();
+        for cell in cells {
+            let mut spec = leaves(&cell.spec);
+            spec.remove(SEED);
+            let names =
+                ["machine", "design", "program", "identity.detail", "version", "build"].map(|name| cell.text(name));
+            let key = format!("{names:?} {spec:?}");
+            match groups.iter_mut().find(|(of, _)| *of == key) {
+                Some((_, runs)) => runs.cells.push(cell),
+                None => groups.push((key, Runs { cells: vec![cell] })),
+            }
+        }
+        for (_, runs) in &mut groups {
+            runs.cells.sort_by_key(|cell| cell.value("seed").and_then(Value::as_u64));
+        }
+        groups.into_iter().map(|(_, runs)| runs).collect()
+    }
+
+    fn first(&self) -> &Selected {
+        &self.cells[0]
+    }
+
+    /// Its names and settings without `fixed`, by which it is found on the other side.
+    fn place(&self, fixed: &BTreeSet<&str>) -> String {
+        let names = ["machine", "design", "program"].iter().filter(|name| !fixed.contains(**name));
+        let names: Vec<String> = names.map(|name| self.first().text(name)).collect();
+        let is_open = |(key, _): &(&str, &Value)| *key != SEED && !fixed.contains(*key);
+        let settings = self.first().settings().filter(is_open).map(|(key, value)| format!("{key}={}", plain(value)));
+        format!("{} {}", names.join(" "), settings.collect::<Vec<_>>().join(" "))
+    }
+
+    /// As a heading names it.
+    fn name(&self) -> String {
+        format!("{} on {}", self.first().text("design"), self.first().text("program"))
+    }
+
+    fn spread(&self, column: &str) -> Option<Spread> {
+        let values: Option<Vec<f64>> = self.cells.iter().map(|cell| number(&cell.row, column)).collect();
+        values.and_then(|values| Spread::of(&values))
+    }
+
+    fn run(&self) -> Option<RunResult> {
+        run_of(&self.first().row, Value::Null).ok().map(|(_, run)| run)
+    }
+}
+
+/// Pairs the runs of two sides: those of one place, or the two if there is one on each side. `fixed` are the
+/// columns and settings by which the sides were told apart. Returns the pairs, and names of runs without a
+/// partner.
+pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Runs, Runs)>, Vec<String>) {
+    if let ([a], [b]) = (&one[..], &two[..]) {
+        return (vec![(a.clone(), b.clone())], Vec::new());
+    }
+    let mut rest: BTreeMap<String, Runs> = two.into_iter().map(|runs| (runs.place(fixed), runs)).collect();
+    let (mut pairs, mut alone) = (Vec::new(), Vec::new());
+    for runs in one {
+        match rest.remove(&runs.place(fixed)) {
+            Some(other) => pairs.push((runs, other)),
+            None => alone.push(format!("A: {}", runs.place(&BTreeSet::new()))),
+        }
+    }
+    alone.extend(rest.into_values().map(|runs| format!("B: {}", runs.place(&BTreeSet::new()))));
+    (pairs, alone)
+}
+
+/// By what a number is said to have moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JudgedBy {
+    /// The 95% intervals over seeds do not meet.
+    Seeds,
+    /// The 95% interval of the ratio, over windows of the measured region, leaves 1 out.
+    Windows,
+    /// The relative change exceeds the threshold.
+    Threshold,
+}
+
+/// A setting, or a name, in which two runs differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SettingChange {
+    /// Its key.
+    pub key: String,
+    /// In the first; null where there is none.
+    pub a: Value,
+    /// In the second.
+    pub b: Value,
+}
+
+/// A number that moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moved {
+    /// Its column.
+    pub column: String,
+    /// Its unit, if that is known.
+    pub unit: String,
+    /// In the first.
+    pub a: f64,
+    /// Half of its 95% interval over seeds.
+    pub a_half: Option<f64>,
+    /// In the second.
+    pub b: f64,
+    /// Half of its 95% interval over seeds.
+    pub b_half: Option<f64>,
+    /// Percent of the first; `None` where that is 0.
+    pub change: Option<f64>,
+    /// Why it counts as moved.
+    pub judged_by: JudgedBy,
+}
+
+/// What differs between two runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// The first, in words.
+    pub a: String,
+    /// The second.
+    pub b: String,
+    /// Seeds of each.
+    pub seeds: [usize; 2],
+    /// Names and settings that differ.
+    pub settings: Vec<SettingChange>,
+    /// Numbers that moved, the largest relative change first.
+    pub moved: Vec<Moved>,
+    /// Numbers that both have.
+    pub compared: usize,
+    /// Those that only one has; they are 0 in the other.
+    pub one_sided: usize,
+}
+
+impl Difference {
+    /// Between two runs; without intervals, a number has moved if its relative change, of the larger of the
+    /// two, exceeds `threshold` (0 to 1).
+    pub fn of(a: &Runs, b: &Runs, columns: &BTreeMap<String, Column>, threshold: f64) -> Difference {
+        let speed_up = a.run().zip(b.run()).and_then(|(a, b)| SpeedUp::of(&a, &b)).filter(|of| of.half.is_some());
+        let names: BTreeSet<&String> = a.first().row.keys().chain(b.first().row.keys()).collect();
+        let (mut moved, mut compared, mut one_sided) = (Vec::new(), 0, 0);
+        for name in names.into_iter().filter(|name| is_compared(name)) {
+            let both = [a.spread(name), b.spread(name)];
+            if both == [None, None] {
+                continue;
+            }
+            compared += 1;
+            one_sided += usize::from(both.contains(&None));
+            let [one, other] = both.map(Option::unwrap_or_default);
+            let relative = relative(one.mean, other.mean);
+            let (has_moved, judged_by) = if one.half.is_some() && other.half.is_some() {
+                (!one.overlaps(&other), JudgedBy::Seeds)
+            } else if let Some(speed_up) = speed_up.filter(|_| OF_WINDOWS.contains(&name.as_str())) {
+                (speed_up.differs(), JudgedBy::Windows)
+            } else {
+                (relative > threshold, JudgedBy::Threshold)
+            };
+            if has_moved && one.mean != other.mean {
+                moved.push(Moved {
+                    column: name.clone(),
+                    unit: columns.get(name).map(|column| column.unit.clone()).unwrap_or_default(),
+                    a: one.mean,
+                    a_half: one.half,
+                    b: other.mean,
+                    b_half: other.half,
+                    change: (one.mean != 0.0).then(|| 100.0 * (other.mean - one.mean) / one.mean.abs()),
+                    judged_by,
+                });
+            }
+        }
+        let size = |of: &Moved| (relative(of.a, of.b), (of.a - of.b).abs());
+        moved.sort_by(|one, other| {
+            let ((one, one_size), (other, other_size)) = (size(one), size(other));
+            other.total_cmp(&one).then(other_size.total_cmp(&one_size))
+        });
+        Difference {
+            a: a.name(),
+            b: b.name(),
+            seeds: [a.cells.len(), b.cells.len()],
+            settings: settings(a, b),
+            moved,
+            compared,
+            one_sided,
+        }
+    }
+
+    /// By what numbers were judged, in a sentence.
+    pub fn judged_by(&self, threshold: f64) -> String {
+        let percent = 100.0 * threshold;
+        match self.seeds {
+            [a, b] if a > 1 && b > 1 => {
+                format!("Moved: the 95% intervals over {a} and {b} seeds do not meet.")
+            }
+            _ => format!(
+                "Moved: by more than {percent}%; `ipc` and `cycles` beyond the 95% interval over windows, where they \
+                 have one. There are no intervals over seeds."
+            ),
+        }
+    }
+
+    /// Names and settings that differ, as a table.
+    pub fn settings_grid(&self) -> Grid {
+        let head = ["setting", "A", "B"].map(Head::text).to_vec();
+        let text = |value: &Value| if value.is_null() { Entry::Missing } else { Entry::Text(plain(value)) };
+        let row = |of: &SettingChange| vec![Entry::Text(of.key.clone()), text(&of.a), text(&of.b)];
+        Grid { head, rows: self.settings.iter().map(row).collect() }
+    }
+
+    /// The first `most` numbers that moved, as a table.
+    pub fn moved_grid(&self, most: usize) -> Grid {
+        let mut head = vec![Head::text("moved")];
+        head.extend(["A", "B", "change, %"].map(|name| Head::number(name, None)));
+        head.push(Head::text("unit"));
+        let row = |of: &Moved| {
+            let number = |mean, half| Entry::Number(Spread { mean, half, seeds: self.seeds[0] });
+            let change = of.change.map_or(Entry::Missing, |change| number(change, None));
+            vec![
+                Entry::Text(of.column.clone()),
+                number(of.a, of.a_half),
+                number(of.b, of.b_half),
+                change,
+                Entry::Text(of.unit.clone()),
+            ]
+        };
+        Grid { head, rows: self.moved.iter().take(most).map(row).collect() }
+    }
+
+    /// Whether nothing differs but the sim host's time.
+    pub fn is_none(&self) -> bool {
+        self.settings.is_empty() && self.moved.is_empty()
+    }
+}
+
+/// All differences of several pairs, for files: a row for each setting and number.
+pub fn differences_grid(differences: &[Difference]) -> Grid {
+    let mut head = ["a", "b", "kind", "name", "unit"].map(Head::text).to_vec();
+    head.extend(["A", "B"].map(Head::text));
+    head.extend(["value A", "value B", "change, %"].map(|name| Head::number(name, None)));
+    head.push(Head::text("judged by"));
+    let mut rows = Vec::new();
+    let text = |text: &str| Entry::Text(text.to_owned());
+    for of in differences {
+        for SettingChange { key, a, b } in &of.settings {
+            let mut row = vec![text(&of.a), text(&of.b), text("setting"), text(key), text("")];
+            row.extend([a, b].map(|value| Entry::Text(plain(value))));
+            row.extend([Entry::Missing, Entry::Missing, Entry::Missing, text("")]);
+            rows.push(row);
+        }
+        for moved in &of.moved {
+            let number = |mean, half| Entry::Number(Spread { mean, half, seeds: of.seeds[0] });
+            let mut row = vec![text(&of.a), text(&of.b), text("number"), text(&moved.column), text(&moved.unit)];
+            row.extend([text(""), text("")]);
+            row.extend([number(moved.a, moved.a_half), number(moved.b, moved.b_half)]);
+            row.push(moved.change.map_or(Entry::Missing, |change| number(change, None)));
+            let judged_by = serde_json::to_value(moved.judged_by).unwrap_or_default();
+            row.push(Entry::Text(plain(&judged_by)));
+            rows.push(row);
+        }
+    }
+    Grid { head, rows }
+}
+
+/// The change relative to the larger of two numbers, 0 to 2.
+fn relative(a: f64, b: f64) -> f64 {
+    let larger = a.abs().max(b.abs());
+    if larger > 0.0 { (b - a).abs() / larger } else { 0.0 }
+}
+
+/// Whether a column is a number of a run: neither a name nor of the sim host.
+fn is_compared(name: &str) -> bool {
+    let not = ["set.", "cores.", "windows.", "identity.", HOST];
+    !NAMES.contains(&name) && !not.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn number(row: &Row, column: &str) -> Option<f64> {
+    row.get(column)?.as_f64()
+}
+
+/// Names and settings that differ. Over seeds, the seed is no difference.
+fn settings(a: &Runs, b: &Runs) -> Vec<SettingChange> {
+    let over_seeds = a.cells.len() > 1 || b.cells.len() > 1;
+    let (one, other) = (a.first(), b.first());
+    let mut changes = Vec::new();
+    let mut compare = |key: &str, a: Option<&Value>, b: Option<&Value>| {
+        if a != b && !(over_seeds && [SEED, "seed", "identity.digest"].contains(&key)) {
+            let of = |value: Option<&Value>| value.cloned().unwrap_or_default();
+            changes.push(SettingChange { key: key.to_owned(), a: of(a), b: of(b) });
+        }
+    };
+    let is_setting = |name: &str| name == "seed" && !one.spec.is_null() && !other.spec.is_null();
+    NAMES
+        .iter()
+        .filter(|name| !is_setting(name))
+        .for_each(|name| compare(name, one.row.get(*name), other.row.get(*name)));
+    let (of_one, of_other) = (leaves(&one.spec), leaves(&other.spec));
+    let keys: BTreeSet<&String> = of_one.keys().chain(of_other.keys()).collect();
+    keys.into_iter().for_each(|key| compare(key, of_one.get(key), of_other.get(key)));
+    changes
+}
+
+/// The leaves of a tree by dotted key.
+fn leaves(value: &Value) -> BTreeMap<String, Value> {
+    fn collect(at: &str, value: &Value, found: &mut BTreeMap<String, Value>) {
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, member)| {
+                let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                collect(&key, member, found);
+            }),
+            Value::Null => {}
+            _ => _ = found.insert(at.to_owned(), value.clone()),
+        }
+    }
+    let mut found = BTreeMap::new();
+    collect("", value, &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn run(design: &str, seed: u64, counters: &[(&str, u64)], ipc: f64) -> RunResult {
+        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let spec =
+            json!({"run": {"seed": seed}, "mmu": {"l2_tlb": {"entries": if design == "thp" { 1024 } else { 512 }}}});
+        RunResult { design: design.into(), program: "gups".into(), counters, ipc, seed, spec, ..RunResult::default() }
+    }
+
+    fn over_seeds(design: &str, walks: &[u64]) -> Runs {
+        let cell = |(at, walks): (usize, &u64)| {
+            let run = run(design, at as u64 + 1, &[("mmu.walks", *walks)], 1.0);
+            Selected { row: row_of(&CellInfo::default(), &run), spec: run.spec }
+        };
+        let mut groups = Runs::of_cells(walks.iter().enumerate().map(cell).collect());
+        assert_eq!(groups.len(), 1, "seeds are one group");
+        groups.remove(0)
+    }
+
+    fn names(of: &Difference) -> Vec<&str> {
+        of.moved.iter().map(|moved| moved.column.as_str()).collect()
+    }
+
+    #[test]
+    fn settings_come_first_and_the_largest_change_leads() {
+        let a = Runs::of_run(&run("radix", 1, &[("mmu.walks", 1000), ("a", 100), ("b", 100), ("gone", 5)], 1.0));
+        let b = Runs::of_run(&run("thp", 1, &[("mmu.walks", 250), ("a", 150), ("b", 101)], 1.5));
+        let difference = Difference::of(&a, &b, &BTreeMap::new(), 0.01);
+        let keys: Vec<&str> = difference.settings.iter().map(|of| of.key.as_str()).collect();
+        assert_eq!(keys, ["design", "mmu.l2_tlb.entries"]);
+        assert_eq!(names(&difference), ["gone", "mmu.walks", "a", "ipc"], "b changed by less than 1% of the larger");
+        assert_eq!(difference.moved[1].change, Some(-75.0));
+        assert_eq!((difference.moved[0].change, difference.one_sided), (Some(-100.0), 1));
+        let all = Difference::of(&a, &b, &BTreeMap::new(), 0.0);
+        assert_eq!(names(&all).last(), Some(&"b"));
+        assert!(Difference::of(&a, &a, &BTreeMap::new(), 0.0).is_none());
+    }
+
+    #[test]
+    fn over_seeds_intervals_that_meet_are_no_difference() {
+        let difference = |one: &[u64], other: &[u64]| {
+            Difference::of(&over_seeds("radix", one), &over_seeds("radix", other), &BTreeMap::new(), 0.01)
+        };
+        let apart = difference(&[100, 101, 102], &[110, 111, 112]);
+        assert_eq!((names(&apart), apart.moved[0].judged_by), (vec!["mmu.walks"], JudgedBy::Seeds));
+        assert!(apart.settings.is_empty(), "the seed is none: {:?}", apart.settings);
+        assert!(difference(&[100, 140, 60], &[110, 150, 70]).moved.is_empty());
+        assert!(apart.judged_by(0.01).contains("3 and 3 seeds"));
+    }
+
+    #[test]
+    fn cycles_are_judged_by_windows() {
+        let with = |per_window: &dyn Fn(u64) -> u64| {
+            let mut cycles = 0;
+            let windows = (1..=20).map(|at| {
+                cycles += per_window(at);
+                (at * 1000, cycles)
+            });
+            let windows: Vec<(u64, u64)> = windows.collect();
+            RunResult { ipc: 20_000.0 / cycles as f64, cycles, windows, ..run("radix", 1, &[], 1.0) }
+        };
+        let even = Runs::of_run(&with(&|_| 1000));
+        let slower = Runs::of_run(&with(&|_| 1005));
+        let uneven = Runs::of_run(&with(&|at| if at % 2 == 0 { 1800 } else { 300 }));
+        let moved = |other: &Runs| Difference::of(&even, other, &BTreeMap::new(), 0.01).moved;
+        assert_eq!(moved(&slower).len(), 2, "less than the threshold, but everywhere");
+        assert!(moved(&slower).iter().all(|of| of.judged_by == JudgedBy::Windows));
+        assert!(moved(&uneven).is_empty(), "{:?}", moved(&uneven));
+    }
+
+    #[test]
+    fn sides_pair_by_what_they_have_in_common() {
+        let cells = |design: &str, programs: &[&str]| -> Vec<Runs> {
+            let of =
+                |program: &&str| Runs::of_run(&RunResult { program: (*program).into(), ..run(design, 1, &[], 1.0) });
+            programs.iter().map(of).collect()
+        };
+        let fixed = BTreeSet::from(["design"]);
+        let (found, alone) = pairs(cells("radix", &["gups", "bfs"]), cells("thp", &["bfs", "stream", "gups"]), &fixed);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|(a, b)| a.first().text("program") == b.first().text("program")));
+        assert!(alone.len() == 1 && alone[0].starts_with("B: ") && alone[0].contains("thp stream"), "{alone:?}");
+        assert!(pairs(cells("radix", &["gups"]), cells("thp", &["bfs"]), &fixed).1.is_empty(), "one and one");
+    }
+
+    #[test]
+    fn tables_have_every_number() {
+        let a = Runs::of_run(&run("radix", 1, &[("mmu.walks", 1_234_567)], 1.0));
+        let b = Runs::of_run(&run("thp", 1, &[("mmu.walks", 2_345_678)], 1.0));
+        let difference = Difference::of(&a, &b, &BTreeMap::new(), 0.01);
+        assert!(difference.moved_grid(9).terminal(Some(80)).lines().all(|line| line.chars().count() <= 80));
+        let csv = differences_grid(&[difference]).csv();
+        assert!(csv.contains("setting,mmu.l2_tlb.entries,,512,1024,"), "{csv}");
+        assert!(csv.contains("number,mmu.walks,,,,1234567,2345678,") && csv.contains(",threshold\n"), "{csv}");
+    }
+}
