@@ -31,7 +31,7 @@ export PATH=$venv/bin:$PATH
 
 step "formatting and lints of the compiled half"
 cargo fmt --manifest-path python/Cargo.toml --check
-cargo clippy --manifest-path python/Cargo.toml --all-targets --locked -- -D warnings
+cargo clippy --quiet --manifest-path python/Cargo.toml --all-targets --locked -- -D warnings
 
 # The profile of the tests of the workspace, whose dependencies are built already.
 step "wheel"

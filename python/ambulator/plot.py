@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ambulator.results import Results
 
 
+WIDTH = 560
+"""Width of figures in notebooks, without names and legends."""
+
+
 class Chart:
     """A figure. A notebook shows it; `spec` is its Vega-Lite specification, with its data."""
 
@@ -27,7 +31,7 @@ class Chart:
         """How to read it."""
         self.program: str | None = chart["program"]
         """The program, of a figure that has one alone."""
-        self.spec: dict[str, Any] = chart["spec"]
+        self.spec: dict[str, Any] = _framed(chart["spec"], self.title)
         """The Vega-Lite specification."""
         self.heads: list[str] = [f"{name} ({unit})" if unit else name for name, unit in chart["table"]["columns"]]
         """The heads of its table."""
@@ -69,6 +73,16 @@ class Chart:
 
     def __repr__(self) -> str:
         return f"<Chart {self.id}: {self.title}>"
+
+
+def _framed(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """The specification with a title, and a width that leaves room for names."""
+    framed = {"title": {"text": title, "anchor": "start"}} | spec
+    if "mark" in spec or "layer" in spec:
+        framed.setdefault("width", WIDTH)
+    config = dict(framed.get("config", {}))
+    framed["config"] = config | {"legend": {"columns": 3} | config.get("legend", {})}
+    return framed
 
 
 class Plots:

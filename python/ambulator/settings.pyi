@@ -3301,6 +3301,41 @@ class Run(Group):
     @warmup.setter
     def warmup(self, value: int | str) -> None: ...
     @property
+    def warmup_mode(self) -> Literal["timing", "functional"]:
+        """Whether time is simulated in the warm-up. Without, TLBs, walk caches, caches, prefetchers, branch
+        predictors and page tables are warmed all the same. For the kernel's daemons an instruction then takes
+        a cycle, so khugepaged has promoted fewer pages when the measured region begins.
+
+        One of timing, functional. Default: timing.
+        """
+    @warmup_mode.setter
+    def warmup_mode(self, value: Literal["timing", "functional"]) -> None: ...
+    @property
+    def warmup_timing(self) -> int:
+        """With `run.warmup_mode = "functional"`: the last instructions of the warm-up, in which time is
+        simulated nevertheless. They fill the core's window, main memory's queues and banks, and what a design
+        learns from latencies.
+
+        Unit: instructions. From 0 to 1125899906842624. Default: 100000.
+
+        Source: our choice: several times what main memory's queues and a speculator's running means of 64
+        walks need.
+        """
+    @warmup_timing.setter
+    def warmup_timing(self, value: int | str) -> None: ...
+    @property
+    def interval(self) -> int:
+        """Instructions, all cores together, after which the result's `series` has a point of every counter: what
+        the counters have added since the last one. 0 for no series. After 4096 points, intervals are twice as
+        long.
+
+        Unit: instructions. From 0 to 1125899906842624. Default: 0.
+
+        Source: our choice.
+        """
+    @interval.setter
+    def interval(self, value: int | str) -> None: ...
+    @property
     def populate(self) -> bool:
         """Whether pages that a program touches before its region of interest are mapped when the region begins.
         Otherwise memory is as after boot, and the region takes the faults itself.
