@@ -174,7 +174,7 @@ fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> 
     crate::capture::live(&arguments.command, skip, Arc::clone(failed))
 }
 
-fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
     let footprint = match &arguments.footprint {
         Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
         None => None,

@@ -10,6 +10,7 @@ mod capture;
 mod capture;
 mod compare;
 mod conformance;
+mod explain_walk;
 mod finished;
 mod inspect;
 mod interrupt;
@@ -99,6 +100,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => inspect::explain(&arguments),
+        Command::ExplainWalk(arguments) => explain_walk::explain_walk(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),

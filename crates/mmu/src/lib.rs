@@ -14,7 +14,7 @@ mod tlb;
 mod walk_cache_spec;
 mod walkers;
 
-pub use core_port::{CorePort, WalkTraffic};
+pub use core_port::{CorePort, WalkTraffic, level, tell_load};
 pub use intermediate::{FrontSide, INTERMEDIATE};
 pub use lookaside_pair::LookasidePair;
 pub use nested::{HypervisorStage, NestedCounters, NestedSpec};

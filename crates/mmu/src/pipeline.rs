@@ -7,6 +7,7 @@ use crate::{
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
 };
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
 use ambulator_hardware::CopyId;
 
@@ -67,6 +68,17 @@ pub enum FaultCause {
     Hypervisor(PhysAddr),
 }
 
+impl FaultCause {
+    /// The cause in words.
+    pub fn text(self) -> String {
+        match self {
+            FaultCause::NotMapped => "page fault: no present entry".to_owned(),
+            FaultCause::Protection => "page fault: the entry forbids the access".to_owned(),
+            FaultCause::Hypervisor(guest) => format!("fault of the hypervisor: guest-physical {guest} is not mapped"),
+        }
+    }
+}
+
 /// The outcome of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
@@ -124,6 +136,57 @@ pub struct Sockets {
     pub speculator: Option<Box<dyn Speculator>>,
     /// The front-side translation (before the caches), and the entries of the back-side TLB (after them).
     pub front_side: Option<(Box<dyn FrontSide>, u32)>,
+}
+
+/// The L1 TLB of an access, in words.
+fn first_name(access: AccessKind) -> &'static str {
+    if access == AccessKind::Fetch { "L1 instruction TLB" } else { "L1 data TLB" }
+}
+
+/// For a watch: an entry whose walk has not ended yet was hit.
+#[inline(always)]
+fn tell_join(answered: Cycle, ready: Cycle) {
+    if watch::watched() && ready > answered {
+        watch::step(|| Step::new(StepKind::Wait, "walk in flight", answered, ready).says("the miss joins it"));
+    }
+}
+
+/// For a watch: the lines that speculation fetches.
+#[cold]
+fn tell_guess(guess: &Speculation, issue: Cycle) {
+    let table = guess.table[..usize::from(guess.table_count)].iter().map(|at| (at, "guessed line of a table"));
+    let data = guess.data[..usize::from(guess.data_count)].iter().map(|at| (at, "guessed line of the data"));
+    for (at, name) in table.chain(data) {
+        watch::step(|| Step::new(StepKind::Fetch, name, issue, issue).address("at", at.0).behind());
+    }
+}
+
+/// For a watch: which guesses were right, now that the data is known to be at `at`.
+fn tell_verdict(at: PhysAddr) {
+    fn read(steps: &[Step], line: u64) -> bool {
+        steps.iter().any(|step| {
+            step.loaded.as_ref().is_some_and(|loaded| PhysAddr(loaded.at).line() == line) || read(&step.steps, line)
+        })
+    }
+    watch::amend(|steps| {
+        for guess in 0..steps.len() {
+            let of_table = steps[guess].name == "guessed line of a table";
+            if !of_table && steps[guess].name != "guessed line of the data" {
+                continue;
+            }
+            let text = steps[guess].fields.first().and_then(|field| field.value.as_str()).unwrap_or_default();
+            let line = u64::from_str_radix(text.trim_start_matches("0x"), 16).map_or(0, |at| PhysAddr(at).line());
+            let right = if of_table { read(steps, line) } else { line == at.line() };
+            steps[guess].hit = Some(right);
+            steps[guess].says = match (right, of_table) {
+                (true, true) => "right: the walk loads this line",
+                (true, false) => "right: the data is in this line",
+                (false, true) => "wrong: the walk does not load this line",
+                (false, false) => "wrong: the data is elsewhere",
+            }
+            .to_owned();
+        }
+    });
 }
 
 fn allowed(found: &Translation, access: AccessKind) -> bool {
@@ -221,6 +284,9 @@ impl Mmu {
     #[inline]
     pub fn translate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Translated {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if watch::watched() {
+            first.tell_look_up(first_name(access), self.asid, va, now, now.after(self.l1_latency));
+        }
         if let Some(entry) = first.lookup(self.asid, va) {
             let found = entry.translation();
             if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {
@@ -228,6 +294,7 @@ impl Mmu {
                 let answer = now.after(self.l1_latency.saturating_sub(1));
                 let ready = answer.max(entry.ready);
                 let joined = u64::from(entry.ready > answer);
+                tell_join(now.after(self.l1_latency), entry.ready);
                 self.counters.joined += joined;
                 self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
                 if access == AccessKind::Fetch {
@@ -244,6 +311,7 @@ impl Mmu {
             } else {
                 self.counters.l1d_tlb_hits += 1;
             }
+            tell_join(now.after(self.l1_latency), entry.ready);
             let now = now.after(self.l1_latency).max(entry.ready);
             return self.restricted_hit(va, access, &found, now, port);
         }
@@ -260,6 +328,13 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Translated {
+        watch::step(|| {
+            let says = match allowed(found, access) {
+                true => "the entry is clean: a store must set the dirty bit of the page first",
+                false => "the entry forbids the access: a fault",
+            };
+            Step::new(StepKind::LookUp, "rights", now, now).says(says)
+        });
         if !allowed(found, access) {
             self.counters.faults += 1;
             return Translated::Fault { cause: FaultCause::Protection, at: now };
@@ -286,6 +361,9 @@ impl Mmu {
         }
         let now = began.after(self.l1_latency);
         let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
+        if watch::watched() {
+            self.second.tell_look_up(self.asid, va, now);
+        }
         let parallel = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
         let held = self.second.lookup(self.asid, va).map(|entry| (entry.translation(), entry.ready));
         let mut probed = if parallel { self.probe_lookaside(va, access, now, held.is_some(), port) } else { None };
@@ -299,6 +377,7 @@ impl Mmu {
             {
                 ready = ready.min(probed.ready);
             }
+            tell_join(answered, ready);
             if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
                 self.counters.mmu_cycles += ready.since(began);
                 return self.restricted_hit(va, access, &found, ready, port);
@@ -320,6 +399,9 @@ impl Mmu {
                     return self.restricted_hit(va, access, &found, probed.ready, port);
                 }
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
+                    if watch::watched() {
+                        self.second.tell_fill(self.asid, va, &found, probed.ready);
+                    }
                     self.second.fill(self.asid, va, &found, probed.ready);
                 }
                 self.fill_first(va, access, &found, probed.ready);
@@ -345,15 +427,31 @@ impl Mmu {
     ) -> Option<LookasideAnswer> {
         let lookaside = self.lookaside.as_mut()?;
         self.counters.lookaside_probes += 1;
-        Some(if beside_hit {
+        watch::open(|| Step::new(StepKind::Probe, "lookaside", now, now));
+        let answer = if beside_hit {
             lookaside.probe_beside_hit(va, access, now, port)
         } else {
             lookaside.probe(va, access, now, port)
-        })
+        };
+        watch::close(|step| {
+            step.until = answer.ready.0.max(step.from);
+            step.hit = Some(answer.found.is_some());
+            // The L2 TLB hits, or a walk begins without it: then nobody waits for a miss.
+            step.behind = answer.found.is_none() && !answer.holds_walk;
+            step.says = match answer.found {
+                Some(found) => format!("has the page: physical address {}", found.physical(va)),
+                None if answer.holds_walk => "does not have the page; a walk may begin now".into(),
+                None => "does not have the page".into(),
+            };
+        });
+        Some(answer)
     }
 
     fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if watch::watched() {
+            first.tell_fill(first_name(access), self.asid, va, found, ready);
+        }
         first.fill(self.asid, va, found, ready);
     }
 
@@ -371,22 +469,39 @@ impl Mmu {
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 let entry = if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() };
+                tell_verdict(found.physical(va));
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
                     speculator.learn(va, guess, &found, entry);
                     let cycles = if self.timing { walk.ready.since(now) } else { 0 };
                     speculator.learn_latency(cycles, walk.accesses);
                     if speculator.perfect() {
-                        port.fetch_data(found.physical(va), now);
+                        let at = found.physical(va);
+                        let arrives = port.fetch_data(at, now);
+                        watch::step(|| {
+                            let step = Step::new(StepKind::Fetch, "data line, known from the miss on", now, arrives);
+                            Step { hit: Some(true), ..step.address("at", at.0).behind() }
+                        });
                         self.counters.speculated_data += 1;
                     }
                 }
                 if let Some(lookaside) = &mut self.lookaside {
                     let dram_loads = (port.traffic.dram - dram) as u32;
                     let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
+                    watch::open(|| Step::new(StepKind::Probe, "lookaside, refill", walk.ready, walk.ready).behind());
                     lookaside.refill(va, &finished, port);
+                    watch::close_if_any();
                     self.migration_hint = lookaside.take_migration_hint();
+                    if self.migration_hint.is_some() {
+                        watch::step(|| {
+                            let step = Step::new(StepKind::Fill, "migration hint", walk.ready, walk.ready);
+                            step.says("the operating system should move the page to where it is translated faster").behind()
+                        });
+                    }
                 }
                 if allowed(&found, access) {
+                    if watch::watched() {
+                        self.second.tell_fill(self.asid, va, &found, walk.ready);
+                    }
                     self.second.fill(self.asid, va, &found, walk.ready);
                     self.fill_first(va, access, &found, walk.ready);
                     return Translated::Physical { at: found.physical(va), ready: walk.ready };
@@ -421,6 +536,7 @@ impl Mmu {
         let holds = self.holds.iter().filter(|(own, page, _)| *own == asid && page.start <= va && va < page.end());
         let until = holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now);
         self.counters.hold_cycles += until.since(now);
+        watch::step(|| Step::new(StepKind::Wait, "copy of the page", now, until).says("the page is being migrated"));
         until
     }
 
@@ -449,6 +565,9 @@ impl Mmu {
             return walk;
         }
         let start = self.walkers.start(now);
+        if start > now {
+            watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
+        }
         let walk = self.page_walk(va, access, start, port);
         self.walkers.occupy(start, walk.ready);
         self.counters.walker_queue_cycles += start.since(now);
@@ -461,10 +580,13 @@ impl Mmu {
     }
 
     fn page_walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
-        match &mut self.hypervisor {
+        watch::open(|| Step::new(StepKind::Walk, "page walk", now, now));
+        let walk = match &mut self.hypervisor {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, access, now, port),
             None => self.walker.walk(va, access, now, port),
-        }
+        };
+        watch::close(|step| walk.complete(va, step));
+        walk
     }
 
     fn speculate(
@@ -477,6 +599,9 @@ impl Mmu {
         let (busy, channels) = port.hierarchy.bus();
         let guess = self.speculator.as_mut()?.speculate(va, access, now, Bus { busy, channels });
         let issue = now.after(u64::from(guess.latency));
+        if watch::watched() {
+            tell_guess(&guess, issue);
+        }
         for &at in &guess.table[..usize::from(guess.table_count)] {
             port.guess(at, true, issue);
         }
@@ -495,6 +620,12 @@ impl Mmu {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
             None => self.walker.walk(va, AccessKind::Load, Cycle(0), port),
         }
+    }
+
+    /// Whether a TLB, or with a front side the TLB after the caches, holds a page of `va`. Changes nothing.
+    pub fn holds(&self, va: VirtAddr, access: AccessKind) -> bool {
+        let first = if access == AccessKind::Fetch { &self.instructions } else { &self.data };
+        first.holds(self.asid, va) || self.second.holds(self.asid, va)
     }
 
     /// A shootdown, INVLPG or flush.

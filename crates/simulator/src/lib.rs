@@ -10,6 +10,7 @@ mod core;
 mod energy;
 mod error;
 mod execute;
+mod explain_walk;
 mod fuzz;
 mod hardware;
 mod locks;
@@ -27,12 +28,14 @@ mod scheduler;
 pub mod spec;
 mod statistics;
 mod stream;
+mod walk_steps;
 mod windows;
 
 pub use catalogue::{catalogue, register_design};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
+pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use result::{
@@ -40,3 +43,4 @@ pub use result::{
 };
 pub use scheduler::open_mix;
 pub use stream::SharedStream;
+pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

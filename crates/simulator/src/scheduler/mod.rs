@@ -60,6 +60,11 @@ impl Scheduler {
         self.phase == Phase::Warmup && core.counters.instructions >= self.warmup
     }
 
+    /// Warm-up instructions of each core.
+    pub fn warmup(&self) -> u64 {
+        self.warmup
+    }
+
     /// Counts a record; true when the next check is due.
     #[inline(always)]
     pub fn check_is_due(&mut self) -> bool {
