@@ -91,7 +91,7 @@ fn show(walks: &[WalkSteps]) {
 /// The designs side by side.
 fn table(walks: &[WalkSteps]) -> String {
     let mut table = Table::new();
-    table.set_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     if let Some(width) = terminal::width() {
         table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }

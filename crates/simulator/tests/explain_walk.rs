@@ -243,7 +243,7 @@ fn a_mapping_without_the_right_to_read_ends_in_a_segmentation_fault() {
     let mut program = Scripted::new(1 << 20);
     let none = Protection { read: false, write: false, execute: false };
     program.map(DATA + (8 << 20), 4096, none, MapKind::Anonymous).touch(DATA, 1 << 20, true).begin();
-    (0..200).for_each(|i| _ = program.load(DATA + i % 256 * 4096));
+    (0..4000_u64).for_each(|i| _ = program.load(DATA + i % 256 * 4096));
     let walk = explain(&[small("radix")], Box::new(program), &at(DATA + (8 << 20), AccessKind::Load)).remove(0);
     assert!(matches!(walk.end, WalkEnd::SegmentationFault(_)), "{:?}", walk.end);
 }

@@ -4,7 +4,7 @@ use super::slot::{Cluster, Header, Headers, Slot};
 use super::store::View;
 use super::walk_tables::{PMD, PUD, section_of};
 use super::{EcptSpec, SIZES, key_of};
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
@@ -146,16 +146,9 @@ impl CuckooWalker {
         self.counters.cwc_flushes += 1;
     }
 
-    /// Loads the slot of `va` in a walk table into its cache; `behind` the walk, which does not wait. Returns
-    /// the number of loads, and when the last completes.
-    fn refill(
-        &mut self,
-        table: usize,
-        va: VirtAddr,
-        now: Cycle,
-        behind: bool,
-        port: &mut dyn MemoryPort,
-    ) -> (u32, Cycle) {
+    /// Loads the slot of `va` in a walk table into its cache. Returns the number of loads, and when the last
+    /// completes.
+    fn refill(&mut self, table: usize, va: VirtAddr, now: Cycle, port: &mut dyn MemoryPort) -> (u32, Cycle) {
         let view = &self.walk_tables[table];
         let Some(array) = self.caches[table].array.as_mut() else { return (0, now) };
         let (key, _) = section_of(table, va);
@@ -168,12 +161,6 @@ impl CuckooWalker {
             let first = (at.0 % 64 / 8) as usize;
             let words = [0, 1, 2, 3].map(|word| line.words[first + word]);
             watch::meaning(at, || super::slot::headers_meaning(&words, key, WALK_TABLES[table], way));
-            watch::amend(|steps| {
-                // The walk does not wait for it.
-                if let Some(load) = steps.last_mut() {
-                    load.behind = behind;
-                }
-            });
             if Headers::key(&words) == Some(key) {
                 watch::step(|| Step::fill(format!("{} walk cache (CWC)", WALK_TABLES[table]), line.ready));
                 array.insert(0, key, Cached { words, ready: line.ready });
@@ -271,7 +258,12 @@ impl Walker for CuckooWalker {
         let probes = accesses;
         for (table, needed) in [(PUD, pud.is_none()), (PMD, pmd.is_none() && large_pages)] {
             if needed {
-                let (loads, done) = self.refill(table, va, now, probes > 0, port);
+                watch::open(|| {
+                    let name = format!("{} walk table, to refill its cache", WALK_TABLES[table]);
+                    Step { behind: probes > 0, ..Step::new(StepKind::Probe, name, now, now) }
+                });
+                let (loads, done) = self.refill(table, va, now, port);
+                watch::close(|step| step.until = done.0);
                 accesses += loads;
                 // The walk waits for them only if it issued no probes.
                 latest = if probes == 0 { latest.max(done) } else { latest };
