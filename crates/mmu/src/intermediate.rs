@@ -5,6 +5,7 @@
 //! enter at the last-level cache.
 
 use crate::pipeline::{FaultCause, Mmu, Translated};
+use crate::watched_port::on_port;
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
 use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, VirtAddr};
@@ -63,8 +64,12 @@ impl Mmu {
     /// Before the caches: the intermediate address of `va`. `None` without a front side, or if no VMA
     /// contains `va`.
     pub fn front_side(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Option<(PhysAddr, Cycle)> {
+        let front = &mut self.sides.as_mut()?.front;
         watch::open(|| Step::new(StepKind::Probe, "front side, before the caches", now, now));
-        let found = self.sides.as_mut()?.front.translate(va, now, port);
+        let found = match watch::watched() {
+            true => on_port::<true, _>(port, |port| front.translate(va, now, port)),
+            false => on_port::<false, _>(port, |port| front.translate(va, now, port)),
+        };
         watch::close(|step| match found {
             Some((at, ready)) => {
                 step.until = ready.0.max(step.from);
@@ -98,7 +103,10 @@ impl Mmu {
         }
         self.counters.l2_tlb_misses += 1;
         self.counters.walks += 1;
-        let walk = self.timed_walk(intermediate, access, now, now, port);
+        let walk = match watch::watched() {
+            true => self.timed_walk::<true>(intermediate, access, now, now, port),
+            false => self.timed_walk::<false>(intermediate, access, now, now, port),
+        };
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 let physical = found.physical(intermediate);

@@ -121,8 +121,9 @@ fn uncovered(steps: &[Step], begin: u64, end: u64) -> u64 {
 }
 
 /// Steps that end after `end` are not waited for; marks them, and those that are parallel to others. All cycles
-/// count from `base` afterwards.
+/// count from `base` afterwards. Steps are in the order of their begins.
 fn settle(steps: &mut [Step], base: u64, end: u64) {
+    steps.sort_by_key(|step| step.from);
     let mut latest = 0;
     for step in steps {
         if step.until > end {
@@ -141,7 +142,7 @@ fn settle(steps: &mut [Step], base: u64, end: u64) {
 impl Attempt {
     /// The attempt of these steps of the run; `end` is the cycle at which the address was known, if it was.
     fn new(mut steps: Vec<Step>, end: Option<u64>, fault: Option<Step>) -> (Attempt, u64) {
-        let Some(base) = steps.first().map(|step| step.from) else {
+        let Some(base) = steps.iter().map(|step| step.from).min() else {
             return (Attempt { cycles: 0, steps, fault }, 0);
         };
         // The first look-up is paid in full, though a cycle of it overlaps with the indexing of the L1 cache.
@@ -237,7 +238,7 @@ fn field_text(Field { name, value }: &Field) -> String {
 }
 
 fn fields_text(fields: &[Field]) -> String {
-    fields.iter().map(field_text).collect::<Vec<_>>().join(", ")
+    fields.iter().map(field_text).collect::<Vec<_>>().join("; ")
 }
 
 /// What a load read, and from where.

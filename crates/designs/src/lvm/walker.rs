@@ -109,10 +109,6 @@ impl LvmWalker {
             && cached.ready <= looked
         {
             self.counters.lwc_hits += 1;
-            watch::step(|| {
-                let step = Step::look_up("LVM walk cache (LWC)", true, now, looked).source("LVM Sec. 4.6.2, Fig. 8");
-                cached.node.fields_of(step.field("level", level).field("node", number))
-            });
             return (cached.node, looked, 0);
         }
         self.counters.lwc_misses += 1;
@@ -138,6 +134,44 @@ impl LvmWalker {
             cache.insert(0, tag, Cached { node, ready: line.ready });
         }
         (node, line.ready, 1)
+    }
+
+    /// For a watch: where the model of a node came from, and what it says of a page of its segment.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn tell_model(
+        &mut self,
+        asid: Asid,
+        level: usize,
+        number: u64,
+        key: u64,
+        node: Node,
+        [began, now]: [Cycle; 2],
+        cached: bool,
+    ) {
+        if level == 0
+            && let Some((first, _)) = self.registers(asid).segments.get(number as usize).copied()
+        {
+            watch::step(|| {
+                let step = Step::look_up("segment registers", true, began, began).field("segment", number);
+                step.address("first page", first).field("page in the segment", key).source("LVM Sec. 5.2")
+            });
+        }
+        let evaluated = Cycle(now.0 - self.evaluation);
+        if cached {
+            watch::step(|| {
+                let step = Step::look_up("LVM walk cache (LWC)", true, began, evaluated).source("LVM Sec. 4.6.2, Fig. 8");
+                node.fields_of(step.field("level", level).field("node", number))
+            });
+        }
+        watch::step(|| {
+            let says = match (node.is_empty(), node.leaf) {
+                (true, _) => "no table: nothing is mapped here".to_owned(),
+                (_, true) => format!("slot at {:#x}", node.predict(key).wrapping_mul(8)),
+                (_, false) => format!("child {} of the next level", node.predict(key)),
+            };
+            Step::compute("slope times page plus intercept", evaluated, now).says(says).source("LVM Sec. 4.2.1, 4.5")
+        });
     }
 
     fn flush(&mut self, asid: Asid) {
@@ -193,32 +227,21 @@ impl Walker for LvmWalker {
         };
         let (mut now, mut accesses) = (now, 0);
         let not_mapped = |ready: Cycle, accesses: u32| Walk { outcome: WalkOutcome::NotMapped, ready, accesses };
-        let began = now;
+        let mut began = now;
         let segments = &self.registers(asid).segments;
         let Some(segment) = segments.iter().position(|(start, pages)| page.wrapping_sub(*start) < *pages) else {
             return not_mapped(now, accesses);
         };
         let key = page - segments[segment].0;
-        watch::step(|| {
-            Step::look_up("segment registers", true, began, began)
-                .field("segment", segment)
-                .address("first page", segments[segment].0)
-                .field("page in the segment", key)
-                .source("LVM Sec. 5.2")
-        });
         let mut number = segment as u64;
         for level in 0..LEVELS {
             let (node, ready, loads) = self.model(asid, level, number, now, port);
             accesses += loads;
             now = ready.after(self.evaluation);
-            watch::step(|| {
-                let says = match (node.is_empty(), node.leaf) {
-                    (true, _) => "no table: nothing is mapped here".to_owned(),
-                    (_, true) => format!("slot at {:#x}", node.predict(key).wrapping_mul(8)),
-                    (_, false) => format!("child {} of the next level", node.predict(key)),
-                };
-                Step::compute("slope times page plus intercept", ready, now).says(says).source("LVM Sec. 4.2.1, 4.5")
-            });
+            if watch::watched() {
+                self.tell_model(asid, level, number, key, node, [began, now], loads == 0);
+            }
+            began = now;
             if node.is_empty() {
                 return not_mapped(now, accesses);
             }
