@@ -63,7 +63,7 @@ NUMBER = re.compile("".join(CLAUSES).replace(" ", r"\s+"))
 def run(command):
     path = f"{os.environ.get('AMBULATOR_BIN', TARGET / 'release')}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env={**os.environ, "PATH": path, "COLUMNS": "110"},
+        ["bash", "-c", command], cwd=ROOT, env={"AMBULATOR_STORE": "none", **os.environ, "PATH": path, "COLUMNS": "110"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
     # Some commands are there to show how they fail, so the exit status does not count.

@@ -43,6 +43,9 @@ pub struct CounterDef {
     pub unit: Unit,
     /// It depends on when things happen, not only on what happens. Without time it has another value, or 0.
     pub timed: bool,
+    /// It is a state (bytes in use, a maximum), not a number of events: it may fall, and differences of it
+    /// mean nothing.
+    pub gauge: bool,
     /// One line: what it counts.
     pub meaning: &'static str,
 }
@@ -78,7 +81,7 @@ pub trait Counters: Default {
 }
 
 /// Declares a struct of `u64` counters, each with a one-line meaning and a unit. A counter whose value
-/// depends on when things happen is `timed`:
+/// depends on when things happen is `timed`; a state instead of a number of events is a `gauge`:
 ///
 /// ```
 /// ambulator_base::counters! {
@@ -90,19 +93,26 @@ pub trait Counters: Default {
 ///         misses: Events,
 ///         /// Of these, lookups for a page whose walk was under way.
 ///         joined: Events timed,
+///         /// Entries in use.
+///         entries: Events gauge,
 ///     }
 /// }
 /// use ambulator_base::Counters;
 /// assert_eq!(TlbCounters::DEFS[1].name, "misses");
 /// assert_eq!(TlbCounters::DEFS[1].meaning, "Lookups that missed.");
-/// assert_eq!(TlbCounters::DEFS.iter().map(|def| def.timed).collect::<Vec<_>>(), [false, false, true]);
+/// assert_eq!(TlbCounters::DEFS.iter().map(|def| def.timed).collect::<Vec<_>>(), [false, false, true, false]);
+/// assert_eq!(TlbCounters::DEFS.iter().map(|def| def.gauge).collect::<Vec<_>>(), [false, false, false, true]);
 /// ```
 #[macro_export]
 macro_rules! counters {
-    (@timed $unit:ident) => { false };
-    (@timed $unit:ident timed) => { true };
+    (@is timed) => { false };
+    (@is gauge) => { false };
+    (@is timed timed) => { true };
+    (@is gauge timed) => { false };
+    (@is timed gauge) => { false };
+    (@is gauge gauge) => { true };
     ($(#[$doc:meta])* $vis:vis struct $name:ident {
-        $( #[doc = $meaning:literal] $field:ident: $unit:ident $($timed:ident)? ),* $(,)?
+        $( #[doc = $meaning:literal] $field:ident: $unit:ident $($kind:ident)? ),* $(,)?
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +125,8 @@ macro_rules! counters {
                 $( $crate::CounterDef {
                     name: stringify!($field),
                     unit: $crate::Unit::$unit,
-                    timed: $crate::counters!(@timed $unit $($timed)?),
+                    timed: $crate::counters!(@is timed $($kind)?),
+                    gauge: $crate::counters!(@is gauge $($kind)?),
                     meaning: $meaning.trim_ascii(),
                 } ),*
             ];

@@ -66,6 +66,11 @@ impl InputFiles {
         self.files.push(path.into());
     }
 
+    /// Adds those of `others`.
+    pub fn append(&mut self, others: InputFiles) {
+        self.files.extend(others.files);
+    }
+
     /// The input that is the same file as the one at `path`.
     pub fn same_as(&self, path: &Path) -> Option<&Path> {
         self.find(&FileIdentity::of(path)?)

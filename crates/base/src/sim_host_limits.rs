@@ -1,10 +1,11 @@
 //! Limits that the sim host sets this process, for errors that name the one that was met.
 
-/// What unwinds when the sim host refuses memory in the middle of a simulation: not a mistake of Ambulator's,
-/// but a limit. The run fails with its sentence.
+/// What unwinds when something outside the model ends a simulation in the middle, such as the sim host, which
+/// refuses memory, or an exception of a design that is written in Python: not a mistake of Ambulator's. The run
+/// fails with its sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimHostRefusal(
-    /// A sentence: what was refused, and which limit to raise.
+    /// A sentence: what was refused or went wrong, and what to change, such as the limit to raise.
     pub String,
 );
 

@@ -312,9 +312,8 @@ pub fn close_if_any() {
 pub fn meaning(at: PhysAddr, make: impl FnOnce() -> Meaning) {
     if watched() {
         with(|watch| {
-            let is_it = |step: &&mut Step| {
-                step.loaded.as_ref().is_some_and(|loaded| loaded.guest.unwrap_or(loaded.at) == at.0)
-            };
+            let is_it =
+                |step: &&mut Step| step.loaded.as_ref().is_some_and(|loaded| loaded.guest.unwrap_or(loaded.at) == at.0);
             if let Some(load) = watch.list().iter_mut().rev().find(is_it) {
                 let Meaning { name, fields, source } = make();
                 (load.name, load.source) = (name, source);

@@ -18,6 +18,7 @@ Examples:
   ambulator run bfs --footprint 1GiB --design thp --set mmu.l2_tlb.entries=1024
   ambulator list designs
   ambulator explain mmu.l2_tlb.entries
+  ambulator sweep --designs radix,thp --programs gups,bfs --vary mmu.l2_tlb.entries=512,1024,2048 --dry-run
   ambulator reproduce utopia/fig2 --quick
 
 Tables and texts fold to the width of the terminal, or to COLUMNS where it is set."
@@ -42,6 +43,7 @@ Examples:
   ambulator compare gups --footprint 8GiB --designs radix,thp,ideal,perfect-tlb --instructions 20M --seed 1 --json out.json
   ambulator compare bfs --footprint 1GiB --designs radix,thp+l2tlb-128k --program-set layout=csr
   ambulator compare gups,bfs,stream,pagerank --footprint 256MiB --designs radix,thp
+  ambulator compare gups --footprint 1GiB --designs radix,lvm --seeds 5 --latex table.tex
   ambulator compare stream --footprint 4GiB --designs radix,nested,nested-thp --functional")]
     Compare(CompareArguments),
     /// Inspect or convert a trace file.
@@ -88,13 +90,44 @@ Examples:
   ambulator show-spec --machine utopia-table1 --design thp > mine.toml
   ambulator show-spec --set core.rob=512")]
     ShowSpec(SpecArguments),
+    /// Run a study: a grid of designs, programs, machines, settings and seeds. A second run does only what is
+    /// missing.
+    #[command(after_help = "\
+Examples:
+  ambulator sweep --designs radix,thp --programs gups,bfs --vary mmu.l2_tlb.entries=512,1024,2048 --dry-run
+  ambulator sweep --designs radix,lvm --programs gups --footprint 1GiB --machine lvm-table1,utopia-table1 --seeds 5
+  ambulator sweep study.toml --csv study.csv --latex table.tex
+  ambulator sweep study.toml --retry-failed")]
+    Sweep(SweepArguments),
     /// Reproduce the papers' figures: the published numbers next to ours.
     #[command(after_help = "\
 Examples:
   ambulator reproduce                   # every figure, at the papers' sizes
   ambulator reproduce utopia            # one paper
-  ambulator reproduce utopia/fig2 --quick")]
+  ambulator reproduce utopia/fig2 --quick
+  ambulator reproduce mine.toml         # a figure of your own
+  ambulator reproduce utopia --report utopia.html")]
     Reproduce(ReproduceArguments),
+    /// Make a report of results: one HTML file that opens with the answer, works offline, and has figures,
+    /// any two runs side by side, and every setting.
+    #[command(after_help = "\
+Examples:
+  ambulator report                      # every run of the store out/results
+  ambulator report --study tlb-sizes    # the cells of one sweep
+  ambulator compare gups --footprint 1GiB --designs radix,thp,lvm --json gups.json
+  ambulator report gups.json -o gups.html")]
+    Report(ReportArguments),
+    /// Draw the figures of a report as files for papers: SVG, PDF or Vega-Lite, in the widths of one column
+    /// (3.33 inches) and of the page (7 inches).
+    #[command(after_help = "\
+Examples:
+  ambulator plot --study tlb-sizes -o figures
+  ambulator plot gups.json bfs.json -o figures --format pdf
+  ambulator plot gups.json -o figures --format vl    # needs no other program
+
+SVG, PDF and PNG are drawn by the Python package vl-convert-python:
+  python3 -m pip install vl-convert-python")]
+    Plot(PlotArguments),
     /// Run the conformance suite on page tables: random operations compared with a reference model.
     #[command(after_help = "\
 Examples:
@@ -158,6 +191,18 @@ pub struct MachineArguments {
     pub set: Vec<String>,
 }
 
+/// Where finished runs are kept.
+#[derive(Args, Clone, Default)]
+pub struct StoreArguments {
+    /// The folder where finished runs are kept and found, by this command and others at the same time; `none`
+    /// for no store. By default that of the environment variable AMBULATOR_STORE, or else out/results.
+    #[arg(long, alias = "out", value_name = "FOLDER|none")]
+    pub store: Option<PathBuf>,
+    /// Run everything, also what is in the store.
+    #[arg(long)]
+    pub fresh: bool,
+}
+
 /// The program and the length of the run.
 #[derive(Args, Clone, Default)]
 pub struct ProgramArguments {
@@ -192,6 +237,9 @@ pub struct ProgramArguments {
     /// Warm-up instructions on each core, which are not measured.
     #[arg(long, value_name = "COUNT")]
     pub warmup: Option<String>,
+    /// Record every counter each COUNT instructions of the measured region, such as 1M: `series` of --json.
+    #[arg(long, value_name = "COUNT")]
+    pub interval: Option<String>,
     /// Seed of everything random.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -209,6 +257,8 @@ pub struct ProgramArguments {
     pub no_oracle: bool,
     #[command(flatten)]
     pub machine: MachineArguments,
+    #[command(flatten)]
+    pub store: StoreArguments,
     /// Write everything as JSON; `-` for standard output, which then has nothing else.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -241,9 +291,14 @@ pub struct CompareArguments {
     /// which the verdict says what translation costs at most.
     #[arg(long)]
     pub no_bounds: bool,
+    /// Run everything with this many seeds, from --seed on: numbers become means with 95% intervals.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "live")]
+    pub seeds: u32,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    #[command(flatten)]
+    pub table: TableArguments,
 }
 
 /// What to capture.
@@ -460,23 +515,145 @@ pub enum AccessArgument {
     Fetch,
 }
 
+/// Files that a table is written to.
+#[derive(Args, Clone)]
+pub struct TableArguments {
+    /// Write the table as CSV, with every digit.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the table as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write the table as LaTeX, for the package booktabs.
+    #[arg(long, value_name = "FILE")]
+    pub latex: Option<PathBuf>,
+}
+
+/// A study: a file, or a grid of options.
+#[derive(Args)]
+pub struct SweepArguments {
+    /// The study's TOML file.
+    #[arg(required_unless_present_all = ["designs", "programs"])]
+    pub study: Option<PathBuf>,
+    /// Design presets or TOML files, separated by commas; speed-ups are relative to the first.
+    #[arg(long, short, value_name = "DESIGN,...", conflicts_with = "study")]
+    pub designs: Vec<String>,
+    /// Programs, workloads or traces, separated by commas; `+` joins those of a mix.
+    #[arg(long, short, value_name = "PROGRAM,...", conflicts_with = "study")]
+    pub programs: Vec<String>,
+    /// Machine presets or TOML files, separated by commas.
+    #[arg(long, short, value_name = "PRESET|FILE,...", conflicts_with = "study")]
+    pub machine: Vec<String>,
+    /// Vary a setting over values, such as mmu.l2_tlb.entries=512,1024; repeatable: every combination runs.
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "study")]
+    pub vary: Vec<String>,
+    /// Set one setting in every cell; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Bytes of data that each program works on, such as 8GiB.
+    #[arg(long, value_name = "SIZE")]
+    pub footprint: Option<String>,
+    /// Instructions to measure on each core, such as 20M.
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub instructions: Option<String>,
+    /// Warm-up instructions on each core, which are not measured.
+    #[arg(long, value_name = "COUNT")]
+    pub warmup: Option<String>,
+    /// Run everything with this many seeds, 1 to COUNT: numbers become means with 95% intervals.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+    /// With a figure's file: its quick sizes.
+    #[arg(long)]
+    pub quick: bool,
+    /// Run nothing; say how many cells there are, how many of them are in the store, and what time and memory
+    /// the others take.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Run cells again that have failed before.
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Memory of the sim host that cells may take together, such as 16GiB; by default what is free.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Threads of the simulator; 0 for as many as the machine has.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+    /// No table on standard output.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 #[derive(Args)]
 pub struct ReproduceArguments {
-    /// A paper (utopia) or a figure (utopia/fig2); by default all.
+    /// A paper (utopia), a figure (utopia/fig2) or the path of a TOML file; by default all figures.
     pub figure: Option<String>,
     /// Small footprints and few instructions: seconds instead of minutes, but not comparable with the paper.
     #[arg(long)]
     pub quick: bool,
-    /// Where finished runs are stored, so that a killed reproduction resumes.
-    #[arg(long, default_value = "out/reproduce", value_name = "FOLDER")]
-    pub out: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArguments,
     /// Threads of the simulator; 0 for as many as the machine has.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Write everything as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Draw every figure, published beside ours, in one HTML file that works offline.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// No progress on standard error.
     #[arg(long)]
     pub no_progress: bool,
+}
+
+/// The results of a report.
+#[derive(Args)]
+pub struct ReportArguments {
+    /// Stores, and files that `compare --json` or `run --json` wrote; by default the store of the environment
+    /// variable AMBULATOR_STORE, or else out/results.
+    #[arg(value_name = "STORE|FILE")]
+    pub results: Vec<PathBuf>,
+    /// Of a store, only the cells of this study (`sweep NAME.toml`).
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// The HTML file to write.
+    #[arg(long, short, default_value = "report.html", value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// The results of figures.
+#[derive(Args)]
+pub struct PlotArguments {
+    /// Stores, and files that `compare --json` or `run --json` wrote; by default the store of the environment
+    /// variable AMBULATOR_STORE, or else out/results.
+    #[arg(value_name = "STORE|FILE")]
+    pub results: Vec<PathBuf>,
+    /// Of a store, only the cells of this study (`sweep NAME.toml`).
+    #[arg(long, value_name = "NAME")]
+    pub study: Option<String>,
+    /// The folder of the figures, which is created if it is missing.
+    #[arg(long, short, default_value = "figures", value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Formats, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "svg,pdf")]
+    pub format: Vec<PlotFormat>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlotFormat {
+    /// Scalable Vector Graphics.
+    Svg,
+    /// PDF, with its fonts.
+    Pdf,
+    /// Pixels, 300 dots per inch.
+    Png,
+    /// The Vega-Lite specification.
+    Vl,
 }

@@ -1,40 +1,53 @@
 //! `run` and `compare`.
 
-use crate::arguments::{CompareArguments, ProgramArguments, RunArguments};
-use crate::bounds::Bounds;
+use crate::arguments::{CompareArguments, ProgramArguments, RunArguments, TableArguments};
 use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
+use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
-use ambulator_experiments::{Document, Verdict, cautions, comparison_table, core_table, reasons, seconds};
-use ambulator_simulator::spec::{Spec, parse_count, parse_size, program_request};
-use ambulator_simulator::{Comparison, Outcome, RunResult, Status, open_mix};
+use ambulator_experiments::{
+    BOUND, Bounds, Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
+    difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
+};
+use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
+use ambulator_simulator::{
+    Comparison, Job, Outcome, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
+};
+use ambulator_workloads::ProgramRequest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let design = arguments.design.iter().cloned().collect::<Vec<_>>();
-    compare_designs(&arguments.program, &design, 1, false)
+    let none = TableArguments { csv: None, markdown: None, latex: None };
+    compare_designs(&arguments.program, &design, &Extent { threads: 1, bounds: false, seeds: 1, tables: &none })
 }
 
 pub fn compare(arguments: &CompareArguments) -> Result<u8, Failure> {
     let designs = requests::design_names(&arguments.designs);
-    compare_designs(&arguments.program, &designs, arguments.threads, !arguments.no_bounds)
+    let CompareArguments { threads, seeds, no_bounds, table, .. } = arguments;
+    let extent = Extent { threads: *threads, bounds: !no_bounds, seeds: *seeds, tables: table };
+    compare_designs(&arguments.program, &designs, &extent)
 }
 
-fn compare_designs(
-    arguments: &ProgramArguments,
-    designs: &[String],
+/// What a comparison has beyond its designs.
+struct Extent<'a> {
     threads: usize,
-    with_bounds: bool,
-) -> Result<u8, Failure> {
+    bounds: bool,
+    seeds: u32,
+    tables: &'a TableArguments,
+}
+
+fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Extent<'_>) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
     let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
     inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
     inputs.extend(arguments.command.first());
+    inputs.append(store::inputs(&arguments.store));
     // Without time there is no speed, and so no bound.
-    let (bounds, more) = match with_bounds && !arguments.functional {
+    let (bounds, more) = match extent.bounds && !arguments.functional {
         true => Bounds::of(&jobs),
         false => (Bounds::none(&jobs), Vec::new()),
     };
@@ -42,17 +55,9 @@ fn compare_designs(
     let spec = &spec;
     let stop = interrupt::stop_flag();
     let program_failed = Arc::new(AtomicBool::new(false));
-    let programs = if arguments.live {
-        vec![live(arguments, spec, &program_failed)?]
-    } else {
-        // Some programs now generate a graph of gigabytes.
-        let (arguments, spec) = (arguments.clone(), spec.clone());
-        interrupt::abandoned_when_stopped(move || open_programs(&arguments, &spec))?
-    };
-    let lengths: Vec<Option<u64>> = programs.iter().map(|program| program.instructions()).collect();
-    let known = distinct_notes(programs.iter().flat_map(|program| program.notes()));
+    let source = Source::of(arguments, spec, &program_failed)?;
+    let (lengths, known, footprint) = source.known(spec);
     known.iter().for_each(|note| warn(note));
-    let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     for job in &jobs {
         let problems = job.spec.validate_footprint(footprint);
         if !problems.is_empty() {
@@ -62,7 +67,8 @@ fn compare_designs(
     let asked = arguments.instructions.as_ref().filter(|_| !spec.run.spread_threads);
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
-    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
+    let files = TableFiles::prepare(extent.tables, &inputs)?;
+    let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output) || files.take_standard_output();
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     jobs.extend(more);
     let bars: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
@@ -77,8 +83,27 @@ fn compare_designs(
         })
     });
     let began = std::time::Instant::now();
-    let mut outcome = ambulator_simulator::compare(Comparison { jobs, programs, threads, stop, progress: finished })
-        .map_err(Failure::bad)?;
+    let Ran { mut outcome, stored, told, status } = match source {
+        Source::Stream(programs) => {
+            if extent.seeds > 1 {
+                return Err(Failure::bad("--seeds: what comes from a pipe can be read once only; save it as a file"));
+            }
+            let comparison = Comparison { jobs, programs, threads: extent.threads, stop, progress: finished };
+            let outcome = ambulator_simulator::compare(comparison).map_err(Failure::bad)?;
+            Ran { outcome, stored: Vec::new(), told: None, status: DONE }
+        }
+        Source::Known(programs) => {
+            let runner = Runner {
+                store: store::open(&arguments.store)?,
+                reuse: store::reuse(&arguments.store),
+                threads: extent.threads,
+                memory: memory_available(),
+                stop,
+                progress: finished,
+            };
+            run_cells(jobs, &programs, arguments, &runner, extent.seeds)?
+        }
+    };
     let took = began.elapsed().as_secs_f64();
     outcome.fewer_threads.iter().for_each(|why| warn(why));
     let bound_runs = outcome.runs.split_off(designs.len().max(1));
@@ -86,6 +111,7 @@ fn compare_designs(
     if !arguments.quiet && !to_stdout {
         show(&outcome, &verdict, &bound_runs, took);
     }
+    told.filter(|_| !arguments.quiet).iter().for_each(|told| report(told));
     let cautions = cautions(&outcome.runs, &lengths);
     cautions.iter().for_each(|sentence| warn(sentence));
     // Notes that appeared only during the run.
@@ -99,15 +125,16 @@ fn compare_designs(
         let outcome = run.outcome.as_deref().unwrap_or("it did not complete");
         report(&format!("{} on {}: {outcome}", run.design, run.program));
     }
+    files.write(&runs_grid(&outcome.runs), &comparison_grid(&outcome.runs))?;
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     if let Some(output) = output {
         let bounds = bounds.document(&outcome.runs, bound_runs);
         outcome.notes.extend(cautions);
-        let document = Document { verdict: verdict.sentences, bounds, ..Document::new(command, outcome) };
+        let document = Document { verdict: verdict.sentences, bounds, stored, ..Document::new(command, outcome) };
         output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
     let all_well = all_done && !program_failed.load(Ordering::SeqCst);
-    Ok(if all_well { DONE } else { SOME_FAILED })
+    Ok(if all_well { status } else { SOME_FAILED })
 }
 
 /// Prints the results; nothing of runs that have none, whose failures are reported.
@@ -115,13 +142,16 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
     let shown: Vec<&RunResult> = outcome.runs.iter().filter(|run| run.simulated_instructions > 0).collect();
     let Some(first) = shown.first() else { return };
     let memory = first.spec.pointer("/memory/bytes").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let seeds = match &first.over_seeds[..] {
+        [one, .., last] => format!("seeds {} to {}, means ± half of the 95% interval", one.seed, last.seed),
+        _ => format!("seed {}", first.seed),
+    };
     let heading = format!(
-        "{} ({}): {} instructions measured on each machine with {} of memory, seed {}\n",
+        "{} ({}): {} instructions measured on each machine with {} of memory, {seeds}\n",
         first.program,
         first.identity.detail.replace('\n', ", "),
         ambulator_experiments::count(first.simulated_instructions as f64),
         ambulator_experiments::bytes(memory as f64),
-        first.seed
     );
     print_folded(&heading, 0);
     if !verdict.sentences.is_empty() {
@@ -138,10 +168,11 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         print("");
         why.iter().for_each(|sentence| print_folded(sentence, 0));
     }
+    let seeds = first.over_seeds.len().max(1) as u64;
     let shown: Vec<&RunResult> = shown.into_iter().chain(bounds).collect();
     let checked: u64 = shown.iter().map(|run| run.checked_translations).sum();
-    let accesses: u64 = shown.iter().map(|run| run.simulated_accesses).sum();
-    let executed: u64 = shown.iter().map(|run| run.simulated_instructions).sum();
+    let accesses: u64 = seeds * shown.iter().map(|run| run.simulated_accesses).sum::<u64>();
+    let executed: u64 = seeds * shown.iter().map(|run| run.simulated_instructions).sum::<u64>();
     let busy: f64 = shown.iter().map(|run| run.sim_host_seconds - run.sim_host_setup_seconds).sum();
     let verdict = if checked > 0 {
         format!("the oracle checked {} translations", ambulator_experiments::count(checked as f64))
@@ -174,21 +205,151 @@ fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> 
     crate::capture::live(&arguments.command, skip, Arc::clone(failed))
 }
 
+/// Opens the programs of the machine's cores.
+fn open_all(requests: &[ProgramRequest], spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+    let open = |_: &str, number: usize| {
+        let request = &requests[number % requests.len()];
+        ambulator_workloads::open(request).map_err(|error| error.to_string())
+    };
+    open_mix(&names, spec, open).map_err(Failure::bad)
+}
+
+/// Opens the programs that are asked for, none of which is captured live.
 pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
+    let spec = spec.clone();
+    interrupt::abandoned_when_stopped(move || open_all(&requests, &spec))
+}
+
+/// Where the records of a comparison come from.
+enum Source {
+    /// Programs and traces that can be opened again: their results are stored.
+    Known(Arc<Programs>),
+    /// A live capture, or a pipe.
+    Stream(Vec<Box<dyn RecordSource>>),
+}
+
+impl Source {
+    fn of(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> Result<Source, Failure> {
+        if arguments.live {
+            return Ok(Source::Stream(vec![live(arguments, spec, failed)?]));
+        }
+        let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
+        // Whether the programs fit the machine.
+        let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+        let spec = spec.clone();
+        if requests.iter().any(Programs::is_stream) {
+            return interrupt::abandoned_when_stopped(move || open_all(&requests, &spec)).map(Source::Stream);
+        }
+        check_mix(&names, &spec).map_err(Failure::bad)?;
+        let identify = move || Programs::identify(None, requests).map_err(Failure::bad);
+        Ok(Source::Known(Arc::new(interrupt::abandoned_when_stopped(identify)?)))
+    }
+
+    /// The lengths of the programs, notes on them, and their footprint, as far as they are known.
+    fn known(&self, spec: &Spec) -> (Vec<Option<u64>>, Vec<String>, u64) {
+        match self {
+            Source::Known(programs) => {
+                (programs.instructions_on(spec), distinct_notes(programs.notes.clone()), programs.footprint_on(spec))
+            }
+            Source::Stream(programs) => (
+                programs.iter().map(|program| program.instructions()).collect(),
+                distinct_notes(programs.iter().flat_map(|program| program.notes())),
+                programs.iter().map(|program| program.identity().footprint).sum(),
+            ),
+        }
+    }
+}
+
+/// What ran, and what is said of it.
+struct Ran {
+    outcome: Outcome,
+    /// Designs whose runs were in the store.
+    stored: Vec<String>,
+    told: Option<String>,
+    status: u8,
+}
+
+/// Runs jobs as cells, each with as many seeds, from their own on; with several, results are means over them.
+fn run_cells(
+    jobs: Vec<Job>,
+    programs: &Arc<Programs>,
+    arguments: &ProgramArguments,
+    runner: &Runner,
+    seeds: u32,
+) -> Result<Ran, Failure> {
+    let machine = arguments.machine.machine.clone().unwrap_or_else(|| DEFAULT_MACHINE.to_owned());
+    let cell = |job: &Job, programs: &Arc<Programs>, seed: u64| {
+        let mut spec = job.spec.clone();
+        spec.run.seed = spec.run.seed.wrapping_add(seed);
+        let presets = SpecRequest {
+            machine: Some(machine.clone()),
+            design: Some(job.design.strip_prefix(BOUND).unwrap_or(&job.design).to_owned()),
+            ..SpecRequest::default()
+        };
+        let set = difference_from_presets(&presets, &spec);
+        Cell::new(&machine, &job.design, spec, set, Arc::clone(programs))
+    };
+    // The jobs with the first seed come first: their progress is shown.
+    let mut cells: Vec<Cell> = jobs.iter().map(|job| cell(job, programs, 0)).collect();
+    for seed in 1..u64::from(seeds) {
+        let of_seed =
+            |request: &ProgramRequest| ProgramRequest { seed: request.seed.wrapping_add(seed), ..request.clone() };
+        let requests = programs.requests.iter().map(of_seed).collect();
+        let programs = Arc::new(Programs::identify(None, requests).map_err(Failure::bad)?);
+        cells.extend(jobs.iter().map(|job| cell(job, &programs, seed)));
+    }
+    let finished = runner.run(cells);
+    if finished.cells.iter().all(Option::is_none) {
+        return Err(Failure::failed("interrupted before anything ran: there is no result"));
+    }
+    let all_stored = |at: usize| {
+        let mut of_job = finished.cells.iter().skip(at).step_by(jobs.len());
+        of_job.all(|ended| ended.as_ref().is_some_and(|ended| ended.stored))
+    };
+    let stored = (0..jobs.len()).filter(|at| all_stored(*at)).map(|at| jobs[at].design.clone()).collect();
+    let status = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
+    let told = store::told(runner.store.as_ref(), &finished);
+    let schema = finished.schema(0..finished.cells.len());
+    let notes = finished.notes;
+    let mut of_jobs: Vec<Vec<RunResult>> = vec![Vec::new(); jobs.len()];
+    let mut ended = finished.cells.into_iter();
+    for _ in 0..seeds {
+        let run = |job: &Job| match ended.next().flatten() {
+            Some(ended) => ended.run,
+            None => RunResult {
+                design: job.design.clone(),
+                program: programs.label.clone(),
+                status: Status::Interrupted,
+                outcome: Some("interrupted before it started".into()),
+                ..RunResult::default()
+            },
+        };
+        let mut runs: Vec<RunResult> = jobs.iter().map(run).collect();
+        set_speedups(&mut runs);
+        of_jobs.iter_mut().zip(runs).for_each(|(of_job, run)| of_job.push(run));
+    }
+    let runs: Vec<RunResult> = of_jobs.into_iter().filter_map(mean_over_seeds).collect();
+    let notes = distinct_notes(notes.into_iter().chain(colour_warnings(&runs)));
+    Ok(Ran { outcome: Outcome { runs, schema, notes, fewer_threads: finished.fewer_threads }, stored, told, status })
+}
+
+/// The requests for the programs of a mix, in its order.
+fn program_requests(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<ProgramRequest>, String> {
     let footprint = match &arguments.footprint {
-        Some(text) => Some(parse_size(text).map_err(|e| Failure::bad(format!("--footprint: {e}")))?),
+        Some(text) => Some(parse_size(text).map_err(|e| format!("--footprint: {e}"))?),
         None => None,
     };
-    let names = requests::program_names(arguments);
-    let part = requests::selection(arguments)?;
-    let open = |name: &str, number: usize| {
+    let part = requests::selection(arguments).map_err(|failure| failure.message)?;
+    let request = |(number, name): (usize, &str)| {
         let seed = spec.run.seed.wrapping_add(number as u64);
         let mut request = program_request(name, &arguments.program_set, footprint, seed).map_err(|e| e.to_string())?;
         if let (Some((key, _)), Some(_)) = (part.first(), ambulator_workloads::program(&request.name)) {
             return Err(format!("{name} is generated, not a trace: it has no part to {key}; use --warmup"));
         }
         part.iter().for_each(|(key, value)| _ = request.settings.insert((*key).to_owned(), (*value).into()));
-        ambulator_workloads::open(&request).map_err(|e| e.to_string())
+        Ok(request)
     };
-    open_mix(&names, spec, open).map_err(Failure::bad)
+    requests::program_names(arguments).into_iter().enumerate().map(request).collect()
 }

@@ -33,10 +33,7 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
     };
     let (jobs, _) = requests::jobs(&program, &requests::design_names(&arguments.design))?;
     let stop = interrupt::stop_flag();
-    let programs = {
-        let (program, spec) = (program.clone(), jobs[0].spec.clone());
-        interrupt::abandoned_when_stopped(move || compare::open_programs(&program, &spec))?
-    };
+    let programs = compare::open_programs(&program, &jobs[0].spec)?;
     distinct_notes(programs.iter().flat_map(|program| program.notes())).iter().for_each(|note| warn(note));
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     let shown = progress::bars(&names, !arguments.no_progress && !arguments.json);

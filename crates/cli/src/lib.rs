@@ -2,7 +2,6 @@
 
 mod app;
 mod arguments;
-mod bounds;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(not(target_os = "linux"))]
@@ -17,9 +16,13 @@ mod interrupt;
 mod layout;
 mod output;
 mod progress;
+mod report;
 mod reproduce;
 mod requests;
+mod store;
 mod suggest;
+mod sweep;
+mod table_files;
 mod terminal;
 mod trace;
 
@@ -102,7 +105,10 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Explain(arguments) => inspect::explain(&arguments),
         Command::ExplainWalk(arguments) => explain_walk::explain_walk(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Plot(arguments) => report::plot(&arguments),
         Command::Conformance(arguments) => conformance::conformance(&arguments),
         Command::Completions { shell, out } => completions(shell, out.as_deref()),
         Command::Reference { what } => inspect::reference(what),

@@ -1,11 +1,13 @@
 //! Progress on the terminal: a line for each design, with rate and time left.
 
-use ambulator_experiments::count;
+use crate::output::report;
+use ambulator_experiments::{count, seconds};
 use ambulator_simulator::{Phase, Progress, RunResult, Schema, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bars for designs of these names; silent unless standard error is a terminal and `wanted`.
 pub fn bars(names: &[String], wanted: bool) -> Arc<dyn Progress> {
@@ -22,6 +24,117 @@ pub fn bars(names: &[String], wanted: bool) -> Arc<dyn Progress> {
         (bar, Phase::Setup)
     });
     Arc::new(Bars { bars: Mutex::new(bars.collect()) })
+}
+
+/// Progress of many cells: a bar for all of them on a terminal, and a line now and then elsewhere; silent
+/// unless `wanted`. `count` is their number.
+pub fn cells(count: usize, wanted: bool) -> Arc<dyn Progress> {
+    if !wanted {
+        return Arc::new(ambulator_simulator::Silent);
+    }
+    let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = ProgressBar::new(1000);
+        let template = "{bar:30} {msg}";
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar
+    });
+    let began = Instant::now();
+    let state = CellsState { parts: vec![Part::Waiting; count], failed: 0, shown: began };
+    Arc::new(Cells { bar, began, state: Mutex::new(state) })
+}
+
+/// How far a cell is.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Waiting,
+    /// The share of its instructions.
+    Running(f64),
+    /// It has run here.
+    Done,
+    /// It was in the store, or could not run.
+    AtOnce,
+}
+
+struct CellsState {
+    parts: Vec<Part>,
+    failed: usize,
+    /// When a line was last written.
+    shown: Instant,
+}
+
+struct Cells {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    state: Mutex<CellsState>,
+}
+
+/// Between two lines of a log.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+
+/// How much of the work that is not in the store is done, 0 to 1, and a sentence on it.
+fn so_far(state: &CellsState, took: Duration) -> (f64, String) {
+    let share = |part: &Part| match part {
+        Part::Waiting => Some(0.0),
+        Part::Running(share) => Some(*share),
+        Part::Done => Some(1.0),
+        Part::AtOnce => None,
+    };
+    let shares: Vec<f64> = state.parts.iter().filter_map(share).collect();
+    let done = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    let done = if shares.is_empty() { 1.0 } else { done };
+    let ended = state.parts.iter().filter(|part| matches!(part, Part::Done | Part::AtOnce)).count();
+    let running = state.parts.iter().filter(|part| matches!(part, Part::Running(_))).count();
+    let mut text = format!("{ended} of {} cells", state.parts.len());
+    if running > 0 {
+        text.push_str(&format!(", {running} running"));
+    }
+    if state.failed > 0 {
+        text.push_str(&format!(", {} failed", state.failed));
+    }
+    text.push_str(&format!(", {}", seconds(took.as_secs_f64())));
+    if done > 0.01 && done < 1.0 {
+        text.push_str(&format!(", {} left", seconds(took.as_secs_f64() * (1.0 - done) / done)));
+    }
+    (done, text)
+}
+
+impl Cells {
+    fn show(&self, state: &mut CellsState) {
+        let (done, text) = so_far(state, self.began.elapsed());
+        let all_ended = state.parts.iter().all(|part| matches!(part, Part::Done | Part::AtOnce));
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((1000.0 * done) as u64);
+                bar.set_message(text);
+                if all_ended {
+                    bar.finish_and_clear();
+                }
+            }
+            None if all_ended || state.shown.elapsed() >= BETWEEN_LINES => {
+                state.shown = Instant::now();
+                report(&text);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Progress for Cells {
+    fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(part) = state.parts.get_mut(job) else { return };
+        let share = of.map_or(0.0, |of| instructions as f64 / of.max(1) as f64);
+        *part = Part::Running(if phase == Phase::Setup { 0.0 } else { share.min(1.0) });
+        self.show(&mut state);
+    }
+
+    fn finished(&self, job: usize, result: &RunResult, _schema: &Schema) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(part) = state.parts.get_mut(job) else { return };
+        *part = if matches!(part, Part::Running(_)) { Part::Done } else { Part::AtOnce };
+        state.failed += usize::from(result.status != Status::Done);
+        self.show(&mut state);
+    }
 }
 
 struct Bars {
@@ -83,6 +196,17 @@ impl Progress for Bars {
 mod tests {
     use super::*;
     use indicatif::{ProgressDrawTarget, TermLike};
+
+    #[test]
+    fn cells_tell_how_far_they_are_and_what_is_left() {
+        let parts = vec![Part::AtOnce, Part::Done, Part::Running(0.5), Part::Waiting];
+        let mut state = CellsState { parts, failed: 1, shown: Instant::now() };
+        let (done, text) = so_far(&state, Duration::from_secs(30));
+        assert!((done - 0.5).abs() < 1e-9, "{done}");
+        assert_eq!(text, "2 of 4 cells, 1 running, 1 failed, 30.0 s, 30.0 s left");
+        state.parts.truncate(1);
+        assert_eq!(so_far(&state, Duration::ZERO), (1.0, "1 of 1 cells, 1 failed, 0.0 s".into()));
+    }
 
     #[test]
     fn rates_have_three_digits_that_matter() {

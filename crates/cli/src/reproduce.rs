@@ -3,23 +3,26 @@
 use crate::arguments::ReproduceArguments;
 use crate::output::{JsonOutput, report, warn};
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, interrupt, progress};
-use ambulator_base::{InputFiles, lock};
+use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, store};
+use ambulator_base::{InputFiles, OutputFile, lock};
 use ambulator_experiments::{
-    FigureResult, Reproduction, Size, Store, figures_of, reproduce as reproduce_figure, traces_of,
+    Figure, FigureResult, Runner, Size, figures_of, memory_available, reproduce as reproduce_figure, traces_of,
 };
+use ambulator_report::published_report;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
-    let figures = figures_of(arguments.figure.as_deref()).map_err(Failure::bad)?;
-    let mut inputs: InputFiles = figures.iter().flat_map(|figure| traces_of(figure)).collect();
-    inputs.add(Store::file_in(&arguments.out));
+    let figures = figures(arguments.figure.as_deref())?;
+    let mut inputs: InputFiles = figures.iter().flat_map(traces_of).collect();
+    inputs.extend(arguments.figure.as_ref().filter(|name| Path::new(name).is_file()));
+    inputs.append(store::inputs(&arguments.store));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
+    let report_file = arguments.report.as_deref().map(|path| OutputFile::prepare_beside(path, &inputs));
+    let report_file = report_file.transpose().map_err(Failure::bad)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output);
-    let store = Store::open(&arguments.out).map_err(Failure::bad)?;
-    store.warnings().iter().for_each(|warning| warn(warning));
-    let store = Arc::new(Mutex::new(store));
+    let store = store::open(&arguments.store)?;
     let stop = interrupt::stop_flag();
     let results = Arc::new(Mutex::new(Vec::<FigureResult>::new()));
     let output = output.map(|output| {
@@ -37,16 +40,18 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         }
         if !arguments.no_progress {
             let (number, of) = (number + 1, figures.len());
-            report(&format!("{number} of {of}: {}/{}: {}", figure.paper, figure.name, figure.title));
+            report(&format!("{number} of {of}: {}: {}", figure.full_name(), figure.title));
         }
-        let how = Reproduction {
-            size: if arguments.quick { Size::Quick } else { Size::Full },
-            store: Arc::clone(&store),
+        let size = if arguments.quick { Size::Quick } else { Size::Full };
+        let runner = Runner {
+            store: store.clone(),
+            reuse: store::reuse(&arguments.store),
             threads: arguments.threads,
+            memory: memory_available(),
             stop: stop.clone(),
-            progress: progress::bars(&figure.designs, !arguments.no_progress),
+            progress: progress::cells(figure.count(), !arguments.no_progress),
         };
-        match reproduce_figure(figure, &how) {
+        match reproduce_figure(figure, size, &runner) {
             Ok(result) => {
                 if to_stdout {
                     result.missing.iter().for_each(|missing| report(&format!("{}: {missing}", result.figure)));
@@ -60,16 +65,36 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
                 lock(&results).push(result);
             }
             Err(message) => {
-                report(&format!("{}/{}: {message}", figure.paper, figure.name));
+                report(&format!("{}: {message}", figure.full_name()));
                 code = SOME_FAILED;
             }
         }
     }
-    let sorted = lock(&store).sort();
+    code = code.max(store::finish(&arguments.store, store.as_ref(), None));
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
         output.write(text)?;
     }
-    sorted.map_err(Failure::failed)?;
+    if let Some(file) = report_file {
+        file.write(published_report(&lock(&results), &figures.iter().collect::<Vec<_>>()).as_bytes())
+            .map_err(Failure::failed)?;
+    }
     Ok(code)
+}
+
+/// The figures of a name, or the one of a user's file.
+fn figures(what: Option<&str>) -> Result<Vec<Figure>, Failure> {
+    let file = what.filter(|what| what.ends_with(".toml") || Path::new(what).is_file()).map(Path::new);
+    let Some(file) = file else {
+        return figures_of(what).map(|all| all.into_iter().cloned().collect()).map_err(Failure::bad);
+    };
+    let figure = Figure::read(file).map_err(Failure::bad)?;
+    if figure.metrics.is_empty() {
+        return Err(Failure::bad(format!(
+            "{0}: it has no metrics, so there is nothing to compare with a publication: add [[metrics]], or run it with \
+             `ambulator sweep {0}`",
+            file.display()
+        )));
+    }
+    Ok(vec![figure])
 }

@@ -79,7 +79,9 @@ struct Asked {
 fn flags(arguments: &ProgramArguments) -> Result<Vec<Asked>, Failure> {
     let mut asked = Vec::new();
     let mut ask = |written: String, option: String| asked.push(Asked { written, option });
-    for (flag, value) in [("instructions", &arguments.instructions), ("warmup", &arguments.warmup)] {
+    let counts =
+        [("instructions", &arguments.instructions), ("warmup", &arguments.warmup), ("interval", &arguments.interval)];
+    for (flag, value) in counts {
         if let Some(value) = value {
             let count = parse_count(value).map_err(|e| Failure::bad(format!("--{flag}: {e}")))?;
             ask(format!("--{flag} {value}"), format!("run.{flag}={count}"));

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 fn ambulator(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ambulator"))
+        .env("AMBULATOR_STORE", "none")
         .args(arguments)
         .stdin(Stdio::null())
         .output()
@@ -437,6 +438,7 @@ fn an_interrupted_run_keeps_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let mut child = Command::new(env!("CARGO_BIN_EXE_ambulator"))
+        .env("AMBULATOR_STORE", "none")
         .args(["run", "gups", "--footprint", "16MiB", "-n", "100G", "--json", json.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

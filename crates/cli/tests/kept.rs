@@ -13,7 +13,7 @@ const SMALL: [&str; 7] = ["--footprint", "16MiB", "--instructions", "100K", "--w
 
 fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
-    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command.args(words).current_dir(folder).env("AMBULATOR_STORE", "none").stdin(Stdio::null());
     command
 }
 
@@ -35,6 +35,7 @@ fn small(first: &[&'static str]) -> Vec<&'static str> {
 /// A shell that does something and then becomes the program.
 fn through_shell(before: &str, words: &[&str]) -> Command {
     let mut command = Command::new("sh");
+    command.env("AMBULATOR_STORE", "none");
     command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), BINARY]).args(words).stdin(Stdio::null());
     command
 }
@@ -63,17 +64,17 @@ fn no_output_replaces_an_input() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     fs::create_dir_all(folder.join("traces")).unwrap();
-    fs::create_dir(folder.join("store")).unwrap();
+    fs::create_dir_all(folder.join("store/cells")).unwrap();
     fs::copy(trace(), folder.join("traces/mummer.amb")).unwrap();
     fs::write(folder.join("t.lackey"), "I  1000,4\n L 8000,8\nI  1004,4\n S 8008,8\n".repeat(50)).unwrap();
     fs::write(folder.join("s.toml"), "base = \"./below.toml\"\nrun.warmup = 0\n").unwrap();
     fs::write(folder.join("below.toml"), "run.oracle = true\n").unwrap();
     fs::write(folder.join("w.toml"), "program = \"gups\"\n").unwrap();
-    fs::write(folder.join("store/cells.jsonl"), "").unwrap();
+    fs::write(folder.join("store/cells/x.ndjson.zst"), "").unwrap();
     symlink("t.lackey", folder.join("soft")).unwrap();
     fs::hard_link(folder.join("t.lackey"), folder.join("hard")).unwrap();
     let all = || -> Vec<(String, Vec<u8>)> {
-        let files = ["traces/mummer.amb", "t.lackey", "s.toml", "below.toml", "w.toml", "store/cells.jsonl"];
+        let files = ["traces/mummer.amb", "t.lackey", "s.toml", "below.toml", "w.toml", "store/cells/x.ndjson.zst"];
         files.iter().map(|name| ((*name).to_owned(), fs::read(folder.join(name)).unwrap())).collect()
     };
     let before = all();
@@ -90,8 +91,8 @@ fn no_output_replaces_an_input() {
         &["run", "w.toml", "--footprint", "1MiB", "--json", "w.toml"],
         &["trace", "convert", "t.lackey", "hard"],
         &["trace", "convert", "t.lackey", "./soft", "--format", "champsim"],
-        &["reproduce", "utopia/fig1", "--quick", "--out", "store", "--json", "store/cells.jsonl"],
-        &["reproduce", "lvm/fig2", "--quick", "--out", "store", "--json", "traces/mummer.amb"],
+        &["reproduce", "utopia/fig1", "--quick", "--store", "store", "--json", "store/cells/x.ndjson.zst"],
+        &["reproduce", "lvm/fig2", "--quick", "--store", "store", "--json", "traces/mummer.amb"],
     ] {
         let (out, err) = ended(command(folder, words).output().unwrap(), 2);
         assert!(err.contains("input") && err.contains("name another file"), "{words:?}: {err}");
@@ -217,6 +218,7 @@ fn too_few_threads_are_an_error_that_names_the_limit() {
         if root {
             command.args(["--reuid=64123", "--regid=64123", "--clear-groups", "prlimit"]);
         }
+        command.env("AMBULATOR_STORE", "none");
         command.arg(format!("--nproc={most}:{most}")).arg(&copy).args(words).output().unwrap()
     };
     for most in [1, 2] {
@@ -305,23 +307,29 @@ fn meanings_of_counters_do_not_depend_on_which_design_ends_first() {
 #[test]
 fn a_damaged_store_is_told_and_mended() {
     let folder = tempfile::tempdir().unwrap();
-    let words = ["reproduce", "utopia/fig1", "--quick", "--out", "store", "--no-progress"];
+    let words = ["reproduce", "utopia/fig1", "--quick", "--store", "store", "--no-progress"];
     let run = || ended(command(folder.path(), &words).output().unwrap(), 0);
     let first = run();
     assert!(first.0.contains("43.0") && first.0.contains("published"), "{}", first.0);
     assert_eq!(first.1, "");
-    let cells = folder.path().join("store/cells.jsonl");
-    let whole = fs::read_to_string(&cells).unwrap();
+    let cells = folder.path().join("store/cells");
+    let shards = || fs::read_dir(&cells).unwrap().map(|entry| entry.unwrap().path());
+    let whole: Vec<u8> = shards().flat_map(|shard| zstd::decode_all(&fs::read(shard).unwrap()[..]).unwrap()).collect();
+    let whole = String::from_utf8(whole).unwrap();
+    shards().for_each(|shard| fs::remove_file(shard).unwrap());
     // A digit is edited in the first line, and the last one has lost its end.
     let at = whole.find("\"cycles\":").unwrap() + "\"cycles\":".len();
     let digit = if &whole[at..=at] == "9" { "8" } else { "9" };
     let edited = format!("{}{digit}{}", &whole[..at], &whole[at + 1..whole.len() - 100]);
-    fs::write(&cells, edited).unwrap();
+    fs::write(cells.join("killed.ndjson"), edited).unwrap();
     let second = run();
     assert_eq!(second.0, first.0);
     let last = whole.lines().count();
-    assert!(second.1.contains("cells.jsonl:1: this line is left out: its checksum does not fit"), "{}", second.1);
-    assert!(second.1.contains(&format!("cells.jsonl:{last}: this line is left out: it is incomplete")), "{}", second.1);
-    assert!(fs::read_to_string(&cells).unwrap() == whole, "the store is the same again");
+    assert!(second.1.contains("killed.ndjson:1: this line is left out: its checksum does not fit"), "{}", second.1);
+    assert!(
+        second.1.contains(&format!("killed.ndjson:{last}: this line is left out: it is incomplete")),
+        "{}",
+        second.1
+    );
     assert_eq!(run(), first, "it is told once");
 }

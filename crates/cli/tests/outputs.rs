@@ -16,7 +16,7 @@ const ENDLESS_RUN: [&str; 8] = ["run", "gups", "--footprint", "16MiB", "--instru
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ambulator"));
-    command.args(arguments).stdin(Stdio::null());
+    command.args(arguments).env("AMBULATOR_STORE", "none").stdin(Stdio::null());
     command
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ambulator"));
-    command.args(arguments).stdin(Stdio::null()).env_remove("COLUMNS");
+    command.args(arguments).env("AMBULATOR_STORE", "none").stdin(Stdio::null()).env_remove("COLUMNS");
     command
 }
 

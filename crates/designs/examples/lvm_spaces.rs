@@ -114,7 +114,6 @@ fn main() -> Result<(), String> {
         }
         let mut seen = Seen::default();
         table.report("t", &mut seen);
-        table.inspect(&own.memory, "t", &mut seen);
         let each = |bytes: u64| format!("{:.1}", bytes as f64 / pages.len() as f64);
         shown.add_row([
             name.to_owned(),

@@ -7,7 +7,7 @@ use ambulator_designs::catalogue;
 use std::path::{Path, PathBuf};
 
 /// The crates below designs.
-const CRATES: [&str; 8] = ["base", "memory", "hardware", "mmu", "os", "simulator", "experiments", "sockets"];
+const CRATES: [&str; 9] = ["base", "memory", "hardware", "mmu", "os", "simulator", "experiments", "report", "sockets"];
 /// What the papers call systems and their parts, next to the catalogue's names; as lower-case words.
 const PAPERS: [&[&str]; 9] = [
     &["me", "hpt"],

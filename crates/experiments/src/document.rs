@@ -41,6 +41,9 @@ pub struct Document {
     /// Bounds that are not among the runs.
     #[serde(default)]
     pub bounds: Vec<Bound>,
+    /// Designs whose runs were in the store: their sim-host times are of another time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<String>,
     /// Unit and meaning of each counter in `runs[].counters`.
     pub schema: BTreeMap<String, CounterMeaning>,
     /// Unit and meaning of each entry of `runs[].measures`.
@@ -64,6 +67,7 @@ impl Document {
             runs: outcome.runs,
             verdict: Vec::new(),
             bounds: Vec::new(),
+            stored: Vec::new(),
             schema: outcome.schema,
             measures: measures.collect(),
             notes: outcome.notes,
@@ -76,7 +80,7 @@ impl Document {
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
     let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
-    for (name, CounterMeaning { unit, meaning, timed }) in schema {
+    for (name, CounterMeaning { unit, meaning, timed, .. }) in schema {
         let unit: Unit = unit;
         all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning, timed });
     }

@@ -1,23 +1,31 @@
 //! A figure or table of a paper as data: its sweep, its metrics, the published numbers.
 
+use crate::reproduce::Size;
 use ambulator_base::nearest;
-use serde::Deserialize;
+use ambulator_simulator::spec::{DEFAULT_MACHINE, parse_count};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::OnceLock;
 
-/// A program of a figure's sweep.
-#[derive(Clone, Debug, Deserialize)]
+/// A program of a figure's sweep: in its file a table, or just a name.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureProgram {
-    /// Program or trace file.
+    /// Program, workload or trace file; with `+` between those of a mix, each on a core of its own.
     pub name: String,
     /// Name in the figure; defaults to the program's.
     #[serde(default)]
     pub label: Option<String>,
-    /// Footprint at the paper's size.
-    pub footprint: String,
-    /// Footprint of a quick run.
-    pub quick: String,
+    /// Footprint at the paper's size; by default the file's, or else the program's own. 0 for a trace.
+    #[serde(default)]
+    pub footprint: Option<String>,
+    /// Footprint of a quick run; by default as at the paper's size.
+    #[serde(default)]
+    pub quick: Option<String>,
     /// Settings of the program.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
@@ -25,7 +33,7 @@ pub struct FigureProgram {
     #[serde(default)]
     pub quick_settings: serde_json::Map<String, serde_json::Value>,
     /// Programs that run alongside it, each on its own core (a mix).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "program_list")]
     pub co_runners: Vec<FigureProgram>,
 }
 
@@ -39,6 +47,33 @@ pub struct Variant {
     pub design: String,
     /// Settings beyond the figure's.
     pub set: Vec<String>,
+}
+
+/// Programs, each a table or just a name.
+fn program_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<FigureProgram>, D::Error> {
+    struct Named(FigureProgram);
+    impl<'de> Deserialize<'de> for Named {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Named, D::Error> {
+            from.deserialize_any(NameOrTable).map(Named)
+        }
+    }
+    struct NameOrTable;
+    impl<'de> Visitor<'de> for NameOrTable {
+        type Value = FigureProgram;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a program's name, or a table with its `name`")
+        }
+
+        fn visit_str<E>(self, name: &str) -> Result<FigureProgram, E> {
+            Ok(FigureProgram { name: name.to_owned(), ..FigureProgram::default() })
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FigureProgram, A::Error> {
+            FigureProgram::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    Ok(Vec::<Named>::deserialize(from)?.into_iter().map(|named| named.0).collect())
 }
 
 impl FigureProgram {
@@ -139,56 +174,156 @@ pub struct Selection {
 }
 
 /// The programs of a figure, as in its file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum Programs {
+#[derive(Clone, Debug)]
+pub(crate) enum Programs {
     /// A list of `presets/papers/programs.toml`, by name.
     Shared(String),
     /// The figure's own list.
     Own(Vec<FigureProgram>),
 }
 
-/// A figure or table.
+/// The form in which a paper draws a figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartForm {
+    /// Bars in groups of a program.
+    #[default]
+    Bars,
+    /// Lines over the last number in the names of the metrics.
+    Lines,
+}
+
+impl Default for Programs {
+    fn default() -> Programs {
+        Programs::Own(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Programs {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Programs, D::Error> {
+        struct NameOrList;
+        impl<'de> Visitor<'de> for NameOrList {
+            type Value = Programs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of programs, or the name of one that figures share")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Programs, E> {
+                Ok(Programs::Shared(name.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Programs, A::Error> {
+                program_list(SeqAccessDeserializer::new(list)).map(Programs::Own)
+            }
+        }
+        from.deserialize_any(NameOrList)
+    }
+}
+
+/// The seeds of a study: how many, from 1 on, or which.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a number of seeds, such as 5, or a list of seeds, such as [1, 7]")]
+pub enum Seeds {
+    /// 1 to this.
+    Count(u32),
+    /// These.
+    List(Vec<u64>),
+}
+
+impl Seeds {
+    /// Each of them.
+    pub fn all(&self) -> Vec<u64> {
+        match self {
+            Seeds::Count(count) => (1..=u64::from(*count)).collect(),
+            Seeds::List(list) => list.clone(),
+        }
+    }
+}
+
+/// A study as data: what is run; and, with metrics, a figure or table.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The paper's short name.
+    /// The paper's short name; empty for a user's file.
     #[serde(skip)]
     pub paper: String,
-    /// The figure's short name.
+    /// The figure's short name, or a file's stem.
     #[serde(skip)]
     pub name: String,
     /// Its title.
+    #[serde(default)]
     pub title: String,
-    /// The machine preset.
-    pub machine: String,
+    /// The form in which the paper draws it.
+    #[serde(default)]
+    pub chart: ChartForm,
+    /// The machine: a preset or a file.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// Alternatively, several machines.
+    #[serde(default)]
+    pub machines: Vec<String>,
     /// The designs of the sweep.
+    #[serde(default)]
     pub designs: Vec<String>,
     /// Settings in addition to the machine's and the designs'.
     #[serde(default)]
     pub set: Vec<String>,
+    /// Settings that are varied, each over a list of values: every combination is run.
+    #[serde(default)]
+    pub vary: Map<String, Value>,
+    /// Seeds; by default one.
+    #[serde(default)]
+    pub seeds: Option<Seeds>,
     /// Designs of the sweep with additional settings.
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Instructions at full size.
-    pub instructions: String,
-    /// Instructions of a quick run.
-    pub quick_instructions: String,
-    /// Warm-up instructions.
-    pub warmup: String,
-    /// The programs: its own, or the name of a list that several figures share.
-    programs: Programs,
-    /// Programs in addition to the list's.
+    /// Instructions at full size; by default the machine's.
     #[serde(default)]
-    more_programs: Vec<FigureProgram>,
+    pub instructions: Option<String>,
+    /// Instructions of a quick run; by default as at full size.
+    #[serde(default)]
+    pub quick_instructions: Option<String>,
+    /// Warm-up instructions; by default the machine's.
+    #[serde(default)]
+    pub warmup: Option<String>,
+    /// Footprint of the programs that have none of their own.
+    #[serde(default)]
+    pub footprint: Option<String>,
+    /// The programs: its own, or the name of a list that several figures share.
+    #[serde(default)]
+    pub(crate) programs: Programs,
+    /// Programs in addition to the list's.
+    #[serde(default, deserialize_with = "program_list")]
+    pub(crate) more_programs: Vec<FigureProgram>,
+    /// Cells in addition to the grid of all those, one by one.
+    #[serde(default)]
+    pub cells: Vec<FigureCell>,
     /// The criterion by which the paper chose its programs; those below it are marked.
     #[serde(default)]
     pub selection: Option<Selection>,
     /// Its numbers.
+    #[serde(default)]
     pub metrics: Vec<Metric>,
     /// A note on the whole figure.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+/// A cell that is named by itself.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureCell {
+    /// The machine; by default that of the file.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// The design.
+    pub design: String,
+    /// The program, by its name in the results if it is one of the file's.
+    pub program: String,
+    /// Settings beyond the file's.
+    #[serde(default)]
+    pub set: Vec<String>,
 }
 
 impl Figure {
@@ -201,11 +336,78 @@ impl Figure {
         programs.iter().chain(&self.more_programs)
     }
 
+    /// Paper and figure, or the name of a user's file.
+    pub fn full_name(&self) -> String {
+        if self.paper.is_empty() { self.name.clone() } else { format!("{}/{}", self.paper, self.name) }
+    }
+
+    /// The number of its cells.
+    pub fn count(&self) -> usize {
+        let combinations: usize = self.axes().iter().map(|(_, values)| values.len()).product();
+        let places = self.programs().count() * self.machines().len() * self.designs_and_variants().len() * combinations;
+        (places + self.cells.len()) * self.seeds.as_ref().map_or(1, |seeds| seeds.all().len())
+    }
+
+    /// A study of every combination; `vary` has lists of values by key.
+    pub fn grid(
+        name: String,
+        machines: Vec<String>,
+        designs: Vec<String>,
+        programs: Vec<FigureProgram>,
+        vary: Map<String, Value>,
+    ) -> Figure {
+        Figure { name, machines, designs, programs: Programs::Own(programs), vary, ..Figure::default() }
+    }
+
+    /// The machines of the sweep.
+    pub fn machines(&self) -> Vec<&str> {
+        let all = self.machine.iter().chain(&self.machines);
+        let mut all: Vec<&str> = all.map(String::as_str).collect();
+        if all.is_empty() {
+            all.push(DEFAULT_MACHINE);
+        }
+        all
+    }
+
+    /// The settings of the run's length at a size.
+    ///
+    /// # Errors
+    /// The file has something else than counts.
+    pub(crate) fn length(&self, size: Size) -> Result<Vec<String>, String> {
+        let quick = self.quick_instructions.as_ref().filter(|_| size == Size::Quick);
+        let count = |text: &String| parse_count(text);
+        let instructions = quick.or(self.instructions.as_ref()).map(count).transpose()?;
+        let warmup = self.warmup.as_ref().map(count).transpose()?;
+        let warmup = warmup.map(|warmup| warmup.min(instructions.unwrap_or(u64::MAX)));
+        let settings = [("instructions", instructions), ("warmup", warmup)];
+        Ok(settings.into_iter().filter_map(|(key, of)| Some(format!("run.{key}={}", of?))).collect())
+    }
+
+    /// The axes of varied settings: key and values, as the texts of `--set` options take them.
+    pub fn axes(&self) -> Vec<(String, Vec<String>)> {
+        let mut axes = Vec::new();
+        flatten("", &self.vary, &mut axes);
+        axes
+    }
+
     /// Every design of the sweep: its name in the figure, its preset, its additional settings.
-    pub fn cells(&self) -> Vec<(&str, &str, &[String])> {
+    pub fn designs_and_variants(&self) -> Vec<(&str, &str, &[String])> {
         let plain = self.designs.iter().map(|design| (design.as_str(), design.as_str(), [].as_slice()));
         let own = self.variants.iter().map(|v| (v.name.as_str(), v.design.as_str(), v.set.as_slice()));
         plain.chain(own).collect()
+    }
+}
+
+/// Varied settings by dotted key, whether the file has the key dotted or as tables.
+fn flatten(at: &str, table: &Map<String, Value>, axes: &mut Vec<(String, Vec<String>)>) {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for (name, value) in table {
+        let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        match value {
+            Value::Object(below) => flatten(&key, below, axes),
+            Value::Array(values) => axes.push((key, values.iter().map(text).collect())),
+            single => axes.push((key, vec![text(single)])),
+        }
     }
 }
 
@@ -217,6 +419,11 @@ fn shared_programs() -> &'static BTreeMap<String, Vec<FigureProgram>> {
     static LISTS: OnceLock<BTreeMap<String, Vec<FigureProgram>>> = OnceLock::new();
     const TEXT: &str = include_str!("../../../presets/papers/programs.toml");
     LISTS.get_or_init(|| toml::from_str(TEXT).unwrap_or_else(|error| panic!("presets/papers/programs.toml: {error}")))
+}
+
+/// Whether figures share a list of programs of this name.
+pub(crate) fn is_shared_list(name: &str) -> bool {
+    shared_programs().contains_key(name)
 }
 
 struct Embedded {
@@ -262,25 +469,25 @@ pub fn figures_of(what: Option<&str>) -> Result<Vec<&'static Figure>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size};
+    use ambulator_simulator::spec::{SpecRequest, load, parse_size};
 
     #[test]
     fn every_figure_names_designs_measures_and_programs_that_exist() {
         assert!(figures().len() >= 6);
         for figure in figures() {
             let at = format!("{}/{}", figure.paper, figure.name);
-            for (name, design, own) in figure.cells() {
+            for (name, design, own) in figure.designs_and_variants() {
                 let request = SpecRequest {
-                    machine: Some(figure.machine.clone()),
+                    machine: figure.machine.clone(),
                     design: Some(design.into()),
                     options: [figure.set.as_slice(), own].concat(),
                     ..SpecRequest::default()
                 };
                 load(&request).unwrap_or_else(|e| panic!("{at}: {name}: {e}"));
             }
-            let known = |name: &String| figure.cells().iter().any(|(cell, ..)| cell == name);
+            let known = |name: &String| figure.designs_and_variants().iter().any(|(cell, ..)| cell == name);
             for text in [&figure.instructions, &figure.quick_instructions, &figure.warmup] {
-                parse_count(text).unwrap_or_else(|e| panic!("{at}: {e}"));
+                parse_count(text.as_ref().unwrap()).unwrap_or_else(|e| panic!("{at}: {e}"));
             }
             if let Programs::Shared(name) = &figure.programs {
                 assert!(shared_programs().contains_key(name), "{at}: no list of programs `{name}`");
@@ -288,7 +495,7 @@ mod tests {
             assert!(figure.programs().next().is_some(), "{at}: no programs");
             for program in figure.programs() {
                 for size in [&program.footprint, &program.quick] {
-                    parse_size(size).unwrap_or_else(|e| panic!("{at}: {}: {e}", program.label()));
+                    parse_size(size.as_ref().unwrap()).unwrap_or_else(|e| panic!("{at}: {}: {e}", program.label()));
                 }
             }
             if let Some(selection) = &figure.selection {

@@ -1,7 +1,9 @@
 //! Entry points for fuzzing: any text must give a result or an error, never a panic or a hang.
 
 use crate::layout::{parse_maps, report};
-use crate::store::{Cell, line_of};
+use crate::row::{row_of, run_of};
+use crate::store::line;
+use serde_json::Value;
 
 /// Pages of an address space up to which it is measured as well: page tables are built for them.
 const MOST_PAGES: u64 = 64;
@@ -23,16 +25,20 @@ pub fn fuzz_maps(text: &str) {
     }
 }
 
-/// Reads `bytes` as the lines of a store, each as it is, and then as the text of a cell with the right checksum.
-/// A cell that is read must give the line that was read. It returns for any bytes.
+/// Reads `bytes` as the lines of a store, each as it is, and then as the text of a row with the right
+/// checksum. A row that is read must give the line that was read, and a run of it the same run. It returns
+/// for any bytes.
 pub fn fuzz_store(bytes: &[u8]) {
-    for line in bytes.split(|byte| *byte == b'\n') {
-        let summed = String::from_utf8(line.to_vec()).map(|text| line_of(&text)).unwrap_or_default();
-        for line in [line, summed.strip_suffix(b"\n").unwrap_or(&summed)] {
-            if let Ok(cell) = Cell::read(line) {
-                let written = cell.line().expect("a cell is JSON");
-                let again = Cell::read(&written[..written.len() - 1]).expect("what was written is read");
-                assert_eq!(again.line().as_ref(), Ok(&written));
+    for text in bytes.split(|byte| *byte == b'\n') {
+        let summed = String::from_utf8(text.to_vec()).map(|text| line::summed(&text)).unwrap_or_default();
+        for text in [text, summed.strip_suffix(b"\n").unwrap_or(&summed)] {
+            let Ok(row) = line::read(text) else { continue };
+            let written = line::line_of(&row);
+            let again = line::read(&written[..written.len() - 1]).expect("what was written is read");
+            assert_eq!(again, row);
+            if let Ok((info, run)) = run_of(&row, Value::Null) {
+                let (back, _) = run_of(&row_of(&info, &run), Value::Null).expect("a row of a run is one");
+                assert_eq!(back, info);
             }
         }
     }
@@ -41,6 +47,7 @@ pub fn fuzz_store(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::CellInfo;
     use ambulator_base::Random;
 
     /// `bytes` with one to four of them changed, taken from `likely` or removed.
@@ -61,13 +68,11 @@ mod tests {
     fn stores_survive_mutations() {
         let mut random = Random::for_purpose(1, "fuzz store");
         let run = ambulator_simulator::RunResult { design: "radix".into(), ipc: 0.1, ..Default::default() };
-        let line = Cell { key: "a key".into(), run }.line().unwrap();
-        assert!(Cell::read(&line[..line.len() - 1]).is_ok());
-        let start = line.windows(8).position(|part| part == b"\"cell\":{").unwrap() + 7;
-        let cell = &line[start..line.len() - 2];
-        assert!(Cell::read(&line_of(std::str::from_utf8(cell).unwrap())[..line.len() - 1]).is_ok());
+        let row = row_of(&CellInfo { cell: "a key".into(), ..CellInfo::default() }, &run);
+        let (line, text) = (line::line_of(&row), serde_json::to_vec(&row).unwrap());
+        assert_eq!(line::read(&line[..line.len() - 1]).as_ref(), Ok(&row));
         for _ in 0..400 {
-            for bytes in [&line[..], cell] {
+            for bytes in [&line[..], &text] {
                 fuzz_store(&mutated(bytes, b"0.-e{}\"\n", &mut random));
             }
         }

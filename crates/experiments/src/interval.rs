@@ -1,6 +1,6 @@
 //! Intervals around speed-ups: how far a ratio of cycles can be trusted.
 
-use ambulator_simulator::RunResult;
+use ambulator_simulator::{RunResult, Status};
 
 /// Windows that a measured region is divided into, at most; with fewer than [`LEAST_WINDOWS`] there is no
 /// interval.
@@ -19,22 +19,30 @@ pub struct SpeedUp {
     pub ratio: f64,
     /// Half of the interval's width; `None` if the region is too short for one.
     pub half: Option<f64>,
-    /// Windows that the interval is from; 0 without one.
+    /// Windows that the interval is from; 0 without one, or if it is over seeds.
     pub windows: usize,
+    /// Seeds that the interval is over; 0 if it is not.
+    pub seeds: usize,
 }
 
 impl SpeedUp {
     /// The speed-up of `run` over `base`, with an interval over windows of the measured region: both regions
     /// are divided at the same instructions, and the interval is that of the ratio of the windows' cycles
-    /// (ratio estimator, Student's t). `None` without time.
+    /// (ratio estimator, Student's t). For runs over the same seeds, the mean of their speed-ups with the
+    /// interval over seeds. `None` without time.
     pub fn of(base: &RunResult, run: &RunResult) -> Option<SpeedUp> {
         if base.ipc <= 0.0 || run.ipc <= 0.0 {
             return None;
         }
+        let pairs = base.over_seeds.iter().zip(&run.over_seeds);
+        let ratios: Vec<f64> = pairs.filter(|(base, _)| base.ipc > 0.0).map(|(base, run)| run.ipc / base.ipc).collect();
+        if let Some(Spread { mean, half: Some(half), seeds }) = Spread::of(&ratios) {
+            return Some(SpeedUp { ratio: mean, half: Some(half), windows: 0, seeds });
+        }
         let ratio = run.ipc / base.ipc;
         let pairs = paired_windows(&base.windows, &run.windows);
         let half = half_width(&pairs);
-        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 } })
+        Some(SpeedUp { ratio, half, windows: if half.is_some() { pairs.len() } else { 0 }, seeds: 0 })
     }
 
     /// Whether the interval leaves 1 out.
@@ -52,6 +60,67 @@ impl SpeedUp {
     /// The interval in words: `2.170 to 2.180`.
     pub fn interval(&self) -> Option<String> {
         self.half.map(|half| format!("{:.3} to {:.3}", (self.ratio - half).max(0.0), self.ratio + half))
+    }
+}
+
+/// The mean of runs with different seeds, which keeps them: counters, measures and cycles are means, the rest
+/// is that of the first. `None` for no run; one is left as it is.
+pub fn mean_over_seeds(mut runs: Vec<RunResult>) -> Option<RunResult> {
+    let mut mean = runs.first()?.clone();
+    if runs.len() == 1 {
+        return runs.pop();
+    }
+    let n = runs.len() as f64;
+    let of = |value: &dyn Fn(&RunResult) -> f64| runs.iter().map(value).sum::<f64>() / n;
+    let whole = |value: &dyn Fn(&RunResult) -> u64| of(&|run| value(run) as f64).round() as u64;
+    mean.simulated_instructions = whole(&|run| run.simulated_instructions);
+    mean.simulated_accesses = whole(&|run| run.simulated_accesses);
+    mean.cycles = whole(&|run| run.cycles);
+    mean.checked_translations = runs.iter().map(|run| run.checked_translations).sum();
+    mean.ipc = of(&|run| run.ipc);
+    mean.speedup = of(&|run| run.speedup);
+    mean.weighted_speedup = of(&|run| run.weighted_speedup);
+    mean.sim_host_seconds = runs.iter().map(|run| run.sim_host_seconds).sum();
+    mean.sim_host_setup_seconds = runs.iter().map(|run| run.sim_host_setup_seconds).sum();
+    for (name, value) in &mut mean.measures {
+        *value = of(&|run| run.measure(name));
+    }
+    for (name, value) in &mut mean.counters {
+        *value = whole(&|run| run.counters.get(name).copied().unwrap_or(0));
+    }
+    if let Some(worst) = runs.iter().find(|run| run.status != Status::Done) {
+        mean.status = worst.status;
+        mean.outcome = worst.outcome.as_ref().map(|why| format!("with seed {}: {why}", worst.seed));
+    }
+    mean.over_seeds = runs;
+    Some(mean)
+}
+
+/// A number over several seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the width of its 95% interval (Student's t); `None` for one seed.
+    pub half: Option<f64>,
+    /// How many seeds.
+    pub seeds: usize,
+}
+
+impl Spread {
+    /// Of the values of each seed; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let half = (values.len() > 1).then(|| student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt());
+        (!values.is_empty()).then_some(Spread { mean, half, seeds: values.len() })
+    }
+
+    /// Whether the intervals of two numbers meet; without intervals, nothing is known to be apart.
+    pub fn overlaps(&self, other: &Spread) -> bool {
+        let reach = self.half.zip(other.half).map(|(own, other)| own + other);
+        reach.is_none_or(|reach| (self.mean - other.mean).abs() <= reach)
     }
 }
 
@@ -105,9 +174,15 @@ fn half_width(pairs: &[(f64, f64)]) -> Option<f64> {
     Some(student_t(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / (sum_run / n))
 }
 
-/// The 97.5% quantile of Student's t with `freedom` degrees of freedom, 9 or more: the expansion of Cornish
-/// and Fisher (Abramowitz and Stegun 26.7.5), exact to three digits there.
+/// The 97.5% quantile of Student's t with `freedom` degrees of freedom, a whole number from 1 on: from the
+/// table below 9, and from there the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5), exact to
+/// three digits.
 fn student_t(freedom: f64) -> f64 {
+    /// Abramowitz and Stegun, table 26.10.
+    const SMALL: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
+    if freedom < 9.0 {
+        return SMALL[(freedom.max(1.0) as usize - 1).min(SMALL.len() - 1)];
+    }
     let z: f64 = 1.959_964;
     let g1 = (z.powi(3) + z) / 4.0;
     let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
@@ -132,9 +207,42 @@ mod tests {
 
     #[test]
     fn student_t_is_that_of_the_tables() {
-        for (freedom, quantile) in [(9.0, 2.262), (19.0, 2.093), (29.0, 2.045), (1e9, 1.960)] {
+        for (freedom, quantile) in
+            [(1.0, 12.706), (4.0, 2.776), (8.0, 2.306), (9.0, 2.262), (19.0, 2.093), (29.0, 2.045), (1e9, 1.960)]
+        {
             assert!((student_t(freedom) - quantile).abs() < 0.001, "{freedom}: {}", student_t(freedom));
         }
+    }
+
+    #[test]
+    fn seeds_have_a_mean_and_an_interval() {
+        // Mean 3, deviation 1.5811, over 5 seeds: 2.776 * 1.5811 / sqrt(5).
+        let spread = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((spread.mean - 3.0).abs() < 1e-12 && (spread.half.unwrap() - 1.963).abs() < 0.001, "{spread:?}");
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.mean, one.half, one.seeds), (7.0, None, 1));
+        assert_eq!(Spread::of(&[]), None);
+        let far = Spread::of(&[8.0, 9.0, 8.5]).unwrap();
+        assert!(!spread.overlaps(&far) && spread.overlaps(&spread) && far.overlaps(&one), "one seed shows nothing");
+    }
+
+    #[test]
+    fn a_mean_over_seeds_has_its_interval_over_them() {
+        let of = |ipc: f64, walks: u64| {
+            let counters = [("mmu.walks".to_owned(), walks)].into();
+            RunResult { ipc, counters, ..run((0..20).map(|_| 1000)) }
+        };
+        let base = mean_over_seeds(vec![of(1.0, 10), of(2.0, 20), of(3.0, 31)]).unwrap();
+        let run = mean_over_seeds(vec![of(1.1, 1), of(2.4, 2), of(3.9, 3)]).unwrap();
+        assert_eq!((base.ipc, base.counters["mmu.walks"], base.over_seeds.len()), (2.0, 20, 3));
+        let speed_up = SpeedUp::of(&base, &run).unwrap();
+        // 1.1, 1.2 and 1.3: 4.303 * 0.1 / sqrt(3).
+        assert!((speed_up.ratio - 1.2).abs() < 1e-9 && (speed_up.half.unwrap() - 0.2484).abs() < 0.001, "{speed_up:?}");
+        assert!(!speed_up.differs() && speed_up.seeds == 3 && speed_up.windows == 0);
+        let mut failed = vec![of(1.0, 1), of(1.0, 1)];
+        failed[1].status = Status::Failed;
+        assert_eq!(mean_over_seeds(failed).unwrap().status, Status::Failed);
+        assert!(mean_over_seeds(vec![of(1.0, 1)]).unwrap().over_seeds.is_empty());
     }
 
     #[test]

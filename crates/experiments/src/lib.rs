@@ -1,30 +1,51 @@
 #![doc = include_str!("../README.md")]
 
+mod bounds;
 mod cautions;
+mod cell;
 mod document;
+mod estimate;
 mod figure;
 mod fuzz;
+mod grid;
 mod interval;
 pub mod layout;
+mod memory;
 mod number;
 mod reproduce;
 #[cfg(test)]
 mod resume_tests;
+pub mod row;
+mod runner;
+mod series_columns;
 mod stack;
 mod store;
+mod study;
+mod study_file;
+mod study_table;
 mod table;
 mod verdict;
 mod why;
 
+pub use bounds::{BOUND, Bounds};
 pub use cautions::cautions;
+pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
-pub use figure::{Figure, FigureProgram, Metric, MetricKind, Published, figures, figures_of};
+pub use estimate::{Estimate, estimate};
+pub use figure::{
+    ChartForm, Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of,
+};
 pub use fuzz::{fuzz_maps, fuzz_store};
-pub use interval::SpeedUp;
+pub use grid::{Entry, Grid, Head};
+pub use interval::{SpeedUp, Spread, mean_over_seeds};
+pub use memory::{memory_available, program_bytes, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
-pub use reproduce::{FigureResult, MetricResult, Reproduction, Size, reproduce, traces_of};
-pub use stack::CycleStack;
-pub use store::Store;
-pub use table::{comparison_table, core_table};
+pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
+pub use runner::{Ended, Finished, Reuse, Runner};
+pub use stack::{CycleStack, Family};
+pub use store::{DEFAULT_STORE, Store, is_final};
+pub use study::{Place, Point, Study};
+pub use study_table::{Extent, runs_grid};
+pub use table::{comparison_grid, comparison_table, core_table};
 pub use verdict::{Candidate, Verdict};
 pub use why::reasons;

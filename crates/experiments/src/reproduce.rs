@@ -1,20 +1,16 @@
 //! The papers' numbers next to ours.
 
-use crate::figure::{Figure, FigureProgram, Metric, MetricKind, Published, Selection};
+use crate::figure::{Figure, Metric, MetricKind, Published, Selection};
+use crate::interval::Spread;
 use crate::number::short;
-use crate::store::Store;
-use ambulator_base::{distinct_notes, lock};
-use ambulator_simulator::spec::{SpecRequest, load, parse_count, parse_size, program_request};
-use ambulator_simulator::{
-    Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, open_mix,
-};
-use ambulator_workloads::ProgramRequest;
+use crate::runner::Runner;
+use crate::study::Study;
+use ambulator_base::distinct_notes;
+use ambulator_simulator::{RunResult, Status, colour_warnings};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
 /// The size of a figure's sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +19,6 @@ pub enum Size {
     Full,
     /// Footprints that take seconds, for trials: the numbers are not comparable with the paper's.
     Quick,
-}
-
-/// The parameters of a reproduction.
-pub struct Reproduction {
-    /// The size.
-    pub size: Size,
-    /// Where finished cells are stored, so that a killed run resumes.
-    pub store: Arc<Mutex<Store>>,
-    /// Threads of the simulator; 0 for as many as the machine has.
-    pub threads: usize,
-    /// Set it to stop after the cells in progress.
-    pub stop: Arc<AtomicBool>,
-    /// Receives the progress of runs.
-    pub progress: Arc<dyn Progress>,
 }
 
 /// One number, published and ours.
@@ -50,6 +32,9 @@ pub struct MetricResult {
     pub published: Option<Vec<f64>>,
     /// Ours: one number, or minimum and maximum.
     pub ours: Vec<f64>,
+    /// With several seeds: half of the 95% interval of each of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub half: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
     /// Programs among these that the paper would not have chosen.
@@ -64,6 +49,16 @@ pub struct MetricResult {
 impl MetricResult {
     fn text(values: &[f64]) -> String {
         values.iter().map(|v| short(*v)).collect::<Vec<_>>().join(" to ")
+    }
+
+    /// Ours, as text: with its interval over seeds, if there are several.
+    fn ours(&self) -> String {
+        let one = |(at, value): (usize, &f64)| match self.half.get(at) {
+            Some(half) => format!("{} ± {}", short(*value), short(*half)),
+            None => short(*value),
+        };
+        let values: Vec<String> = self.ours.iter().enumerate().map(one).collect();
+        if values.is_empty() { "-".into() } else { values.join(" to ") }
     }
 
     /// Ours by program, as text.
@@ -94,6 +89,32 @@ impl MetricResult {
     }
 }
 
+fn is_one(seeds: &usize) -> bool {
+    *seeds == 1
+}
+
+/// The mean of a metric over seeds, with its interval.
+fn over_seeds(of_seeds: Vec<MetricResult>) -> Option<MetricResult> {
+    let first = of_seeds.first()?.clone();
+    if of_seeds.len() == 1 {
+        return Some(first);
+    }
+    let count = of_seeds.iter().map(|of| of.ours.len()).min().unwrap_or(0);
+    let spreads = (0..count).map(|at| Spread::of(&of_seeds.iter().map(|of| of.ours[at]).collect::<Vec<_>>()));
+    let spreads: Vec<Spread> = spreads.flatten().collect();
+    let by_program = |(label, _): &(String, f64)| {
+        let of = |one: &MetricResult| one.by_program.iter().find(|(other, _)| other == label).map(|(_, value)| *value);
+        let spread = Spread::of(&of_seeds.iter().filter_map(of).collect::<Vec<_>>())?;
+        Some((label.clone(), spread.mean))
+    };
+    Some(MetricResult {
+        ours: spreads.iter().map(|spread| spread.mean).collect(),
+        half: spreads.iter().map(|spread| spread.half).collect::<Option<Vec<_>>>().unwrap_or_default(),
+        by_program: first.by_program.iter().filter_map(by_program).collect(),
+        ..first
+    })
+}
+
 /// A figure, published and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureResult {
@@ -105,6 +126,9 @@ pub struct FigureResult {
     pub full_size: bool,
     /// Its numbers.
     pub metrics: Vec<MetricResult>,
+    /// How many seeds each program has run with.
+    #[serde(skip_serializing_if = "is_one")]
+    pub seeds: usize,
     /// Runs that did not complete, and why.
     pub missing: Vec<String>,
     /// Notes on the programs, one sentence each: a trace that was cut short.
@@ -168,7 +192,7 @@ impl FigureResult {
                 metric.name.clone(),
                 metric.unit.clone(),
                 published,
-                if metric.ours.is_empty() { "-".into() } else { MetricResult::text(&metric.ours) },
+                metric.ours(),
                 metric.difference(),
                 metric.programs(),
                 metric.source.clone(),
@@ -179,21 +203,8 @@ impl FigureResult {
     }
 }
 
-fn request_of(program: &FigureProgram, size: Size, seed: u64) -> Result<ProgramRequest, String> {
-    let footprint = if size == Size::Full { &program.footprint } else { &program.quick };
-    // A trace has the footprint of its recording: 0 in the figure.
-    let footprint = Some(parse_size(footprint)?).filter(|bytes| *bytes > 0);
-    let name = find_trace(&program.name);
-    let mut request = program_request(&name, &[], footprint, seed).map_err(|e| e.to_string())?;
-    request.settings.extend(program.settings.clone());
-    if size == Size::Quick {
-        request.settings.extend(program.quick_settings.clone());
-    }
-    Ok(request)
-}
-
 /// Finds a trace, which figures name relative to the repository; outside it, in the repository of the build.
-fn find_trace(name: &str) -> Cow<'_, str> {
+pub(crate) fn find_trace(name: &str) -> Cow<'_, str> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if name.contains('/') && !Path::new(name).exists() && built.exists() {
         return Cow::Owned(built.to_string_lossy().into_owned());
@@ -213,110 +224,38 @@ fn is_trace(name: &str) -> bool {
     name.contains('/')
 }
 
-/// Passes on the progress of runs, and stores each as soon as it ends.
-struct Storing {
-    shown: Arc<dyn Progress>,
-    store: Arc<Mutex<Store>>,
-    /// By job.
-    keys: Vec<String>,
-    ended: Mutex<Ended>,
-}
-
-/// What has ended.
-struct Ended {
-    /// By job.
-    runs: Vec<Option<RunResult>>,
-    /// Why the first that could not be stored could not.
-    not_stored: Option<String>,
-}
-
-impl Progress for Storing {
-    fn advanced(&self, job: usize, phase: Phase, instructions: u64, of: Option<u64>) {
-        self.shown.advanced(job, phase, instructions, of);
-    }
-
-    fn finished(&self, job: usize, result: &RunResult, schema: &Schema) {
-        let stored =
-            if result.status == Status::Done { lock(&self.store).add(&self.keys[job], result) } else { Ok(()) };
-        {
-            let mut ended = lock(&self.ended);
-            ended.runs[job] = Some(result.clone());
-            ended.not_stored = ended.not_stored.take().or(stored.err());
-        }
-        self.shown.finished(job, result, schema);
-    }
-}
-
 /// Runs the cells that are not yet in the store, and compares the published numbers with ours. Each cell is
-/// in the store as soon as it has ended.
+/// in the store as soon as it has ended. With several seeds, numbers are means over them, with intervals.
 ///
 /// # Errors
 /// The figure's file is inconsistent. The result reports runs that fail, and cells that could not be stored.
-pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, String> {
-    let full = how.size == Size::Full;
-    let instructions = parse_count(if full { &figure.instructions } else { &figure.quick_instructions })?;
-    let warmup = parse_count(&figure.warmup)?.min(instructions);
-    let mut runs: Vec<(String, RunResult)> = Vec::new();
-    let (mut missing, mut notes, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
-    for program in figure.programs() {
-        let all = std::iter::once(program).chain(&program.co_runners);
-        let requests = all.map(|program| request_of(program, how.size, 1)).collect::<Result<Vec<_>, _>>()?;
-        // The contents of traces are part of the cells' identity, so they are looked at first.
-        let opened = requests.iter().filter(|request| is_trace(&request.name)).map(|request| {
-            let source = ambulator_workloads::open(request).map_err(|error| error.to_string())?;
-            Ok((request.name.clone(), source.identity().digest, source.notes()))
-        });
-        let traces = match opened.collect::<Result<Vec<(String, u64, Vec<String>)>, String>>() {
-            Ok(traces) => traces,
-            Err(error) => {
-                missing.push(format!("{}: {error}", program.label()));
-                continue;
-            }
-        };
-        notes.extend(traces.iter().flat_map(|(_, _, notes)| notes.iter().cloned()));
-        let mut jobs = Vec::new();
-        // In the order of the figure: those of the store, and room for the others.
-        let mut cells: Vec<Option<RunResult>> = Vec::new();
-        for (name, design, own) in figure.cells() {
-            let mut options = [figure.set.as_slice(), own].concat();
-            options.push(format!("run.instructions={instructions}"));
-            options.push(format!("run.warmup={warmup}"));
-            let spec = load(&SpecRequest {
-                machine: Some(figure.machine.clone()),
-                design: Some(design.into()),
-                options,
-                ..SpecRequest::default()
-            })
-            .map_err(|e| e.to_string())?
-            .spec;
-            let digests = traces.iter().map(|(_, digest, _)| *digest);
-            let key = cell_key(&figure.machine, name, &spec, &requests, digests);
-            let known = lock(&how.store).get(&key).cloned();
-            if known.is_none() {
-                jobs.push((cells.len(), key, Job { design: name.into(), spec }));
-            }
-            cells.push(known);
-        }
-        if !jobs.is_empty() && how.stop.load(Ordering::Relaxed) {
-            missing.push(format!("{}: interrupted before it started", program.label()));
-        } else if !jobs.is_empty() {
-            match run_cells(jobs, &requests, &traces, how, &mut cells) {
-                Ok(not_stored) => missing.extend(not_stored),
-                Err(error) => missing.push(format!("{}: {error}", program.label())),
-            }
-        }
-        let ended: Vec<RunResult> = cells.into_iter().flatten().collect();
-        remarks.extend(colour_warnings(&ended));
-        for run in ended {
-            if run.status == Status::Done {
-                runs.push((program.label().into(), run));
-            } else {
-                let why = run.outcome.unwrap_or_default();
-                missing.push(format!("{} with {}: {why}", program.label(), run.design));
+pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureResult, String> {
+    let study = Study::of(figure, size)?;
+    let finished = runner.run(study.cells.clone());
+    let mut missing = study.missing.clone();
+    missing.extend(finished.not_stored.clone());
+    // By seed: the runs that are done, with the names of their programs.
+    let mut of_seeds: Vec<Vec<(String, RunResult)>> = vec![Vec::new(); study.seeds.len()];
+    for point in &study.points {
+        let (label, design) = (&point.place.program, &point.place.design);
+        for (at, runs) in point.cells.iter().zip(&mut of_seeds) {
+            match &finished.cells[*at] {
+                Some(ended) if ended.run.status == Status::Done => runs.push((label.clone(), ended.run.clone())),
+                Some(ended) => {
+                    let why = ended.run.outcome.as_deref().unwrap_or_default();
+                    missing.push(format!("{label} with {design}: {why}"));
+                }
+                None => missing.push(format!("{label} with {design}: interrupted before it started")),
             }
         }
     }
-    let mut metrics: Vec<MetricResult> = figure.metrics.iter().map(|metric| measure(metric, &runs)).collect();
+    let runs = of_seeds[0].clone();
+    let of_program = runs.chunk_by(|(one, _), (other, _)| one == other);
+    let mut remarks: Vec<String> = of_program
+        .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
+        .collect();
+    let of_metric = |metric: &Metric| over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect());
+    let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(of_metric).collect();
     if let Some(selection) = &figure.selection {
         let below = below_selection(selection, &runs);
         for metric in &mut metrics {
@@ -326,90 +265,16 @@ pub fn reproduce(figure: &Figure, how: &Reproduction) -> Result<FigureResult, St
         remarks.extend(selection_note(selection, &below));
     }
     Ok(FigureResult {
-        figure: format!("{}/{}", figure.paper, figure.name),
+        figure: figure.full_name(),
         title: figure.title.clone(),
-        full_size: full,
+        full_size: size == Size::Full,
         metrics,
         missing,
-        notes: distinct_notes(notes),
+        seeds: study.seeds.len(),
+        notes: finished.notes,
         remarks: distinct_notes(remarks),
         note: figure.note.clone(),
     })
-}
-
-/// Runs jobs, each with its place in `cells` and its key, and puts their results there and into the store.
-/// Returns what could not be stored.
-fn run_cells(
-    jobs: Vec<(usize, String, Job)>,
-    requests: &[ProgramRequest],
-    traces: &[(String, u64, Vec<String>)],
-    how: &Reproduction,
-    cells: &mut [Option<RunResult>],
-) -> Result<Option<String>, String> {
-    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
-    let open = |_: &str, number: usize| {
-        // A program that runs on several cores has a different seed on each.
-        let (copy, request) = (number / requests.len(), &requests[number % requests.len()]);
-        let seed = request.seed.wrapping_add(copy as u64);
-        let source =
-            ambulator_workloads::open(&ProgramRequest { seed, ..request.clone() }).map_err(|e| e.to_string())?;
-        let looked_at = traces.iter().find(|(name, ..)| *name == request.name);
-        if looked_at.is_some_and(|(_, digest, _)| *digest != source.identity().digest) {
-            return Err(format!("{}: the trace changed between its opening and its run; run again", request.name));
-        }
-        Ok(source)
-    };
-    let programs = open_mix(&names, &jobs[0].2.spec, open)?;
-    let (mut places, mut keys, mut alone) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, key, job) in jobs {
-        places.push(place);
-        keys.push(key);
-        alone.push(job);
-    }
-    let ended = Mutex::new(Ended { runs: vec![None; keys.len()], not_stored: None });
-    let (shown, store) = (Arc::clone(&how.progress), Arc::clone(&how.store));
-    let storing = Arc::new(Storing { shown, store, keys, ended });
-    let (threads, stop, progress) = (how.threads, Arc::clone(&how.stop), Arc::clone(&storing) as Arc<dyn Progress>);
-    compare(Comparison { jobs: alone, programs, threads, stop, progress }).map_err(|e| e.to_string())?;
-    let mut ended = lock(&storing.ended);
-    for (place, run) in places.into_iter().zip(ended.runs.drain(..)) {
-        cells[place] = run;
-    }
-    Ok(ended.not_stored.take())
-}
-
-/// Distinguishes this build from others of the same version: results of an older model must not count as the
-/// newer one's. The contents of the program, so that a copy of it is the same build.
-fn build() -> u64 {
-    static BUILD: OnceLock<u64> = OnceLock::new();
-    *BUILD.get_or_init(|| {
-        let program = std::env::current_exe().and_then(std::fs::read);
-        program.map_or(0, |bytes| xxhash_rust::xxh3::xxh3_64(&bytes))
-    })
-}
-
-/// The identity of a cell: version, build, machine, design, every setting, the programs, the contents of
-/// traces.
-fn cell_key(
-    machine: &str,
-    design: &str,
-    spec: &ambulator_simulator::spec::Spec,
-    requests: &[ProgramRequest],
-    traces: impl Iterator<Item = u64>,
-) -> String {
-    let mut text = serde_json::to_string(spec).unwrap_or_default();
-    let mut programs = String::new();
-    for request in requests {
-        text.push_str(&serde_json::to_string(&request.settings).unwrap_or_default());
-        // Where a trace lies does not matter.
-        let name = if is_trace(&request.name) { "trace" } else { &request.name };
-        programs.push_str(&format!("|{name}|{}|{}", request.footprint.unwrap_or(0), request.seed));
-    }
-    for digest in traces {
-        programs.push_str(&format!("|{digest:016x}"));
-    }
-    let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-    format!("{}|{:016x}|{machine}|{design}{programs}|{digest:016x}", env!("CARGO_PKG_VERSION"), build())
 }
 
 /// The programs below a selection's criterion, each with its value.
@@ -510,6 +375,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
             Published::Range(range) => range.to_vec(),
         }),
         ours,
+        half: Vec::new(),
         by_program,
         marked: Vec::new(),
         source: metric.source.clone(),
@@ -546,6 +412,7 @@ mod tests {
             unit: "x".into(),
             published: None,
             ours: vec![1.0],
+            half: Vec::new(),
             by_program: values,
             marked: vec!["B".into()],
             source: String::new(),
@@ -561,6 +428,7 @@ mod tests {
             unit: "ratio".into(),
             published: Some(vec![1.24]),
             ours: vec![1.2],
+            half: vec![0.05],
             marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
             source: "section 8.1, figure 15".into(),
@@ -571,6 +439,7 @@ mod tests {
             title: "a figure".into(),
             full_size: true,
             metrics: vec![metric],
+            seeds: 5,
             missing: Vec::new(),
             notes: Vec::new(),
             remarks: Vec::new(),
@@ -579,6 +448,7 @@ mod tests {
         let is_box = |line: &str| line.starts_with(['┌', '│', '╞', '└']);
         let whole = figure.table(None);
         assert!(whole.lines().filter(|line| is_box(line)).any(|line| line.contains("program-11 12.0")), "{whole}");
+        assert!(whole.contains("1.20 ± 0.05"), "{whole}");
         for width in [60, 80] {
             let folded = figure.table(Some(width));
             let boxes: Vec<&str> = folded.lines().filter(|line| is_box(line)).collect();

@@ -33,6 +33,39 @@ const CAUSES: [(&str, &str); 9] = [
     ("switch", "context switches"),
 ];
 
+/// What a part of a stack belongs to, in the order in which figures stack them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Instructions: nothing delays them, or their fetch and their branches do.
+    Instructions,
+    /// Translation of addresses.
+    Translation,
+    /// Data of loads.
+    Data,
+    /// Stores.
+    Stores,
+    /// The operating system.
+    OperatingSystem,
+}
+
+impl Family {
+    /// The operating system's part of a stack, in words, where its causes are not told apart.
+    pub const OS_WORDS: &str = "the operating system";
+
+    /// The family of a part, by its words.
+    pub fn of(words: &str) -> Family {
+        let part = PARTS.iter().find(|(_, of)| *of == words).map(|(part, _)| *part);
+        match part {
+            Some("base" | "branch" | "front") => Family::Instructions,
+            Some("tlb") => Family::Translation,
+            Some(part) if part.starts_with("walk_") => Family::Translation,
+            Some("stores") => Family::Stores,
+            Some(_) => Family::Data,
+            None => Family::OperatingSystem,
+        }
+    }
+}
+
 /// Parts of a difference that a sentence names: at least this share of the largest, at most so many.
 const WORTH_NAMING: f64 = 0.1;
 const MOST_NAMED: usize = 4;
@@ -62,7 +95,7 @@ impl CycleStack {
         if all > 0.0 {
             parts.extend(CAUSES.iter().map(|(cause, words)| (*words, value("os") * charged(cause) / all)));
         } else {
-            parts.push(("the operating system", value("os")));
+            parts.push((Family::OS_WORDS, value("os")));
         }
         Some(CycleStack { parts })
     }
@@ -122,7 +155,20 @@ mod tests {
         // Cycles of the operating system without a cause in the ledger (waits for locks) are still there.
         let stack = CycleStack::of(&run(&counters[..3])).unwrap();
         assert_eq!((stack.part("the operating system"), stack.total()), (200.0, 1500.0));
+        assert_eq!(Family::of("the operating system"), Family::OperatingSystem);
         assert_eq!(CycleStack::of(&run(&counters[3..])), None);
+    }
+
+    #[test]
+    fn every_part_has_a_family() {
+        let of = |words: &str| Family::of(words);
+        assert_eq!(of("mispredicted branches"), Family::Instructions);
+        assert_eq!(
+            (of("look-ups of TLBs"), of("page walks served by DRAM")),
+            (Family::Translation, Family::Translation)
+        );
+        assert_eq!((of("data from DRAM"), of("stores")), (Family::Data, Family::Stores));
+        assert_eq!(of("page faults"), Family::OperatingSystem);
     }
 
     #[test]

@@ -1,11 +1,46 @@
 //! A comparison as a table in the terminal.
 
+use crate::grid::{Entry, Grid, Head};
+use crate::interval::Spread;
 use crate::number::{bytes, count, short};
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::ops::Range;
 
-type Value = fn(&RunResult) -> String;
+/// What a row has for a run.
+#[derive(Clone, Copy)]
+enum Value {
+    /// A number, if the run has it, and how it is shown.
+    Number(fn(&RunResult) -> Option<f64>, fn(f64) -> String),
+    /// Several numbers.
+    Text(fn(&RunResult) -> String),
+}
+
+impl Value {
+    /// As the table has it: over several seeds, the mean with half of its interval.
+    fn shown(self, run: &RunResult) -> String {
+        match self {
+            Value::Text(text) => text(run),
+            Value::Number(value, shown) => {
+                let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(value).collect();
+                match Spread::of(&of_seeds) {
+                    Some(Spread { mean, half: Some(half), .. }) if half > 0.0 => {
+                        format!("{} ± {}", shown(mean), shown(half))
+                    }
+                    _ => value(run).map_or("-".into(), shown),
+                }
+            }
+        }
+    }
+}
+
+fn timed(run: &RunResult, value: f64) -> Option<f64> {
+    (run.ipc > 0.0).then_some(value)
+}
+
+fn counter(run: &RunResult, name: &str) -> f64 {
+    run.counters.get(name).copied().unwrap_or(0) as f64
+}
 
 fn percent(run: &RunResult, name: &str) -> String {
     format!("{:.0}", 100.0 * run.measure(name))
@@ -23,8 +58,8 @@ fn served(run: &RunResult) -> String {
     shares.join("/")
 }
 
-fn of_walks(run: &RunResult, measure: &str) -> String {
-    if run.counters.get("mmu.walks").is_none_or(|n| *n == 0) { "-".into() } else { short(run.measure(measure)) }
+fn of_walks(run: &RunResult, measure: &str) -> Option<f64> {
+    run.counters.get("mmu.walks").filter(|walks| **walks > 0).map(|_| run.measure(measure))
 }
 
 /// The row that compares with the first design.
@@ -32,27 +67,26 @@ const SPEED_UP: &str = "speed-up";
 
 /// Rows of the table: label and value. All are simulated quantities.
 const ROWS: [(&str, Value); 14] = [
-    (SPEED_UP, |run| if run.ipc > 0.0 { format!("{:.3}x", run.speedup) } else { "-".into() }),
-    ("instructions per cycle", |run| if run.ipc > 0.0 { format!("{:.3}", run.ipc) } else { "-".into() }),
+    (SPEED_UP, Value::Number(|run| timed(run, run.speedup), |value| format!("{value:.3}x"))),
+    ("instructions per cycle", Value::Number(|run| timed(run, run.ipc), |value| format!("{value:.3}"))),
+    ("MMU cycles per access", Value::Number(|run| timed(run, run.measure("mmu_cycles_per_access")), short)),
+    ("page walks", Value::Number(|run| Some(counter(run, "mmu.walks")), count)),
+    ("cycles a walk", Value::Number(|run| of_walks(run, "walk_latency_mean").filter(|_| run.ipc > 0.0), short)),
+    ("loads a walk", Value::Number(|run| of_walks(run, "walk_accesses_mean"), short)),
+    ("  from L2/LLC/DRAM, %", Value::Text(served)),
+    ("L1 TLB misses per 1000 instr.", Value::Number(|run| Some(run.measure("l1_tlb_mpki")), short)),
+    ("L2 TLB misses per 1000 instr.", Value::Number(|run| Some(run.measure("l2_tlb_mpki")), short)),
+    ("LLC misses per 1000 instr.", Value::Number(|run| Some(run.measure("llc_mpki")), short)),
+    ("page tables", Value::Number(|run| Some(run.measure("table_bytes")), bytes)),
+    ("largest contiguous allocation", Value::Number(|run| Some(run.measure("table_largest_contiguous")), bytes)),
     (
-        "MMU cycles per access",
-        |run| if run.ipc > 0.0 { short(run.measure("mmu_cycles_per_access")) } else { "-".into() },
+        "page faults, set-up/measured",
+        Value::Text(|run| format!("{}/{}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))),
     ),
-    ("page walks", |run| count(run.counters.get("mmu.walks").copied().unwrap_or(0) as f64)),
-    ("cycles a walk", |run| if run.ipc > 0.0 { of_walks(run, "walk_latency_mean") } else { "-".into() }),
-    ("loads a walk", |run| of_walks(run, "walk_accesses_mean")),
-    ("  from L2/LLC/DRAM, %", served),
-    ("L1 TLB misses per 1000 instr.", |run| short(run.measure("l1_tlb_mpki"))),
-    ("L2 TLB misses per 1000 instr.", |run| short(run.measure("l2_tlb_mpki"))),
-    ("LLC misses per 1000 instr.", |run| short(run.measure("llc_mpki"))),
-    ("page tables", |run| bytes(run.measure("table_bytes"))),
-    ("largest contiguous allocation", |run| bytes(run.measure("table_largest_contiguous"))),
-    ("page faults, set-up/measured", |run| {
-        format!("{}/{}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))
-    }),
-    ("OS share of cycles", |run| {
-        if run.ipc > 0.0 { format!("{:.1}%", 100.0 * run.measure("os_cycles_share")) } else { "-".into() }
-    }),
+    (
+        "OS share of cycles",
+        Value::Number(|run| timed(run, 100.0 * run.measure("os_cycles_share")), |value| format!("{value:.1}%")),
+    ),
 ];
 
 /// Columns of a table besides its cells: two borders, and a space on each side of a cell.
@@ -63,21 +97,38 @@ const PADDING: usize = 2;
 /// in characters, designs that do not fit beside each other are in further tables below. The simulator's own
 /// speed is reported elsewhere.
 pub fn comparison_table(runs: &[RunResult], width: Option<usize>) -> String {
-    // Speed-ups are relative to the first design.
-    let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);
-    let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
-    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
-    if shown.iter().any(|run| run.status != Status::Done) {
-        rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
-    }
-    for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
-        rows.push((name, shown.iter().map(|run| value(run)).collect()));
-    }
-    let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
+    let (names, rows) = comparison_rows(runs);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let blocks = blocks(&names, &rows, width);
     let tables: Vec<String> =
         blocks.into_iter().map(|columns| block(SIMULATED, &names, &rows, columns, width)).collect();
     tables.join("\n")
+}
+
+/// The same for files: Markdown and LaTeX.
+pub fn comparison_grid(runs: &[RunResult]) -> Grid {
+    let (names, rows) = comparison_rows(runs);
+    let mut head = vec![Head::text(SIMULATED)];
+    head.extend(names.iter().map(|name| Head::number(name, None)));
+    let row = |(name, cells): (&str, Vec<String>)| {
+        std::iter::once(name.trim().to_owned()).chain(cells).map(Entry::Text).collect()
+    };
+    Grid { head, rows: rows.into_iter().map(row).collect() }
+}
+
+/// The names of the designs that have measured anything, and the rows of their table.
+fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Vec<(&'static str, Vec<String>)>) {
+    // Speed-ups are relative to the first design.
+    let has_base = runs.first().is_some_and(|run| run.simulated_instructions > 0);
+    let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
+    let mut rows: Vec<(&'static str, Vec<String>)> = Vec::new();
+    if shown.iter().any(|run| run.status != Status::Done) {
+        rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
+    }
+    for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
+        rows.push((name, shown.iter().map(|run| value.shown(run)).collect()));
+    }
+    (shown.iter().map(|run| run.design.clone()).collect(), rows)
 }
 
 /// For runs on several cores: instructions per cycle of each core with its program, a column for each design,
@@ -214,6 +265,15 @@ mod tests {
             assert!(table.contains(part), "{part}: {table}");
         }
         assert_eq!(core_table(&[run("radix", 1000)], None), None);
+    }
+
+    #[test]
+    fn numbers_over_seeds_have_intervals() {
+        let of = |ipc: f64| RunResult { ipc, speedup: 1.0, ..run("radix", 1000) };
+        let mean = crate::interval::mean_over_seeds(vec![of(0.5), of(0.6), of(0.7)]).unwrap();
+        let table = comparison_table(&[mean], None);
+        assert!(table.contains("0.600 ± 0.248"), "{table}");
+        assert!(table.contains("1.000x") && !table.contains("1.000x ±"), "the base is what it is: {table}");
     }
 
     #[test]

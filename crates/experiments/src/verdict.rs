@@ -59,6 +59,7 @@ impl Verdict {
             return;
         };
         let how = match speed_up.interval() {
+            Some(interval) if speed_up.seeds > 0 => format!("95% interval {interval}, over {} seeds", speed_up.seeds),
             Some(interval) => format!("95% interval {interval}, over {} windows of the region", speed_up.windows),
             None => "the region is too short for an interval".into(),
         };

@@ -183,10 +183,12 @@ pub(crate) struct Place {
 pub(crate) struct Cache {
     tags: Tags,
     flags: Box<[u8]>,
-    /// Empty in functional mode.
+    /// Empty in functional mode. Without time, those of an earlier time stay.
     stamps: Box<[u64]>,
     state: ReplacementState,
     mshrs: Occupancy,
+    /// Whether lines take time to arrive, and MSHRs are bounded.
+    timed: bool,
     pub latency: u64,
     /// Cycles from the core until a request arrives here, the round trip to the level above, in whole grains
     /// of the MSHRs' occupancy: anything finer would be rounded off at each wait.
@@ -219,6 +221,7 @@ impl Cache {
             stamps: vec![0; if timing { sets * ways } else { 0 }].into(),
             state: ReplacementState::new(spec.replacement, sets, ways, seed),
             mshrs: Occupancy::new(spec.mshrs * shares as u32),
+            timed: timing,
             latency: spec.latency,
             reach: reach / Occupancy::GRAIN * Occupancy::GRAIN,
             sets: sets as u64,
@@ -232,6 +235,11 @@ impl Cache {
             misses: [0; 4],
             counters: CacheCounters::default(),
         }
+    }
+
+    /// Switches time on or off, in a cache that was built with it.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timed = timed && !self.stamps.is_empty();
     }
 
     #[inline(always)]
@@ -322,7 +330,7 @@ impl Cache {
     /// Returns when it would have left the core if it had not waited.
     #[inline(always)]
     pub fn admit(&mut self, now: u64) -> u64 {
-        if self.stamps.is_empty() {
+        if !self.timed {
             return now;
         }
         let start = self.mshrs.admit(now + self.reach) - self.reach;
@@ -337,7 +345,7 @@ impl Cache {
     /// MSHR is taken from then on that the request, which [`Cache::admit`] let leave at `admitted`, is here.
     #[inline(always)]
     pub fn fill(&mut self, line: u64, flags: u8, requested: u64, admitted: u64, ready: u64) -> Option<Victim> {
-        if !self.stamps.is_empty() {
+        if self.timed {
             self.mshrs.take(admitted + self.reach, ready);
         }
         self.place(line, flags, requested, ready)
@@ -362,7 +370,9 @@ impl Cache {
         let old_tag = std::mem::replace(place, tag);
         let old_flags = std::mem::replace(&mut self.flags[at], flags);
         self.state.fill(set, way);
-        if let Some(stamp) = self.stamps.get_mut(at) {
+        if self.timed
+            && let Some(stamp) = self.stamps.get_mut(at)
+        {
             *stamp = requested << DURATION_BITS | (ready - requested).min(DURATION_MAX);
         }
         self.tables += usize::from(flags & TABLE != 0);

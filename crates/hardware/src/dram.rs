@@ -197,6 +197,18 @@ impl Dram {
         }
     }
 
+    /// Switches time on or off. With it, time goes on at cycle `now`, which is later than any request so far:
+    /// rows stay open and writes queued.
+    pub fn set_timed(&mut self, timed: bool, now: u64) {
+        self.timing = timed;
+        if timed {
+            // The time that was skipped has no refreshes.
+            let skipped = (now << TICK_SHIFT).saturating_sub(self.latest);
+            self.latest += skipped;
+            self.counted_from += skipped;
+        }
+    }
+
     #[inline(always)]
     fn place(&self, line: u64) -> Place {
         let field = |(shift, mask): (u32, u64)| (line >> shift & mask) as usize;

@@ -333,6 +333,18 @@ impl Hierarchy {
         }
     }
 
+    /// Switches time on or off, in a hierarchy that was built with it (`timing`). What the caches hold stays.
+    /// Time goes on at cycle `now`, after everything so far.
+    pub fn set_timed(&mut self, timed: bool, now: Cycle) {
+        for Private { l1i, l1d, second } in &mut self.cores {
+            for cache in [&mut l1i.cache, &mut l1d.cache, &mut second.cache] {
+                cache.set_timed(timed);
+            }
+        }
+        self.shared.llc.set_timed(timed);
+        self.shared.dram.set_timed(timed, now.0);
+    }
+
     /// A demand access of a core: data, or code ([`AccessKind::Fetch`]). `pc` feeds the prefetchers.
     #[inline]
     pub fn access(&mut self, core: usize, at: PhysAddr, kind: AccessKind, pc: VirtAddr, now: Cycle) -> Access {

@@ -750,6 +750,15 @@ impl CoreWindow {
         Cycle(self.committed.div_ceil(self.width))
     }
 
+    /// Lets time pass up to `now`, which is not before anything so far, without any instruction: nothing is in
+    /// flight, and the time between counts for nothing. (Instructions that take no time ran then.)
+    pub fn skip_to(&mut self, now: Cycle) {
+        self.counted_from += now.since(self.retired_cycle());
+        let slot = now.0 * self.width;
+        (self.dispatched, self.committed) = (slot.max(self.dispatched), slot.max(self.committed));
+        self.planned = UNKNOWN;
+    }
+
     /// Instructions dispatched since the counters were last reset.
     #[inline(always)]
     pub fn instructions(&self) -> u64 {

@@ -66,7 +66,8 @@ impl FirstLevel {
 
     /// Whether an array holds a page of `va`. Changes nothing.
     pub fn holds(&self, asid: Asid, va: VirtAddr) -> bool {
-        let arrays = [(&self.small, PageSize::SIZE_4K), (&self.large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
+        let arrays =
+            [(&self.small, PageSize::SIZE_4K), (&self.large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
         arrays.into_iter().any(|(tlb, size)| tlb.holds(asid, va, size))
     }
 
@@ -160,8 +161,7 @@ impl SecondLevel {
     /// The arrays by page size; all are looked up at once.
     fn arrays(&self) -> impl Iterator<Item = (&Tlb, PageSize)> {
         let large = if self.unified { &self.small } else { &self.large };
-        let arrays =
-            [(&self.small, PageSize::SIZE_4K), (large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
+        let arrays = [(&self.small, PageSize::SIZE_4K), (large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
         arrays.into_iter().filter_map(|(tlb, size)| Some((tlb.as_ref()?, size)))
     }
 

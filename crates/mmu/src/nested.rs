@@ -108,7 +108,8 @@ impl HypervisorStage {
         port: &mut dyn MemoryPort,
     ) -> (Option<Translation>, Cycle, u32) {
         watch::open(|| {
-            Step::new(StepKind::Translate, format!("guest-physical {guest}"), now, now).address("guest-physical", guest.0)
+            Step::new(StepKind::Translate, format!("guest-physical {guest}"), now, now)
+                .address("guest-physical", guest.0)
         });
         let translated = self.translate_guest(guest, access, now, port);
         watch::close(|step| {

@@ -106,6 +106,8 @@ pub struct Mmu {
     instructions: FirstLevel,
     second: SecondLevel,
     l1_latency: u64,
+    /// What look-ups of the TLBs of both levels take when time is simulated.
+    latencies: (u64, u64),
     timing: bool,
     walkers: WalkerPool,
     walker: Box<dyn Walker>,
@@ -246,16 +248,15 @@ impl Mmu {
     /// An MMU with empty TLBs. Without `timing` (functional mode) TLBs take no time and a walker is always
     /// free; each translation must begin after everything that earlier ones left in flight.
     pub fn new(spec: &MmuSpec, sockets: Sockets, timing: bool) -> Mmu {
-        let mut second = SecondLevel::new(&spec.l2_tlb);
-        if !timing {
-            second.latency = 0;
-        }
-        Mmu {
+        let second = SecondLevel::new(&spec.l2_tlb);
+        let latencies = (spec.l1_latency, second.latency);
+        let mut mmu = Mmu {
             asid: Asid(0),
             data: FirstLevel::new(&spec.l1d_4k, &spec.l1d_2m, &spec.l1d_1g),
             instructions: FirstLevel::new(&spec.l1i_4k, &spec.l1i_2m, &TlbSpec::new(0, 0)),
             second,
-            l1_latency: if timing { spec.l1_latency } else { 0 },
+            l1_latency: spec.l1_latency,
+            latencies,
             timing,
             walkers: WalkerPool::new(spec.walkers),
             walker: sockets.walker,
@@ -270,7 +271,15 @@ impl Mmu {
             counters: MmuCounters::default(),
             walk_latency: Histogram::default(),
             walk_loads: Histogram::default(),
-        }
+        };
+        mmu.set_timed(timing);
+        mmu
+    }
+
+    /// Switches time on or off ([`Mmu::new`]). What TLBs and walk caches hold stays.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timing = timed;
+        (self.l1_latency, self.second.latency) = if timed { self.latencies } else { (0, 0) };
     }
 
     /// Context switch, or the OS half changed the registers of the running process: those of the page table,
@@ -422,7 +431,13 @@ impl Mmu {
         self.walk_and_fill::<W>(va, access, now, now, port)
     }
 
-    fn miss<const W: bool>(&mut self, va: VirtAddr, access: AccessKind, began: Cycle, port: &mut CorePort<'_>) -> Translated {
+    fn miss<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        began: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
         if access == AccessKind::Fetch {
             self.counters.l1i_tlb_misses += 1;
         } else {
@@ -553,7 +568,9 @@ impl Mmu {
                     let dram_loads = (port.traffic.dram - dram) as u32;
                     let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
                     if W {
-                        watch::open(|| Step::new(StepKind::Probe, "lookaside, refill", walk.ready, walk.ready).behind());
+                        watch::open(|| {
+                            Step::new(StepKind::Probe, "lookaside, refill", walk.ready, walk.ready).behind()
+                        });
                     }
                     on_port::<W, _>(port, |port| lookaside.refill(va, &finished, port));
                     self.migration_hint = lookaside.take_migration_hint();
@@ -601,7 +618,9 @@ impl Mmu {
         let until = holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now);
         self.counters.hold_cycles += until.since(now);
         if W && until > now {
-            watch::step(|| Step::new(StepKind::Wait, "copy of the page", now, until).says("the page is being migrated"));
+            watch::step(|| {
+                Step::new(StepKind::Wait, "copy of the page", now, until).says("the page is being migrated")
+            });
         }
         until
     }
@@ -645,7 +664,13 @@ impl Mmu {
         walk
     }
 
-    fn page_walk<const W: bool>(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
+    fn page_walk<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Walk {
         if W {
             watch::open(|| Step::new(StepKind::Walk, "page walk", now, now));
         }

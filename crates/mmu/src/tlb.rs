@@ -113,7 +113,15 @@ impl Tlb {
     }
 
     /// What a look-up from `from` to `until` finds, as a step for a watch. Changes nothing.
-    pub fn look_up_step(&self, name: &str, asid: Asid, va: VirtAddr, size: PageSize, from: Cycle, until: Cycle) -> Step {
+    pub fn look_up_step(
+        &self,
+        name: &str,
+        asid: Asid,
+        va: VirtAddr,
+        size: PageSize,
+        from: Cycle,
+        until: Cycle,
+    ) -> Step {
         let (set, key) = self.set_and_key(asid, va, size);
         let found = self.array.peek(set, key);
         let answer = if found.is_some() { "hit" } else { "miss" };

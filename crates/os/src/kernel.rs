@@ -234,6 +234,15 @@ impl Kernel {
 
     /// Reports all counters to `sink`.
     pub fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
+        self.report_counters(prefix, sink);
+        for (_, process) in self.processes.live() {
+            process.translations.inspect(&self.memory, &format!("{prefix}.table"), sink);
+        }
+    }
+
+    /// As [`Kernel::report`], without what must be read from the tables' bytes: cheap enough to be called
+    /// often during a run.
+    pub fn report_counters(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.counters.report(prefix, sink);
         let total = |cause| self.ledger.total(cause);
         OsCycles {
@@ -251,7 +260,6 @@ impl Kernel {
         self.placement.report(&format!("{prefix}.placement"), sink);
         for (_, process) in self.processes.live() {
             process.translations.report(&format!("{prefix}.table"), sink);
-            process.translations.inspect(&self.memory, &format!("{prefix}.table"), sink);
         }
     }
 

@@ -160,7 +160,8 @@ pub trait PageTable: Send {
     /// Must be cheap and may do nothing.
     fn prefetch_sim_host(&self, _va: VirtAddr, _memory: &PhysicalMemory) {}
 
-    /// Reports the counters of the software half to `sink`.
+    /// Reports the counters of the software half to `sink`, and what it knows of its state without reading
+    /// its bytes. It may be called often during a run.
     fn report(&self, _prefix: &str, _sink: &mut dyn CounterSink) {}
 
     /// Reports statistics of the table's current bytes to `sink`, once at the end of a run.

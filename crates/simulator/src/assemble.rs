@@ -137,6 +137,8 @@ impl Machine {
                 counters: CoreRunCounters::default(),
                 executed: 0,
                 budget_end: u64::MAX,
+                untimed_from: 0,
+                untimed_misses: 0,
                 measured_from: 0,
                 finished_at: 0,
             });
@@ -169,8 +171,8 @@ impl Machine {
             hw: Hardware::new(cores, hierarchy, path, entry, timing),
             os,
             checker: Checker::new(spec.run.oracle),
-            scheduler: Scheduler::new(spec.run.warmup, spec.run.instructions, placements),
-            statistics: Statistics::default(),
+            scheduler: Scheduler::new(&spec.run, placements),
+            statistics: Statistics::new(spec.run.interval),
             memory: memory_setup,
         })
     }

@@ -358,6 +358,7 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         speedup: 0.0,
         weighted_speedup: 0.0,
         windows: Vec::new(),
+        series: None,
         cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,
@@ -369,5 +370,6 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         identity,
         seed: job.spec.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        over_seeds: Vec::new(),
     }
 }

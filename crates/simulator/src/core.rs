@@ -96,6 +96,10 @@ pub(crate) struct Core {
     pub executed: u64,
     /// `executed` at which the core is finished.
     pub budget_end: u64,
+    /// `executed` when time was last switched on or off.
+    pub untimed_from: u64,
+    /// Misses of the first-level TLBs, and what else made the MMU work, before the latest access without time.
+    pub untimed_misses: u64,
     /// Cycle at which the measured region began on this core.
     pub measured_from: u64,
     /// Cycle at which the core finished.

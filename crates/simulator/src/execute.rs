@@ -111,7 +111,7 @@ impl Machine {
             }
             self.hw.cores[number].window.now()
         } else {
-            self.hw.begin_untimed()
+            self.hw.begin_untimed(number)
         };
         let Located { at, ready, .. } = self.translate(number, pc, AccessKind::Fetch, now)?;
         let access = self.hw.hierarchy.access(number, at, AccessKind::Fetch, pc, ready);
@@ -281,7 +281,7 @@ impl Machine {
     /// A load or a store in functional mode.
     #[inline(always)]
     fn execute_untimed(&mut self, number: usize, record: &Record) -> Result<(), Stop> {
-        let issued = self.hw.begin_untimed();
+        let issued = self.hw.begin_untimed(number);
         let core = &mut self.hw.cores[number];
         core.window.count(record);
         let access = data_access(record);
@@ -301,7 +301,7 @@ impl Machine {
     #[cold]
     fn second_half(&mut self, number: usize, flight: &InFlight) -> Result<(PhysAddr, Cycle), Stop> {
         let (first, line) = (flight.record.va, VirtAddr(last_byte(&flight.record).0 & !63));
-        let issued = if self.hw.timing() { flight.issued } else { self.hw.begin_untimed() };
+        let issued = if self.hw.timing() { flight.issued } else { self.hw.begin_untimed(number) };
         self.hw.cores[number].counters.split_lines += 1;
         if (line.0 ^ first.0) >> 12 == 0 {
             return Ok((PhysAddr((flight.at.0 & !0xfff) | (line.0 & 0xfff)), issued));

@@ -158,9 +158,8 @@ fn next_miss(machines: &mut [Machine], jobs: &[Job]) -> Result<(VirtAddr, Access
         }
         searched += records;
     }
-    best.map(|(_, va, access)| (va, access)).ok_or_else(|| {
-        SimError::Program("the program has no data access there: name an address (--at 0x...)".into())
-    })
+    best.map(|(_, va, access)| (va, access))
+        .ok_or_else(|| SimError::Program("the program has no data access there: name an address (--at 0x...)".into()))
 }
 
 impl Machine {
@@ -171,8 +170,7 @@ impl Machine {
         let end = core.batch.records.len().min(event).min(core.at + SLICE);
         let records = core.batch.records.get(core.at..end).unwrap_or_default();
         let data = records.iter().filter(|record| record.is_data());
-        let access =
-            |kind: RecordKind| if kind == RecordKind::Store { AccessKind::Store } else { AccessKind::Load };
+        let access = |kind: RecordKind| if kind == RecordKind::Store { AccessKind::Store } else { AccessKind::Load };
         data.map(|record| (record.va, access(record.kind))).collect()
     }
 
@@ -234,7 +232,9 @@ impl Machine {
         let kernel_cycles = hw.cores[0].counters.os_cycles - kernel;
         let end = match &located {
             Ok(_) => WalkEnd::Translated,
-            Err(Stop::Failed(why)) if os.kernel().vmas(process).find(va).is_none_or(|vma| !permits(vma.protection, access)) => {
+            Err(Stop::Failed(why))
+                if os.kernel().vmas(process).find(va).is_none_or(|vma| !permits(vma.protection, access)) =>
+            {
                 WalkEnd::SegmentationFault(why.clone())
             }
             Err(Stop::Failed(why) | Stop::Outcome(why)) => WalkEnd::Failed(why.clone()),

@@ -1,7 +1,7 @@
 //! The hardware of a machine: its cores with their programs' state, and the caches and main memory that they
 //! share.
 
-use crate::core::Core;
+use crate::core::{Core, CorePhase};
 use crate::machine::Phase;
 use crate::path::TranslationPath;
 use ambulator_base::{Counters, Cycle, FRAME_BYTES};
@@ -18,13 +18,23 @@ pub(crate) struct Hardware {
     /// Where walkers' accesses enter the hierarchy.
     entry: EntryLevel,
     timing: bool,
-    /// Functional mode: when the latest access began.
+    /// Whether the machine was built to simulate time: it can do without for a while.
+    has_time: bool,
+    /// Without time: when the latest access began.
     untimed: Cycle,
+    /// The kernel's time when the machine last lost time, and by how many cycles the clock is ahead of it.
+    kernel_time: u64,
+    ahead: u64,
 }
 
 /// Cycles between two accesses in functional mode: more than the loads, walks and refills of one access take
 /// together, so that nothing is in flight when the next one begins. A run may have 2^40 accesses.
 const UNTIMED_STEP: u64 = 1 << 24;
+/// The same where time will be simulated later. Only accesses that miss the first-level TLBs need it. Walks
+/// take at most some hundred loads of last-level caches.
+const WARMUP_STEP: u64 = 1 << 15;
+/// The latest cycle at which time may begin: times in a core's window have 44 bits.
+const LATEST_BEGIN: u64 = 1 << 43;
 
 /// The bytes that walkers read: the machine's, and the guest's with nested paging.
 pub(crate) type Memories<'a> = (&'a mut PhysicalMemory, Option<&'a mut PhysicalMemory>);
@@ -38,7 +48,55 @@ impl Hardware {
         entry: EntryLevel,
         timing: bool,
     ) -> Hardware {
-        Hardware { cores, hierarchy, path, entry, timing, untimed: Cycle(0) }
+        let untimed = Cycle(0);
+        Hardware { cores, hierarchy, path, entry, timing, has_time: timing, untimed, kernel_time: 0, ahead: 0 }
+    }
+
+    /// Switches time on or off ([`crate::Machine::set_timed`]). Nothing is in flight.
+    ///
+    /// # Errors
+    /// A sentence, if time cannot be switched on.
+    pub fn set_timed(&mut self, timed: bool) -> Result<(), String> {
+        if timed == self.timing {
+            return Ok(());
+        }
+        if !self.has_time {
+            return Err("`run.mode` is \"functional\": the machine was built without time".into());
+        }
+        if timed {
+            // After everything that the last access started.
+            let now = self.untimed.after(UNTIMED_STEP);
+            if now.0 > LATEST_BEGIN {
+                return Err(format!(
+                    "the functional warm-up has too many TLB misses: the clock would begin at cycle {}, and times \
+                     end at 2^44; make `run.warmup` shorter",
+                    now.0
+                ));
+            }
+            let kernel_time = (0..self.cores.len()).map(|number| self.kernel_time(number).0).max().unwrap_or(0);
+            self.ahead = now.0 - kernel_time.min(now.0);
+            for core in &mut self.cores {
+                if core.phase != CorePhase::Finished {
+                    core.measured_from += now.since(core.window.retired_cycle());
+                }
+                core.window.skip_to(now);
+            }
+            self.untimed = now;
+        } else {
+            let times = (0..self.cores.len()).map(|number| self.local_time(number));
+            let retired = self.cores.iter().map(|core| core.window.retired_cycle());
+            let now = times.chain(retired).max().unwrap_or_default();
+            self.kernel_time = now.0.saturating_sub(self.ahead);
+            self.untimed = self.untimed.max(now).after(UNTIMED_STEP);
+        }
+        self.timing = timed;
+        for core in &mut self.cores {
+            core.mmu.set_timed(timed);
+            core.waits_until = 0;
+            core.untimed_from = core.executed;
+        }
+        self.hierarchy.set_timed(timed, self.untimed);
+        Ok(())
     }
 
     /// The translation path.
@@ -58,15 +116,40 @@ impl Hardware {
     #[inline(always)]
     pub fn local_time(&self, number: usize) -> Cycle {
         let core = &self.cores[number];
-        if self.timing { core.window.now().max(Cycle(core.waits_until)) } else { Cycle(core.executed) }
+        if self.timing {
+            core.window.now().max(Cycle(core.waits_until))
+        } else {
+            Cycle(core.executed - core.untimed_from)
+        }
     }
 
-    /// Functional mode: the time at which the next access of any core begins. Everything before it has ended:
-    /// what needs time to become ready is ready, and what was busy is free.
+    /// A core's time as the kernel's daemons know it. While time is not simulated, an instruction takes a
+    /// cycle: their periods go on when it is simulated again.
+    pub fn kernel_time(&self, number: usize) -> Cycle {
+        let now = self.local_time(number).0;
+        Cycle(if self.timing { now.saturating_sub(self.ahead) } else { self.kernel_time + now })
+    }
+
+    /// Without time: the time at which the next access of a core begins. Everything before it has ended: what
+    /// needs time to become ready is ready, and what was busy is free.
     #[inline(always)]
-    pub fn begin_untimed(&mut self) -> Cycle {
-        self.untimed = self.untimed.after(UNTIMED_STEP);
+    pub fn begin_untimed(&mut self, number: usize) -> Cycle {
+        let step = if self.has_time { self.warmup_step(number) } else { UNTIMED_STEP };
+        self.untimed = self.untimed.after(step);
         self.untimed
+    }
+
+    /// Cycles that the previous access may have needed, where the clock must not run away.
+    #[inline(always)]
+    fn warmup_step(&mut self, number: usize) -> u64 {
+        let core = &mut self.cores[number];
+        let counters = &core.mmu.counters;
+        let misses = counters.l1d_tlb_misses + counters.l1i_tlb_misses + counters.dirty_assists;
+        if std::mem::replace(&mut core.untimed_misses, misses) == misses && self.path != TranslationPath::Intermediate {
+            1
+        } else {
+            WARMUP_STEP
+        }
     }
 
     /// A core's time for what happens besides its accesses; in functional mode that of the latest access.

@@ -25,13 +25,16 @@ mod path;
 mod report;
 mod result;
 mod scheduler;
+mod series;
 pub mod spec;
 mod statistics;
 mod stream;
 mod walk_steps;
+#[cfg(test)]
+mod warmup_tests;
 mod windows;
 
-pub use catalogue::{catalogue, register_design};
+pub use catalogue::{catalogue, has_registered_designs, register_design, register_interactively};
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
@@ -41,6 +44,7 @@ pub use machine::{Machine, Phase};
 pub use result::{
     CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
 };
-pub use scheduler::open_mix;
+pub use scheduler::{check_mix, open_mix};
+pub use series::Series;
 pub use stream::SharedStream;
 pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

@@ -104,6 +104,12 @@ impl Machine {
             self.statistics.add_setup_faults(faults + self.os.kernel().faults_served());
             self.os.end_set_up();
             self.start_counting();
+            if self.scheduler.warms_up_untimed() {
+                self.set_timed(false)?;
+            }
+        }
+        if !self.hw.timing() && self.scheduler.begins_time(&self.hw.cores) {
+            self.set_timed(true)?;
         }
         if self.scheduler.begin_measuring(&mut self.hw.cores) {
             self.carry_out_everywhere()?;
@@ -113,11 +119,29 @@ impl Machine {
         Ok(())
     }
 
+    /// Switches the simulation of time on or off, between two records of any core; in a run,
+    /// `run.warmup_mode` does.
+    ///
+    /// Switched off, what is in flight completes first. Then accesses take no time, one begins after another
+    /// has ended, and everything that lasts learns from them: TLBs, walk caches, caches, prefetchers, branch
+    /// predictors, page tables, and the kernel, for whose daemons an instruction takes a cycle.
+    ///
+    /// Switched on, the cores' windows are empty and begin together at a cycle after all that anything has
+    /// recorded: the clock never goes back. The cycles between are not counted.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if the machine was built without time (`run.mode`), or its clock is too late.
+    pub fn set_timed(&mut self, timed: bool) -> Result<(), Stop> {
+        self.carry_out_everywhere()?;
+        self.hw.set_timed(timed).map_err(Stop::Failed)
+    }
+
     /// Sets every counter to zero; caches, TLBs and tables keep their contents.
     fn start_counting(&mut self) {
         self.statistics.begin_counting(&self.os);
         self.os.reset_counters();
         self.hw.reset_counters();
+        self.statistics.begin_series(&self.hw, &self.os);
     }
 
     /// Runs one core until its local time passes `until`, its batch ends, or `limit` records are done.
@@ -212,10 +236,10 @@ impl Machine {
                 }
                 self.carry_out_everywhere()?;
                 if self.scheduler.phase() == Phase::Measure {
-                    self.statistics.take_point(&self.hw);
+                    self.statistics.take_point(&self.hw, &self.os);
                 }
                 self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
-                if self.scheduler.is_warm(&self.hw.cores[number]) {
+                if self.scheduler.is_warm(&self.hw.cores[number], self.hw.timing()) {
                     return Ok(i + 1 - from);
                 }
             }

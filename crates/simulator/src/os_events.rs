@@ -152,6 +152,14 @@ impl OperatingSystem {
         }
     }
 
+    /// As [`OperatingSystem::report`], without what must be read from the tables' bytes.
+    pub fn report_counters(&self, sink: &mut dyn CounterSink) {
+        self.kernel.report_counters("kernel", sink);
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.kernel.report_counters("hypervisor", sink);
+        }
+    }
+
     /// The hypervisor serves a fault of the guest.
     pub fn hypervisor_fault(
         &mut self,
@@ -186,7 +194,7 @@ impl OperatingSystem {
 
     /// Runs the kernel's background daemons up to the core's time.
     pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
-        self.kernel.tick(hw.cores[number].process, hw.local_time(number)).map_err(|e| stop_of(&e))?;
+        self.kernel.tick(hw.cores[number].process, hw.kernel_time(number)).map_err(|e| stop_of(&e))?;
         self.settle(hw, phase, number);
         Ok(())
     }

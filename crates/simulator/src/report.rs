@@ -3,10 +3,12 @@
 use crate::census::census;
 use crate::colours;
 use crate::core::CoreRunCounters;
+use crate::hardware::Hardware;
 use crate::machine::{Machine, Phase};
+use crate::os_events::OperatingSystem;
 use crate::result::{CoreResult, Gathered, HistogramResult, RunResult, Status};
 use crate::spec::Spec;
-use ambulator_base::{Counters, Histogram};
+use ambulator_base::{CounterSink, Counters, Histogram};
 use ambulator_hardware::HierarchyCounters;
 use ambulator_mmu::{MmuCounters, WalkTraffic};
 use std::collections::BTreeMap;
@@ -18,6 +20,23 @@ pub(crate) struct Totals {
     pub(crate) mmu: MmuCounters,
     pub(crate) walk_served: WalkTraffic,
     pub(crate) hierarchy: HierarchyCounters,
+}
+
+/// Reports every counter of the hardware to `sink`, core by core.
+fn report_hardware(hw: &Hardware, sink: &mut dyn CounterSink) {
+    for core in &hw.cores {
+        core.counters.report("core", sink);
+        core.window.report("core.window", sink);
+        core.mmu.report("mmu", sink);
+        core.traffic.report("mmu.walk_served", sink);
+    }
+    hw.hierarchy.report("hierarchy", sink);
+}
+
+/// Reports every counter to `sink`, core by core, without what must be read from the tables' bytes.
+pub(crate) fn report_counters(hw: &Hardware, os: &OperatingSystem, sink: &mut dyn CounterSink) {
+    report_hardware(hw, sink);
+    os.report_counters(sink);
 }
 
 impl Machine {
@@ -37,13 +56,7 @@ impl Machine {
     /// Every counter of the machine, summed over cores.
     pub fn gather(&self) -> Gathered {
         let mut all = Gathered { without_time: !self.hw.timing(), ..Gathered::default() };
-        for core in &self.hw.cores {
-            core.counters.report("core", &mut all);
-            core.window.report("core.window", &mut all);
-            core.mmu.report("mmu", &mut all);
-            core.traffic.report("mmu.walk_served", &mut all);
-        }
-        self.hw.hierarchy.report("hierarchy", &mut all);
+        report_hardware(&self.hw, &mut all);
         self.os.report(&mut all);
         all
     }
@@ -182,6 +195,7 @@ impl Machine {
             speedup: 1.0,
             weighted_speedup: 1.0,
             windows: if self.hw.timing() { self.statistics.windows(&self.hw) } else { Vec::new() },
+            series: self.statistics.series(&self.hw, &self.os),
             cores: self.core_results(),
             checked_translations: self.checker.checked(),
             sim_host_seconds: 0.0,
@@ -197,6 +211,7 @@ impl Machine {
             identity,
             seed: spec.run.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            over_seeds: Vec::new(),
         };
         (result, all)
     }

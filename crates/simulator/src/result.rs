@@ -1,5 +1,6 @@
 //! The result of a run: every counter with its unit and meaning, and the measures derived from them.
 
+use crate::series::Series;
 use ambulator_base::{CounterDef, CounterSink, Histogram, ProgramIdentity, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub struct CounterMeaning {
     /// Whether it depends on when things happen: functional mode has another value, or 0.
     #[serde(skip)]
     pub timed: bool,
+    /// Whether it is a state, not a number of events: it may fall.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge: bool,
 }
 
 /// Unit and meaning of counters, by dotted name.
@@ -38,16 +42,17 @@ pub type Schema = BTreeMap<String, CounterMeaning>;
 /// The schemas of several runs as one. Where designs count different things under one name, the meaning is
 /// all of theirs in the order of the runs, with ` / ` between them.
 pub fn join_schemas<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Schema {
-    let mut meanings: BTreeMap<&str, (Unit, bool, Vec<&str>)> = BTreeMap::new();
-    for (name, CounterMeaning { unit, meaning, timed }) in schemas.into_iter().flatten() {
-        let (_, any_timed, all) = meanings.entry(name).or_insert((*unit, false, Vec::new()));
+    let mut meanings: BTreeMap<&str, (Unit, bool, bool, Vec<&str>)> = BTreeMap::new();
+    for (name, CounterMeaning { unit, meaning, timed, gauge }) in schemas.into_iter().flatten() {
+        let (_, any_timed, any_gauge, all) = meanings.entry(name).or_insert((*unit, false, false, Vec::new()));
         *any_timed |= timed;
+        *any_gauge |= gauge;
         if !all.contains(&meaning.as_str()) {
             all.push(meaning);
         }
     }
-    let joined = |(name, (unit, timed, all)): (&str, (Unit, bool, Vec<&str>))| {
-        (name.to_owned(), CounterMeaning { unit, meaning: all.join(" / "), timed })
+    let joined = |(name, (unit, timed, gauge, all)): (&str, (Unit, bool, bool, Vec<&str>))| {
+        (name.to_owned(), CounterMeaning { unit, meaning: all.join(" / "), timed, gauge })
     };
     meanings.into_iter().map(joined).collect()
 }
@@ -131,6 +136,9 @@ pub struct RunResult {
     /// even but for the last; none in functional mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<(u64, u64)>,
+    /// The counters over time, with `run.interval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
     /// What each core has measured.
     #[serde(default)]
     pub cores: Vec<CoreResult>,
@@ -156,6 +164,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Version of Ambulator.
     pub version: String,
+    /// If this is the mean over several seeds: the run of each. Otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_seeds: Vec<RunResult>,
 }
 
 /// A derived measure: name, unit, meaning.
@@ -268,6 +279,7 @@ impl CounterSink for Gathered {
             unit: def.unit,
             meaning: def.meaning.to_owned(),
             timed: def.timed,
+            gauge: def.gauge,
         });
         let is_time = def.timed && def.unit == Unit::Cycles;
         *self.values.entry(name).or_default() += if self.without_time && is_time { 0 } else { value };

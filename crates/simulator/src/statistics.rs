@@ -2,6 +2,7 @@
 
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
+use crate::series::{Recorder, Series};
 use crate::windows::Windows;
 
 /// Instructions of an epoch; occupancies are sampled at its end.
@@ -22,6 +23,9 @@ pub(crate) struct Statistics {
     epoch_end: u64,
     occupancies: Occupancies,
     windows: Windows,
+    /// `run.interval`; 0 records no series.
+    interval: u64,
+    series: Option<Recorder>,
     setup_faults: u64,
     /// Cycles that the operating system spent on page tables before counting began: memory and upkeep.
     setup_table_cycles: u64,
@@ -30,6 +34,11 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
+    /// Statistics with a series of intervals of `interval` instructions; 0 for none.
+    pub fn new(interval: u64) -> Statistics {
+        Statistics { interval, ..Statistics::default() }
+    }
+
     /// Counting begins: everything before was set-up, and the first epoch starts.
     pub fn begin_counting(&mut self, os: &OperatingSystem) {
         let (tables, all) = os.cycles_so_far();
@@ -38,6 +47,11 @@ impl Statistics {
         self.epoch_end = EPOCH_INSTRUCTIONS;
         self.occupancies = Occupancies::default();
         self.windows = Windows::default();
+    }
+
+    /// All counters have been set to zero: the series begins.
+    pub fn begin_series(&mut self, hw: &Hardware, os: &OperatingSystem) {
+        self.series = (self.interval > 0).then(|| Recorder::begin(self.interval, hw, os));
     }
 
     /// Adds faults of a phase that is not measured.
@@ -57,11 +71,19 @@ impl Statistics {
         }
     }
 
-    /// Takes a point of the measured region, if one is due. Nothing is in flight.
-    pub fn take_point(&mut self, hw: &Hardware) {
+    /// Takes a point of the measured region, if one is due, and of the series. Nothing is in flight.
+    pub fn take_point(&mut self, hw: &Hardware, os: &OperatingSystem) {
         if self.windows.is_due() {
             self.windows.take(hw.instructions(), hw.measured_cycles());
         }
+        if let Some(series) = &mut self.series {
+            series.take_point(hw, os);
+        }
+    }
+
+    /// The counters over time so far, if `run.interval` asks for them ([`crate::RunResult::series`]).
+    pub fn series(&self, hw: &Hardware, os: &OperatingSystem) -> Option<Series> {
+        self.series.as_ref().map(|series| series.series(hw, os))
     }
 
     /// The points of the measured region so far, its end included ([`crate::RunResult::windows`]).

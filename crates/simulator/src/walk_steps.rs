@@ -341,10 +341,8 @@ mod tests {
 
     #[test]
     fn what_ends_after_the_answer_is_not_waited_for() {
-        let walk = Step {
-            steps: vec![step(StepKind::Load, 0, 8), step(StepKind::Load, 0, 30)],
-            ..step(StepKind::Walk, 0, 8)
-        };
+        let walk =
+            Step { steps: vec![step(StepKind::Load, 0, 8), step(StepKind::Load, 0, 30)], ..step(StepKind::Walk, 0, 8) };
         let (attempt, gaps) = Attempt::new(vec![walk], Some(8), None);
         assert_eq!((attempt.cycles, gaps, attempt.steps[0].steps[1].behind), (8, 0, true));
     }

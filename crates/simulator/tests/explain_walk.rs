@@ -77,7 +77,10 @@ fn check(walk: &WalkSteps) {
     assert!(walk.loads.rounds <= loads && (walk.loads.rounds > 0) == (loads > walk.loads.behind), "{design}: {text}");
     let json = serde_json::to_string(walk).unwrap();
     assert_eq!(&serde_json::from_str::<WalkSteps>(&json).unwrap(), walk, "{design}");
-    assert_eq!(walk.physical.is_none(), steps.iter().any(|step| step.kind == StepKind::Caches && step.hit == Some(true)));
+    assert_eq!(
+        walk.physical.is_none(),
+        steps.iter().any(|step| step.kind == StepKind::Caches && step.hit == Some(true))
+    );
 }
 
 fn names() -> Vec<&'static str> {
@@ -147,7 +150,10 @@ fn at(va: u64, access: AccessKind) -> WalkRequest {
 
 #[test]
 fn a_walk_of_radix_is_its_four_entries() {
-    let job = job("radix", &["memory.bytes=1GiB", "mmu.pwc.pde_entries=0", "mmu.pwc.pdpte_entries=0", "mmu.pwc.pml4e_entries=0"]);
+    let job = job(
+        "radix",
+        &["memory.bytes=1GiB", "mmu.pwc.pde_entries=0", "mmu.pwc.pdpte_entries=0", "mmu.pwc.pml4e_entries=0"],
+    );
     let walk = explain(&[job.unwrap()], half_touched(), &at(DATA + (9 << 20), AccessKind::Load)).remove(0);
     check(&walk);
     let walks: Vec<&Step> = all(&walk).into_iter().filter(|step| step.kind == StepKind::Walk).collect();

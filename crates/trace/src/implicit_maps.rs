@@ -15,20 +15,21 @@ const RECENT: usize = 64;
 /// are anonymous. All permissions are granted, because the trace does not separate text from data within a
 /// region.
 #[derive(Debug)]
-pub(crate) struct ImplicitMaps {
+pub struct ImplicitMaps {
     shift: u32,
     mapped: FxHashSet<u64>,
     recent: [u64; RECENT],
 }
 
 impl ImplicitMaps {
-    pub(crate) fn new(granularity: u64) -> ImplicitMaps {
+    /// Regions of `granularity` bytes, a power of two from 4 KiB on; none is mapped yet.
+    pub fn new(granularity: u64) -> ImplicitMaps {
         ImplicitMaps { shift: granularity.ilog2(), mapped: FxHashSet::default(), recent: [u64::MAX; RECENT] }
     }
 
     /// Appends the mappings that `record` needs to `batch`, then the record.
     #[inline]
-    pub(crate) fn push(&mut self, record: Record, batch: &mut Batch) {
+    pub fn push(&mut self, record: Record, batch: &mut Batch) {
         self.touch(record.pc.0, MapKind::File, batch);
         if record.is_data() {
             self.touch(record.va.0, MapKind::Anonymous, batch);

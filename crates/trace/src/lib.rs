@@ -32,6 +32,7 @@ pub use first_touch::FirstTouches;
 pub use format::TraceHeader;
 pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, fuzz_trace, sealed_block};
 pub use fuzz_wire::fuzz_wire;
+pub use implicit_maps::ImplicitMaps;
 pub use open::{TraceFormat, TraceOptions, open_trace, trace_index};
 pub use reader::{TraceInfo, TraceReader};
 pub use summary::{Head, HeadLine, TraceSummary, head, info};

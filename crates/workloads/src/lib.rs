@@ -17,5 +17,5 @@ pub use heap::HeapModel;
 pub use open::{ProgramRequest, open};
 pub use permutation::Permutation;
 pub use program::{BenchmarkSpec, Program, ProgramDescriptor, ProgramInfo};
-pub use registry::{program, programs, register_descriptor, register_program};
+pub use registry::{has_registered_programs, program, programs, register_descriptor, register_program};
 pub use time_shared::TimeShared;

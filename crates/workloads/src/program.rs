@@ -137,6 +137,11 @@ impl Program {
         self.name
     }
 
+    /// Every setting, by key.
+    pub fn settings(&self) -> Value {
+        self.spec.settings()
+    }
+
     /// Validates the settings; each problem names its key under `at`.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         self.spec.validate(at)
@@ -163,11 +168,16 @@ impl std::fmt::Debug for Program {
 
 /// [`BenchmarkSpec`] without its type.
 trait Erased {
+    fn settings(&self) -> Value;
     fn validate(&self, at: &str) -> Vec<Invalid>;
     fn source(&self) -> Box<dyn RecordSource>;
 }
 
 impl<T: BenchmarkSpec> Erased for T {
+    fn settings(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
     fn validate(&self, at: &str) -> Vec<Invalid> {
         BenchmarkSpec::invalid(self, at)
     }

@@ -58,6 +58,11 @@ pub fn program(name: &str) -> Option<&'static ProgramDescriptor> {
     programs().iter().find(|program| program.info.name == name)
 }
 
+/// Whether programs of other crates are registered.
+pub fn has_registered_programs() -> bool {
+    programs().len() > BUILT_IN.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,8 @@ impl AsapWalker {
     fn prefetch(&mut self, va: VirtAddr, below: u32, now: Cycle, port: &mut dyn MemoryPort) {
         let range = self.ranges.iter().find(|range| (range.start..range.end).contains(&va.0));
         watch::step(|| {
-            let step = Step::look_up("range registers", range.is_some(), now, now).source("Margaritov et al., MICRO 2019: range registers");
+            let step = Step::look_up("range registers", range.is_some(), now, now)
+                .source("Margaritov et al., MICRO 2019: range registers");
             match range {
                 Some(range) => step
                     .address("start", range.start)

@@ -28,13 +28,13 @@ ambulator_base::counters! {
     /// What the bytes of a process's clustered page tables show.
     pub struct ClusteredTableState {
         /// Buckets, of all page sizes.
-        buckets: Events,
+        buckets: Events gauge,
         /// Buckets that no node is linked into.
-        empty_buckets: Events,
+        empty_buckets: Events gauge,
         /// Nodes, of all page sizes.
-        nodes: Events,
+        nodes: Events gauge,
         /// Nodes of the longest chain.
-        longest_chain: Events,
+        longest_chain: Events gauge,
     }
 }
 

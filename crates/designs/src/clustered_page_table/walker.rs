@@ -66,11 +66,7 @@ impl ClusteredWalker {
                 .address("block (tag)", word(node))
                 .address("block wanted", search.block)
                 .field("next node", link.map_or("none".to_owned(), |next| next.to_string()));
-            if same_block && at.line() == node.line() {
-                meaning.fields(Pte(word(at)).fields())
-            } else {
-                meaning
-            }
+            if same_block && at.line() == node.line() { meaning.fields(Pte(word(at)).fields()) } else { meaning }
         });
         let (entry, entry_ready, loads) = if at.line() == node.line() {
             (word(at), head.ready, 1)

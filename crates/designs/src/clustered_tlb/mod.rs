@@ -175,7 +175,8 @@ impl Lookaside for ClusteredTlb {
             });
         }
         watch::step(|| {
-            let step = Step::look_up("clustered TLB", answer.found.is_some(), now, ready).source("Pham et al., HPCA 2014");
+            let step =
+                Step::look_up("clustered TLB", answer.found.is_some(), now, ready).source("Pham et al., HPCA 2014");
             let step = step.address("virtual cluster", page / CLUSTER).field("page in the cluster", page % CLUSTER);
             answer.found.map_or(step.clone(), |found| found.fields_of(step))
         });

@@ -50,15 +50,15 @@ ambulator_base::counters! {
     /// State of a process's elastic cuckoo page table, for one page size.
     pub(crate) struct CuckooTableState {
         /// Bytes of way 0.
-        way0: Bytes,
+        way0: Bytes gauge,
         /// Bytes of way 1.
-        way1: Bytes,
+        way1: Bytes gauge,
         /// Bytes of way 2.
-        way2: Bytes,
+        way2: Bytes gauge,
         /// Bytes of way 3.
-        way3: Bytes,
+        way3: Bytes gauge,
         /// Occupied slots, of eight entries each.
-        slots_taken: Events,
+        slots_taken: Events gauge,
     }
 }
 
@@ -373,20 +373,16 @@ impl<B: Backing> PageTable for CuckooPageTable<B> {
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         for (name, table) in TABLE_NAMES.iter().zip(&self.tables) {
-            CuckooTableCounters::of(&table.elastic.counters).report(&format!("{prefix}.{name}"), sink);
-        }
-        self.backing.report(prefix, sink);
-    }
-
-    fn inspect(&self, _memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
-        for (name, table) in TABLE_NAMES.iter().zip(&self.tables) {
+            let prefix = format!("{prefix}.{name}");
+            CuckooTableCounters::of(&table.elastic.counters).report(&prefix, sink);
             let mut bytes = [0; MAX_WAYS];
             for (bytes, way) in bytes.iter_mut().zip(table.elastic.ways()) {
                 *bytes = way.target() * <Cluster as super::slot::Slot>::BYTES;
             }
             let [way0, way1, way2, way3] = bytes;
             let state = CuckooTableState { way0, way1, way2, way3, slots_taken: table.elastic.len() };
-            state.report(&format!("{prefix}.{name}"), sink);
+            state.report(&prefix, sink);
         }
+        self.backing.report(prefix, sink);
     }
 }

@@ -28,8 +28,8 @@ use walker::HashedWalker;
 
 use ambulator_base::watch::Meaning;
 use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
-use ambulator_structures::pte::Pte;
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
+use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -119,8 +119,4 @@ impl PageTable for ProcessTable {
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
         self.own.report(prefix, sink);
     }
-
-    fn inspect(&self, memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
-        self.own.inspect(memory, prefix, sink);
-    }
 }

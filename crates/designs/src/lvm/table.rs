@@ -29,7 +29,7 @@ ambulator_base::counters! {
         /// Entries placed into another line than the predicted one.
         collisions: Events,
         /// Largest size of the index.
-        peak_index_bytes: Bytes,
+        peak_index_bytes: Bytes gauge,
     }
 }
 
@@ -37,15 +37,15 @@ ambulator_base::counters! {
     /// State of a process's learned page table.
     pub(crate) struct LvmTableState {
         /// Bytes of the index: its nodes.
-        index_bytes: Bytes,
+        index_bytes: Bytes gauge,
         /// Nodes that are leaves with a table.
-        leaves: Events,
+        leaves: Events gauge,
         /// Levels of models.
-        depth: Events,
+        depth: Events gauge,
         /// Parts of the address space with their own index.
-        segments: Events,
+        segments: Events gauge,
         /// Bytes of gapped page tables.
-        table_bytes: Bytes,
+        table_bytes: Bytes gauge,
     }
 }
 
@@ -329,10 +329,8 @@ impl PageTable for LvmTable {
     }
 
     fn report(&self, prefix: &str, sink: &mut dyn CounterSink) {
-        self.counters.report(&format!("{prefix}.lvm"), sink);
-    }
-
-    fn inspect(&self, _memory: &PhysicalMemory, prefix: &str, sink: &mut dyn CounterSink) {
+        let prefix = format!("{prefix}.lvm");
+        self.counters.report(&prefix, sink);
         let state = LvmTableState {
             index_bytes: self.index_bytes(),
             leaves: self.tables.len() as u64,
@@ -340,6 +338,6 @@ impl PageTable for LvmTable {
             segments: self.segments.len() as u64,
             table_bytes: self.tables.values().map(|table| table.slots * 8).sum(),
         };
-        state.report(&format!("{prefix}.lvm"), sink);
+        state.report(&prefix, sink);
     }
 }

@@ -128,9 +128,7 @@ impl LvmWalker {
         let node = Node::of_words([line.words[word], line.words[word + 1]]);
         watch::meaning(at, || super::node::models(&line.words, word / 2, level));
         if let Some(cache) = &mut self.cache {
-            watch::step(|| {
-                Step::fill("LVM walk cache (LWC)", line.ready).field("level", level).field("node", number)
-            });
+            watch::step(|| Step::fill("LVM walk cache (LWC)", line.ready).field("level", level).field("node", number));
             cache.insert(0, tag, Cached { node, ready: line.ready });
         }
         (node, line.ready, 1)
@@ -160,7 +158,8 @@ impl LvmWalker {
         let evaluated = Cycle(now.0 - self.evaluation);
         if cached {
             watch::step(|| {
-                let step = Step::look_up("LVM walk cache (LWC)", true, began, evaluated).source("LVM Sec. 4.6.2, Fig. 8");
+                let step =
+                    Step::look_up("LVM walk cache (LWC)", true, began, evaluated).source("LVM Sec. 4.6.2, Fig. 8");
                 node.fields_of(step.field("level", level).field("node", number))
             });
         }

@@ -10,9 +10,9 @@ ambulator_base::counters! {
     /// Counters of the L2P table of a process.
     pub(crate) struct L2pCounters {
         /// Entries in use.
-        entries: Events,
+        entries: Events gauge,
         /// The most entries in use at once.
-        peak_entries: Events,
+        peak_entries: Events gauge,
         /// Times that a subtable stole the entries of the 1 GiB subtable.
         steals: Events,
         /// Times that a way changed to larger chunks.

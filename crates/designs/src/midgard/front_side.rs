@@ -143,7 +143,11 @@ impl FrontSide for AreaLookaside {
                     let (first, second) = (port.load_line(at, ready), port.load_line(at.offset(LINE_BYTES), ready));
                     ready = first.ready.max(second.ready);
                     if watch::watched() {
-                        NodeWords::new(&first.words, &second.words, KEY_BITS).tell("node of the VMA table", at, va.vpn());
+                        NodeWords::new(&first.words, &second.words, KEY_BITS).tell(
+                            "node of the VMA table",
+                            at,
+                            va.vpn(),
+                        );
                     }
                     nodes += 1;
                     (first.words, second.words)

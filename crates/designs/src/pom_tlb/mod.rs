@@ -336,7 +336,8 @@ impl Lookaside for PomLookaside {
 /// What a line of a set is to the look-up of a tag.
 fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize) -> Meaning {
     let name = format!("line {line} of a set of the POM-TLB, for {size} pages");
-    let mut meaning = Meaning::new(name, "Ryoo et al., ISCA 2017; the tag's bits are our choice").address("tag wanted", wanted);
+    let mut meaning =
+        Meaning::new(name, "Ryoo et al., ISCA 2017; the tag's bits are our choice").address("tag wanted", wanted);
     for (entry, words) in words.chunks_exact(2).enumerate() {
         let way = line * LINE_ENTRIES as usize + entry;
         let (tag, pte) = (words[0], Pte(words[1]));

@@ -33,7 +33,7 @@ ambulator_base::counters! {
         /// Last-level table frames that no tier could allocate.
         table_fallback: Events,
         /// Hashed frames per million expected by the analytical model at the first allocation.
-        expected_ppm: Events,
+        expected_ppm: Events gauge,
     }
 }
 

@@ -122,9 +122,7 @@ impl RangeTlb {
     fn walk(&mut self, page: Vpn, now: Cycle, port: &mut dyn MemoryPort) {
         if now < self.walker_free {
             self.counters.busy += 1;
-            watch::step(|| {
-                Step::new(StepKind::Wait, "range-table walker", now, now).says("is busy: no walk").behind()
-            });
+            watch::step(|| Step::new(StepKind::Wait, "range-table walker", now, now).says("is busy: no walk").behind());
             return;
         }
         self.counters.walks += 1;

@@ -113,7 +113,8 @@ impl Speculator for SpecTlb {
         }
         watch::step(|| {
             let until = now.after(u64::from(self.spec.latency));
-            let step = Step::look_up("SpecTLB", guess.data_count > 0, now, until).source("Barr et al., ISCA 2011").behind();
+            let step =
+                Step::look_up("SpecTLB", guess.data_count > 0, now, until).source("Barr et al., ISCA 2011").behind();
             match guess.data_count {
                 0 => step.says("no reservation is known for this 2 MiB region"),
                 _ => step.address("guessed address", guess.data[0].0),

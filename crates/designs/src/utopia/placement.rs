@@ -22,9 +22,9 @@ ambulator_base::counters! {
     /// Occupancy of a RestSeg.
     pub(crate) struct UtopiaUse {
         /// Occupied ways.
-        taken: Events,
+        taken: Events gauge,
         /// Ways.
-        ways: Events,
+        ways: Events gauge,
     }
 }
 

@@ -208,9 +208,12 @@ impl Filter {
 
     /// What a line of the filter is to a walk of a set.
     pub(crate) fn meaning(self, words: &[u64; 8], set: u64) -> Meaning {
-        Meaning::new(format!("line of the set filter (SF): {} counters of {} bits", self.per_line, self.bits), "Utopia Sec. 5.2")
-            .field("counter", self.place(set).1)
-            .field("pages of the set", self.count(words, set))
+        Meaning::new(
+            format!("line of the set filter (SF): {} counters of {} bits", self.per_line, self.bits),
+            "Utopia Sec. 5.2",
+        )
+        .field("counter", self.place(set).1)
+        .field("pages of the set", self.count(words, set))
     }
 
     /// Sets the counter of a set in its line.

@@ -134,7 +134,7 @@ impl Translator<'_> {
                 "{access:?} of {va} faulted {times} times in a row ({cause:?}): the operating system never mapped its page"
             )));
         }
-        Ok(if self.hw.timing() { self.hw.cores[number].window.now() } else { self.hw.begin_untimed() })
+        Ok(if self.hw.timing() { self.hw.cores[number].window.now() } else { self.hw.begin_untimed(number) })
     }
 
     #[cold]

@@ -19,8 +19,9 @@ pub fn open_mix(
     spec: &Spec,
     mut open: impl FnMut(&str, usize) -> Result<Box<dyn RecordSource>, String>,
 ) -> Result<Vec<Box<dyn RecordSource>>, String> {
+    check_mix(names, spec)?;
     let cores = spec.machine.cores as usize;
-    if names.len() > cores && names.len().is_multiple_of(cores) && !spec.run.spread_threads {
+    if names.len() > cores {
         let each = names.len() / cores;
         return (0..cores)
             .map(|core| {
@@ -30,16 +31,26 @@ pub fn open_mix(
             })
             .collect();
     }
-    if names.is_empty() || !cores.is_multiple_of(names.len()) {
-        return Err(format!(
-            "{} programs for {cores} cores: give one program, as many as cores, a divisor of that number (the \
-             programs repeat), or a multiple of it (round-robin on each core, see `run.time_slice`; not with \
-             --spread-threads)",
-            names.len()
-        ));
-    }
     let programs = if spec.run.spread_threads { names.len() } else { cores };
     (0..programs).map(|number| open(names[number % names.len()], number)).collect()
+}
+
+/// Checks that a mix fits the machine, before anything is opened.
+///
+/// # Errors
+/// It does not.
+pub fn check_mix(names: &[&str], spec: &Spec) -> Result<(), String> {
+    let cores = spec.machine.cores as usize;
+    let take_turns = names.len() > cores && names.len().is_multiple_of(cores) && !spec.run.spread_threads;
+    if take_turns || (!names.is_empty() && cores.is_multiple_of(names.len())) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} programs for {cores} cores: give one program, as many as cores, a divisor of that number (the \
+         programs repeat), or a multiple of it (round-robin on each core, see `run.time_slice`; not with \
+         --spread-threads)",
+        names.len()
+    ))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod mix;
 mod thread_placement;
 
-pub use mix::open_mix;
+pub use mix::{check_mix, open_mix};
 pub(crate) use thread_placement::ThreadPlacement;
 
 use crate::Stop;
@@ -11,6 +11,7 @@ use crate::core::{Core, CorePhase};
 use crate::hardware::Hardware;
 use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
+use crate::spec::{RunMode, RunSpec, WarmupMode};
 use ambulator_base::VmEvent;
 
 /// Records between checks for the kernel's daemons, the end of an epoch and the end of warm-up.
@@ -22,6 +23,9 @@ pub(crate) struct Scheduler {
     /// Instructions of warm-up and of the measured region, for each core.
     warmup: u64,
     instructions: u64,
+    /// Of the warm-up, instructions for each core without time, before it is switched on; 0 if time is not
+    /// switched.
+    untimed: u64,
     /// Programs whose threads run on several cores: all programs or none.
     placements: Vec<ThreadPlacement>,
     /// Records until the next check.
@@ -29,9 +33,17 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// For a run of `warmup` and then `instructions` instructions on each core.
-    pub fn new(warmup: u64, instructions: u64, placements: Vec<ThreadPlacement>) -> Scheduler {
-        Scheduler { phase: Phase::Setup, warmup, instructions, placements, until_check: CHECK_RECORDS }
+    /// For a run, with the programs whose threads are placed on several cores.
+    pub fn new(run: &RunSpec, placements: Vec<ThreadPlacement>) -> Scheduler {
+        let switches = run.mode == RunMode::Timing && run.warmup_mode == WarmupMode::Functional;
+        Scheduler {
+            phase: Phase::Setup,
+            warmup: run.warmup,
+            instructions: run.instructions,
+            untimed: if switches { run.warmup.saturating_sub(run.warmup_timing) } else { 0 },
+            placements,
+            until_check: CHECK_RECORDS,
+        }
     }
 
     /// The phase that the machine is in.
@@ -55,9 +67,20 @@ impl Scheduler {
         }
     }
 
-    /// Whether a core has completed the warm-up, during the warm-up.
-    pub fn is_warm(&self, core: &Core) -> bool {
-        self.phase == Phase::Warmup && core.counters.instructions >= self.warmup
+    /// Whether a core has completed the warm-up, or its part without time, during that.
+    pub fn is_warm(&self, core: &Core, timed: bool) -> bool {
+        let needed = if timed || self.untimed == 0 { self.warmup } else { self.untimed };
+        self.phase == Phase::Warmup && core.counters.instructions >= needed
+    }
+
+    /// Whether the warm-up begins without time.
+    pub fn warms_up_untimed(&self) -> bool {
+        self.untimed > 0
+    }
+
+    /// Whether all cores have run the part of the warm-up without time.
+    pub fn begins_time(&self, cores: &[Core]) -> bool {
+        self.untimed > 0 && self.phase == Phase::Warmup && self.have_run(cores, self.untimed)
     }
 
     /// Warm-up instructions of each core.
@@ -97,17 +120,7 @@ impl Scheduler {
     /// thread that waits for others must not make all of them wait, and the first thread to run must not end
     /// the warm-up of threads that have not begun.
     pub fn begin_measuring(&mut self, cores: &mut [Core]) -> bool {
-        let is_ready = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= self.warmup;
-        let is_warm = |own: &[Core]| {
-            let executed: u64 = own.iter().map(|core| core.counters.instructions).sum();
-            own.iter().all(is_ready) || executed >= self.warmup.saturating_mul(own.len() as u64)
-        };
-        let ready = if self.places_threads() {
-            self.placements.iter().all(|placement| is_warm(&cores[placement.cores()]))
-        } else {
-            cores.iter().all(is_ready)
-        };
-        if self.phase != Phase::Warmup || !ready {
+        if self.phase != Phase::Warmup || !self.have_run(cores, self.warmup) {
             return false;
         }
         self.phase = Phase::Measure;
@@ -115,6 +128,21 @@ impl Scheduler {
             core.budget_end = core.executed.saturating_add(self.instructions);
         }
         self.warmup > 0
+    }
+
+    /// Whether all cores have finished or run `instructions` since counting began; a program with placed
+    /// threads, on average.
+    fn have_run(&self, cores: &[Core], instructions: u64) -> bool {
+        let has = |core: &Core| core.phase == CorePhase::Finished || core.counters.instructions >= instructions;
+        let have = |own: &[Core]| {
+            let executed: u64 = own.iter().map(|core| core.counters.instructions).sum();
+            own.iter().all(has) || executed >= instructions.saturating_mul(own.len() as u64)
+        };
+        if self.places_threads() {
+            self.placements.iter().all(|placement| have(&cores[placement.cores()]))
+        } else {
+            cores.iter().all(has)
+        }
     }
 
     /// The core with the smallest local time, and the time at which the next core becomes due.

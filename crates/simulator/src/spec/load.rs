@@ -111,6 +111,17 @@ pub fn option_settings(option: &str) -> Vec<(String, serde_json::Value)> {
     settings_of_option(tree(), option)
 }
 
+/// Checks the key and the value of a `key=value` text, apart from all other settings: what several settings
+/// must agree on is checked by [`load`].
+///
+/// # Errors
+/// An unknown key with the nearest one, a value of the wrong type or out of range.
+pub fn check_option(option: &str) -> Result<(), SpecError> {
+    let mut layers = Layers::new(tree());
+    layers.add_option(option);
+    layers.settings().map(drop)
+}
+
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Arc<Source>, Problem> {
     /// Every setting with its meaning is a twentieth of this.

@@ -47,14 +47,15 @@ mod value;
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use fuzz::{fuzz_program, fuzz_spec};
 pub use layer::Origins;
-pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, default_design, load, option_settings, parse};
+pub use load::{DEFAULT_MACHINE, LoadedSpec, SpecRequest, check_option, default_design, load, option_settings, parse};
 pub use preset::{Preset, PresetKind, preset, presets, register_preset};
 pub use problem::{Place, Problem, Source, SpecError};
 pub use program::{option_program, program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
-    HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec, tree,
+    HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec,
+    WarmupMode, tree,
 };
 pub use show::{designs_markdown, program_reference_markdown, reference_markdown, show_spec};
 pub use unused::unused;

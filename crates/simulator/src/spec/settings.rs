@@ -410,6 +410,18 @@ pub enum RunMode {
     Functional,
 }
 
+/// How the warm-up runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarmupMode {
+    /// As the measured region runs.
+    #[default]
+    Timing,
+    /// Without time, as in functional mode, which is faster; but for its last `run.warmup_timing`
+    /// instructions.
+    Functional,
+}
+
 /// The run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -424,6 +436,21 @@ pub struct RunSpec {
     /// `run.spread_threads`, the program's cores on average, those without a thread included).
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub warmup: u64,
+    /// Whether time is simulated in the warm-up. Without, TLBs, walk caches, caches, prefetchers, branch
+    /// predictors and page tables are warmed all the same. For the kernel's daemons an instruction then takes
+    /// a cycle, so khugepaged has promoted fewer pages when the measured region begins.
+    #[schemars(extend("x-unit" = "choice"))]
+    pub warmup_mode: WarmupMode,
+    /// With `run.warmup_mode = "functional"`: the last instructions of the warm-up, in which time is simulated
+    /// nevertheless. They fill the core's window, main memory's queues and banks, and what a design learns
+    /// from latencies.
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: several times what main memory's queues and a speculator's running means of 64 walks need"))]
+    pub warmup_timing: u64,
+    /// Instructions, all cores together, after which the result's `series` has a point of every counter: what
+    /// the counters have added since the last one. 0 for no series. After 4096 points, intervals are twice as
+    /// long.
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
+    pub interval: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
@@ -461,6 +488,9 @@ impl Default for RunSpec {
             seed: 1,
             instructions: 20_000_000,
             warmup: 2_000_000,
+            warmup_mode: WarmupMode::Timing,
+            warmup_timing: 100_000,
+            interval: 0,
             populate: true,
             advise_huge: false,
             mode: RunMode::Timing,

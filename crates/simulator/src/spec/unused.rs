@@ -1,6 +1,6 @@
 //! Settings that have no effect: what they belong to is absent from the machine or switched off.
 
-use super::settings::{Spec, VirtualizationMode};
+use super::settings::{RunMode, Spec, VirtualizationMode, WarmupMode};
 use crate::catalogue::catalogue;
 use ambulator_hardware::PrefetcherKind;
 use ambulator_mmu::L2TlbOrganization;
@@ -69,6 +69,12 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
         }
         "run" if rest == "advise_huge" && kernel.page_size_policy != PageSizePolicy::Madvise => {
             Some("`kernel.page_size_policy` is not \"madvise\"")
+        }
+        "run" if rest == "warmup_mode" && spec.run.mode == RunMode::Functional => {
+            Some("`run.mode` is \"functional\": time is not simulated at all")
+        }
+        "run" if rest == "warmup_timing" && spec.run.warmup_mode != WarmupMode::Functional => {
+            Some("`run.warmup_mode` is not \"functional\"")
         }
         "run" if rest == "spread_threads" && spec.machine.cores == 1 => Some("`machine.cores` is 1"),
         "l1i" | "l1d" | "l2" | "llc" if rest.starts_with("prefetch_") => {

@@ -38,19 +38,19 @@ ambulator_base::counters! {
     /// The current ranges.
     struct RangesNow {
         /// Ranges in the range table.
-        ranges: Events,
+        ranges: Events gauge,
         /// 4 KiB pages in ranges.
-        pages: Events,
+        pages: Events gauge,
         /// All mapped 4 KiB pages.
-        mapped: Events,
+        mapped: Events gauge,
         /// Fewest ranges that cover 99% of all mapped memory; 0 if all ranges together do not.
-        for_99_percent: Events,
+        for_99_percent: Events gauge,
         /// 4 KiB pages of the largest range.
-        largest: Events,
+        largest: Events gauge,
         /// Bytes of the range table.
-        table_bytes: Bytes,
+        table_bytes: Bytes gauge,
         /// Levels of the range table.
-        levels: Events,
+        levels: Events gauge,
     }
 }
 

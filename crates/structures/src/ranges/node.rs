@@ -133,8 +133,8 @@ impl NodeWords {
         const SOURCE: &str = "RMM Sec. 4.2, Fig. 4; the order of the fields is our choice";
         let place = self.place(page);
         watch::meaning(at, || {
-            let mut meaning = Meaning::new(format!("{of}, first half: offsets and keys"), SOURCE)
-                .field("ranges", self.count());
+            let mut meaning =
+                Meaning::new(format!("{of}, first half: offsets and keys"), SOURCE).field("ranges", self.count());
             for number in 0..self.count() {
                 if let Some(range) = self.range(number) {
                     let frames = format!(

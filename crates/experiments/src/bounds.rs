@@ -1,9 +1,13 @@
 //! The bounds of a comparison: for each paging policy among its designs, a machine with a perfect TLB.
 
-use ambulator_experiments::{Bound, Candidate, Verdict};
+use crate::{Bound, Candidate, Verdict};
 use ambulator_simulator::{Job, RunResult};
 
+/// What the name of a bound begins with, before that of the design.
+pub const BOUND: &str = "bound of ";
+
 /// Which job bounds each design.
+#[derive(Debug)]
 pub struct Bounds {
     /// By design: the number of its bound among the designs and, after them, the additional jobs.
     of: Vec<Option<usize>>,
@@ -30,7 +34,7 @@ impl Bounds {
             let known = jobs.iter().zip(&as_bounds).position(is_it);
             let known = known.or_else(|| Some(jobs.len() + more.iter().position(|job| job.spec == *bound)?));
             of.push(Some(known.unwrap_or_else(|| {
-                more.push(Job { design: format!("bound of {}", jobs[number].design), spec: bound.clone() });
+                more.push(Job { design: format!("{BOUND}{}", jobs[number].design), spec: bound.clone() });
                 jobs.len() + more.len() - 1
             })));
         }

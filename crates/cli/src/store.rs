@@ -1,0 +1,78 @@
+//! The store of a command: which folder, and what is said of it.
+
+use crate::arguments::StoreArguments;
+use crate::output::warn;
+use crate::{Failure, SOME_FAILED};
+use ambulator_base::{InputFiles, lock};
+use ambulator_experiments::{DEFAULT_STORE, Finished, Reuse, Store};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// The environment variable with the folder of the store.
+const VARIABLE: &str = "AMBULATOR_STORE";
+/// Instead of a folder: no store.
+const NONE: &str = "none";
+
+/// The folder of the store, and whether somebody has named it. `None` without one.
+fn folder(arguments: &StoreArguments) -> Option<(PathBuf, bool)> {
+    let of_environment = || std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let named = arguments.store.clone().or_else(of_environment);
+    let is_named = named.is_some();
+    let folder = named.unwrap_or_else(|| DEFAULT_STORE.into());
+    (folder.as_os_str() != NONE).then_some((folder, is_named))
+}
+
+/// The results that a command reads: those that are named, or else the store.
+pub fn results(named: &[PathBuf]) -> Vec<PathBuf> {
+    let store = || folder(&StoreArguments { store: None, fresh: false }).map(|(folder, _)| folder);
+    if named.is_empty() { store().into_iter().collect() } else { named.to_vec() }
+}
+
+/// The files of the store, which no output may replace.
+pub fn inputs(arguments: &StoreArguments) -> InputFiles {
+    folder(arguments).map(|(folder, _)| Store::files_in(&folder)).into_iter().flatten().collect()
+}
+
+/// Opens the store, if there is one. Where the default one cannot be, there is none, and a warning.
+pub fn open(arguments: &StoreArguments) -> Result<Option<Arc<Mutex<Store>>>, Failure> {
+    let Some((folder, is_named)) = folder(arguments) else { return Ok(None) };
+    match Store::open(&folder) {
+        Ok(store) => {
+            store.warnings().iter().for_each(|warning| warn(warning));
+            Ok(Some(Arc::new(Mutex::new(store))))
+        }
+        Err(error) if is_named => Err(Failure::bad(error)),
+        Err(error) => {
+            warn(&format!("{error}; results are not kept (--store FOLDER keeps them elsewhere, --store none nowhere)"));
+            Ok(None)
+        }
+    }
+}
+
+/// Which stored results are used.
+pub fn reuse(arguments: &StoreArguments) -> Reuse {
+    if arguments.fresh { Reuse::Nothing } else { Reuse::Final }
+}
+
+/// Says how many of the cells were in the store; their sim-host times are not of this command.
+pub fn told(store: Option<&Arc<Mutex<Store>>>, finished: &Finished) -> Option<String> {
+    let stored = finished.cells.iter().flatten().filter(|ended| ended.stored).count();
+    let folder = lock(store?).folder().display().to_string();
+    (stored > 0).then(|| {
+        format!(
+            "{stored} of {} runs were in the store {folder}, with the simulator's speeds of the time when they were \
+             computed; --fresh runs them again",
+            finished.cells.len()
+        )
+    })
+}
+
+/// Ends the use of a store, with a warning for what could not be written. That is a failure if somebody has
+/// named the store: the exit status.
+pub fn finish(arguments: &StoreArguments, store: Option<&Arc<Mutex<Store>>>, not_stored: Option<&String>) -> u8 {
+    let finished = store.map_or(Ok(()), |store| lock(store).finish());
+    let errors: Vec<&String> = not_stored.into_iter().chain(finished.as_ref().err()).collect();
+    errors.iter().for_each(|error| warn(error));
+    let is_named = folder(arguments).is_some_and(|(_, is_named)| is_named);
+    if errors.is_empty() || !is_named { crate::DONE } else { SOME_FAILED }
+}

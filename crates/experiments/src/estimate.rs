@@ -1,0 +1,188 @@
+//! What a study will take: cells, time and memory, before it runs.
+
+use crate::cell::Cell;
+use crate::memory::{program_bytes, sim_host_bytes};
+use crate::runner::{Reuse, Runner};
+use crate::store::Store;
+use ambulator_simulator::{RunResult, Silent, Status};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What cells will take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Different cells.
+    pub cells: usize,
+    /// Of them, those in the store, failed ones included.
+    pub stored: usize,
+    /// Of them, those in the store that have failed.
+    pub failed: usize,
+    /// Cells that cannot be: their settings exclude each other.
+    pub impossible: usize,
+    /// Programs' streams to decode.
+    pub streams: usize,
+    /// Seconds of one thread for those that are missing; `None` if nothing is known of any.
+    pub seconds: Option<f64>,
+    /// Missing cells whose time is from stored cells of the same design and program, of the same program, of
+    /// others, and from a short trial.
+    pub known_by: [usize; 4],
+    /// Bytes that the largest cell declares, with its program.
+    pub largest_cell: u64,
+    /// Bytes that all missing cells of one stream declare, of the stream with most.
+    pub largest_stream: u64,
+}
+
+/// Seconds of set-up and for each instruction.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    setup: f64,
+    instruction: f64,
+}
+
+impl Speed {
+    fn of(seconds: f64, setup: f64, instructions: f64) -> Option<Speed> {
+        let instruction = (seconds - setup) / instructions;
+        (instructions > 0.0 && seconds > 0.0).then_some(Speed { setup, instruction })
+    }
+
+    fn mean(all: &[Speed]) -> Option<Speed> {
+        let n = all.len() as f64;
+        let sum = |of: fn(&Speed) -> f64| all.iter().map(of).sum::<f64>() / n;
+        (!all.is_empty()).then(|| Speed { setup: sum(|of| of.setup), instruction: sum(|of| of.instruction) })
+    }
+}
+
+/// Instructions of a trial.
+const TRIAL: u64 = 100_000;
+
+/// Estimates what `cells` will take with `runner`. Programs of which the store has no cell are tried, with
+/// the first of their cells, for some instructions, if `may_try`.
+pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Runner, may_try: bool) -> Estimate {
+    let mut different: BTreeMap<&str, &Cell> = BTreeMap::new();
+    cells.iter().for_each(|cell| _ = different.entry(cell.key()).or_insert(cell));
+    let mut estimate = Estimate { cells: different.len(), ..Estimate::default() };
+    let mut missing: Vec<&Cell> = Vec::new();
+    for cell in different.into_values() {
+        let row = store.filter(|_| reuse != Reuse::Nothing).and_then(|store| store.row(cell.key()));
+        let failed = row.as_ref().is_some_and(|row| row.get("status").is_some_and(|status| status == "failed"));
+        if row.is_some() && !(failed && reuse == Reuse::Final) {
+            estimate.stored += 1;
+            estimate.failed += usize::from(failed);
+        } else if cell.spec.is_err() {
+            estimate.impossible += 1;
+        } else {
+            missing.push(cell);
+        }
+    }
+    let mut streams: BTreeMap<String, u64> = BTreeMap::new();
+    for cell in &missing {
+        let (Ok(spec), Some(stream)) = (&cell.spec, cell.stream()) else { continue };
+        let footprint = cell.programs.footprint_on(spec);
+        let (own, of_program) = (sim_host_bytes(spec, footprint), program_bytes(footprint));
+        estimate.largest_cell = estimate.largest_cell.max(own + of_program);
+        *streams.entry(stream).or_insert(of_program) += own;
+    }
+    estimate.streams = streams.len();
+    estimate.largest_stream = streams.into_values().max().unwrap_or(0);
+    let known = store.filter(|_| !missing.is_empty()).map(speeds).unwrap_or_default();
+    let mut tried: BTreeMap<&str, Option<Speed>> = BTreeMap::new();
+    let mut total = Some(0.0);
+    for cell in missing {
+        let Ok(spec) = &cell.spec else { continue };
+        let instructions = (spec.run.instructions + spec.run.warmup) as f64 * f64::from(spec.machine.cores);
+        let program = cell.programs.label.as_str();
+        let mean = |of: &dyn Fn(&str, &str) -> bool| {
+            let of = known.iter().filter(|(design, program, _)| of(design, program)).map(|(.., speed)| *speed);
+            Speed::mean(&of.collect::<Vec<_>>())
+        };
+        let ways: [&dyn Fn() -> Option<Speed>; 2] =
+            [&|| mean(&|design, of| design == cell.design && of == program), &|| mean(&|_, of| of == program)];
+        let mut found = ways.iter().enumerate().find_map(|(way, speed)| Some((way, speed()?)));
+        if found.is_none() && may_try {
+            let of = tried.entry(program).or_insert_with(|| trial(cell, runner));
+            found = of.map(|speed| (3, speed));
+        }
+        let found = found.or_else(|| Some((2, mean(&|_, _| true)?)));
+        match found {
+            Some((way, speed)) => {
+                estimate.known_by[way] += 1;
+                total = total.map(|total| total + speed.setup + speed.instruction * instructions);
+            }
+            None => total = None,
+        }
+    }
+    estimate.seconds = total;
+    estimate
+}
+
+/// The speeds of stored cells: design, program, speed.
+fn speeds(store: &Store) -> Vec<(String, String, Speed)> {
+    let speed = |row: crate::row::Row| {
+        let number = |name: &str| row.get(name)?.as_f64();
+        let text = |name: &str| row.get(name)?.as_str().map(str::to_owned);
+        let speed = Speed::of(number("host.seconds")?, number("host.setup_seconds")?, number("instructions")?)?;
+        (text("status")? == "done").then_some((text("design")?, text("program")?, speed))
+    };
+    store.rows().filter_map(speed).collect()
+}
+
+/// Runs a cell for some instructions.
+fn trial(cell: &Cell, runner: &Runner) -> Option<Speed> {
+    let mut spec = (**cell.spec.as_ref().ok()?).clone();
+    spec.run.warmup = 0;
+    spec.run.instructions = spec.run.instructions.min(TRIAL);
+    let short = Cell { spec: Ok(Arc::new(spec)), ..cell.clone() };
+    let alone = Runner {
+        store: None,
+        reuse: Reuse::Nothing,
+        threads: 1,
+        memory: runner.memory,
+        stop: Arc::clone(&runner.stop),
+        progress: Arc::new(Silent),
+    };
+    let finished = alone.run(vec![short]);
+    let run: &RunResult = &finished.cells[0].as_ref()?.run;
+    let done = run.status == Status::Done;
+    Speed::of(run.sim_host_seconds, run.sim_host_setup_seconds, run.simulated_instructions as f64).filter(|_| done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Figure;
+    use crate::reproduce::Size;
+    use crate::study::Study;
+    use std::sync::Mutex;
+
+    #[test]
+    fn what_is_there_and_what_is_missing_is_counted_and_timed() {
+        let text = "designs = ['radix', 'thp']\nprograms = ['gups', 'stream']\nfootprint = '1MiB'\ninstructions = '20k'\n\
+                    warmup = '1k'\nset = ['memory.bytes=256MiB', 'memory.fragmentation.fmfi=0.0']\n\
+                    vary.mmu.l2_tlb.entries = [512, 513]\n";
+        let study = Study::of(&Figure::parse("t.toml", text).unwrap(), Size::Full).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Mutex::new(Store::open(folder.path()).unwrap()));
+        let runner = Runner {
+            store: Some(Arc::clone(&store)),
+            reuse: Reuse::All,
+            threads: 1,
+            memory: 1 << 30,
+            stop: Arc::default(),
+            progress: Arc::new(Silent),
+        };
+        let of = |may_try| estimate(&study.cells, Some(&ambulator_base::lock(&store)), Reuse::All, &runner, may_try);
+        let before = of(false);
+        assert_eq!((before.cells, before.stored, before.impossible, before.streams), (8, 0, 4, 2));
+        assert_eq!((before.seconds, before.known_by), (None, [0; 4]));
+        assert!(before.largest_cell > 32 << 20 && before.largest_stream > before.largest_cell);
+        let tried = of(true);
+        assert!(tried.seconds.unwrap() > 0.0);
+        assert_eq!(tried.known_by, [0, 0, 0, 4]);
+        // One cell of gups: the other is of the same program, those of stream are of others.
+        runner.run(study.cells[..1].to_vec());
+        let after = of(false);
+        assert_eq!((after.cells, after.stored), (8, 1));
+        assert_eq!(after.known_by, [0, 1, 2, 0]);
+        assert!(after.seconds.unwrap() > 0.0);
+    }
+}

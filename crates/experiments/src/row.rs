@@ -1,0 +1,514 @@
+//! A finished cell as one flat row, and back: what tables, data frames and stores are made of.
+//!
+//! Names of columns are dotted, values are numbers, texts, flags, nulls or lists of them; there are no nested
+//! objects, so that every reader of JSON lines makes columns of them. The spec lies elsewhere, under its
+//! hash ([`spec_hash`]).
+//!
+//! | columns | what |
+//! |---|---|
+//! | `cell` ... `checked_translations` | [`columns`] |
+//! | `set.KEY` | settings that differ from the machine's and the design's presets |
+//! | `measures.NAME` | derived measures |
+//! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
+//! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
+//! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
+//! | any other dotted name | a counter |
+//! | `host.NAME` | the sim host's time: the only columns in which equal cells may differ |
+
+use crate::series_columns::{self, SERIES};
+use ambulator_base::ProgramIdentity;
+use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Schema, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// One finished cell: values by column, in the order of the columns.
+pub type Row = Map<String, Value>;
+
+/// Columns that begin so are not compared: equal cells may differ in them.
+pub const HOST: &str = "host.";
+const SET: &str = "set.";
+const MEASURE: &str = "measures.";
+const BUCKET_VALUES: &str = ".buckets.value";
+const BUCKET_COUNTS: &str = ".buckets.count";
+
+/// What a row says of its cell that is not in its run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CellInfo {
+    /// The cell's key.
+    pub cell: String,
+    /// The build of the models that computed it.
+    pub build: String,
+    /// The machine's name.
+    pub machine: String,
+    /// Settings that differ from the machine's and the design's presets, by key.
+    pub set: Map<String, Value>,
+}
+
+/// Unit and meaning of a column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Unit of its values.
+    pub unit: String,
+    /// One line.
+    pub meaning: String,
+    /// Of a counter: whether it depends on when things happen ([`ambulator_simulator::CounterMeaning`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed: bool,
+    /// Of a counter: whether it is a state, not a count of events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge: bool,
+}
+
+impl Column {
+    pub(crate) fn new(unit: impl Into<String>, meaning: impl Into<String>) -> Column {
+        Column { unit: unit.into(), meaning: meaning.into(), ..Column::default() }
+    }
+}
+
+/// The columns that every row has, in their order: name, unit, meaning.
+const FIXED: &[(&str, &str, &str)] = &[
+    ("cell", "key", "The cell's key: a hash of its spec, its programs, the version and the build."),
+    ("version", "text", "Version of Ambulator that computed the cell."),
+    ("build", "key", "Hash of the sources that results depend on, and of registered designs."),
+    ("machine", "name", "The machine: a preset or a file."),
+    ("design", "name", "The design: a preset, joined presets or a file."),
+    ("program", "name", "The program, workload or trace; with `+` between those of a mix."),
+    ("footprint", "bytes", "Bytes of address space that the program touches; 0 if that was not known in advance."),
+    ("seed", "seed", "The seed of everything random."),
+    ("status", "choice", "How the run ended: done, outcome, failed or interrupted."),
+    ("outcome", "text", "Why it ended, unless it is done."),
+    ("spec", "key", "Hash of the whole spec, which is in `specs/HASH.json`."),
+    ("identity.name", "name", "The name of the first core's program."),
+    ("identity.detail", "text", "Its settings, or the header of its trace."),
+    ("identity.digest", "key", "Checksum of its trace or of its settings."),
+    ("instructions", "instructions", "Instructions of the measured region, all cores together."),
+    ("accesses", "events", "Loads and stores of the measured region."),
+    ("cycles", "cycles", "Core cycles of the measured region (the longest core's); 0 in functional mode."),
+    ("ipc", "instructions per cycle", "Instructions per cycle, all cores together; 0 in functional mode."),
+    ("checked_translations", "events", "Translations compared with the kernel's page state."),
+];
+
+/// The columns of lists and of the sim host.
+const FURTHER: &[(&str, &str, &str)] = &[
+    ("cores.program", "names", "By core: its program."),
+    ("cores.instructions", "instructions", "By core: instructions of the measured region."),
+    ("cores.cycles", "cycles", "By core: cycles of the measured region."),
+    ("cores.ipc", "instructions per cycle", "By core: instructions per cycle."),
+    ("windows.instructions", "instructions", "By point of the measured region: instructions since its begin."),
+    ("windows.cycles", "cycles", "By point of the measured region: cycles since its begin."),
+    ("host.seconds", "seconds", "Time of the sim host's threads for this cell, without decoding the program."),
+    ("host.setup_seconds", "seconds", "Part of it for first touches and warm-up."),
+];
+
+/// The columns of a histogram, after its name.
+const OF_HISTOGRAM: &[(&str, &str)] = &[
+    (".count", "Number of samples."),
+    (".mean", "Mean."),
+    (".min", "Least sample."),
+    (".p50", "Median."),
+    (".p90", "90th percentile."),
+    (".p99", "99th percentile."),
+    (".max", "Greatest sample."),
+    (BUCKET_VALUES, "Lowest value of each nonempty bucket."),
+    (BUCKET_COUNTS, "Samples in each nonempty bucket."),
+];
+
+/// The histograms of a result: name, unit, and what they are of.
+const HISTOGRAMS: &[(&str, &str, &str)] =
+    &[("walk_latency", "cycles", "latency of page walks"), ("walk_loads", "loads", "loads of a page walk")];
+
+/// Unit and meaning of every column but settings and counters, by name.
+pub fn columns() -> BTreeMap<String, Column> {
+    let column = |unit: &str, meaning: &str| Column::new(unit, meaning);
+    let fixed = FIXED.iter().chain(FURTHER);
+    let mut all: BTreeMap<String, Column> =
+        fixed.map(|(name, unit, meaning)| ((*name).to_owned(), column(unit, meaning))).collect();
+    all.extend(MEASURES.iter().map(|of| (format!("{MEASURE}{}", of.name), column(of.unit, of.meaning))));
+    for (name, unit, of) in HISTOGRAMS {
+        for (part, meaning) in OF_HISTOGRAM {
+            let unit = if part.ends_with("count") { "samples" } else { unit };
+            all.insert(format!("{name}{part}"), column(unit, &format!("Of the {of}: {meaning}")));
+        }
+    }
+    all
+}
+
+/// Unit and meaning of the columns of counters.
+pub fn counter_columns(schema: &Schema) -> BTreeMap<String, Column> {
+    let column = |(name, of): (&String, &ambulator_simulator::CounterMeaning)| {
+        let column = Column::new(of.unit.to_string(), of.meaning.clone());
+        (name.clone(), Column { timed: of.timed, gauge: of.gauge, ..column })
+    };
+    schema.iter().map(column).collect()
+}
+
+/// The name of a spec's file: 32 hexadecimal digits.
+pub fn spec_hash(spec: &Value) -> String {
+    format!("{:032x}", xxh3_128(spec.to_string().as_bytes()))
+}
+
+/// The row of a run. It has everything but the spec, which it names by its hash, and the speed-ups, which are
+/// relative to other runs.
+pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
+    let mut row = Row::new();
+    let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
+    put("cell", info.cell.as_str().into());
+    put("version", run.version.as_str().into());
+    put("build", info.build.as_str().into());
+    put("machine", info.machine.as_str().into());
+    put("design", run.design.as_str().into());
+    put("program", run.program.as_str().into());
+    put("footprint", run.identity.footprint.into());
+    put("seed", run.seed.into());
+    put("status", serde_json::to_value(run.status).unwrap_or_default());
+    put("outcome", run.outcome.clone().into());
+    put("spec", spec_hash(&run.spec).into());
+    put("identity.name", run.identity.name.as_str().into());
+    put("identity.detail", run.identity.detail.as_str().into());
+    put("identity.digest", format!("{:016x}", run.identity.digest).into());
+    put("instructions", run.simulated_instructions.into());
+    put("accesses", run.simulated_accesses.into());
+    put("cycles", run.cycles.into());
+    put("ipc", run.ipc.into());
+    put("checked_translations", run.checked_translations.into());
+    for (key, value) in &info.set {
+        put(&format!("{SET}{key}"), flat(value));
+    }
+    for (name, value) in &run.measures {
+        put(&format!("{MEASURE}{name}"), (*value).into());
+    }
+    for (name, value) in &run.counters {
+        put(name, (*value).into());
+    }
+    for (name, histogram) in &run.histograms {
+        let HistogramResult { count, mean, min, p50, p90, p99, max, buckets } = histogram;
+        put(&format!("{name}.count"), (*count).into());
+        put(&format!("{name}.mean"), (*mean).into());
+        for (part, value) in [(".min", min), (".p50", p50), (".p90", p90), (".p99", p99), (".max", max)] {
+            put(&format!("{name}{part}"), (*value).into());
+        }
+        put(&format!("{name}{BUCKET_VALUES}"), list(buckets, |of| of.0.into()));
+        put(&format!("{name}{BUCKET_COUNTS}"), list(buckets, |of| of.1.into()));
+    }
+    put("cores.program", list(&run.cores, |core| core.program.as_str().into()));
+    put("cores.instructions", list(&run.cores, |core| core.instructions.into()));
+    put("cores.cycles", list(&run.cores, |core| core.cycles.into()));
+    put("cores.ipc", list(&run.cores, |core| core.ipc.into()));
+    put("windows.instructions", list(&run.windows, |point| point.0.into()));
+    put("windows.cycles", list(&run.windows, |point| point.1.into()));
+    if let Some(series) = &run.series {
+        series_columns::put(&mut row, series);
+    }
+    let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
+    put("host.seconds", run.sim_host_seconds.into());
+    put("host.setup_seconds", run.sim_host_setup_seconds.into());
+    row
+}
+
+fn list<T>(values: &[T], of: impl Fn(&T) -> Value) -> Value {
+    Value::Array(values.iter().map(of).collect())
+}
+
+/// A setting's value without objects: what has any becomes its JSON as text.
+fn flat(value: &Value) -> Value {
+    let nested = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
+    match value {
+        Value::Object(_) => value.to_string().into(),
+        Value::Array(values) if values.iter().any(nested) => value.to_string().into(),
+        _ => value.clone(),
+    }
+}
+
+/// The run of a row, whose spec is `spec`. Its speed-ups are 1.
+///
+/// # Errors
+/// A sentence that names the column which is missing, or has something else than what it should.
+pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
+    let reader = Reader { row };
+    let info = CellInfo {
+        cell: reader.text("cell")?,
+        build: reader.text("build")?,
+        machine: reader.text("machine")?,
+        set: reader.below(SET).map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+    };
+    let digest = reader.text("identity.digest")?;
+    let digest = u64::from_str_radix(&digest, 16).map_err(|_| wrong("identity.digest", "16 hexadecimal digits"))?;
+    let status: Status = serde_json::from_value(reader.get("status")?.clone())
+        .map_err(|_| wrong("status", "done, outcome, failed or interrupted"))?;
+    let outcome = match reader.get("outcome")? {
+        Value::Null => None,
+        _ => Some(reader.text("outcome")?),
+    };
+    let measures = reader.below(MEASURE).map(|(name, value)| Ok((name.to_owned(), reader.float_of(name, value)?)));
+    let measures = measures.collect::<Result<BTreeMap<_, _>, String>>()?;
+    let histograms = reader.histograms()?;
+    let run = RunResult {
+        design: reader.text("design")?,
+        program: reader.text("program")?,
+        status,
+        outcome,
+        simulated_instructions: reader.whole("instructions")?,
+        simulated_accesses: reader.whole("accesses")?,
+        cycles: reader.whole("cycles")?,
+        ipc: reader.float("ipc")?,
+        speedup: 1.0,
+        weighted_speedup: 1.0,
+        windows: reader.pairs("windows.instructions", "windows.cycles")?,
+        cores: reader.cores()?,
+        checked_translations: reader.whole("checked_translations")?,
+        sim_host_seconds: reader.float("host.seconds")?,
+        sim_host_setup_seconds: reader.float("host.setup_seconds")?,
+        measures,
+        counters: reader.counters(&histograms)?,
+        histograms,
+        spec,
+        identity: ProgramIdentity {
+            name: reader.text("identity.name")?,
+            detail: reader.text("identity.detail")?,
+            footprint: reader.whole("footprint")?,
+            digest,
+        },
+        seed: reader.whole("seed")?,
+        version: reader.text("version")?,
+        over_seeds: Vec::new(),
+        series: series_columns::read(row)?,
+    };
+    Ok((info, run))
+}
+
+/// Whether two rows are of equal results: all columns but the sim host's, and the names of the machine, the
+/// design and the programs. If not, the first column in which they differ.
+pub fn first_difference<'a>(one: &'a Row, other: &'a Row) -> Option<&'a str> {
+    const NAMES: [&str; 5] = ["machine", "design", "program", "identity.name", "cores.program"];
+    let compared =
+        |name: &&String| !name.starts_with(HOST) && !name.starts_with(SET) && !NAMES.contains(&name.as_str());
+    let names = one.keys().chain(other.keys()).filter(compared);
+    names.map(String::as_str).find(|name| one.get(*name) != other.get(*name))
+}
+
+fn wrong(column: &str, expected: &str) -> String {
+    format!("its column `{column}` is not {expected}")
+}
+
+struct Reader<'r> {
+    row: &'r Row,
+}
+
+impl<'r> Reader<'r> {
+    fn get(&self, column: &str) -> Result<&'r Value, String> {
+        self.row.get(column).ok_or_else(|| format!("it has no column `{column}`"))
+    }
+
+    fn text(&self, column: &str) -> Result<String, String> {
+        self.get(column)?.as_str().map(str::to_owned).ok_or_else(|| wrong(column, "a text"))
+    }
+
+    fn whole(&self, column: &str) -> Result<u64, String> {
+        self.get(column)?.as_u64().ok_or_else(|| wrong(column, "a whole number"))
+    }
+
+    fn float(&self, column: &str) -> Result<f64, String> {
+        self.float_of(column, self.get(column)?)
+    }
+
+    /// A number; JSON has none that is not finite, and null in its place.
+    fn float_of(&self, column: &str, value: &Value) -> Result<f64, String> {
+        if value.is_null() { Ok(f64::NAN) } else { value.as_f64().ok_or_else(|| wrong(column, "a number")) }
+    }
+
+    /// The columns that begin with `prefix`, by the rest of their names.
+    fn below(&self, prefix: &str) -> impl Iterator<Item = (&'r str, &'r Value)> {
+        self.row.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
+    }
+
+    fn list(&self, column: &str) -> Result<&'r [Value], String> {
+        self.get(column)?.as_array().map(Vec::as_slice).ok_or_else(|| wrong(column, "a list"))
+    }
+
+    fn wholes(&self, column: &str) -> Result<Vec<u64>, String> {
+        let whole = |value: &Value| value.as_u64().ok_or_else(|| wrong(column, "a list of whole numbers"));
+        self.list(column)?.iter().map(whole).collect()
+    }
+
+    fn pairs(&self, first: &str, second: &str) -> Result<Vec<(u64, u64)>, String> {
+        let (one, two) = (self.wholes(first)?, self.wholes(second)?);
+        if one.len() != two.len() {
+            return Err(format!("its columns `{first}` and `{second}` are not of one length"));
+        }
+        Ok(one.into_iter().zip(two).collect())
+    }
+
+    fn cores(&self) -> Result<Vec<CoreResult>, String> {
+        let points = self.pairs("cores.instructions", "cores.cycles")?;
+        let (names, ipc) = (self.list("cores.program")?, self.list("cores.ipc")?);
+        if names.len() != points.len() || ipc.len() != points.len() {
+            return Err("its columns `cores.` are not of one length".into());
+        }
+        let core = |((instructions, cycles), (name, ipc)): ((u64, u64), (&Value, &Value))| {
+            let program = name.as_str().ok_or_else(|| wrong("cores.program", "a list of texts"))?.to_owned();
+            Ok(CoreResult { program, instructions, cycles, ipc: self.float_of("cores.ipc", ipc)? })
+        };
+        points.into_iter().zip(names.iter().zip(ipc)).map(core).collect()
+    }
+
+    /// Histograms are known by their buckets.
+    fn histograms(&self) -> Result<BTreeMap<String, HistogramResult>, String> {
+        let names = self.row.keys().filter_map(|column| column.strip_suffix(BUCKET_VALUES));
+        let read = |name: &str| {
+            let whole = |part: &str| self.whole(&format!("{name}{part}"));
+            let histogram = HistogramResult {
+                count: whole(".count")?,
+                mean: self.float(&format!("{name}.mean"))?,
+                min: whole(".min")?,
+                p50: whole(".p50")?,
+                p90: whole(".p90")?,
+                p99: whole(".p99")?,
+                max: whole(".max")?,
+                buckets: self.pairs(&format!("{name}{BUCKET_VALUES}"), &format!("{name}{BUCKET_COUNTS}"))?,
+            };
+            Ok((name.to_owned(), histogram))
+        };
+        names.map(read).collect()
+    }
+
+    /// What no other kind of column is.
+    fn counters(&self, histograms: &BTreeMap<String, HistogramResult>) -> Result<BTreeMap<String, u64>, String> {
+        let of_histogram = |name: &str| {
+            let part = |(part, _): &(&str, &str)| name.strip_suffix(part).is_some_and(|of| histograms.contains_key(of));
+            OF_HISTOGRAM.iter().any(part)
+        };
+        let is_known = |name: &str| FIXED.iter().chain(FURTHER).any(|(known, ..)| *known == name);
+        let mut counters = BTreeMap::new();
+        for (name, value) in self.row {
+            if is_known(name) || [SET, MEASURE, SERIES].iter().any(|of| name.starts_with(of)) || of_histogram(name) {
+                continue;
+            }
+            counters.insert(name.clone(), value.as_u64().ok_or_else(|| wrong(name, "a counter: a whole number"))?);
+        }
+        Ok(counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ambulator_simulator::Series;
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    fn number() -> impl Strategy<Value = f64> {
+        any::<f64>().prop_filter("JSON has finite numbers", |value| value.is_finite())
+    }
+
+    prop_compose! {
+        fn histogram()(numbers in prop::array::uniform6(any::<u64>()), mean in number(),
+                       buckets in vec((any::<u64>(), any::<u64>()), 0..4)) -> HistogramResult {
+            let [count, min, p50, p90, p99, max] = numbers;
+            HistogramResult { count, mean, min, p50, p90, p99, max, buckets }
+        }
+    }
+
+    prop_compose! {
+        fn series()(interval in any::<u64>(), instructions in vec(any::<u64>(), 0..3), cycles in vec(any::<u64>(), 0..3),
+                    counters in btree_map("(mmu|core)\\.[a-z_.]{1,9}", vec(any::<u64>(), 0..3), 0..3),
+                    before in btree_map("(mmu|core)\\.[a-z_.]{1,9}", any::<u64>(), 0..3),
+                    gauges in btree_map("(measures|core)\\.[a-z_]{1,9}", vec(number(), 0..3), 0..3)) -> Series {
+            Series { interval, instructions, cycles, counters, before, gauges }
+        }
+    }
+
+    prop_compose! {
+        fn core()(program in ".*", instructions in any::<u64>(), cycles in any::<u64>(), ipc in number()) -> CoreResult {
+            CoreResult { program, instructions, cycles, ipc }
+        }
+    }
+
+    prop_compose! {
+        fn names()(design in ".*", program in ".*", outcome in prop::option::of(".*"), name in ".*", detail in ".*",
+                   digest in any::<u64>(), footprint in any::<u64>(), seed in any::<u64>(), status in 0..4usize)
+                   -> RunResult {
+            let status = [Status::Done, Status::Interrupted, Status::Outcome, Status::Failed][status];
+            let identity = ProgramIdentity { name, detail, footprint, digest };
+            RunResult { design, program, outcome, identity, seed, status, version: "9".into(), ..RunResult::default() }
+        }
+    }
+
+    prop_compose! {
+        fn run()(named in names(), numbers in prop::array::uniform4(any::<u64>()), ipc in number(),
+                 windows in vec((any::<u64>(), any::<u64>()), 0..5), cores in vec(core(), 0..3),
+                 measures in btree_map("[a-z_0-9]{1,12}", number(), 0..5),
+                 counters in btree_map("(mmu|kernel|core)\\.[a-z_.0-9]{1,12}", any::<u64>(), 0..6),
+                 histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number(),
+                 series in prop::option::of(series())) -> RunResult {
+            let [simulated_instructions, simulated_accesses, cycles, checked_translations] = numbers;
+            RunResult {
+                simulated_instructions, simulated_accesses, cycles, checked_translations, ipc, windows, cores,
+                measures, counters, histograms, series, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
+                sim_host_setup_seconds: host / 3.0, spec: serde_json::json!({"a": {"b": 1}}), ..named
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_run_comes_back_from_its_row_as_it_was(run in run(), set in btree_map("[a-z.]{1,9}", any::<i64>(), 0..3)) {
+            let set = set.into_iter().map(|(key, value)| (key, value.into())).collect();
+            let info = CellInfo { cell: "k".into(), build: "b".into(), machine: "m".into(), set };
+            let text = serde_json::to_string(&row_of(&info, &run)).unwrap();
+            let row: Row = serde_json::from_str(&text).unwrap();
+            for (name, value) in &row {
+                let scalar = |value: &Value| !value.is_object() && !value.is_array();
+                let flat = scalar(value) || value.as_array().is_some_and(|values| values.iter().all(scalar));
+                prop_assert!(flat, "{name}: {value}");
+            }
+            prop_assert_eq!(row["spec"].as_str().unwrap(), spec_hash(&run.spec));
+            let (again, back) = run_of(&row, run.spec.clone()).unwrap();
+            prop_assert_eq!(again, info);
+            prop_assert_eq!(serde_json::to_string(&back).unwrap(), serde_json::to_string(&run).unwrap());
+        }
+    }
+
+    #[test]
+    fn every_column_of_a_run_has_a_unit_and_a_meaning() {
+        let run = RunResult {
+            measures: MEASURES.iter().map(|of| (of.name.to_owned(), 1.0)).collect(),
+            histograms: HISTOGRAMS.iter().map(|(name, ..)| ((*name).to_owned(), HistogramResult::default())).collect(),
+            ..RunResult::default()
+        };
+        let known = columns();
+        let row = row_of(&CellInfo::default(), &run);
+        assert!(row.len() > 80, "{}", row.len());
+        for name in row.keys() {
+            assert!(known.get(name).is_some_and(|of| !of.unit.is_empty() && of.meaning.ends_with('.')), "{name}");
+        }
+        assert_eq!(known.len(), row.len(), "no column that no row has");
+    }
+
+    #[test]
+    fn what_is_no_row_is_named_by_its_column() {
+        let row = row_of(&CellInfo::default(), &RunResult::default());
+        let error = |change: &dyn Fn(&mut Row)| {
+            let mut row = row.clone();
+            change(&mut row);
+            run_of(&row, Value::Null).unwrap_err()
+        };
+        assert_eq!(error(&|row| _ = row.remove("cycles")), "it has no column `cycles`");
+        assert!(error(&|row| _ = row.insert("ipc".into(), "x".into())).contains("`ipc` is not a number"));
+        assert!(error(&|row| _ = row.insert("mmu.walks".into(), (-1).into())).contains("`mmu.walks`"));
+        assert!(error(&|row| _ = row.insert("windows.cycles".into(), vec![1].into())).contains("`windows.cycles`"));
+    }
+
+    #[test]
+    fn equal_results_under_other_names_do_not_differ() {
+        let of = |design: &str, walks: u64, seconds: f64| {
+            let counters = [("mmu.walks".to_owned(), walks)].into();
+            let run = RunResult { design: design.into(), counters, sim_host_seconds: seconds, ..RunResult::default() };
+            row_of(&CellInfo::default(), &run)
+        };
+        assert_eq!(first_difference(&of("a", 1, 1.0), &of("b", 1, 2.0)), None);
+        assert_eq!(first_difference(&of("a", 1, 1.0), &of("a", 2, 1.0)), Some("mmu.walks"));
+    }
+}

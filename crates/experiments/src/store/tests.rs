@@ -1,0 +1,271 @@
+use super::*;
+use std::fs::OpenOptions;
+use std::io::Write;
+use tempfile::tempdir;
+
+fn run(ipc: f64) -> RunResult {
+    let counters = [("mmu.walks".to_owned(), 7)].into();
+    RunResult { ipc, counters, sim_host_seconds: 1.5, version: "1".into(), ..RunResult::default() }
+}
+
+fn info(key: &str) -> CellInfo {
+    CellInfo { cell: key.into(), build: build().into(), machine: "m".into(), ..CellInfo::default() }
+}
+
+fn add(store: &mut Store, key: &str, run: &RunResult) {
+    store.add(&info(key), run, &Schema::new()).unwrap();
+}
+
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    shard::shards(&folder.join("cells")).unwrap().into_iter().filter(|f| f.to_string_lossy().ends_with(end)).collect()
+}
+
+/// A store with three cells in a shard that is not finished, as a killed process leaves it: its bytes.
+fn filled(folder: &Path) -> Vec<u8> {
+    let mut store = Store::open(folder).unwrap();
+    for (key, ipc) in [("c", 0.1 + 0.2), ("a", 1.0 / 3.0), ("b", 2.0f64.sqrt())] {
+        add(&mut store, key, &run(ipc));
+    }
+    fs::read(&files(folder, shard::OPEN)[0]).unwrap()
+}
+
+fn reopened(bytes: &[u8]) -> (Store, tempfile::TempDir) {
+    let scratch = tempdir().unwrap();
+    filled(scratch.path());
+    fs::remove_file(&files(scratch.path(), shard::DONE)[0]).unwrap();
+    fs::write(scratch.path().join("cells/x.ndjson"), bytes).unwrap();
+    (Store::open(scratch.path()).unwrap(), scratch)
+}
+
+#[test]
+fn numbers_come_back_to_the_last_bit() {
+    let scratch = tempdir().unwrap();
+    let mut random = ambulator_base::Random::new(7);
+    let values = (0..5000).map(|_| f64::from_bits(random.below(u64::MAX))).filter(|value| value.is_finite());
+    let measures: BTreeMap<String, f64> = values.enumerate().map(|(at, value)| (at.to_string(), value)).collect();
+    let mut store = Store::open(scratch.path()).unwrap();
+    add(&mut store, "x", &RunResult { measures: measures.clone(), ..run(1.0) });
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    let (back, run) = store.get("x").unwrap();
+    assert_eq!((back, run.sim_host_seconds), (info("x"), 1.5));
+    for (name, value) in measures {
+        assert_eq!(run.measure(&name).to_bits(), value.to_bits(), "{value:e}");
+    }
+}
+
+#[test]
+fn a_finished_shard_is_sorted_and_compressed() {
+    let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
+    let written = |folder: &Path, keys: &[&str]| {
+        let mut store = Store::open(folder).unwrap();
+        keys.iter().for_each(|key| add(&mut store, key, &run(0.7)));
+        store.finish().unwrap();
+        assert!(files(folder, shard::OPEN).is_empty());
+        let [file] = &files(folder, shard::DONE)[..] else { panic!() };
+        zstd::decode_all(&fs::read(file).unwrap()[..]).unwrap()
+    };
+    let sorted = written(first.path(), &["a", "b", "c"]);
+    assert_eq!(sorted.iter().filter(|byte| **byte == b'\n').count(), 3);
+    assert_eq!(written(second.path(), &["c", "a", "b"]), sorted);
+    // A store that only looks writes nothing.
+    drop(Store::open(second.path()).unwrap());
+    assert_eq!(files(second.path(), "").len(), 1);
+}
+
+#[test]
+fn a_killed_process_loses_at_most_its_last_line() {
+    let scratch = tempdir().unwrap();
+    let bytes = filled(scratch.path());
+    let ends: Vec<usize> = (1..=bytes.len()).filter(|end| bytes[end - 1] == b'\n').collect();
+    assert_eq!(ends.len(), 3);
+    for (cut, cells) in [(ends[2], 3), (ends[2] - 1, 3), (ends[2] - 2, 2), (ends[1], 2), (ends[1] + 1, 2), (1, 0)] {
+        let (mut store, folder) = reopened(&bytes[..cut]);
+        assert_eq!(store.len(), cells, "cut at {cut}: {:?}", store.warnings());
+        let torn = ![ends[2], ends[2] - 1, ends[1]].contains(&cut);
+        assert_eq!(store.warnings().len(), usize::from(torn), "{:?}", store.warnings());
+        add(&mut store, "d", &run(4.0));
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!((store.len(), store.warnings().len()), (cells + 1, 0), "it is told once: {:?}", store.warnings());
+    }
+}
+
+#[test]
+fn every_damaged_line_is_named_and_left_out() {
+    let scratch = tempdir().unwrap();
+    let bytes = filled(scratch.path());
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let length = bytes[second..].iter().position(|byte| *byte == b'\n').unwrap();
+    for at in (second..second + length).step_by(101) {
+        let mut edited = bytes.clone();
+        edited[at] = if edited[at] == b'1' { b'2' } else { b'1' };
+        let (store, folder) = reopened(&edited);
+        assert!(!store.contains("a") && store.contains("b") && store.contains("c"), "byte {at}");
+        let [warning] = store.warnings() else { panic!("byte {at}: {:?}", store.warnings()) };
+        assert!(warning.contains("cells/x.ndjson:2: ") && warning.ends_with("computed again"), "{warning}");
+        drop(store);
+        assert!(Store::open(folder.path()).unwrap().warnings().is_empty(), "it is told once");
+    }
+    let (store, _folder) = reopened("rubbish\n".repeat(25).as_bytes());
+    assert_eq!(store.warnings().len(), 11);
+    assert!(store.warnings()[10].ends_with("15 more lines are left out"), "{:?}", store.warnings());
+    let (store, _folder) = reopened(b"\xff\xfe\n");
+    assert!(store.warnings()[0].contains(":1: "), "{:?}", store.warnings());
+}
+
+#[test]
+fn a_damaged_finished_shard_gives_what_can_be_read() {
+    let scratch = tempdir().unwrap();
+    filled(scratch.path());
+    let file = files(scratch.path(), shard::DONE).remove(0);
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let store = Store::open(scratch.path()).unwrap();
+    assert!(store.len() < 3 && store.warnings().iter().any(|w| w.contains("cannot be read")), "{:?}", store.warnings());
+    drop(store);
+    assert!(Store::open(scratch.path()).unwrap().warnings().is_empty());
+    fs::write(&file, b"nothing of zstd").unwrap();
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (0, 1), "{:?}", store.warnings());
+}
+
+#[test]
+fn two_processes_see_each_others_cells() {
+    let scratch = tempdir().unwrap();
+    let (mut one, mut two) = (Store::open(scratch.path()).unwrap(), Store::open(scratch.path()).unwrap());
+    add(&mut one, "a", &run(1.0));
+    assert_eq!(two.refresh(), Ok(1));
+    assert!(two.contains("a") && two.warnings().is_empty());
+    add(&mut one, "b", &run(2.0));
+    add(&mut two, "c", &run(3.0));
+    // What another process is about to write is neither read nor damaged.
+    let mut half = OpenOptions::new().append(true).open(&files(scratch.path(), shard::OPEN)[0]).unwrap();
+    half.write_all(b"{\"xxh3\":\"0123").unwrap();
+    assert_eq!((two.refresh(), two.refresh()), (Ok(1), Ok(0)));
+    assert!(two.warnings().is_empty(), "{:?}", two.warnings());
+    assert_eq!(two.missing(["a", "b", "d"], false), ["d"]);
+    assert_eq!(one.refresh(), Ok(1));
+    one.finish().unwrap();
+    assert_eq!(two.refresh(), Ok(0), "the same cells under another name");
+    drop((one, two));
+    let merged = Store::open(scratch.path()).unwrap();
+    assert_eq!((merged.len(), files(scratch.path(), shard::OPEN).len()), (3, 0));
+}
+
+#[test]
+fn stores_merge_by_copying_and_different_numbers_are_named() {
+    let (one, two) = (tempdir().unwrap(), tempdir().unwrap());
+    for (folder, other, seconds) in [(&one, 2.0, 1.0), (&two, 3.0, 5.0)] {
+        let mut store = Store::open(folder.path()).unwrap();
+        add(&mut store, "same", &RunResult { sim_host_seconds: seconds, ..run(1.0) });
+        add(&mut store, "other", &RunResult { design: "thp".into(), program: "gups".into(), ..run(other) });
+    }
+    for file in files(two.path(), shard::DONE) {
+        fs::copy(&file, one.path().join("cells").join(format!("copy-{}", file.file_name().unwrap().to_str().unwrap())))
+            .unwrap();
+    }
+    let store = Store::open(one.path()).unwrap();
+    assert_eq!(store.len(), 2);
+    let [warning] = store.warnings() else { panic!("{:?}", store.warnings()) };
+    assert!(warning.contains("the cell other (thp on gups) is there twice"), "{warning}");
+    assert!(warning.contains("`ipc` is"), "{warning}");
+}
+
+#[test]
+fn a_cell_that_failed_is_there_until_it_succeeds() {
+    let scratch = tempdir().unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    let failed = RunResult { status: Status::Failed, outcome: Some("no memory".into()), ..run(0.0) };
+    add(&mut store, "a", &failed);
+    drop(store);
+    let mut store = Store::open(scratch.path()).unwrap();
+    assert!(store.missing(["a"], false).is_empty());
+    assert_eq!(store.missing(["a"], true), ["a"]);
+    assert_eq!(store.get("a").unwrap().1.outcome.as_deref(), Some("no memory"));
+    add(&mut store, "a", &run(1.0));
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!(store.get("a").unwrap().1.status, Status::Done);
+    assert!(store.warnings().is_empty() && store.missing(["a"], true).is_empty());
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_there_is_room_for_at_the_end() {
+    let scratch = tempdir().unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    add(&mut store, "a", &run(1.0));
+    store.break_writes();
+    let error = store.add(&info("b"), &run(2.0), &Schema::new()).unwrap_err();
+    assert!(error.contains("a result could not be added") && error.contains("the others are kept"), "{error}");
+    assert!(store.get("b").is_some(), "it is there until the store is closed");
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    assert!(store.contains("a") && store.contains("b") && store.warnings().is_empty(), "{:?}", store.warnings());
+}
+
+#[test]
+fn a_spec_that_was_edited_or_lost_is_not_taken() {
+    let scratch = tempdir().unwrap();
+    let spec = serde_json::json!({"machine": {"cores": 1}});
+    let mut store = Store::open(scratch.path()).unwrap();
+    add(&mut store, "a", &RunResult { spec: spec.clone(), ..run(1.0) });
+    let file = store.spec_file(&spec_hash(&spec));
+    assert_eq!(store.get("a").unwrap().1.spec, spec);
+    fs::write(&file, r#"{"machine":{"cores":2}}"#).unwrap();
+    assert!(store.get("a").is_none());
+    fs::remove_file(&file).unwrap();
+    assert!(store.get("a").is_none() && store.row("a").is_some());
+}
+
+#[test]
+fn columns_have_units_and_meanings_of_every_shard() {
+    let scratch = tempdir().unwrap();
+    let schema = |meaning: &str| {
+        let unit = ambulator_base::Unit::Events;
+        let meaning = CounterMeaning { unit, meaning: meaning.into(), timed: false, gauge: false };
+        Schema::from([("mmu.walks".to_owned(), meaning)])
+    };
+    let (mut one, mut two) = (Store::open(scratch.path()).unwrap(), Store::open(scratch.path()).unwrap());
+    one.add(&info("a"), &run(1.0), &schema("Walks.")).unwrap();
+    two.add(&info("b"), &run(1.0), &schema("Other walks.")).unwrap();
+    drop((one, two));
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!(store.columns()["mmu.walks"].meaning, "Walks. / Other walks.");
+    assert_eq!(store.columns()["cycles"].unit, "cycles");
+    assert_eq!(store.schema_of(&run(1.0))["mmu.walks"].unit, ambulator_base::Unit::Events);
+}
+
+#[test]
+fn a_store_of_an_earlier_version_stays_and_is_said() {
+    let scratch = tempdir().unwrap();
+    fs::write(scratch.path().join("cells.jsonl"), "x").unwrap();
+    let store = Store::open(scratch.path()).unwrap();
+    assert!(store.warnings()[0].contains("an earlier version wrote these cells"), "{:?}", store.warnings());
+    drop(store);
+    assert_eq!(fs::read(scratch.path().join("cells.jsonl")).unwrap(), b"x");
+}
+
+#[test]
+fn cells_of_another_build_stay_and_are_said() {
+    let scratch = tempdir().unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    let of_other = CellInfo { build: "another".into(), ..info("a") };
+    store.add(&of_other, &run(1.0), &Schema::new()).unwrap();
+    drop(store);
+    let mut store = Store::open(scratch.path()).unwrap();
+    let [warning] = store.warnings() else { panic!("{:?}", store.warnings()) };
+    assert!(warning.contains("its 1 cells are of other builds of Ambulator (version 1; this is "), "{warning}");
+    add(&mut store, "b", &run(1.0));
+    drop(store);
+    let store = Store::open(scratch.path()).unwrap();
+    assert_eq!((store.len(), store.warnings().len()), (2, 0));
+}
+
+#[test]
+fn a_folder_that_is_a_file_is_refused() {
+    let scratch = tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(Store::open(&file).err().unwrap().contains("the store's folder cannot be created"));
+}

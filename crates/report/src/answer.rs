@@ -1,0 +1,191 @@
+//! The answer that a report opens with: for each program which design helps, by how much, and why.
+
+use crate::study::{Comparison, Study};
+use ambulator_experiments::SpeedUp;
+use ambulator_simulator::Status;
+
+/// The answer for one program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Which design helps, and by how much; or that none does.
+    pub what: String,
+    /// Why, by counters; `None` if no run has any that tell.
+    pub why: Option<String>,
+    /// What else is known, one sentence each: bounds, and every other design's reason.
+    pub more: Vec<String>,
+    /// Warnings, one sentence each.
+    pub cautions: Vec<String>,
+    /// Runs without an end, and why, one sentence each.
+    pub ended: Vec<String>,
+}
+
+impl Answer {
+    /// The answer for a comparison.
+    pub fn of(study: &Study, comparison: &Comparison) -> Answer {
+        let mut answer = Answer { cautions: study.cautions(comparison), ..Answer::default() };
+        for design in &comparison.designs {
+            for run in design.cells.iter().map(|number| study.run(*number)).filter(|run| run.status != Status::Done) {
+                let why = run.outcome.as_deref().unwrap_or("it did not complete");
+                answer.ended.push(format!("{} on {} (seed {}): {why}.", run.design, run.program, run.seed));
+            }
+        }
+        let verdict = study.verdict(comparison);
+        let mut reasons = study.reasons(comparison, verdict.told.as_deref());
+        let (best, rest): (Vec<String>, Vec<String>) =
+            verdict.sentences.into_iter().partition(|sentence| sentence.starts_with("Best: "));
+        let (why, rest): (Vec<String>, Vec<String>) = rest.into_iter().partition(|text| text.starts_with("Why: "));
+        answer.why = why.into_iter().next();
+        answer.more = rest;
+        if study.seeds(comparison) > 1 {
+            reasons = of_seed(study, comparison, reasons);
+            answer.more = answer.more.into_iter().map(|sentence| first_seed(study, comparison, &sentence)).collect();
+            let (what, best) = best_over_seeds(study, comparison);
+            answer.what = what;
+            // The cycle stacks of the first seed must be those of the design that all seeds name.
+            if best.is_none() || best != verdict.told {
+                answer.why = None;
+            }
+        } else if let Some(best) = best.into_iter().next() {
+            answer.what = best;
+        } else {
+            answer.what = match study.shown_runs(comparison).as_slice() {
+                [] => "No run has reached its end.".into(),
+                [one] => format!("Only {} has run to its end: there is nothing to compare it with.", one.design),
+                runs if runs.iter().all(|run| run.ipc == 0.0) => "Without time there is no speed-up.".into(),
+                _ => "No design of these can be built, or the baseline has not run to its end.".into(),
+            };
+        }
+        // A reason without a cycle stack, or why nothing helps.
+        if answer.why.is_none() {
+            let of_none = answer.what.starts_with("Best: none");
+            let at = reasons.iter().position(|reason| !of_none && answer.what.starts_with(&best_of(reason)));
+            answer.why = match at {
+                Some(at) => Some(reasons.remove(at)),
+                None if !answer.more.is_empty() => Some(answer.more.remove(0)),
+                None => (!reasons.is_empty()).then(|| reasons.remove(0)),
+            };
+        }
+        answer.more.extend(reasons);
+        answer
+    }
+
+    /// Both sentences.
+    pub fn sentences(&self) -> String {
+        self.why.iter().fold(self.what.clone(), |text, why| format!("{text} {why}"))
+    }
+}
+
+/// How the sentence begins that names the design of a reason as the best.
+fn best_of(reason: &str) -> String {
+    format!("Best: {},", reason.split(" is ").next().unwrap_or_default())
+}
+
+/// Marks a sentence as one about the first seed.
+fn first_seed(study: &Study, comparison: &Comparison, sentence: &str) -> String {
+    format!("Seed {}: {sentence}", study.shown(&comparison.designs[0]).seed)
+}
+
+/// The reasons of the first seed, of designs that differ over all seeds.
+fn of_seed(study: &Study, comparison: &Comparison, reasons: Vec<String>) -> Vec<String> {
+    let differs = |reason: &String| {
+        let own = comparison.designs.iter().find(|design| reason.starts_with(&format!("{} is ", design.name)));
+        own.and_then(|design| study.speed_up(comparison, design)).is_some_and(|(speed_up, _)| speed_up.differs())
+    };
+    reasons.into_iter().filter(differs).map(|reason| first_seed(study, comparison, &reason)).collect()
+}
+
+/// The design with the greatest mean speed-up over seeds, among those that can be built.
+fn best_over_seeds(study: &Study, comparison: &Comparison) -> (String, Option<String>) {
+    let base = &comparison.designs[0].name;
+    let buildable = comparison.designs[1..].iter().filter(|design| !study.is_idealised(study.shown(design)));
+    let mut rated: Vec<(SpeedUp, usize, &str)> = buildable
+        .filter_map(|design| study.speed_up(comparison, design).map(|(of, seeds)| (of, seeds, design.name.as_str())))
+        .collect();
+    rated.sort_by(|a, b| b.0.ratio.total_cmp(&a.0.ratio));
+    match rated.first() {
+        Some((speed_up, seeds, name)) if speed_up.differs() && speed_up.ratio > 1.0 => {
+            let interval = speed_up.interval().unwrap_or_default();
+            let mut text = format!(
+                "Best: {name}, {:.3} times as fast as {base} (95% interval {interval}, over {seeds} seeds).",
+                speed_up.ratio
+            );
+            let ties: Vec<&str> = rated[1..]
+                .iter()
+                .filter(|(other, ..)| !speed_up.exceeds(other) && other.differs())
+                .map(|(.., name)| *name)
+                .collect();
+            if !ties.is_empty() {
+                text += &format!(" Within its interval: {}.", ties.join(", "));
+            }
+            (text, Some((*name).to_owned()))
+        }
+        Some(_) if rated.iter().all(|(speed_up, ..)| speed_up.differs()) => {
+            (format!("Best: {base}. The others are slower."), None)
+        }
+        Some(_) => (format!("Best: none. No design is faster than {base} beyond the 95% interval."), None),
+        None => ("No design of these can be built, or the baseline has not run to its end.".into(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::tests::{cell, run};
+    use crate::study::{Cell, Study};
+
+    fn answer(cells: Vec<Cell>) -> Answer {
+        let study = Study::new(cells);
+        Answer::of(&study, &study.comparisons[0])
+    }
+
+    #[test]
+    fn the_best_design_is_told_with_its_reason() {
+        let stack = |design: &str, cycles: u64, walks: u64| {
+            let mut run = run("gups", design, cycles);
+            run.counters.insert("core.window.stack_base".into(), 2000);
+            run.counters.insert("core.window.stack_walk_dram".into(), walks);
+            Cell { run, ..Cell::default() }
+        };
+        let found = answer(vec![stack("radix", 1000, 18_000), stack("thp", 500, 8000)]);
+        assert!(found.what.starts_with("Best: thp, 2.000 times as fast as radix"), "{found:?}");
+        let why = "Why: 500 fewer cycles per 1000 instructions: -500 for page walks served by DRAM.";
+        assert_eq!(found.why.as_deref(), Some(why));
+    }
+
+    #[test]
+    fn no_difference_within_the_interval_is_called_one() {
+        let mut noisy = cell("gups", "thp", 1000);
+        noisy.run.windows = (1..=20).map(|i| (i * 1000, i * 990 + 200 * (i % 2))).collect();
+        noisy.run.ipc = 1.01;
+        let found = answer(vec![cell("gups", "radix", 1000), noisy]);
+        assert_eq!(found.what, "Best: none. No design is faster than radix beyond the 95% interval.");
+        let why = found.why.as_deref().unwrap();
+        assert!(why.starts_with("No difference from radix beyond the 95% interval: thp (1.010"), "{why}");
+        let all = [found.sentences(), found.more.concat()].concat();
+        assert!(!all.contains("times as fast"), "{all}");
+    }
+
+    #[test]
+    fn seeds_decide_where_there_are_several() {
+        let seed = |design: &str, seed: u64, cycles: u64| {
+            let mut cell = cell("gups", design, cycles);
+            cell.run.seed = seed;
+            cell
+        };
+        // The first seed alone has thp far ahead.
+        let found =
+            answer(vec![seed("radix", 1, 1000), seed("radix", 2, 1000), seed("thp", 1, 500), seed("thp", 2, 1100)]);
+        assert_eq!(found.what, "Best: none. No design is faster than radix beyond the 95% interval.");
+        assert!(!format!("{found:?}").contains("2.000"), "{found:?}");
+    }
+
+    #[test]
+    fn runs_without_an_end_are_named() {
+        let mut failed = cell("gups", "thp", 1000);
+        failed.run.status = Status::Outcome;
+        failed.run.outcome = Some("no memory is left".into());
+        let found = answer(vec![cell("gups", "radix", 1000), failed]);
+        assert_eq!(found.ended, ["thp on gups (seed 1): no memory is left."]);
+        assert!(found.what.starts_with("Only radix has run to its end"), "{found:?}");
+    }
+}

@@ -1,0 +1,378 @@
+//! The runs of a report, in comparisons: what ran the same program under the same conditions.
+
+use ambulator_experiments::{Candidate, MeasureMeaning, SpeedUp, Spread, Verdict, cautions, reasons};
+use ambulator_simulator::spec::Spec;
+use ambulator_simulator::{CounterMeaning, MEASURES, RunResult, Status};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Counters and states over the measured region of a run that sampled them.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Series {
+    /// Instructions of all cores since the region began, at the end of each interval.
+    pub instructions: Vec<u64>,
+    /// What counters added in each interval, by name.
+    #[serde(default)]
+    pub counters: BTreeMap<String, Vec<u64>>,
+    /// States at the end of each interval, by name.
+    #[serde(default)]
+    pub gauges: BTreeMap<String, Vec<f64>>,
+}
+
+/// A run, and what is known of it beside its result.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// Its result.
+    pub run: RunResult,
+    /// The machine's name; empty if it is not known.
+    pub machine: String,
+    /// The build of the models that computed it, if it is not the only one.
+    pub build: String,
+    /// Settings that differ from the presets of the machine and the design, by key.
+    pub set: BTreeMap<String, Value>,
+    /// Which input it is from: cells of one file are compared with each other.
+    pub source: usize,
+    /// Its counters over time, if it sampled them.
+    pub series: Option<Series>,
+    /// It is there only as a bound: a perfect TLB under the paging policy of others.
+    pub is_bound: bool,
+}
+
+/// The runs of one design in a comparison: one for each seed.
+#[derive(Clone, Debug)]
+pub struct Design {
+    /// The design's name.
+    pub name: String,
+    /// Numbers of its cells in [`Study::cells`], by seed.
+    pub cells: Vec<usize>,
+}
+
+/// Designs on the same program under the same conditions. Speed-ups are relative to the first.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The program, and what distinguishes these conditions from those of other comparisons.
+    pub label: String,
+    /// The designs; the first is the baseline.
+    pub designs: Vec<Design>,
+    /// Numbers of cells that are bounds.
+    pub bounds: Vec<usize>,
+}
+
+/// Everything that a report is about.
+#[derive(Clone, Debug, Default)]
+pub struct Study {
+    /// All runs.
+    pub cells: Vec<Cell>,
+    /// The comparisons, in the order of the inputs.
+    pub comparisons: Vec<Comparison>,
+    /// The command lines that made the runs.
+    pub commands: Vec<String>,
+    /// Unit and meaning of each counter.
+    pub schema: BTreeMap<String, CounterMeaning>,
+    /// Notes on the programs and the runs, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The conditions of a cell, as a key: equal for cells that are compared with each other.
+fn conditions(cell: &Cell) -> String {
+    let set: Vec<String> = cell.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let run = &cell.run;
+    let parts = [&run.program, &cell.machine, &cell.build, &run.identity.footprint.to_string(), &set.join(" ")];
+    format!("{}|{}", cell.source, parts.map(String::as_str).join("|"))
+}
+
+impl Study {
+    /// Divides `cells` into comparisons. The baseline of each is the first design, or the one of the default
+    /// page table, if it is among them.
+    pub fn new(cells: Vec<Cell>) -> Study {
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for (number, cell) in cells.iter().enumerate().filter(|(_, cell)| !cell.is_bound) {
+            let key = conditions(cell);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, numbers)) => numbers.push(number),
+                None => groups.push((key, vec![number])),
+            }
+        }
+        let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, numbers)| numbers).collect();
+        let labels = labels(&cells, &groups);
+        let comparison = |(numbers, label): (&Vec<usize>, String)| {
+            let mut designs: Vec<Design> = Vec::new();
+            for number in numbers {
+                let name = &cells[*number].run.design;
+                match designs.iter_mut().find(|design| design.name == *name) {
+                    Some(design) => design.cells.push(*number),
+                    None => designs.push(Design { name: name.clone(), cells: vec![*number] }),
+                }
+            }
+            let same_program = |other: &Cell| {
+                let of = |cell: &Cell| (cell.run.program.clone(), cell.run.identity.footprint, cell.run.seed);
+                of(other) == of(&cells[numbers[0]])
+            };
+            let bounds = (0..cells.len()).filter(|at| cells[*at].is_bound && same_program(&cells[*at])).collect();
+            Comparison { label, designs, bounds }
+        };
+        let comparisons = groups.iter().zip(labels).map(comparison).collect();
+        Study { cells, comparisons, ..Study::default() }
+    }
+
+    /// The run of a cell.
+    pub fn run(&self, number: usize) -> &RunResult {
+        &self.cells[number].run
+    }
+
+    /// The first run of a design that has an end, or else its first.
+    pub fn shown(&self, design: &Design) -> &RunResult {
+        &self.shown_cell(design).run
+    }
+
+    /// The cell of a design whose run [`Study::shown`] returns.
+    pub fn shown_cell(&self, design: &Design) -> &Cell {
+        let done = design.cells.iter().find(|number| self.run(**number).status == Status::Done);
+        &self.cells[*done.unwrap_or(&design.cells[0])]
+    }
+
+    /// The runs of a comparison that have measured anything: one for each design, the baseline first.
+    pub fn shown_runs(&self, comparison: &Comparison) -> Vec<&RunResult> {
+        let all = comparison.designs.iter().map(|design| self.shown(design));
+        all.filter(|run| run.simulated_instructions > 0 && run.status == Status::Done).collect()
+    }
+
+    /// The greatest number of seeds of a design.
+    pub fn seeds(&self, comparison: &Comparison) -> usize {
+        comparison.designs.iter().map(|design| design.cells.len()).max().unwrap_or(0)
+    }
+
+    /// The speed-up of a design over the baseline, and the number of seeds that it is from: with several, the
+    /// mean of their ratios with its interval; with one, the ratio with the interval over windows of the
+    /// region.
+    pub fn speed_up(&self, comparison: &Comparison, design: &Design) -> Option<(SpeedUp, usize)> {
+        let base = comparison.designs.first()?;
+        let done = |number: &&usize| self.run(**number).status == Status::Done;
+        let of_seed = |run: &RunResult| base.cells.iter().filter(done).find(|own| self.run(**own).seed == run.seed);
+        let pairs = design.cells.iter().filter(done).filter_map(|number| {
+            let run = self.run(*number);
+            SpeedUp::of(self.run(*of_seed(run)?), run)
+        });
+        let pairs: Vec<SpeedUp> = pairs.collect();
+        match pairs.as_slice() {
+            [] => None,
+            [one] => Some((*one, 1)),
+            many => {
+                let ratios: Vec<f64> = many.iter().map(|one| one.ratio).collect();
+                let Spread { mean, half, seeds } = Spread::of(&ratios)?;
+                Some((SpeedUp { ratio: mean, half, windows: 0, seeds }, seeds))
+            }
+        }
+    }
+
+    /// The verdict on a comparison, by the runs of its first seed.
+    pub fn verdict(&self, comparison: &Comparison) -> Verdict {
+        let runs: Vec<&RunResult> = comparison.designs.iter().map(|design| self.shown(design)).collect();
+        let specs: Vec<Option<Spec>> = runs.iter().map(|run| spec_of(run)).collect();
+        let more: Vec<&RunResult> = comparison.bounds.iter().map(|number| self.run(*number)).collect();
+        let more_specs: Vec<Option<Spec>> = more.iter().map(|run| spec_of(run)).collect();
+        let all: Vec<(&RunResult, &Option<Spec>)> =
+            runs.iter().copied().zip(&specs).chain(more.iter().copied().zip(&more_specs)).collect();
+        let bounds: Vec<Option<Spec>> = specs.iter().map(|spec| spec.as_ref().and_then(Spec::bound)).collect();
+        let candidates: Vec<Candidate<'_>> = runs
+            .iter()
+            .zip(&specs)
+            .zip(&bounds)
+            .map(|((run, spec), bound)| Candidate {
+                run,
+                bound: bound.as_ref().and_then(|bound| bound_among(&all, bound)),
+                idealised: spec.as_ref().is_some_and(Spec::is_idealised),
+            })
+            .collect();
+        Verdict::of(&candidates)
+    }
+
+    /// Why the designs of a comparison differ, one sentence each.
+    pub fn reasons(&self, comparison: &Comparison, told: Option<&str>) -> Vec<String> {
+        let runs: Vec<RunResult> = self.shown_runs(comparison).into_iter().cloned().collect();
+        // Without the baseline there is nothing to differ from.
+        let has_base = runs.first().is_some_and(|run| run.design == comparison.designs[0].name);
+        if has_base { reasons(&runs, told) } else { Vec::new() }
+    }
+
+    /// Warnings on a comparison, one sentence each.
+    pub fn cautions(&self, comparison: &Comparison) -> Vec<String> {
+        let runs: Vec<RunResult> = self.shown_runs(comparison).into_iter().cloned().collect();
+        cautions(&runs, &[None])
+    }
+
+    /// Whether a run is that of a machine that cannot be built.
+    pub fn is_idealised(&self, run: &RunResult) -> bool {
+        spec_of(run).is_some_and(|spec| spec.is_idealised())
+    }
+
+    /// Unit and meaning of each measure.
+    pub fn measures() -> BTreeMap<&'static str, MeasureMeaning> {
+        let meaning = |of: &ambulator_simulator::Measure| MeasureMeaning {
+            unit: of.unit.to_owned(),
+            meaning: of.meaning.to_owned(),
+        };
+        MEASURES.iter().map(|measure| (measure.name, meaning(measure))).collect()
+    }
+}
+
+/// The spec of a run; `None` if another version wrote it, whose settings this one does not know.
+fn spec_of(run: &RunResult) -> Option<Spec> {
+    serde_json::from_value(run.spec.clone()).ok()
+}
+
+/// The run of a bound: the machine itself, or a design that is its own bound with this page table.
+fn bound_among<'a>(runs: &[(&'a RunResult, &Option<Spec>)], bound: &Spec) -> Option<&'a RunResult> {
+    let is_it = |spec: &Spec| {
+        let table = &spec.design.page_table;
+        spec == bound || spec.mmu.perfect && *table == bound.design.page_table && spec.bound().as_ref() == Some(bound)
+    };
+    runs.iter().find(|(_, spec)| spec.as_ref().is_some_and(is_it)).map(|(run, _)| *run)
+}
+
+/// A leaf of a spec, or of anything like it, under its dotted key.
+pub fn flatten(value: &Value) -> Vec<(String, Value)> {
+    fn below(prefix: &str, value: &Value, all: &mut Vec<(String, Value)>) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                for (key, value) in map {
+                    let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                    below(&name, value, all);
+                }
+            }
+            Value::Null => {}
+            _ => all.push((prefix.to_owned(), value.clone())),
+        }
+    }
+    let mut all = Vec::new();
+    below("", value, &mut all);
+    all
+}
+
+/// Settings that a label names at most.
+const MOST_NAMED: usize = 3;
+
+/// The labels of groups of cells: the program, and what distinguishes groups of one program.
+fn labels(cells: &[Cell], groups: &[Vec<usize>]) -> Vec<String> {
+    let facts: Vec<BTreeMap<String, String>> = groups.iter().map(|group| facts(&cells[group[0]])).collect();
+    let program = |group: &Vec<usize>| cells[group[0]].run.program.as_str();
+    let label = |(number, group): (usize, &Vec<usize>)| {
+        let others: Vec<usize> =
+            (0..groups.len()).filter(|other| *other != number && program(&groups[*other]) == program(group)).collect();
+        let differs = |(key, value): &(&String, &String)| others.iter().any(|o| facts[*o].get(*key) != Some(*value));
+        let named: Vec<String> = facts[number]
+            .iter()
+            .filter(differs)
+            .take(MOST_NAMED)
+            .map(|(key, value)| if key.is_empty() { value.clone() } else { format!("{key} {value}") })
+            .collect();
+        if named.is_empty() { program(group).to_owned() } else { format!("{}, {}", program(group), named.join(", ")) }
+    };
+    let mut labels: Vec<String> = groups.iter().enumerate().map(label).collect();
+    // What nothing distinguishes is counted.
+    for number in 1..labels.len() {
+        let before = labels[..number].iter().filter(|label| **label == labels[number]).count();
+        if before > 0 {
+            labels[number] = format!("{} ({})", labels[number], before + 1);
+        }
+    }
+    labels
+}
+
+/// What a label can name: footprint, machine, settings, or where those are not known, the whole spec but the
+/// design and the seed.
+fn facts(cell: &Cell) -> BTreeMap<String, String> {
+    let mut facts: BTreeMap<String, String> = BTreeMap::new();
+    let footprint = cell.run.identity.footprint;
+    facts.insert(String::new(), ambulator_experiments::bytes(footprint as f64));
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if cell.machine.is_empty() {
+        let own = |(key, _): &(String, Value)| !key.starts_with("design.") && key != "run.seed";
+        facts.extend(flatten(&cell.run.spec).into_iter().filter(own).map(|(key, value)| (key, text(&value))));
+    } else {
+        facts.insert("machine".into(), cell.machine.clone());
+        facts.insert("build".into(), cell.build.clone());
+        facts.extend(cell.set.iter().map(|(key, value)| (key.clone(), text(value))));
+    }
+    facts
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A run of 20 even windows with these cycles each.
+    pub(crate) fn run(program: &str, design: &str, cycles: u64) -> RunResult {
+        let windows: Vec<(u64, u64)> = (1..=20).map(|i| (i * 1000, i * cycles + i % 2)).collect();
+        RunResult {
+            design: design.into(),
+            program: program.into(),
+            simulated_instructions: 20_000,
+            simulated_accesses: 8_000,
+            cycles: 20 * cycles,
+            ipc: 1000.0 / cycles as f64,
+            windows,
+            seed: 1,
+            ..RunResult::default()
+        }
+    }
+
+    pub(crate) fn cell(program: &str, design: &str, cycles: u64) -> Cell {
+        Cell { run: run(program, design, cycles), ..Cell::default() }
+    }
+
+    #[test]
+    fn cells_of_one_program_under_one_condition_are_compared() {
+        let set = |cell: Cell, entries: u64| Cell {
+            set: [("mmu.l2_tlb.entries".to_owned(), entries.into())].into(),
+            machine: "m".into(),
+            ..cell
+        };
+        let cells = vec![
+            set(cell("gups", "radix", 1000), 512),
+            set(cell("gups", "radix", 900), 1024),
+            set(cell("gups", "thp", 500), 512),
+            set(cell("bfs", "radix", 900), 1024),
+        ];
+        let study = Study::new(cells);
+        let labels: Vec<&str> = study.comparisons.iter().map(|one| one.label.as_str()).collect();
+        assert_eq!(labels, ["gups, mmu.l2_tlb.entries 512", "gups, mmu.l2_tlb.entries 1024", "bfs"]);
+        let (speed_up, seeds) = study.speed_up(&study.comparisons[0], &study.comparisons[0].designs[1]).unwrap();
+        assert!((speed_up.ratio - 2.0).abs() < 1e-9 && seeds == 1, "{speed_up:?}");
+    }
+
+    #[test]
+    fn seeds_give_a_mean_and_an_interval() {
+        let seed = |design: &str, seed: u64, cycles: u64| {
+            let mut cell = cell("gups", design, cycles);
+            cell.run.seed = seed;
+            cell
+        };
+        let cells = vec![
+            seed("radix", 1, 1000),
+            seed("radix", 2, 1000),
+            seed("radix", 3, 1000),
+            seed("thp", 1, 500),
+            seed("thp", 2, 400),
+            seed("thp", 3, 500),
+        ];
+        let study = Study::new(cells);
+        let comparison = &study.comparisons[0];
+        let (speed_up, seeds) = study.speed_up(comparison, &comparison.designs[1]).unwrap();
+        // Ratios 2, 2.5, 2: mean 2.1667, deviation 0.28868, 4.303 * 0.28868 / sqrt(3).
+        assert_eq!((seeds, study.seeds(comparison)), (3, 3));
+        assert!(
+            (speed_up.ratio - 2.166_67).abs() < 1e-4 && (speed_up.half.unwrap() - 0.717).abs() < 0.01,
+            "{speed_up:?}"
+        );
+    }
+
+    #[test]
+    fn programs_without_a_difference_are_counted() {
+        let mut cells = vec![cell("gups", "radix", 1000), cell("gups", "radix", 1000)];
+        cells[1].source = 1;
+        let labels: Vec<String> = Study::new(cells).comparisons.into_iter().map(|one| one.label).collect();
+        assert_eq!(labels, ["gups", "gups (2)"]);
+    }
+}
