@@ -19,6 +19,7 @@ mod sim_host;
 mod sim_host_limits;
 mod source;
 mod text_file;
+pub mod watch;
 
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
 pub use counter::{CounterDef, CounterSink, Counters, Unit};

@@ -75,6 +75,15 @@ Examples:
   ambulator explain dram
   ambulator explain mmu.walk_cycles")]
     Explain(ExplainArguments),
+    /// Show one address translation step by step: look-ups, loads with their decoded bytes, speculation, faults,
+    /// refills.
+    #[command(after_help = "\
+Examples:
+  ambulator explain-walk --design lvm
+  ambulator explain-walk --design radix,lvm,utopia --program bfs --footprint 256MiB --after 10M
+  ambulator explain-walk --design nested --at 0x100000000 --access store
+  ambulator explain-walk --design revelator --program traces/mummer.amb --json")]
+    ExplainWalk(ExplainWalkArguments),
     /// Print the complete spec of a run, with units and meanings, as TOML for `--spec`.
     #[command(after_help = "\
 Examples:
@@ -190,7 +199,7 @@ pub enum ReferenceOf {
 }
 
 /// The machine and the run.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct MachineArguments {
     /// Machine preset, or a TOML file's path.
     #[arg(long, short, value_name = "PRESET|FILE")]
@@ -205,7 +214,7 @@ pub struct MachineArguments {
 }
 
 /// Where finished runs are kept.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct StoreArguments {
     /// The folder where finished runs are kept and found, by this command and others at the same time; `none`
     /// for no store. By default that of the environment variable AMBULATOR_STORE, or else out/results.
@@ -217,7 +226,7 @@ pub struct StoreArguments {
 }
 
 /// The program and the length of the run.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct ProgramArguments {
     /// A program (`ambulator list programs`), a workload (`ambulator list workloads`, or a TOML file) or a
     /// trace file's path. Several, separated by commas, are a mix, one on each core; with fewer --cores than
@@ -477,6 +486,55 @@ pub struct ExplainArguments {
     /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, a design such as lvm,
     /// or a counter such as mmu.walks; by default all settings.
     pub key: Option<String>,
+}
+
+/// The translation to show.
+#[derive(Args)]
+pub struct ExplainWalkArguments {
+    /// Design presets or TOML files, separated by commas, shown one after another and then side by side. `+`
+    /// joins presets that do not contradict each other.
+    #[arg(long, short, alias = "designs", default_value = "radix", value_name = "DESIGN,...")]
+    pub design: Vec<String>,
+    /// The virtual address, such as 0x7f0012345678; `next` for that of the program's next load or store whose
+    /// page no TLB of the designs has.
+    #[arg(long, default_value = "next", value_name = "ADDRESS")]
+    pub at: String,
+    /// The program that runs before: a program (`ambulator list programs`), a workload or a trace file's path.
+    #[arg(long, default_value = "gups", value_name = "PROGRAM|FILE")]
+    pub program: String,
+    /// Instructions of the program's region of interest to run before the translation, such as 10M.
+    #[arg(long, default_value = "100K", value_name = "COUNT")]
+    pub after: String,
+    /// The kind of access; by default the program's own for `--at next`, and a load for an address.
+    #[arg(long, value_enum)]
+    pub access: Option<AccessArgument>,
+    /// Bytes of data that the program works on; by default 64 MiB, where the program has this setting.
+    #[arg(long, value_name = "SIZE")]
+    pub footprint: Option<String>,
+    /// A setting of the program, such as layout=csr; repeatable.
+    #[arg(long = "program-set", value_name = "KEY=VALUE")]
+    pub program_set: Vec<String>,
+    /// Seed of everything random.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// Print JSON: a list with one entry for each design.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error.
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub enum AccessArgument {
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// An instruction fetch.
+    Fetch,
 }
 
 /// Files that a table is written to.

@@ -205,6 +205,23 @@ fn live(arguments: &ProgramArguments, spec: &Spec, failed: &Arc<AtomicBool>) -> 
     crate::capture::live(&arguments.command, skip, Arc::clone(failed))
 }
 
+/// Opens the programs of the machine's cores.
+fn open_all(requests: &[ProgramRequest], spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+    let open = |_: &str, number: usize| {
+        let request = &requests[number % requests.len()];
+        ambulator_workloads::open(request).map_err(|error| error.to_string())
+    };
+    open_mix(&names, spec, open).map_err(Failure::bad)
+}
+
+/// Opens the programs that are asked for, none of which is captured live.
+pub fn open_programs(arguments: &ProgramArguments, spec: &Spec) -> Result<Vec<Box<dyn RecordSource>>, Failure> {
+    let requests = program_requests(arguments, spec).map_err(Failure::bad)?;
+    let spec = spec.clone();
+    interrupt::abandoned_when_stopped(move || open_all(&requests, &spec))
+}
+
 /// Where the records of a comparison come from.
 enum Source {
     /// Programs and traces that can be opened again: their results are stored.
@@ -223,15 +240,7 @@ impl Source {
         let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
         let spec = spec.clone();
         if requests.iter().any(Programs::is_stream) {
-            let open = move || {
-                let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
-                let open = |_: &str, number: usize| {
-                    let request = &requests[number % requests.len()];
-                    ambulator_workloads::open(request).map_err(|error| error.to_string())
-                };
-                open_mix(&names, &spec, open).map_err(Failure::bad)
-            };
-            return interrupt::abandoned_when_stopped(open).map(Source::Stream);
+            return interrupt::abandoned_when_stopped(move || open_all(&requests, &spec)).map(Source::Stream);
         }
         check_mix(&names, &spec).map_err(Failure::bad)?;
         let identify = move || Programs::identify(None, requests).map_err(Failure::bad);

@@ -11,6 +11,7 @@ mod cluster;
 mod compare;
 mod conformance;
 mod diff;
+mod explain_walk;
 mod finished;
 mod inspect;
 mod interrupt;
@@ -105,6 +106,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
         Command::Explain(arguments) => inspect::explain(&arguments),
+        Command::ExplainWalk(arguments) => explain_walk::explain_walk(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Results(arguments) => results::results(&arguments),

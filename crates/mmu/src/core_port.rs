@@ -46,7 +46,7 @@ pub struct CorePort<'a> {
 
 impl CorePort<'_> {
     #[inline(always)]
-    fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
+    pub(crate) fn timed(&mut self, at: PhysAddr, now: Cycle) -> (Cycle, Served) {
         // The look-up begins and ends earlier by what the way takes: for main memory, as if it were sent
         // earlier.
         let sent = Cycle(now.0.saturating_sub(self.nearer));
@@ -79,7 +79,7 @@ impl CorePort<'_> {
         self.hierarchy.copy_end(copy, now)
     }
 
-    fn guest_memory(&mut self) -> &mut PhysicalMemory {
+    pub(crate) fn guest_memory(&mut self) -> &mut PhysicalMemory {
         match &mut self.guest {
             Some(guest) => guest,
             None => self.memory,

@@ -5,7 +5,9 @@
 //! enter at the last-level cache.
 
 use crate::pipeline::{FaultCause, Mmu, Translated};
+use crate::watched_port::on_port;
 use crate::{CorePort, Invalidation, MemoryPort, TableRegisters, Tlb, Translation, WalkOutcome};
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, PageSize, PhysAddr, VirtAddr};
 use ambulator_hardware::EntryLevel;
 use ambulator_memory::PhysicalMemory;
@@ -62,7 +64,20 @@ impl Mmu {
     /// Before the caches: the intermediate address of `va`. `None` without a front side, or if no VMA
     /// contains `va`.
     pub fn front_side(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Option<(PhysAddr, Cycle)> {
-        let found = self.sides.as_mut()?.front.translate(va, now, port)?;
+        let front = &mut self.sides.as_mut()?.front;
+        watch::open(|| Step::new(StepKind::Probe, "front side, before the caches", now, now));
+        let found = match watch::watched() {
+            true => on_port::<true, _>(port, |port| front.translate(va, now, port)),
+            false => on_port::<false, _>(port, |port| front.translate(va, now, port)),
+        };
+        watch::close(|step| match found {
+            Some((at, ready)) => {
+                step.until = ready.0.max(step.from);
+                step.says = format!("intermediate address {at}");
+            }
+            None => step.says = "no area has the address".into(),
+        });
+        let found = found?;
         self.counters.mmu_cycles += found.1.since(now);
         Some(found)
     }
@@ -72,21 +87,35 @@ impl Mmu {
         port.entry = EntryLevel::Llc;
         port.nearer = self.sides.as_ref().map_or(0, |sides| sides.front.walker_nearer());
         let (asid, intermediate) = (self.asid(), VirtAddr(at.0));
+        if let Some(back) = self.sides.as_ref().and_then(|sides| sides.back.as_ref()) {
+            let name = "TLB after the last-level cache";
+            watch::step(|| back.look_up_step(name, asid, intermediate, PageSize::SIZE_4K, now, now));
+        }
         if let Some(back) = self.sides.as_mut().and_then(|sides| sides.back.as_mut())
             && let Some(entry) = back.lookup(asid, intermediate, PageSize::SIZE_4K)
         {
             self.counters.l2_tlb_hits += 1;
             let ready = now.max(entry.ready);
+            if ready > now {
+                watch::step(|| Step::new(StepKind::Wait, "walk in flight", now, ready).says("the miss joins it"));
+            }
             return Translated::Physical { at: entry.translation().physical(intermediate), ready };
         }
         self.counters.l2_tlb_misses += 1;
         self.counters.walks += 1;
-        let walk = self.timed_walk(intermediate, access, now, now, port);
+        let walk = match watch::watched() {
+            true => self.timed_walk::<true>(intermediate, access, now, now, port),
+            false => self.timed_walk::<false>(intermediate, access, now, now, port),
+        };
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 let physical = found.physical(intermediate);
                 if let Some(back) = self.sides.as_mut().and_then(|sides| sides.back.as_mut()) {
                     let page = Translation { frame: physical.pfn(), size: PageSize::SIZE_4K, ..found };
+                    watch::step(|| {
+                        let name = "TLB after the last-level cache";
+                        back.fill_step(name, asid, intermediate, PageSize::SIZE_4K, walk.ready)
+                    });
                     back.fill(asid, intermediate, &page, walk.ready);
                 }
                 return Translated::Physical { at: physical, ready: walk.ready };

@@ -5,6 +5,7 @@ use crate::{
     recent::Recent,
     tlb::{TlbEntry, fragment, tlb_page_size},
 };
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{Asid, Cycle, PageSize, VirtAddr};
 
 /// The first-level TLBs for one kind of access, split by page size.
@@ -48,6 +49,37 @@ impl FirstLevel {
             return Some(entry);
         }
         if self.huge_held { self.huge.lookup(asid, va, PageSize::SIZE_1G) } else { None }
+    }
+
+    /// For a watch: what a look-up finds in each array. All are looked up at once.
+    #[cold]
+    pub fn tell_look_up(&self, name: &str, asid: Asid, va: VirtAddr, from: Cycle, until: Cycle) {
+        let arrays = [
+            (&self.small, PageSize::SIZE_4K, true),
+            (&self.large, PageSize::SIZE_2M, self.has_large),
+            (&self.huge, PageSize::SIZE_1G, self.has_huge),
+        ];
+        for (tlb, size, _) in arrays.into_iter().filter(|(.., exists)| *exists) {
+            watch::step(|| tlb.look_up_step(name, asid, va, size, from, until));
+        }
+    }
+
+    /// Whether an array holds a page of `va`. Changes nothing.
+    pub fn holds(&self, asid: Asid, va: VirtAddr) -> bool {
+        let arrays =
+            [(&self.small, PageSize::SIZE_4K), (&self.large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
+        arrays.into_iter().any(|(tlb, size)| tlb.holds(asid, va, size))
+    }
+
+    /// For a watch: where [`FirstLevel::fill`] puts a page.
+    #[cold]
+    pub fn tell_fill(&self, name: &str, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let (tlb, size) = match tlb_page_size(found.size) {
+            PageSize::SIZE_1G if self.has_huge => (&self.huge, PageSize::SIZE_1G),
+            PageSize::SIZE_1G | PageSize::SIZE_2M if self.has_large => (&self.large, PageSize::SIZE_2M),
+            _ => (&self.small, PageSize::SIZE_4K),
+        };
+        watch::step(|| tlb.fill_step(name, asid, va, size, ready));
     }
 
     #[inline]
@@ -124,6 +156,39 @@ impl SecondLevel {
             return Some(entry);
         }
         if self.huge_held { self.huge.as_mut().and_then(|tlb| tlb.lookup(asid, va, PageSize::SIZE_1G)) } else { None }
+    }
+
+    /// The arrays by page size; all are looked up at once.
+    fn arrays(&self) -> impl Iterator<Item = (&Tlb, PageSize)> {
+        let large = if self.unified { &self.small } else { &self.large };
+        let arrays = [(&self.small, PageSize::SIZE_4K), (large, PageSize::SIZE_2M), (&self.huge, PageSize::SIZE_1G)];
+        arrays.into_iter().filter_map(|(tlb, size)| Some((tlb.as_ref()?, size)))
+    }
+
+    /// Whether an array holds a page of `va`. Changes nothing.
+    pub fn holds(&self, asid: Asid, va: VirtAddr) -> bool {
+        self.arrays().any(|(tlb, size)| tlb.holds(asid, va, size))
+    }
+
+    /// For a watch: what a look-up from `from` on finds in each array.
+    #[cold]
+    pub fn tell_look_up(&self, asid: Asid, va: VirtAddr, from: Cycle) {
+        let until = from.after(self.latency);
+        for (tlb, size) in self.arrays() {
+            watch::step(|| tlb.look_up_step("L2 TLB", asid, va, size, from, until));
+        }
+        if self.arrays().next().is_none() {
+            watch::step(|| Step::look_up("L2 TLB", false, from, until).says("has no entries"));
+        }
+    }
+
+    /// For a watch: where [`SecondLevel::fill`] puts a page.
+    #[cold]
+    pub fn tell_fill(&self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {
+        let size = tlb_page_size(found.size);
+        if let Some((tlb, _)) = self.arrays().find(|(_, own)| *own == size) {
+            watch::step(|| tlb.fill_step("L2 TLB", asid, va, size, ready));
+        }
     }
 
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, found: &Translation, ready: Cycle) {

@@ -13,6 +13,7 @@ mod spec;
 mod tlb;
 mod walk_cache_spec;
 mod walkers;
+mod watched_port;
 
 pub use core_port::{CorePort, WalkTraffic};
 pub use intermediate::{FrontSide, INTERMEDIATE};
@@ -28,3 +29,4 @@ pub use spec::{L2TlbOrganization, L2TlbSpec, MmuSpec, TlbSpec, WalkEntry};
 pub use tlb::{Tlb, TlbEntry};
 pub use walk_cache_spec::PwcSpec;
 pub use walkers::WalkerPool;
+pub use watched_port::level;

@@ -6,6 +6,7 @@ use crate::{
     Invalidation, Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Tlb, Translation, Walk, WalkOutcome, Walker,
     tlb::{fragment, tlb_page_size},
 };
+use ambulator_base::watch::{self, Field, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,14 +107,47 @@ impl HypervisorStage {
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> (Option<Translation>, Cycle, u32) {
+        watch::open(|| {
+            Step::new(StepKind::Translate, format!("guest-physical {guest}"), now, now)
+                .address("guest-physical", guest.0)
+        });
+        let translated = self.translate_guest(guest, access, now, port);
+        watch::close(|step| {
+            let (found, ready, loads) = &translated;
+            step.until = ready.0.max(step.from);
+            step.says = match found.map(|found| found.physical(VirtAddr(guest.0))) {
+                Some(at) => {
+                    step.fields.push(Field { name: "host-physical".into(), value: at.to_string().into() });
+                    format!("is at host-physical {at}, {loads} loads")
+                }
+                None => format!("is not mapped by the hypervisor, {loads} loads"),
+            };
+        });
+        translated
+    }
+
+    /// [`HypervisorStage::translate`], which tells a watch of it.
+    #[inline(always)]
+    fn translate_guest(
+        &mut self,
+        guest: PhysAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut dyn MemoryPort,
+    ) -> (Option<Translation>, Cycle, u32) {
         let va = VirtAddr(guest.0); // the hypervisor sees guest-physical memory as one address space
         let mut now = now;
         if let Some(tlb) = &mut self.tlb {
+            let began = now;
             now = now.after(self.latency);
             for size in SIZES {
+                watch::step(|| tlb.look_up_step("nested TLB", self.asid, va, size, began, now));
                 if let Some(entry) = tlb.lookup(self.asid, va, size) {
                     let found = entry.translation();
                     if access != AccessKind::Store || (found.writable && found.dirty) {
+                        if entry.ready > now {
+                            watch::step(|| Step::new(StepKind::Wait, "walk in flight", now, entry.ready));
+                        }
                         self.counters.tlb_hits += 1;
                         return (Some(found), now.max(entry.ready), 0);
                     }
@@ -121,7 +155,9 @@ impl HypervisorStage {
             }
         }
         self.counters.tlb_misses += 1;
+        watch::open(|| Step::new(StepKind::Walk, "walk of the hypervisor's table", now, now));
         let walk = self.walker.walk(va, access, now, port);
+        watch::close(|step| walk.complete(va, step));
         self.counters.hypervisor_accesses += u64::from(walk.accesses);
         self.counters.hypervisor_walk_cycles += walk.ready.since(now);
         let WalkOutcome::Mapped(found) = walk.outcome else {
@@ -134,6 +170,7 @@ impl HypervisorStage {
         }
         let found = fragment(&found, va, tlb_page_size(found.size));
         if let Some(tlb) = &mut self.tlb {
+            watch::step(|| tlb.fill_step("nested TLB", self.asid, va, found.size, walk.ready));
             tlb.fill(self.asid, va, &found, walk.ready);
         }
         (Some(found), walk.ready, walk.accesses)

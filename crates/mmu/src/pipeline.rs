@@ -6,7 +6,9 @@ use crate::{
     Speculation, Speculator, TableRegisters, Tlb, TlbSpec, Translation, Walk, WalkOutcome, Walker, WalkerPool,
     intermediate::{FrontSide, Sides},
     levels::{FirstLevel, SecondLevel},
+    watched_port::on_port,
 };
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Histogram, Page, PhysAddr, VirtAddr};
 use ambulator_hardware::CopyId;
 
@@ -65,6 +67,17 @@ pub enum FaultCause {
     Protection,
     /// Nested paging: the hypervisor has not mapped this guest-physical address.
     Hypervisor(PhysAddr),
+}
+
+impl FaultCause {
+    /// The cause in words.
+    pub fn text(self) -> String {
+        match self {
+            FaultCause::NotMapped => "page fault: no present entry".to_owned(),
+            FaultCause::Protection => "page fault: the entry forbids the access".to_owned(),
+            FaultCause::Hypervisor(guest) => format!("fault of the hypervisor: guest-physical {guest} is not mapped"),
+        }
+    }
 }
 
 /// The outcome of a translation.
@@ -126,6 +139,101 @@ pub struct Sockets {
     pub speculator: Option<Box<dyn Speculator>>,
     /// The front-side translation (before the caches), and the entries of the back-side TLB (after them).
     pub front_side: Option<(Box<dyn FrontSide>, u32)>,
+}
+
+/// The L1 TLB of an access, in words.
+fn first_name(access: AccessKind) -> &'static str {
+    if access == AccessKind::Fetch { "L1 instruction TLB" } else { "L1 data TLB" }
+}
+
+/// For a watch: an entry whose walk has not ended yet was hit.
+fn tell_join(answered: Cycle, ready: Cycle) {
+    if ready > answered {
+        watch::step(|| Step::new(StepKind::Wait, "walk in flight", answered, ready).says("the miss joins it"));
+    }
+}
+
+/// For a watch: an entry that does not permit the access yet.
+#[cold]
+fn tell_rights(allowed: bool, now: Cycle) {
+    let says = match allowed {
+        true => "the entry is clean: a store must set the dirty bit of the page first",
+        false => "the entry forbids the access: a fault",
+    };
+    watch::step(|| Step::new(StepKind::LookUp, "rights", now, now).says(says));
+}
+
+/// For a watch: the answer of the lookaside, whose step ends.
+#[cold]
+fn tell_answer(answer: &LookasideAnswer, va: VirtAddr) {
+    watch::close(|step| {
+        step.until = answer.ready.0.max(step.from);
+        step.hit = Some(answer.found.is_some());
+        // Where a walk begins without it, nobody waits for a miss.
+        step.behind = answer.found.is_none() && !answer.holds_walk;
+        step.says = match answer.found {
+            Some(found) => format!("has the page: physical address {}", found.physical(va)),
+            None if answer.holds_walk => "does not have the page; a walk may begin now".into(),
+            None => "does not have the page".into(),
+        };
+    });
+}
+
+/// For a watch: the data's line, which perfect speculation knows from the miss on.
+#[cold]
+fn tell_known_line(at: PhysAddr, now: Cycle, arrives: Cycle) {
+    watch::step(|| {
+        let step = Step::new(StepKind::Fetch, "data line, known from the miss on", now, arrives);
+        Step { hit: Some(true), ..step.address("at", at.0).behind() }
+    });
+}
+
+/// For a watch: a page that the operating system should move.
+#[cold]
+fn tell_hint(hint: Option<VirtAddr>, now: Cycle) {
+    if hint.is_some() {
+        let says = "the operating system should move the page to where it is translated faster";
+        watch::step(|| Step::new(StepKind::Fill, "migration hint", now, now).says(says).behind());
+    }
+}
+
+/// For a watch: the lines that speculation fetches.
+#[cold]
+fn tell_guess(guess: &Speculation, issue: Cycle) {
+    let table = guess.table[..usize::from(guess.table_count)].iter().map(|at| (at, "guessed line of a table"));
+    let data = guess.data[..usize::from(guess.data_count)].iter().map(|at| (at, "guessed line of the data"));
+    for (at, name) in table.chain(data) {
+        watch::step(|| Step::new(StepKind::Fetch, name, issue, issue).address("at", at.0).behind());
+    }
+}
+
+/// For a watch: which guesses were right, now that the data is known to be at `at`.
+#[cold]
+fn tell_verdict(at: PhysAddr) {
+    fn read(steps: &[Step], line: u64) -> bool {
+        steps.iter().any(|step| {
+            step.loaded.as_ref().is_some_and(|loaded| PhysAddr(loaded.at).line() == line) || read(&step.steps, line)
+        })
+    }
+    watch::amend(|steps| {
+        for guess in 0..steps.len() {
+            let of_table = steps[guess].name == "guessed line of a table";
+            if !of_table && steps[guess].name != "guessed line of the data" {
+                continue;
+            }
+            let text = steps[guess].fields.first().and_then(|field| field.value.as_str()).unwrap_or_default();
+            let line = u64::from_str_radix(text.trim_start_matches("0x"), 16).map_or(0, |at| PhysAddr(at).line());
+            let right = if of_table { read(steps, line) } else { line == at.line() };
+            steps[guess].hit = Some(right);
+            steps[guess].says = match (right, of_table) {
+                (true, true) => "right: the walk loads this line",
+                (true, false) => "right: the data is in this line",
+                (false, true) => "wrong: the walk does not load this line",
+                (false, false) => "wrong: the data is elsewhere",
+            }
+            .to_owned();
+        }
+    });
 }
 
 fn allowed(found: &Translation, access: AccessKind) -> bool {
@@ -229,7 +337,34 @@ impl Mmu {
     /// Finds the physical address of `va` for an access at `now`.
     #[inline]
     pub fn translate(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Translated {
+        self.translate_as::<false>(va, access, now, port)
+    }
+
+    /// [`Mmu::translate`] on a thread that watches: tells of every step.
+    #[cold]
+    pub fn translate_watched(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
+        self.translate_as::<true>(va, access, now, port)
+    }
+
+    /// Translates; tells a watch of the steps if `W`, and has no code for it otherwise.
+    #[inline(always)]
+    fn translate_as<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if W {
+            first.tell_look_up(first_name(access), self.asid, va, now, now.after(self.l1_latency));
+        }
         if let Some(entry) = first.lookup(self.asid, va) {
             let found = entry.translation();
             if allowed(&found, access) && (access != AccessKind::Store || found.dirty) {
@@ -237,6 +372,9 @@ impl Mmu {
                 let answer = now.after(self.l1_latency.saturating_sub(1));
                 let ready = answer.max(entry.ready);
                 let joined = u64::from(entry.ready > answer);
+                if W {
+                    tell_join(now.after(self.l1_latency), entry.ready);
+                }
                 self.counters.joined += joined;
                 self.counters.mmu_cycles += ready.since(now).max(self.l1_latency);
                 if access == AccessKind::Fetch {
@@ -253,15 +391,18 @@ impl Mmu {
             } else {
                 self.counters.l1d_tlb_hits += 1;
             }
+            if W {
+                tell_join(now.after(self.l1_latency), entry.ready);
+            }
             let now = now.after(self.l1_latency).max(entry.ready);
-            return self.restricted_hit(va, access, &found, now, port);
+            return self.restricted_hit::<W>(va, access, &found, now, port);
         }
-        self.miss(va, access, now, port)
+        self.miss::<W>(va, access, now, port)
     }
 
     /// A TLB hit whose entry does not permit the access yet: a protection fault, or a dirty bit to set.
     #[cold]
-    fn restricted_hit(
+    fn restricted_hit<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -269,6 +410,9 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Translated {
+        if W {
+            tell_rights(allowed(found, access), now);
+        }
         if !allowed(found, access) {
             self.counters.faults += 1;
             return Translated::Fault { cause: FaultCause::Protection, at: now };
@@ -276,28 +420,37 @@ impl Mmu {
         // A store through a clean entry: the lookaside sets the dirty bit, or else hardware walks again to
         // set it.
         self.counters.dirty_assists += 1;
-        let probed = self.probe_lookaside(va, access, now, false, port);
+        let probed = self.probe_lookaside::<W>(va, access, now, false, port);
         if let Some(probed) = probed
             && let Some(found) = probed.found.filter(|found| found.dirty && allowed(found, access))
         {
             self.counters.mmu_cycles += probed.ready.since(now);
-            self.fill_first(va, access, &found, probed.ready);
+            self.fill_first::<W>(va, access, &found, probed.ready);
             return Translated::Physical { at: found.physical(va), ready: probed.ready };
         }
-        self.walk_and_fill(va, access, now, now, port)
+        self.walk_and_fill::<W>(va, access, now, now, port)
     }
 
-    fn miss(&mut self, va: VirtAddr, access: AccessKind, began: Cycle, port: &mut CorePort<'_>) -> Translated {
+    fn miss<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        began: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Translated {
         if access == AccessKind::Fetch {
             self.counters.l1i_tlb_misses += 1;
         } else {
             self.counters.l1d_tlb_misses += 1;
         }
         let now = began.after(self.l1_latency);
-        let now = if self.holds.is_empty() { now } else { self.held_until(va, now, port) };
+        let now = if self.holds.is_empty() { now } else { self.held_until::<W>(va, now, port) };
+        if W {
+            self.second.tell_look_up(self.asid, va, now);
+        }
         let parallel = self.lookaside.as_ref().is_some_and(|lookaside| !lookaside.after_l2());
         let held = self.second.lookup(self.asid, va).map(|entry| (entry.translation(), entry.ready));
-        let mut probed = if parallel { self.probe_lookaside(va, access, now, held.is_some(), port) } else { None };
+        let mut probed = if parallel { self.probe_lookaside::<W>(va, access, now, held.is_some(), port) } else { None };
         let answered = now.after(self.second.latency);
         if let Some((found, held_from)) = held {
             self.counters.l2_tlb_hits += 1;
@@ -308,30 +461,36 @@ impl Mmu {
             {
                 ready = ready.min(probed.ready);
             }
+            if W {
+                tell_join(answered, ready);
+            }
             if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
                 self.counters.mmu_cycles += ready.since(began);
-                return self.restricted_hit(va, access, &found, ready, port);
+                return self.restricted_hit::<W>(va, access, &found, ready, port);
             }
             self.counters.mmu_cycles += ready.since(began);
-            self.fill_first(va, access, &found, ready);
+            self.fill_first::<W>(va, access, &found, ready);
             return Translated::Physical { at: found.physical(va), ready };
         }
         self.counters.l2_tlb_misses += 1;
         let mut start = answered;
         if probed.is_none() {
-            probed = self.probe_lookaside(va, access, answered, false, port);
+            probed = self.probe_lookaside::<W>(va, access, answered, false, port);
         }
         if let Some(probed) = probed {
             if let Some(found) = probed.found {
                 self.counters.lookaside_hits += 1;
                 self.counters.mmu_cycles += probed.ready.since(began);
                 if !allowed(&found, access) || (access == AccessKind::Store && !found.dirty) {
-                    return self.restricted_hit(va, access, &found, probed.ready, port);
+                    return self.restricted_hit::<W>(va, access, &found, probed.ready, port);
                 }
                 if self.lookaside.as_ref().is_some_and(|lookaside| lookaside.fills_l2()) {
+                    if W {
+                        self.second.tell_fill(self.asid, va, &found, probed.ready);
+                    }
                     self.second.fill(self.asid, va, &found, probed.ready);
                 }
-                self.fill_first(va, access, &found, probed.ready);
+                self.fill_first::<W>(va, access, &found, probed.ready);
                 return Translated::Physical { at: found.physical(va), ready: probed.ready };
             }
             if probed.holds_walk {
@@ -340,11 +499,11 @@ impl Mmu {
         }
         self.counters.walks += 1;
         self.counters.mmu_cycles += start.since(began);
-        self.walk_and_fill(va, access, start, start, port)
+        self.walk_and_fill::<W>(va, access, start, start, port)
     }
 
     /// `beside_hit`: the L2 TLB hits.
-    fn probe_lookaside(
+    fn probe_lookaside<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -354,19 +513,28 @@ impl Mmu {
     ) -> Option<LookasideAnswer> {
         let lookaside = self.lookaside.as_mut()?;
         self.counters.lookaside_probes += 1;
-        Some(if beside_hit {
-            lookaside.probe_beside_hit(va, access, now, port)
-        } else {
-            lookaside.probe(va, access, now, port)
-        })
+        if W {
+            watch::open(|| Step::new(StepKind::Probe, "lookaside", now, now));
+        }
+        let answer = on_port::<W, _>(port, |port| match beside_hit {
+            true => lookaside.probe_beside_hit(va, access, now, port),
+            false => lookaside.probe(va, access, now, port),
+        });
+        if W {
+            tell_answer(&answer, va);
+        }
+        Some(answer)
     }
 
-    fn fill_first(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
+    fn fill_first<const W: bool>(&mut self, va: VirtAddr, access: AccessKind, found: &Translation, ready: Cycle) {
         let first = if access == AccessKind::Fetch { &mut self.instructions } else { &mut self.data };
+        if W {
+            first.tell_fill(first_name(access), self.asid, va, found, ready);
+        }
         first.fill(self.asid, va, found, ready);
     }
 
-    fn walk_and_fill(
+    fn walk_and_fill<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -374,30 +542,49 @@ impl Mmu {
         now: Cycle,
         port: &mut CorePort<'_>,
     ) -> Translated {
-        let guess = self.speculate(va, access, now, port);
+        let guess = self.speculate::<W>(va, access, now, port);
         let dram = port.traffic.dram;
-        let walk = self.timed_walk(va, access, began, now, port);
+        let walk = self.timed_walk::<W>(va, access, began, now, port);
         let cause = match walk.outcome {
             WalkOutcome::Mapped(found) => {
                 let entry = if self.hypervisor.is_some() { None } else { self.walker.leaf_pte_address() };
+                if W {
+                    tell_verdict(found.physical(va));
+                }
                 if let (Some(speculator), Some(guess)) = (&mut self.speculator, &guess) {
                     speculator.learn(va, guess, &found, entry);
                     let cycles = if self.timing { walk.ready.since(now) } else { 0 };
                     speculator.learn_latency(cycles, walk.accesses);
                     if speculator.perfect() {
-                        port.fetch_data(found.physical(va), now);
+                        let at = found.physical(va);
+                        let arrives = port.fetch_data(at, now);
+                        if W {
+                            tell_known_line(at, now, arrives);
+                        }
                         self.counters.speculated_data += 1;
                     }
                 }
                 if let Some(lookaside) = &mut self.lookaside {
                     let dram_loads = (port.traffic.dram - dram) as u32;
                     let finished = FinishedWalk { found, entry, dram_loads, ready: walk.ready };
-                    lookaside.refill(va, &finished, port);
+                    if W {
+                        watch::open(|| {
+                            Step::new(StepKind::Probe, "lookaside, refill", walk.ready, walk.ready).behind()
+                        });
+                    }
+                    on_port::<W, _>(port, |port| lookaside.refill(va, &finished, port));
                     self.migration_hint = lookaside.take_migration_hint();
+                    if W {
+                        watch::close_if_any();
+                        tell_hint(self.migration_hint, walk.ready);
+                    }
                 }
                 if allowed(&found, access) {
+                    if W {
+                        self.second.tell_fill(self.asid, va, &found, walk.ready);
+                    }
                     self.second.fill(self.asid, va, &found, walk.ready);
-                    self.fill_first(va, access, &found, walk.ready);
+                    self.fill_first::<W>(va, access, &found, walk.ready);
                     return Translated::Physical { at: found.physical(va), ready: walk.ready };
                 }
                 FaultCause::Protection
@@ -422,7 +609,7 @@ impl Mmu {
 
     /// When an access to `va` at `now` may proceed.
     #[cold]
-    fn held_until(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
+    fn held_until<const W: bool>(&mut self, va: VirtAddr, now: Cycle, port: &mut CorePort<'_>) -> Cycle {
         // Copies end in the order of their requests.
         let ended = self.holds.iter().take_while(|(.., copy)| port.copy_end(*copy, now).is_none()).count();
         self.holds.drain(..ended);
@@ -430,6 +617,11 @@ impl Mmu {
         let holds = self.holds.iter().filter(|(own, page, _)| *own == asid && page.start <= va && va < page.end());
         let until = holds.filter_map(|(.., copy)| port.copy_end(*copy, now)).max().unwrap_or(now).max(now);
         self.counters.hold_cycles += until.since(now);
+        if W && until > now {
+            watch::step(|| {
+                Step::new(StepKind::Wait, "copy of the page", now, until).says("the page is being migrated")
+            });
+        }
         until
     }
 
@@ -443,7 +635,7 @@ impl Mmu {
 
     /// Performs a walk on one of the core's walkers and counts it.
     #[inline]
-    pub(crate) fn timed_walk(
+    pub(crate) fn timed_walk<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -452,13 +644,16 @@ impl Mmu {
         port: &mut CorePort<'_>,
     ) -> Walk {
         if !self.timing {
-            let walk = self.page_walk(va, access, now, port);
+            let walk = self.page_walk::<W>(va, access, now, port);
             self.counters.walk_accesses += u64::from(walk.accesses);
             self.walk_loads.add(u64::from(walk.accesses));
             return walk;
         }
         let start = self.walkers.start(now);
-        let walk = self.page_walk(va, access, start, port);
+        if W && start > now {
+            watch::step(|| Step::new(StepKind::Wait, "page walkers", now, start).says("all are busy"));
+        }
+        let walk = self.page_walk::<W>(va, access, start, port);
         self.walkers.occupy(start, walk.ready);
         self.counters.walker_queue_cycles += start.since(now);
         self.counters.walk_cycles += walk.ready.since(start);
@@ -469,14 +664,28 @@ impl Mmu {
         walk
     }
 
-    fn page_walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut CorePort<'_>) -> Walk {
-        match &mut self.hypervisor {
-            Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, access, now, port),
-            None => self.walker.walk(va, access, now, port),
+    fn page_walk<const W: bool>(
+        &mut self,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+        port: &mut CorePort<'_>,
+    ) -> Walk {
+        if W {
+            watch::open(|| Step::new(StepKind::Walk, "page walk", now, now));
         }
+        let (walker, hypervisor) = (self.walker.as_mut(), self.hypervisor.as_mut());
+        let walk = on_port::<W, _>(port, |port| match hypervisor {
+            Some(hypervisor) => hypervisor.walk(walker, va, access, now, port),
+            None => walker.walk(va, access, now, port),
+        });
+        if W {
+            watch::close(|step| walk.complete(va, step));
+        }
+        walk
     }
 
-    fn speculate(
+    fn speculate<const W: bool>(
         &mut self,
         va: VirtAddr,
         access: AccessKind,
@@ -486,6 +695,9 @@ impl Mmu {
         let (busy, channels) = port.hierarchy.bus();
         let guess = self.speculator.as_mut()?.speculate(va, access, now, Bus { busy, channels });
         let issue = now.after(u64::from(guess.latency));
+        if W {
+            tell_guess(&guess, issue);
+        }
         for &at in &guess.table[..usize::from(guess.table_count)] {
             port.guess(at, true, issue);
         }
@@ -504,6 +716,12 @@ impl Mmu {
             Some(hypervisor) => hypervisor.walk(self.walker.as_mut(), va, AccessKind::Load, Cycle(0), port),
             None => self.walker.walk(va, AccessKind::Load, Cycle(0), port),
         }
+    }
+
+    /// Whether a TLB, or with a front side the TLB after the caches, holds a page of `va`. Changes nothing.
+    pub fn holds(&self, va: VirtAddr, access: AccessKind) -> bool {
+        let first = if access == AccessKind::Fetch { &self.instructions } else { &self.data };
+        first.holds(self.asid, va) || self.second.holds(self.asid, va)
     }
 
     /// A shootdown, INVLPG or flush.

@@ -1,6 +1,7 @@
 //! The hardware halves of the sockets (traits): walker, lookaside, speculator.
 
 use crate::MemoryPort;
+use ambulator_base::watch::{Field, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Cycle, Page, PageSize, Pfn, PhysAddr, VirtAddr};
 
 /// A translation that hardware found.
@@ -26,6 +27,16 @@ impl Translation {
     pub fn physical(&self, va: VirtAddr) -> PhysAddr {
         self.frame.start().offset(va.0 & (self.size.bytes() - 1))
     }
+
+    /// Adds the translation's fields to a step for a watch.
+    #[must_use]
+    pub fn fields_of(&self, step: Step) -> Step {
+        step.address("frame", self.frame.0)
+            .field("page size", self.size.to_string())
+            .field("writable", self.writable)
+            .field("executable", self.executable)
+            .field("dirty", self.dirty)
+    }
 }
 
 /// The outcome of a walk.
@@ -49,6 +60,29 @@ pub struct Walk {
     pub ready: Cycle,
     /// Loads that it issued to the memory hierarchy, including parallel ones.
     pub accesses: u32,
+}
+
+impl Walk {
+    /// Completes the step of this walk of `va`, for a watch.
+    pub fn complete(&self, va: VirtAddr, step: &mut Step) {
+        step.until = self.ready.0.max(step.from);
+        let field = |name: &str, value: String| Field { name: name.into(), value: value.into() };
+        step.says = match self.outcome {
+            WalkOutcome::Mapped(found) => {
+                step.fields.push(field("physical address", found.physical(va).to_string()));
+                step.fields.push(field("page size", found.size.to_string()));
+                format!("finds the page at {}", found.physical(va))
+            }
+            WalkOutcome::NotMapped => "finds no present entry: a page fault".into(),
+            WalkOutcome::HypervisorFault(guest) => {
+                format!("the hypervisor has not mapped guest-physical {guest}: a fault of the hypervisor")
+            }
+        };
+        step.says.push_str(&match self.accesses {
+            1 => ", 1 load".to_owned(),
+            loads => format!(", {loads} loads"),
+        });
+    }
 }
 
 /// The registers that point the hardware to a process's table, such as CR3. The OS half of a design writes

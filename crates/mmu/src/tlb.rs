@@ -1,6 +1,7 @@
 //! TLB arrays of any associativity, on top of the set-associative array of `ambulator-hardware`.
 
 use crate::{Invalidation, Translation};
+use ambulator_base::watch::Step;
 use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
@@ -103,6 +104,45 @@ impl Tlb {
     pub fn fill(&mut self, asid: Asid, va: VirtAddr, translation: &Translation, ready: Cycle) {
         let (set, key) = self.set_and_key(asid, va, translation.size);
         self.array.insert(set, key, TlbEntry::new(translation, ready));
+    }
+
+    /// Whether it holds the page of `size` of `va`. Changes nothing.
+    pub fn holds(&self, asid: Asid, va: VirtAddr, size: PageSize) -> bool {
+        let (set, key) = self.set_and_key(asid, va, size);
+        self.array.contains(set, key)
+    }
+
+    /// What a look-up from `from` to `until` finds, as a step for a watch. Changes nothing.
+    pub fn look_up_step(
+        &self,
+        name: &str,
+        asid: Asid,
+        va: VirtAddr,
+        size: PageSize,
+        from: Cycle,
+        until: Cycle,
+    ) -> Step {
+        let (set, key) = self.set_and_key(asid, va, size);
+        let found = self.array.peek(set, key);
+        let answer = if found.is_some() { "hit" } else { "miss" };
+        let says = match (self.sets, self.array.ways()) {
+            (1, ways) => format!("{answer} among {ways} entries"),
+            (sets, ways) => format!("{answer} in set {set} of {sets}, {ways} ways"),
+        };
+        let step = Step::look_up(format!("{name}, {size}"), found.is_some(), from, until).says(says);
+        match found {
+            Some(entry) => entry.translation().fields_of(step),
+            None => step,
+        }
+    }
+
+    /// Where a fill puts a page, as a step for a watch.
+    pub fn fill_step(&self, name: &str, asid: Asid, va: VirtAddr, size: PageSize, ready: Cycle) -> Step {
+        let (set, _) = self.set_and_key(asid, va, size);
+        Step::fill(format!("{name}, {size}"), ready).says(match self.sets {
+            1 => "gets the entry".to_owned(),
+            sets => format!("gets the entry, in set {set} of {sets}"),
+        })
     }
 
     /// Removes the entries that `what` selects.

@@ -10,6 +10,7 @@ mod core;
 mod energy;
 mod error;
 mod execute;
+mod explain_walk;
 mod fuzz;
 mod hardware;
 mod locks;
@@ -28,6 +29,7 @@ mod series;
 pub mod spec;
 mod statistics;
 mod stream;
+mod walk_steps;
 #[cfg(test)]
 mod warmup_tests;
 mod windows;
@@ -36,6 +38,7 @@ pub use catalogue::{catalogue, has_registered_designs, register_design, register
 pub use colours::colour_warnings;
 pub use compare::{Comparison, Job, Outcome, Progress, Silent, compare, set_speedups};
 pub use error::{SimError, Stop};
+pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use result::{
@@ -44,3 +47,4 @@ pub use result::{
 pub use scheduler::{check_mix, open_mix};
 pub use series::Series;
 pub use stream::SharedStream;
+pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

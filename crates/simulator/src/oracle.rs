@@ -3,11 +3,12 @@
 use crate::Stop;
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
+use crate::walk_steps::write_steps;
+use ambulator_base::watch::{self, LoadedBytes, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, ProcessId, VirtAddr};
 use ambulator_memory::PhysicalMemory;
-use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters, Walk};
+use ambulator_mmu::{Loaded, LoadedLine, MemoryPort, Served, TableRegisters};
 use ambulator_os::{Kernel, PageState};
-use std::fmt::Write as _;
 
 /// Whether the kernel maps `va` to `at` and permits `access`.
 #[inline(always)]
@@ -127,58 +128,75 @@ pub(crate) fn mismatch(
     let core = &mut hw.cores[number];
     let state = os.kernel().page_state(core.process, va);
     let (memory, guest) = os.memories();
-    let mut recorder = Recorder { memory, guest, steps: Vec::new() };
+    let mut reader = Reader { memory, guest };
     // What the walker is asked for: with an intermediate address space, the address there.
     let before = TableRegisters(os.kernel().intermediate_registers(core.process));
     let walked = core.mmu.locate(&before, va, &os.kernel().memory).map_or(va, |at| VirtAddr(at.0));
-    let walk = core.mmu.walk_untimed(walked, &mut recorder);
-    let steps = format_steps(&walk, &recorder.steps);
+    let (walk, told) = watch::watch(|| core.mmu.walk_untimed(walked, &mut reader));
+    let mut steps = String::new();
+    write_steps(&mut steps, &told, 0);
     let hardware = match at {
         Some(at) => format!("hardware translated it to {at}"),
         None => "hardware found no page there".into(),
     };
     Stop::Failed(format!(
         "the oracle stopped the run: {access:?} of {va} by core {number} after {} instructions: {hardware}, but {}. The walk, \
-         repeated now:\n{steps}",
+         repeated now:\n{steps}    and ended with {:?}",
         core.executed,
         describe(state),
+        walk.outcome,
     ))
 }
 
-/// A read of a walk.
-struct Step {
-    /// The address in the machine's memory.
-    at: PhysAddr,
-    /// The guest-physical address, for the guest's table.
-    guest: Option<PhysAddr>,
-    value: u64,
-}
-
-/// A port that records the reads of a walk and changes nothing, to report the steps of a wrong walk.
-struct Recorder<'a> {
+/// A port that changes nothing, to repeat a wrong walk and tell its steps.
+struct Reader<'a> {
     memory: &'a PhysicalMemory,
     /// The guest's bytes, when nested paging is on.
     guest: Option<&'a PhysicalMemory>,
-    steps: Vec<Step>,
 }
 
-impl Recorder<'_> {
-    fn line(&mut self, memory: &PhysicalMemory, read: PhysAddr, at: PhysAddr, guest: Option<PhysAddr>) -> LoadedLine {
+impl Reader<'_> {
+    /// Tells of a load at `at`: of one word or of the line.
+    fn line(&self, guest: Option<PhysAddr>, at: PhysAddr, word: bool) -> LoadedLine {
+        let (memory, read) = match guest {
+            Some(guest) => (self.guest.unwrap_or(self.memory), guest),
+            None => (self.memory, at),
+        };
         let words = memory.line(read);
-        self.steps.push(Step { at, guest, value: words[(read.0 as usize / 8) % 8] });
+        let wanted = (read.0 / 8 % 8) as usize;
+        // Which level would serve it is not known.
+        let told = if word { &words[wanted..=wanted] } else { &words };
+        watch::step(|| Step {
+            loaded: Some(LoadedBytes {
+                at: at.0,
+                guest: guest.map(|guest| guest.0),
+                words: told.to_vec(),
+                served: String::new(),
+                row: String::new(),
+            }),
+            ..Step::new(StepKind::Load, "bytes of the design", Cycle(0), Cycle(0))
+        });
         LoadedLine { words, ready: Cycle(0), served: Served::L1 }
+    }
+
+    fn word(&self, guest: Option<PhysAddr>, at: PhysAddr) -> Loaded {
+        let line = self.line(guest, at, true);
+        let value = line.words[(guest.unwrap_or(at).0 / 8 % 8) as usize];
+        Loaded { value, ready: line.ready, served: line.served }
     }
 }
 
-impl MemoryPort for Recorder<'_> {
-    fn load(&mut self, at: PhysAddr, now: Cycle) -> Loaded {
-        let value = self.memory.read(at);
-        self.steps.push(Step { at, guest: None, value });
-        Loaded { value, ready: now, served: Served::L1 }
+impl MemoryPort for Reader<'_> {
+    fn load(&mut self, at: PhysAddr, _now: Cycle) -> Loaded {
+        self.word(None, at)
     }
 
     fn load_line(&mut self, at: PhysAddr, _now: Cycle) -> LoadedLine {
-        self.line(self.memory, at, at, None)
+        self.line(None, at, false)
+    }
+
+    fn peek_line(&mut self, at: PhysAddr) -> [u64; 8] {
+        self.memory.line(at)
     }
 
     fn fetch(&mut self, _at: PhysAddr, now: Cycle) -> Cycle {
@@ -187,14 +205,12 @@ impl MemoryPort for Recorder<'_> {
 
     fn update(&mut self, _at: PhysAddr, _bits: u64, _now: Cycle) {}
 
-    fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, now: Cycle) -> Loaded {
-        let value = self.guest.unwrap_or(self.memory).read(guest);
-        self.steps.push(Step { at, guest: Some(guest), value });
-        Loaded { value, ready: now, served: Served::L1 }
+    fn load_guest(&mut self, guest: PhysAddr, at: PhysAddr, _now: Cycle) -> Loaded {
+        self.word(Some(guest), at)
     }
 
     fn load_line_guest(&mut self, guest: PhysAddr, at: PhysAddr, _now: Cycle) -> LoadedLine {
-        self.line(self.guest.unwrap_or(self.memory), guest, at, Some(guest))
+        self.line(Some(guest), at, false)
     }
 }
 
@@ -210,15 +226,4 @@ fn describe(state: PageState) -> String {
         if state.writable() { "writable" } else { "read-only" },
         if state.executable() { ", executable" } else { "" }
     )
-}
-
-/// The steps of a walk, one per line.
-fn format_steps(walk: &Walk, steps: &[Step]) -> String {
-    let mut text = String::new();
-    for Step { at, guest, value } in steps {
-        let guest = guest.map_or(String::new(), |guest| format!("guest-physical {guest}, "));
-        let _ = writeln!(text, "    read {value:#018x} at {guest}{at}");
-    }
-    let _ = write!(text, "    and ended with {:?}", walk.outcome);
-    text
 }

@@ -104,7 +104,10 @@ fn a_corrupted_entry_stops_the_run_and_the_error_lists_the_steps() {
         };
         assert!(message.contains("0x1000001000"), "{design}: the address: {message}");
         assert!(message.contains("the kernel has frame"), "{design}: the page state: {message}");
-        assert!(message.contains("read 0x") && message.contains("ended with Mapped"), "{design}: the steps: {message}");
+        assert!(
+            message.contains("load of ") && message.contains("Sec.") && message.contains("ended with Mapped"),
+            "{design}: the steps: {message}"
+        );
     }
 }
 

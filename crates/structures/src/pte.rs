@@ -1,5 +1,6 @@
 //! The x86-64 page-table entry, for every table that keeps its translations in that format.
 
+use ambulator_base::watch::{Field, Meaning};
 use ambulator_base::{PageSize, Pfn, PhysAddr};
 use ambulator_mmu::Translation;
 use ambulator_os::PteFlags;
@@ -95,6 +96,23 @@ impl Pte {
     pub fn missing_bits(self, store: bool) -> u64 {
         let dirty = if store && self.0 & Pte::WRITABLE != 0 { Pte::DIRTY } else { 0 };
         (Pte::ACCESSED | dirty) & !self.0
+    }
+
+    /// The fields of the entry, as the architecture names them.
+    pub fn fields(self) -> Vec<Field> {
+        let flags = self.flags();
+        if !self.present() {
+            return Meaning::default().field("present", false).address("word", self.0).into_fields();
+        }
+        let fields = Meaning::default()
+            .field("present", true)
+            .address("frame", self.frame().0)
+            .field("writable", flags.writable)
+            .field("executable", flags.executable)
+            .field("accessed", flags.accessed)
+            .field("dirty", flags.dirty)
+            .field("PS", self.large());
+        if flags.ranged { fields.field("range bit (RMM Sec. 4.3)", true) } else { fields }.into_fields()
     }
 
     /// The translation that hardware takes from the leaf of a page of `size`.

@@ -1,6 +1,7 @@
 //! ASAP's hardware half: an ordinary walk that issues prefetches at its start.
 
 use super::AsapSpec;
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::tree::TreeWalker;
@@ -71,6 +72,18 @@ impl AsapWalker {
     #[inline]
     fn prefetch(&mut self, va: VirtAddr, below: u32, now: Cycle, port: &mut dyn MemoryPort) {
         let range = self.ranges.iter().find(|range| (range.start..range.end).contains(&va.0));
+        watch::step(|| {
+            let step = Step::look_up("range registers", range.is_some(), now, now)
+                .source("Margaritov et al., MICRO 2019: range registers");
+            match range {
+                Some(range) => step
+                    .address("start", range.start)
+                    .address("end", range.end)
+                    .address("tables of PTEs from", range.pl1)
+                    .field("tables of PDEs from", range.pl2.map(|at| format!("{at:#x}"))),
+                None => step.says(format!("miss among {}: nothing is prefetched", self.ranges.len())),
+            }
+        });
         let Some(&range) = range else {
             self.counters.range_misses += 1;
             return;

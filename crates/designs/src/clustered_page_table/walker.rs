@@ -6,6 +6,7 @@
 //! out together.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
+use ambulator_base::watch::{self, Meaning, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
@@ -27,6 +28,9 @@ ambulator_base::counters! {
         bit_updates: Events,
     }
 }
+
+/// Where the layout is published.
+const SOURCE: &str = "Talluri, Hill and Khalidi, SOSP 1995";
 
 /// A walker. It has no caches: what it needs of the tables is in six registers.
 pub struct ClusteredWalker {
@@ -56,10 +60,20 @@ impl ClusteredWalker {
         let word = |at: PhysAddr| head.words[(at.0 % LINE_BYTES / WORD) as usize];
         let same_block = word(node) == search.block;
         self.counters.nodes_visited += 1;
+        watch::meaning(node, || {
+            let link = follow(word(node.offset(NEXT)));
+            let meaning = Meaning::new(format!("node of a block of {} pages", self.block.pages()), SOURCE)
+                .address("block (tag)", word(node))
+                .address("block wanted", search.block)
+                .field("next node", link.map_or("none".to_owned(), |next| next.to_string()));
+            if same_block && at.line() == node.line() { meaning.fields(Pte(word(at)).fields()) } else { meaning }
+        });
         let (entry, entry_ready, loads) = if at.line() == node.line() {
             (word(at), head.ready, 1)
         } else {
             let loaded = port.load(at, search.now);
+            let says = if same_block { "entry of the page" } else { "entry of another block's page" };
+            watch::meaning(at, || Meaning::new(says, SOURCE).fields(Pte(loaded.value).fields()));
             self.counters.entry_loads += 1;
             self.counters.useless_entry_loads += u64::from(!same_block);
             (loaded.value, loaded.ready, 2)
@@ -116,7 +130,9 @@ impl Walker for ClusteredWalker {
     }
 
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        let began = now;
         let now = now.after(self.hash_latency);
+        watch::step(|| Step::compute("hash of the block number", began, now));
         let mut searches = [0, 1, 2].map(|number| {
             let (size, buckets) = (SIZES[number], self.buckets[number]);
             let block = self.block.number(va, size);
@@ -134,6 +150,10 @@ impl Walker for ClusteredWalker {
                 Next::Bucket(at) => {
                     self.counters.bucket_loads += 1;
                     let loaded = port.load(at, search.now);
+                    watch::meaning(at, || {
+                        let first = follow(loaded.value).map_or("none".to_owned(), |node| node.to_string());
+                        Meaning::new(format!("bucket of {} pages", search.size), SOURCE).field("first node", first)
+                    });
                     Visit { loads: 1, ready: loaded.ready, seen: Seen::Next(follow(loaded.value)) }
                 }
                 Next::Node(node) => self.visit(node, search, va, port),

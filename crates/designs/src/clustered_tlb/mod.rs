@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod tests;
 
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
@@ -173,6 +174,12 @@ impl Lookaside for ClusteredTlb {
                 ranged: false,
             });
         }
+        watch::step(|| {
+            let step =
+                Step::look_up("clustered TLB", answer.found.is_some(), now, ready).source("Pham et al., HPCA 2014");
+            let step = step.address("virtual cluster", page / CLUSTER).field("page in the cluster", page % CLUSTER);
+            answer.found.map_or(step.clone(), |found| found.fields_of(step))
+        });
         answer
     }
 
@@ -211,6 +218,11 @@ impl Lookaside for ClusteredTlb {
                 }
             }
         }
+        watch::step(|| {
+            Step::fill("clustered TLB", now)
+                .says(format!("gets an entry of {} of {CLUSTER} pages", new.pages.count_ones()))
+                .address("first frame of the cluster", frame)
+        });
         self.insert(new);
     }
 

@@ -6,6 +6,7 @@
 //! Choices. The kernel maintains ranges as in RMM and loads the largest into registers. A page of it is
 //! translated by two comparisons and an addition.
 
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
@@ -125,7 +126,18 @@ impl Lookaside for DirectSegment {
             dirty: self.eager_bits,
             ranged: false,
         });
-        LookasideAnswer { found, ready: now.after(self.latency), holds_walk: false }
+        let ready = now.after(self.latency);
+        watch::step(|| {
+            let step = Step::look_up("segment registers", found.is_some(), now, ready).source("Basu et al., ISCA 2013");
+            match self.segment {
+                Some(segment) => step
+                    .address("BASE, page", segment.base.0)
+                    .address("LIMIT, page", segment.limit.0)
+                    .address("OFFSET, frames", segment.frame.0.wrapping_sub(segment.base.0)),
+                None => step.says("miss: the registers are off"),
+            }
+        });
+        LookasideAnswer { found, ready, holds_walk: false }
     }
 
     fn refill(&mut self, _va: VirtAddr, _walk: &FinishedWalk, _port: &mut dyn MemoryPort) {}

@@ -1,7 +1,8 @@
 //! The slots of each kind of table.
 
 use super::HEADERS;
-use ambulator_base::PhysAddr;
+use ambulator_base::watch::Meaning;
+use ambulator_base::{PageSize, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_structures::pte::Pte;
 
@@ -172,6 +173,52 @@ impl Slot for Headers {
     #[inline(always)]
     fn write(memory: &mut PhysicalMemory, at: PhysAddr, words: &[u64; 4]) {
         memory.write_words(at, words);
+    }
+}
+
+impl Header {
+    /// In words.
+    pub(crate) fn text(self) -> String {
+        match (self.way(), self.0) {
+            (Some(way), _) => format!("one page, in way {way}"),
+            (None, 0) => "nothing mapped".to_owned(),
+            (None, Header::SMALL) => "4 KiB pages".to_owned(),
+            (None, Header::LARGE) => "2 MiB pages".to_owned(),
+            _ => "4 KiB and 2 MiB pages".to_owned(),
+        }
+    }
+}
+
+/// What a slot of a page table is to the search for `wanted`, of which the page has number `page`.
+pub(crate) fn cluster_meaning(words: &[u64; 8], wanted: u64, page: usize, size: PageSize, way: usize) -> Meaning {
+    let meaning = Meaning::new(
+        format!("slot of way {way} of the table of {size} pages: entries of eight pages"),
+        "ME-HPT Sec. II-B: page-table entry clustering and compaction",
+    )
+    .address("key wanted", wanted);
+    let meaning = match Cluster::key(words) {
+        None => return meaning.field("key", "the slot is empty"),
+        Some(key) => meaning.address("key", key),
+    };
+    let entries: u64 = words.iter().map(|word| word & Pte::PRESENT).sum();
+    let meaning = meaning.field("present entries", entries);
+    match Cluster::entry(words, page).filter(|_| Cluster::is_of(words, wanted)) {
+        Some(pte) => meaning.field("entry of the page", page).fields(pte.fields()),
+        None => meaning.field("found", false),
+    }
+}
+
+/// What a slot of a cuckoo walk table is to the search for `wanted`.
+pub(crate) fn headers_meaning(words: &[u64; 4], wanted: u64, table: &str, way: usize) -> Meaning {
+    let source = "ME-HPT Sec. II-B; Skarlatos et al., ASPLOS 2020";
+    let meaning = Meaning::new(format!("slot of way {way} of the {table} walk table: headers of 64 sections"), source)
+        .address("key wanted", wanted);
+    match Headers::key(words) {
+        None => meaning.field("key", "the slot is empty"),
+        Some(key) => meaning
+            .address("key", key)
+            .field("sections with pages", (words[1] | words[2] | words[3]).count_ones())
+            .field("found", key == wanted),
     }
 }
 

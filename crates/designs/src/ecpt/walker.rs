@@ -4,6 +4,7 @@ use super::slot::{Cluster, Header, Headers, Slot};
 use super::store::View;
 use super::walk_tables::{PMD, PUD, section_of};
 use super::{EcptSpec, SIZES, key_of};
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
@@ -66,6 +67,9 @@ impl WalkCache {
         (cached.ready <= now).then(|| Headers::get(&cached.words, section))
     }
 }
+
+/// The cuckoo walk tables, by number.
+const WALK_TABLES: [&str; 2] = ["PMD", "PUD"];
 
 /// The slots that a walk probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,12 +160,37 @@ impl CuckooWalker {
             latest = latest.max(line.ready);
             let first = (at.0 % 64 / 8) as usize;
             let words = [0, 1, 2, 3].map(|word| line.words[first + word]);
+            watch::meaning(at, || super::slot::headers_meaning(&words, key, WALK_TABLES[table], way));
             if Headers::key(&words) == Some(key) {
+                watch::step(|| Step::fill(format!("{} walk cache (CWC)", WALK_TABLES[table]), line.ready));
                 array.insert(0, key, Cached { words, ready: line.ready });
             }
         }
         self.counters.cwt_loads += view.ways as u64;
         (view.ways as u32, latest)
+    }
+
+    /// For a watch: what the walk caches said, and what the walk therefore probes.
+    #[cold]
+    fn tell_plan(&self, plan: Plan, found: [Option<Header>; 2], began: Cycle, now: Cycle) {
+        const SOURCE: &str = "ME-HPT Sec. II-B; Skarlatos et al., ASPLOS 2020";
+        for (table, header) in found.into_iter().enumerate() {
+            watch::step(|| {
+                let name = format!("{} walk cache (CWC)", WALK_TABLES[table]);
+                let step = Step::look_up(name, header.is_some(), began, now).source(SOURCE);
+                header.map_or(step.clone(), |header| step.clone().field("section", header.text()))
+            });
+        }
+        watch::step(|| {
+            let sizes: Vec<String> =
+                SIZES.iter().zip(plan.tables).filter(|(_, probed)| *probed).map(|(size, _)| size.to_string()).collect();
+            let ways = plan.way.map_or("all ways".to_owned(), |way| format!("way {way}"));
+            let says = match sizes.as_slice() {
+                [] => "nothing is probed: nothing is mapped".to_owned(),
+                sizes => format!("probes {ways} of the table of {} pages", sizes.join(", of ")),
+            };
+            Step::compute("hashes of the page number", began, now).says(says).source(SOURCE)
+        });
     }
 
     fn count(&mut self, plan: Plan) {
@@ -197,7 +226,11 @@ impl Walker for CuckooWalker {
         count(pud.is_some(), [&mut self.counters.pud_cwc_hits, &mut self.counters.pud_cwc_misses]);
         let plan = plan(pmd, pud);
         self.count(plan);
+        let began = now;
         let now = now.after(self.latency);
+        if watch::watched() {
+            self.tell_plan(plan, [pmd, pud], began, now);
+        }
         let (mut accesses, mut latest) = (0, now);
         let mut found = None;
         for (size, view) in self.tables.iter().enumerate().filter(|(size, _)| plan.tables[*size]) {
@@ -211,6 +244,7 @@ impl Walker for CuckooWalker {
                 let line = port.load_line(at, now);
                 accesses += 1;
                 latest = latest.max(line.ready);
+                watch::meaning(at, || super::slot::cluster_meaning(&line.words, key, page, SIZES[size], way));
                 if Cluster::is_of(&line.words, key)
                     && let Some(pte) = Cluster::entry(&line.words, page)
                 {
@@ -224,7 +258,12 @@ impl Walker for CuckooWalker {
         let probes = accesses;
         for (table, needed) in [(PUD, pud.is_none()), (PMD, pmd.is_none() && large_pages)] {
             if needed {
+                watch::open(|| {
+                    let name = format!("{} walk table, to refill its cache", WALK_TABLES[table]);
+                    Step { behind: probes > 0, ..Step::new(StepKind::Probe, name, now, now) }
+                });
                 let (loads, done) = self.refill(table, va, now, port);
+                watch::close(|step| step.until = done.0);
                 accesses += loads;
                 // The walk waits for them only if it issued no probes.
                 latest = if probes == 0 { latest.max(done) } else { latest };

@@ -26,8 +26,10 @@ mod walker;
 use table::HashedTable;
 use walker::HashedWalker;
 
+use ambulator_base::watch::Meaning;
 use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
+use ambulator_structures::pte::Pte;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +142,27 @@ fn search(words: &[u64; 8], tag: u64) -> LineSearch {
     }
 }
 // ANCHOR_END: layout
+
+/// What a line is to the search for `wanted`, the tag of a page of `size`.
+fn meaning(words: &[u64; 8], wanted: u64, size: PageSize) -> Meaning {
+    let source = "Yaniv and Tsafrir, SIGMETRICS 2016; the order of a slot's words is our choice";
+    let mut meaning = Meaning::new(format!("line of {LINE_SLOTS} slots, searched for a {size} page"), source)
+        .address("tag wanted", wanted);
+    for (slot, words) in words.chunks_exact(2).enumerate() {
+        let pte = Pte(words[1]);
+        let text = match words[0] {
+            EMPTY => "empty: a search ends here".to_owned(),
+            REMOVED => "removed: a search goes on".to_owned(),
+            tag if tag == wanted => format!("tag {tag:#x}, the one: frame {:#x}", pte.frame().0),
+            tag => format!("tag {tag:#x}, frame {:#x}", pte.frame().0),
+        };
+        meaning = meaning.field(format!("slot {slot}"), text);
+        if words[0] == wanted {
+            meaning = meaning.fields(pte.fields());
+        }
+    }
+    meaning
+}
 
 // ANCHOR: descriptor
 /// The design.

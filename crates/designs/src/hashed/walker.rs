@@ -1,6 +1,7 @@
 //! The hardware half.
 
 use super::{HashedSpec, LineSearch, Lines, SIZES, SLOT_BYTES, search, tag};
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
@@ -62,7 +63,9 @@ impl Walker for HashedWalker {
 
     // ANCHOR: walk
     fn walk(&mut self, va: VirtAddr, access: AccessKind, now: Cycle, port: &mut dyn MemoryPort) -> Walk {
+        let began = now;
         let now = now.after(self.hash_latency);
+        watch::step(|| Step::compute("hash of the page number", began, now));
         let mut searches = SIZES.map(|size| {
             let tag = tag(va, size);
             Some(Search { size, tag, line: self.lines.home(tag), now })
@@ -80,6 +83,7 @@ impl Walker for HashedWalker {
             for active in &mut searches {
                 let Some(Search { size, tag, line, now }) = *active else { continue };
                 let loaded = port.load_line(line, now);
+                watch::meaning(line, || super::meaning(&loaded.words, tag, size));
                 accesses += 1;
                 self.counters.overflow_loads += u64::from(round > 0);
                 match search(&loaded.words, tag) {

@@ -13,13 +13,14 @@
 #[cfg(test)]
 mod tests;
 
+use ambulator_base::watch;
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Page, VirtAddr, lock};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_os::{Entry, Footprint, MapError, Mapping, PageTable, PteFlags, TableContext};
 use ambulator_sockets::{Claims, Descriptor, NoSettings, Parts, Socket, TableParts};
 use ambulator_structures::pte::Pte;
-use ambulator_structures::tree::{Plain, Tree, leaf_size};
+use ambulator_structures::tree::{NODE_BITS, Plain, Tree, entry_meaning, leaf_size};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -174,6 +175,7 @@ impl Walker for IdealWalker {
         let loaded = port.load(end.at, now);
         self.counters.loads += 1;
         let mut pte = Pte(loaded.value);
+        watch::meaning(end.at, || entry_meaning(pte, NODE_BITS, end.shift));
         let outcome = match leaf_size(pte, end.shift) {
             Some(size) if pte.present() => {
                 let bits = pte.missing_bits(access == AccessKind::Store);

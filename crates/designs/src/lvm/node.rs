@@ -1,6 +1,7 @@
 //! The byte layouts: models of the index, and entries of gapped page tables.
 
 use ambulator_base::PageSize;
+use ambulator_base::watch::{Field, Meaning, Step};
 use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).
@@ -58,6 +59,55 @@ impl Node {
     pub(crate) fn first_page(self, output: u64) -> u64 {
         let above = ((output << FRACTION) as i64).wrapping_sub(self.intercept);
         (above as u64).div_ceil(self.slope as u64)
+    }
+}
+
+impl Node {
+    /// Its parameters.
+    fn fields(self) -> [Field; 3] {
+        let number = |value: i64| value as f64 / f64::from(1 << FRACTION);
+        [
+            Field { name: "slope".into(), value: number(self.slope).into() },
+            Field { name: "intercept".into(), value: number(self.intercept).into() },
+            Field { name: "leaf".into(), value: self.leaf.into() },
+        ]
+    }
+
+    /// Adds its parameters to a step for a watch.
+    pub(crate) fn fields_of(self, mut step: Step) -> Step {
+        step.fields.extend(self.fields());
+        step
+    }
+}
+
+/// What a line of models is, of which the walker uses number `used`.
+pub(crate) fn models(words: &[u64; 8], used: usize, level: usize) -> Meaning {
+    let node = Node::of_words([words[2 * used], words[2 * used + 1]]);
+    Meaning::new(format!("four models of level {level}"), "LVM Sec. 4.2.1, 4.5: 44.20 fixed point, Fig. 7")
+        .field("model used", used)
+        .fields(node.fields())
+}
+
+/// What a line of a gapped page table is to the search for a page, whose predicted slot is given; `step`
+/// lines were read before it.
+pub(crate) fn entries(words: &[u64; 8], page: u64, predicted: u64, step: usize) -> Meaning {
+    let name = match step {
+        0 => "line of a gapped page table, as predicted".to_owned(),
+        step => format!("line of a gapped page table, {step}. beyond the predicted one"),
+    };
+    let mut meaning = Meaning::new(name, "LVM Sec. 4.2.2, 4.4").field("slot predicted", predicted % 8);
+    for (slot, &word) in words.iter().enumerate() {
+        let text = if word & Pte::PRESENT == 0 {
+            "gap".to_owned()
+        } else {
+            let one = if is_of(word, page) { ", the one" } else { "" };
+            format!("tag {:#x}, {}, frame {:#x}{one}", tag_of(word), size_of(word), pte_of(word).frame().0)
+        };
+        meaning = meaning.field(format!("slot {slot}"), text);
+    }
+    match words.iter().find(|&&word| is_of(word, page)) {
+        Some(&word) => meaning.fields(pte_of(word).fields()),
+        None => meaning.field("found", false),
     }
 }
 

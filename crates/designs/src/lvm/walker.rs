@@ -3,6 +3,7 @@
 use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec, kernel_base};
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
@@ -111,6 +112,12 @@ impl LvmWalker {
             return (cached.node, looked, 0);
         }
         self.counters.lwc_misses += 1;
+        if self.cache.is_some() {
+            watch::step(|| {
+                let step = Step::look_up("LVM walk cache (LWC)", false, now, looked).source("LVM Sec. 4.6.2, Fig. 8");
+                step.field("level", level).field("node", number)
+            });
+        }
         let at = self.registers(asid).levels[level].offset(number * NODE_BYTES);
         let line = port.load_line(at, looked);
         if port.faulted() {
@@ -119,10 +126,51 @@ impl LvmWalker {
         // The line has four models; the walker keeps the one that it uses (Sec. 4.6.2).
         let word = (at.0 % LINE_BYTES / 8) as usize;
         let node = Node::of_words([line.words[word], line.words[word + 1]]);
+        watch::meaning(at, || super::node::models(&line.words, word / 2, level));
         if let Some(cache) = &mut self.cache {
+            watch::step(|| Step::fill("LVM walk cache (LWC)", line.ready).field("level", level).field("node", number));
             cache.insert(0, tag, Cached { node, ready: line.ready });
         }
         (node, line.ready, 1)
+    }
+
+    /// For a watch: where the model of a node came from, and what it says of a page of its segment.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn tell_model(
+        &mut self,
+        asid: Asid,
+        level: usize,
+        number: u64,
+        key: u64,
+        node: Node,
+        [began, now]: [Cycle; 2],
+        cached: bool,
+    ) {
+        if level == 0
+            && let Some((first, _)) = self.registers(asid).segments.get(number as usize).copied()
+        {
+            watch::step(|| {
+                let step = Step::look_up("segment registers", true, began, began).field("segment", number);
+                step.address("first page", first).field("page in the segment", key).source("LVM Sec. 5.2")
+            });
+        }
+        let evaluated = Cycle(now.0 - self.evaluation);
+        if cached {
+            watch::step(|| {
+                let step =
+                    Step::look_up("LVM walk cache (LWC)", true, began, evaluated).source("LVM Sec. 4.6.2, Fig. 8");
+                node.fields_of(step.field("level", level).field("node", number))
+            });
+        }
+        watch::step(|| {
+            let says = match (node.is_empty(), node.leaf) {
+                (true, _) => "no table: nothing is mapped here".to_owned(),
+                (_, true) => format!("slot at {:#x}", node.predict(key).wrapping_mul(8)),
+                (_, false) => format!("child {} of the next level", node.predict(key)),
+            };
+            Step::compute("slope times page plus intercept", evaluated, now).says(says).source("LVM Sec. 4.2.1, 4.5")
+        });
     }
 
     fn flush(&mut self, asid: Asid) {
@@ -178,6 +226,7 @@ impl Walker for LvmWalker {
         };
         let (mut now, mut accesses) = (now, 0);
         let not_mapped = |ready: Cycle, accesses: u32| Walk { outcome: WalkOutcome::NotMapped, ready, accesses };
+        let mut began = now;
         let segments = &self.registers(asid).segments;
         let Some(segment) = segments.iter().position(|(start, pages)| page.wrapping_sub(*start) < *pages) else {
             return not_mapped(now, accesses);
@@ -188,6 +237,10 @@ impl Walker for LvmWalker {
             let (node, ready, loads) = self.model(asid, level, number, now, port);
             accesses += loads;
             now = ready.after(self.evaluation);
+            if watch::watched() {
+                self.tell_model(asid, level, number, key, node, [began, now], loads == 0);
+            }
+            began = now;
             if node.is_empty() {
                 return not_mapped(now, accesses);
             }
@@ -202,6 +255,7 @@ impl Walker for LvmWalker {
             let loaded = port.load_line(at, now);
             accesses += 1;
             now = loaded.ready;
+            watch::meaning(at, || super::node::entries(&loaded.words, page, number, step));
             self.counters.table_loads += 1;
             if port.faulted() {
                 break;

@@ -3,6 +3,7 @@
 
 use super::MidgardSpec;
 use super::table::KEY_BITS;
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
@@ -95,6 +96,20 @@ fn descend(root: PhysAddr, page: Vpn, mut lines: impl FnMut(PhysAddr) -> ([u64; 
     }
 }
 
+/// For a watch: a look-up of the second-level buffer, and the area that it found.
+fn tell_area(area: Option<Range>, from: Cycle, until: Cycle) {
+    watch::step(|| {
+        let step = Step::look_up("L2 VLB", area.is_some(), from, until).source("Gupta et al., ISCA 2021");
+        match area {
+            Some(area) => step
+                .address("area's first page", area.base.0)
+                .address("area's end", area.limit.0)
+                .address("first Midgard page", area.frame.0),
+            None => step,
+        }
+    });
+}
+
 fn address(area: &Range, va: VirtAddr) -> PhysAddr {
     area.frame_of(va.vpn()).start().offset(va.0 & 0xfff)
 }
@@ -106,23 +121,34 @@ impl FrontSide for AreaLookaside {
     }
 
     fn translate(&mut self, va: VirtAddr, now: Cycle, port: &mut dyn MemoryPort) -> Option<(PhysAddr, Cycle)> {
+        watch::step(|| self.pages.look_up_step("L1 VLB", self.asid, va, PageSize::SIZE_4K, now, now));
         if let Some(entry) = self.pages.lookup(self.asid, va, PageSize::SIZE_4K) {
             self.counters.l1_hits += 1;
             return Some((entry.translation().physical(va), now.max(entry.ready)));
         }
         self.counters.l1_misses += 1;
         let mut ready = now.after(self.spec.l2_latency);
+        let looked = ready;
         let area = match self.entry(va.vpn()) {
             Some(area) => {
+                tell_area(Some(area), now, looked);
                 self.counters.l2_hits += 1;
                 area
             }
             None => {
+                tell_area(None, now, looked);
                 self.counters.walks += 1;
                 let (began, mut nodes) = (ready, 0);
                 let area = descend(self.root, va.vpn(), |at| {
                     let (first, second) = (port.load_line(at, ready), port.load_line(at.offset(LINE_BYTES), ready));
                     ready = first.ready.max(second.ready);
+                    if watch::watched() {
+                        NodeWords::new(&first.words, &second.words, KEY_BITS).tell(
+                            "node of the VMA table",
+                            at,
+                            va.vpn(),
+                        );
+                    }
                     nodes += 1;
                     (first.words, second.words)
                 });

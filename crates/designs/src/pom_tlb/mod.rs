@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod tests;
 
+use ambulator_base::watch::{self, Meaning, Step};
 use ambulator_base::{
     AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
     lock,
@@ -252,6 +253,11 @@ impl Lookaside for PomLookaside {
             let set = pom.set(va, size);
             let (lines, ready) = Self::lines(&mut self.counters, &pom, base, set, now, port);
             answer.ready = answer.ready.max(ready);
+            let tag = PomTlb::tag(self.asid, va, size);
+            for (line, words) in lines.iter().enumerate() {
+                let first = base.offset(set * u64::from(pom.spec.ways) * ENTRY_BYTES);
+                watch::meaning(first.offset(line as u64 * LINE_BYTES), || entries_meaning(words, line, tag, size));
+            }
             if let Some((way, pte)) = Self::find(&lines, PomTlb::tag(self.asid, va, size)) {
                 pom.replacement.touch(set as usize, way as usize);
                 self.counters.hits += 1;
@@ -260,6 +266,11 @@ impl Lookaside for PomLookaside {
             }
         }
         self.counters.probe_cycles += answer.ready.since(now);
+        watch::step(|| {
+            let says = if answer.found.is_some() { "hit" } else { "miss: no tag is equal" };
+            let step = Step::look_up("POM-TLB", answer.found.is_some(), answer.ready, answer.ready).says(says);
+            step.source("Ryoo et al., ISCA 2017")
+        });
         answer
     }
 
@@ -295,6 +306,7 @@ impl Lookaside for PomLookaside {
             ranged: false,
         };
         let at = first.offset(way as u64 * ENTRY_BYTES);
+        watch::step(|| Step::fill("POM-TLB", ready).says(format!("way {way} of set {set} gets the entry")));
         port.replace(at, !0, tag, ready);
         port.replace(at.offset(8), !0, Pte::leaf(found.frame, flags, found.size > PageSize::SIZE_4K).0, ready);
         self.counters.fills += 1;
@@ -319,6 +331,29 @@ impl Lookaside for PomLookaside {
     fn reset_counters(&mut self) {
         self.counters.reset();
     }
+}
+
+/// What a line of a set is to the look-up of a tag.
+fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize) -> Meaning {
+    let name = format!("line {line} of a set of the POM-TLB, for {size} pages");
+    let mut meaning =
+        Meaning::new(name, "Ryoo et al., ISCA 2017; the tag's bits are our choice").address("tag wanted", wanted);
+    for (entry, words) in words.chunks_exact(2).enumerate() {
+        let way = line * LINE_ENTRIES as usize + entry;
+        let (tag, pte) = (words[0], Pte(words[1]));
+        let asid = tag >> TAG_ASID_AT & u64::from(Asid::MAX.0);
+        let page = tag & ((1 << TAG_ASID_AT) - 1);
+        let text = match (tag & VALID != 0, tag == wanted) {
+            (false, _) => "not valid".to_owned(),
+            (true, true) => format!("page {page:#x} of address space {asid}, the one: frame {:#x}", pte.frame().0),
+            (true, false) => format!("page {page:#x} of address space {asid}"),
+        };
+        meaning = meaning.field(format!("way {way}"), text);
+        if tag == wanted {
+            meaning = meaning.fields(pte.fields());
+        }
+    }
+    meaning
 }
 
 /// The design.

@@ -4,6 +4,7 @@ use super::benefit::Benefit;
 use super::placement::Shared;
 use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
@@ -224,6 +225,29 @@ fn sorted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates
 }
 
+impl Engine {
+    /// For a watch: what the engine proposes, and what its filter demands.
+    #[cold]
+    fn tell(&self, guess: &Speculation, now: Cycle) {
+        watch::step(|| {
+            let until = now.after(u64::from(guess.latency));
+            let mut step = Step::compute("speculation engine", now, until)
+                .says(format!("proposes {} lines of tables and {} of the data", guess.table_count, guess.data_count))
+                .field("bandwidth in use", (self.in_use * 1000.0).round() / 1000.0)
+                .source("Revelator Sec. 5.3, 5.5")
+                .behind();
+            for candidate in self.candidates.iter().flatten() {
+                let tier = match candidate.hypervisor_tier {
+                    Some(hypervisor) => format!("{:?}, tier {} and tier {hypervisor}", candidate.kind, candidate.tier),
+                    None => format!("{:?}, tier {}", candidate.kind, candidate.tier),
+                };
+                step = step.field(tier, format!("right for {:.1}% of allocations", 100.0 * candidate.share));
+            }
+            step
+        });
+    }
+}
+
 impl Speculator for Engine {
     fn load_registers(&mut self, asid: Asid, _registers: &TableRegisters) {
         self.asid = asid;
@@ -249,6 +273,9 @@ impl Speculator for Engine {
         self.counters.table_fetches += self.append_lines(ENTRIES, va, &hints, &mut table);
         self.counters.nested_fetches += self.append_lines(NESTED, va, &hints, &mut table);
         guess.table_count = table.count as u8;
+        if watch::watched() {
+            self.tell(&guess, now);
+        }
         guess
     }
 

@@ -3,6 +3,7 @@
 
 use super::RmmSpec;
 use super::curve::Curve;
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
@@ -98,6 +99,12 @@ impl RangeTlb {
     fn install(&mut self, range: Range, ready: Cycle) {
         self.clock += 1;
         let entry = Entry { asid: self.asid, range, ready, used: self.clock };
+        watch::step(|| {
+            Step::fill("range TLB", ready)
+                .says("gets the range")
+                .address("BASE, page", range.base.0)
+                .address("LIMIT, page", range.limit.0)
+        });
         // A range that has grown replaces its old entry.
         let same = |old: &Entry| old.asid == entry.asid && old.range.base < range.limit && range.base < old.range.limit;
         if let Some(old) = self.entries.iter_mut().find(|old| same(old)) {
@@ -115,6 +122,7 @@ impl RangeTlb {
     fn walk(&mut self, page: Vpn, now: Cycle, port: &mut dyn MemoryPort) {
         if now < self.walker_free {
             self.counters.busy += 1;
+            watch::step(|| Step::new(StepKind::Wait, "range-table walker", now, now).says("is busy: no walk").behind());
             return;
         }
         self.counters.walks += 1;
@@ -124,6 +132,7 @@ impl RangeTlb {
             self.counters.nodes += 1;
             ready = first.ready.max(second.ready);
             let node = NodeWords::new(&first.words, &second.words, self.key_bits);
+            node.tell("node of the range table", at, page);
             let place = node.place(page);
             if let Some(range) = node.range(place)
                 && range.contains(page)
@@ -156,6 +165,7 @@ impl Lookaside for RangeTlb {
         let ready = now.after(self.spec.latency);
         let mut answer = LookasideAnswer { found: None, ready, holds_walk: false };
         if !self.enabled {
+            watch::step(|| Step::look_up("range TLB", false, now, ready).says("is off: the process has no ranges"));
             return answer;
         }
         self.counters.probes += 1;
@@ -181,6 +191,17 @@ impl Lookaside for RangeTlb {
                 ranged: false,
             });
         }
+        watch::step(|| {
+            let entry = self.entries.get(self.recent).filter(|_| answer.found.is_some());
+            let step = Step::look_up("range TLB", entry.is_some(), now, ready).source("RMM Sec. 4.1, Fig. 3");
+            match entry.map(|entry| entry.range) {
+                Some(range) => step
+                    .address("BASE, page", range.base.0)
+                    .address("LIMIT, page", range.limit.0)
+                    .address("OFFSET, frames", range.frame.0.wrapping_sub(range.base.0)),
+                None => step.says(format!("miss among {} ranges", self.entries.len())),
+            }
+        });
         answer
     }
 

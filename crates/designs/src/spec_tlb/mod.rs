@@ -8,6 +8,7 @@
 //! L2 TLB miss of another page of the region, the predicted frame is at that page's offset in the block. The
 //! walk verifies the prediction, as in Revelator.
 
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
@@ -101,7 +102,7 @@ impl Speculator for SpecTlb {
         self.asid = asid;
     }
 
-    fn speculate(&mut self, va: VirtAddr, _access: AccessKind, _now: Cycle, _bus: Bus) -> Speculation {
+    fn speculate(&mut self, va: VirtAddr, _access: AccessKind, now: Cycle, _bus: Bus) -> Speculation {
         self.counters.probes += 1;
         let mut guess = Speculation { latency: self.spec.latency, ..Speculation::default() };
         let (set, key) = self.place(self.asid, va);
@@ -110,6 +111,15 @@ impl Speculator for SpecTlb {
             guess.data[0] = block.start().offset(va.0 & (PageSize::SIZE_2M.bytes() - 1));
             guess.data_count = 1;
         }
+        watch::step(|| {
+            let until = now.after(u64::from(self.spec.latency));
+            let step =
+                Step::look_up("SpecTLB", guess.data_count > 0, now, until).source("Barr et al., ISCA 2011").behind();
+            match guess.data_count {
+                0 => step.says("no reservation is known for this 2 MiB region"),
+                _ => step.address("guessed address", guess.data[0].0),
+            }
+        });
         guess
     }
 

@@ -4,6 +4,7 @@
 //! of 23 bits that is 62 bytes. A line of a set filter has as many counters as fit; none crosses lines. A
 //! counter counts 0 to `ways`, which takes one bit more than the paper's log2(ways) for a full set.
 
+use ambulator_base::watch::Meaning;
 use ambulator_base::{LINE_BYTES, PhysAddr, mul_high};
 use ambulator_hardware::matches;
 use ambulator_os::PteFlags;
@@ -121,6 +122,29 @@ impl Row {
         None
     }
 
+    /// What a row of a tag array is to the search for a tag.
+    pub(crate) fn meaning(self, words: &[u64; 8], wanted: u64) -> Meaning {
+        let name = format!("row of the tag array (TAR): {} ways", self.ways);
+        let mut meaning = Meaning::new(name, "Utopia Sec. 5.2").address("tag wanted", wanted);
+        let valid = (0..self.ways).filter(|way| self.metadata(words, *way) & VALID != 0);
+        meaning = meaning.field("valid ways", valid.count());
+        for way in 0..self.ways {
+            let (metadata, tag) = (self.metadata(words, way), field(words, self.tag_at(way), self.tag_bits));
+            if metadata & VALID != 0 {
+                let one = if tag == wanted { ", the one" } else { "" };
+                meaning = meaning.field(format!("way {way}"), format!("tag {tag:#x}{one}"));
+            }
+        }
+        match self.find(words, wanted).map(|way| flags(self.metadata(words, way))) {
+            Some(flags) => meaning
+                .field("writable", flags.writable)
+                .field("executable", flags.executable)
+                .field("accessed", flags.accessed)
+                .field("dirty", flags.dirty),
+            None => meaning.field("found", false),
+        }
+    }
+
     /// Writes a way.
     pub(crate) fn write(self, words: &mut [u64; 8], way: u32, metadata: u8, tag: u64) {
         set_field(words, u64::from(way) * METADATA_BITS, 8, u64::from(metadata));
@@ -180,6 +204,16 @@ impl Filter {
     #[inline]
     pub(crate) fn count(self, words: &[u64; 8], set: u64) -> u64 {
         field(words, self.at(set), self.bits)
+    }
+
+    /// What a line of the filter is to a walk of a set.
+    pub(crate) fn meaning(self, words: &[u64; 8], set: u64) -> Meaning {
+        Meaning::new(
+            format!("line of the set filter (SF): {} counters of {} bits", self.per_line, self.bits),
+            "Utopia Sec. 5.2",
+        )
+        .field("counter", self.place(set).1)
+        .field("pages of the set", self.count(words, set))
     }
 
     /// Sets the counter of a set in its line.

@@ -6,6 +6,7 @@ use super::reuse::WayUses;
 use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
@@ -96,6 +97,9 @@ impl RestSegWalker {
         port: &mut dyn MemoryPort,
     ) -> LookasideAnswer {
         self.counters.walks += 1;
+        if self.spec.perfect_walks {
+            watch::step(|| Step::compute("RestSegs", now, now).says("known at no cost (perfect_walks)"));
+        }
         let walk = if self.spec.perfect_walks { Self::walk_perfectly } else { walk };
         let mut answer = LookasideAnswer { found: None, ready: now, holds_walk: true };
         for at in 0..self.places.len() {
@@ -140,11 +144,14 @@ impl RestSegWalker {
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
         let looked = now.after(latency);
+        tell_set(&shape, set, tag, now);
         let Some((filter, hit)) = self.filters.look_up(shape.filter.line(arrays.sf, set), now, latency) else {
             self.counters.sf_misses += 1;
             self.counters.abandoned += 1;
+            tell_cache("SF cache", false, now, looked, "miss: abandoned, for the L2 TLB hits");
             return (None, looked);
         };
+        tell_cache("SF cache", true, now, filter.ready, "hit");
         self.counters.sf_hits += u64::from(hit);
         self.counters.sf_misses += u64::from(!hit);
         if shape.filter.count(&filter.words, set) == 0 {
@@ -154,8 +161,10 @@ impl RestSegWalker {
         let line = arrays.tar.offset(set * LINE_BYTES);
         let Some((row, _)) = self.rows.look_up(line, now, latency) else {
             self.counters.abandoned += 1;
+            tell_cache("TAR cache", false, now, looked, "miss: abandoned, for the L2 TLB hits");
             return (None, looked);
         };
+        tell_cache("TAR cache", true, now, row.ready, "hit");
         let ready = filter.ready.max(row.ready);
         let found = shape.row.find(&row.words, tag);
         (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
@@ -173,10 +182,25 @@ impl RestSegWalker {
         let (shape, arrays) = (self.shapes[at], self.places[at].1);
         let (set, tag) = shape.set_and_tag(va);
         let latency = self.spec.cache_latency;
-        let (filter, hit) = self.filters.load(shape.filter.line(arrays.sf, set), true, now, latency, port);
+        tell_set(&shape, set, tag, now);
+        let filter_line = shape.filter.line(arrays.sf, set);
+        let cached = watch::watched() && self.filters.peek_mut(filter_line).is_some();
+        if watch::watched() {
+            tell_cache("SF cache", cached, now, now.after(latency), if cached { "hit" } else { "miss" });
+        }
+        let (filter, hit) = self.filters.load(filter_line, true, now, latency, port);
+        if watch::watched() && cached && !hit {
+            watch::step(|| Step::new(StepKind::Wait, "line in flight", now.after(latency), filter.ready));
+        }
+        watch::meaning(filter_line, || shape.filter.meaning(&filter.words, set));
         self.counters.sf_hits += u64::from(hit);
         self.counters.sf_misses += u64::from(!hit);
         let count = shape.filter.count(&filter.words, set);
+        watch::step(|| {
+            let says = if count == 0 { "the set is empty: no tag is compared" } else { "the set has pages" };
+            let step = Step::compute("set filter (SF)", filter.ready, filter.ready).says(says);
+            step.field("pages of the set", count).source("Utopia Sec. 5.2, 5.4")
+        });
         if hit && count == 0 {
             // Tag matching is cancelled before it accesses memory.
             self.counters.filtered += 1;
@@ -184,15 +208,36 @@ impl RestSegWalker {
         }
         let line = arrays.tar.offset(set * LINE_BYTES);
         // Both loads are in flight at once. Tags of a set that turns out to be empty are not cached.
+        let cached = watch::watched() && self.rows.peek_mut(line).is_some();
+        if watch::watched() {
+            tell_cache("TAR cache", cached, now, now.after(latency), if cached { "hit" } else { "miss" });
+        }
         let (row, row_hit) = self.rows.load(line, count > 0, now, latency, port);
+        if watch::watched() && cached && !row_hit {
+            watch::step(|| Step::new(StepKind::Wait, "line in flight", now.after(latency), row.ready));
+        }
+        watch::meaning(line, || shape.row.meaning(&row.words, tag));
         if count == 0 {
             self.counters.filtered += 1;
+            // Nobody waits for the tags.
+            watch::amend(|steps| {
+                let loads = steps.iter_mut().filter(|step| step.loaded.as_ref().is_some_and(|load| load.at == line.0));
+                loads.for_each(|load| load.behind = true);
+            });
             return (None, filter.ready);
         }
         self.counters.tar_hits += u64::from(row_hit);
         self.counters.tar_misses += u64::from(!row_hit);
         let ready = filter.ready.max(row.ready);
         let found = shape.row.find(&row.words, tag);
+        watch::step(|| {
+            let step = Step::look_up(format!("tags of RestSeg {at}"), found.is_some(), ready, ready);
+            let step = step.source("Utopia Sec. 5.2, 5.4");
+            match found {
+                Some(way) => step.field("way", way).says("the page is in this RestSeg: set and way give the frame"),
+                None => step.says("the page is not in this RestSeg"),
+            }
+        });
         (found.map(|way| self.translation(at, set, way, &row.words, access, ready, port)), ready)
     }
 
@@ -233,6 +278,21 @@ impl RestSegWalker {
             ranged: false,
         }
     }
+}
+
+/// For a watch: the set and the tag of an address.
+fn tell_set(shape: &Shape, set: u64, tag: u64, now: Cycle) {
+    watch::step(|| {
+        Step::compute(format!("hash of the page number, RestSeg of {} pages", shape.page), now, now)
+            .field("set", set)
+            .address("tag", tag)
+            .source("Utopia Sec. 5.2")
+    });
+}
+
+/// For a watch: a look-up of one of the walker's caches.
+fn tell_cache(name: &str, hit: bool, from: Cycle, until: Cycle, says: &str) {
+    watch::step(|| Step::look_up(name, hit, from, until).says(says).source("Utopia Sec. 5.7"));
 }
 
 impl Lookaside for RestSegWalker {

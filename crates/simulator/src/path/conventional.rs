@@ -3,7 +3,7 @@
 use super::Translator;
 use crate::Stop;
 use crate::machine::Located;
-use ambulator_base::{AccessKind, Cycle, VirtAddr};
+use ambulator_base::{AccessKind, Cycle, VirtAddr, watch};
 use ambulator_mmu::Translated;
 
 impl Translator<'_> {
@@ -39,7 +39,15 @@ impl Translator<'_> {
     /// The MMU's translation, not checked yet.
     #[inline(always)]
     fn translate_by_mmu(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
+        if watch::watched() {
+            return self.translate_watched(number, va, access, now);
+        }
         self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate(va, access, now, port))
+    }
+
+    #[cold]
+    fn translate_watched(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
+        self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate_watched(va, access, now, port))
     }
 
     /// The rest of [`Translator::translate_conventionally`] when the first result was a fault, or was wrong.

@@ -5,6 +5,7 @@ use super::Translator;
 use crate::Stop;
 use crate::hardware::Hardware;
 use crate::machine::Located;
+use ambulator_base::watch::{self, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, FRAME_BYTES, VirtAddr};
 use ambulator_mmu::{Invalidation, TableRegisters, Translated};
 use ambulator_os::Kernel;
@@ -27,6 +28,10 @@ impl Translator<'_> {
             return Err(self.mismatch(number, va, None, access));
         };
         if self.hw.hierarchy.holds(number, at, access) {
+            watch::step(|| {
+                let step = Step::new(StepKind::Caches, "caches, by intermediate address", ready, ready);
+                Step { hit: Some(true), ..step.says("hold the line: no page is translated") }
+            });
             return Ok(Located { at, ready, issued: now, known: ready });
         }
         let asked = match access {
@@ -34,6 +39,10 @@ impl Translator<'_> {
             _ => ready,
         };
         let missed = self.hw.hierarchy.miss_known(asked);
+        watch::step(|| {
+            let step = Step::new(StepKind::Caches, "caches, by intermediate address", ready, missed);
+            Step { hit: Some(false), ..step.says("all miss: the page is translated after the last level") }
+        });
         let back =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.back_side(at, access, missed, port));
         let process = self.hw.cores[number].process;

@@ -10,6 +10,7 @@ use crate::machine::{Located, Phase};
 use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::{Stop, oracle};
+use ambulator_base::watch::{self, Field, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{FaultCause, Invalidation};
 use ambulator_os::{Kernel, PageState};
@@ -79,6 +80,35 @@ impl Translator<'_> {
     /// retried.
     #[cold]
     fn fault(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        cause: FaultCause,
+        times: u32,
+    ) -> Result<Cycle, Stop> {
+        let before = self.hw.cores[number].counters.os_cycles;
+        watch::open(|| Step::new(StepKind::Fault, cause.text(), Cycle(0), Cycle(0)));
+        let served = self.serve_fault(number, va, access, cause, times);
+        watch::close(|step| {
+            let cycles = self.hw.cores[number].counters.os_cycles - before;
+            step.until = cycles;
+            let state = self.os.kernel().page_state(self.hw.cores[number].process, va);
+            match &served {
+                Err(Stop::Outcome(why) | Stop::Failed(why)) => step.says.clone_from(why),
+                Ok(_) => {
+                    let who = if matches!(cause, FaultCause::Hypervisor(_)) { "hypervisor" } else { "kernel" };
+                    step.says = format!("the {who} serves it in {cycles} cycles; then the access is repeated");
+                    let mut field = |name: &str, value| step.fields.push(Field { name: name.into(), value });
+                    field("frame", watch::hexadecimal(state.frame().0));
+                    field("page size", state.size().to_string().into());
+                }
+            }
+        });
+        served
+    }
+
+    fn serve_fault(
         &mut self,
         number: usize,
         va: VirtAddr,

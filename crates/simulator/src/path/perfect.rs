@@ -3,6 +3,7 @@
 use super::Translator;
 use crate::Stop;
 use crate::machine::Located;
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{AccessKind, Cycle, VirtAddr};
 use ambulator_mmu::FaultCause;
 
@@ -23,6 +24,9 @@ impl Translator<'_> {
             let at = state.frame().start().offset(va.0 & 0xfff);
             self.checker.count_kernel_translation();
             if let Some(at) = self.os.host_physical(at, access) {
+                watch::step(|| {
+                    Step::look_up("perfect TLB", true, now, now).says("the kernel's own page state, at once")
+                });
                 return Ok(Located { at, ready: now, issued: now, known: now });
             }
             faults += 1;

@@ -83,6 +83,11 @@ impl Scheduler {
         self.untimed > 0 && self.phase == Phase::Warmup && self.have_run(cores, self.untimed)
     }
 
+    /// Warm-up instructions of each core.
+    pub fn warmup(&self) -> u64 {
+        self.warmup
+    }
+
     /// Counts a record; true when the next check is due.
     #[inline(always)]
     pub fn check_is_due(&mut self) -> bool {

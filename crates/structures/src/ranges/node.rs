@@ -6,6 +6,7 @@
 //!
 //! The paper gives the sizes but not the order. In this order a single shift finds a key.
 
+use ambulator_base::watch::{self, Meaning};
 use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 
@@ -116,6 +117,46 @@ impl NodeWords {
     pub fn child(&self, at: usize) -> Option<PhysAddr> {
         let child = self.words[CHILDREN_AT + at.min(CHILDREN - 1)];
         (at <= self.count() && child != 0).then_some(PhysAddr(child))
+    }
+
+    /// Tells a watch what the two lines of the node at `at` are, which hardware has just loaded in search of
+    /// a page. `of` names the node.
+    #[inline(always)]
+    pub fn tell(&self, of: &str, at: PhysAddr, page: Vpn) {
+        if watch::watched() {
+            self.tell_watch(of, at, page);
+        }
+    }
+
+    #[cold]
+    fn tell_watch(&self, of: &str, at: PhysAddr, page: Vpn) {
+        const SOURCE: &str = "RMM Sec. 4.2, Fig. 4; the order of the fields is our choice";
+        let place = self.place(page);
+        watch::meaning(at, || {
+            let mut meaning =
+                Meaning::new(format!("{of}, first half: offsets and keys"), SOURCE).field("ranges", self.count());
+            for number in 0..self.count() {
+                if let Some(range) = self.range(number) {
+                    let frames = format!(
+                        "pages {:#x} to {:#x}, frame minus page {:#x}",
+                        range.base.0,
+                        range.limit.0,
+                        range.frame.0.wrapping_sub(range.base.0)
+                    );
+                    meaning = meaning.field(format!("range {number}"), frames);
+                }
+            }
+            meaning
+        });
+        watch::meaning(at.offset(LINE_BYTES), || {
+            let meaning = Meaning::new(format!("{of}, second half: keys and children"), SOURCE);
+            let found = self.range(place).is_some_and(|range| range.contains(page));
+            match self.child(place) {
+                _ if found => meaning.field("comparators", format!("range {place} has the page")),
+                Some(child) => meaning.field("comparators", format!("child {place}")).address("child", child.0),
+                None => meaning.field("comparators", "no range has the page, and this is a leaf"),
+            }
+        });
     }
 
     /// The position of the first range whose LIMIT is above the page: the range that holds it, or the child

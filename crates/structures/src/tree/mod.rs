@@ -13,7 +13,7 @@ mod walker;
 
 pub use table::{Terminal, Tree};
 use walk_cache::WalkCaches;
-pub use walker::{TreeWalker, WalkStart, WalkerCounters};
+pub use walker::{TreeWalker, WalkStart, WalkerCounters, entry_meaning};
 
 use crate::pte::Pte;
 use ambulator_base::{CounterSink, PageSize, Pfn, VirtAddr};

@@ -2,6 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, NODE_BITS};
 use crate::pte::Pte;
+use ambulator_base::watch::{self, Step};
 use ambulator_base::{Asid, Cycle, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, PwcSpec};
@@ -19,6 +20,9 @@ struct Cached {
     pte: Pte,
     ready: Cycle,
 }
+
+/// The names of the levels' entries.
+const NAMES: [&str; LEVELS] = ["PDE", "PDPTE", "PML4E", "PML5E"];
 
 struct Level {
     array: SetArray<Cached>,
@@ -71,6 +75,22 @@ impl WalkCaches {
         ((number % level.sets) as usize, number << 16 | u64::from(asid.0))
     }
 
+    /// For a watch: what a look-up that began at `from` finds at `now` in the cache of each level.
+    #[cold]
+    pub(super) fn tell(&self, asid: Asid, va: VirtAddr, from: Cycle, now: Cycle) {
+        for (number, level) in self.levels.iter().enumerate().rev() {
+            let Some(level) = level else { continue };
+            let (set, key) = WalkCaches::set_and_key(level, asid, va, shift_of(number));
+            let name = format!("page-walk cache of {}s", NAMES[number]);
+            watch::step(|| match level.array.peek(set, key) {
+                Some(cached) if cached.ready > now => Step::look_up(name, false, from, now)
+                    .says(format!("miss: the entry is on its way until cycle {} of the run", cached.ready)),
+                Some(cached) => Step::look_up(name, true, from, now).address("table", cached.pte.frame().start().0),
+                None => Step::look_up(name, false, from, now),
+            });
+        }
+    }
+
     /// The cached table nearest to the leaf of `va`. A pointer whose load is still in flight at `now` does
     /// not hit.
     #[inline]
@@ -102,6 +122,9 @@ impl WalkCaches {
             Some(cached) if cached.pte.frame() == pte.frame() => ready.min(cached.ready),
             _ => ready,
         };
+        watch::step(|| {
+            Step::fill(format!("page-walk cache of {}s", NAMES[number]), ready).address("table", pte.frame().start().0)
+        });
         level.array.insert(set, key, Cached { pte, ready });
     }
 

@@ -2,6 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
+use ambulator_base::watch::{self, Meaning};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
@@ -71,7 +72,11 @@ impl TreeWalker {
         if va.0 >> self.va_bits != 0 {
             return None;
         }
+        let began = now;
         let now = now.after(self.caches.latency());
+        if watch::watched() {
+            self.caches.tell(self.asid, va, began, now);
+        }
         let Some(hit) = self.caches.lookup(self.asid, va, now) else {
             self.counters.pwc_misses += 1;
             let (bits, shift) = (self.root_bits, self.va_bits - self.root_bits);
@@ -97,6 +102,7 @@ impl TreeWalker {
             accesses += 1;
             now = loaded.ready;
             let mut pte = Pte(loaded.value);
+            watch::meaning(at, || entry_meaning(pte, bits, shift));
             if !pte.present() {
                 break WalkOutcome::NotMapped;
             }
@@ -117,6 +123,29 @@ impl TreeWalker {
         };
         self.counters.loads += u64::from(accesses);
         Walk { outcome, ready: now, accesses }
+    }
+}
+
+/// What an entry is, in a node of `2^bits` entries that cover `2^shift` bytes each.
+pub fn entry_meaning(pte: Pte, bits: u32, shift: u32) -> Meaning {
+    let name = match shift {
+        12 => "PTE",
+        21 => "PDE",
+        30 => "PDPTE",
+        39 => "PML4E",
+        _ => "PML5E",
+    };
+    let (name, source) = if bits == FLAT_BITS {
+        (format!("{name} of a merged node of 2^18 entries"), "Flattened page tables, Park et al., ASPLOS 2022")
+    } else {
+        (name.to_owned(), "Intel SDM volume 3, Sec. 4.5")
+    };
+    let meaning = Meaning::new(name, source).fields(pte.fields());
+    match leaf_size(pte, shift) {
+        _ if !pte.present() => meaning,
+        Some(size) => meaning.field("maps a page of", size.to_string()),
+        None if pte.0 & FLAT != 0 => meaning.address("points to a merged node at", pte.frame().start().0),
+        None => meaning.address("points to the table at", pte.frame().start().0),
     }
 }
 

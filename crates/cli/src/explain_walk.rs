@@ -1,0 +1,126 @@
+//! `explain-walk`: one translation, step by step.
+
+use crate::arguments::{AccessArgument, ExplainWalkArguments, ProgramArguments};
+use crate::output::{print, report, warn};
+use crate::terminal::{self, print_folded};
+use crate::{DONE, Failure, SOME_FAILED, compare, interrupt, progress, requests};
+use ambulator_base::{AccessKind, VirtAddr, distinct_notes};
+use ambulator_simulator::spec::parse_count;
+use ambulator_simulator::{WalkEnd, WalkRequest, WalkSteps};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// The footprint of a generated program of which none is asked for: small, but larger than any TLB reaches.
+const FOOTPRINT: &str = "64MiB";
+
+pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
+    let request = WalkRequest {
+        at: address(&arguments.at)?,
+        access: arguments.access.map(|access| match access {
+            AccessArgument::Load => AccessKind::Load,
+            AccessArgument::Store => AccessKind::Store,
+            AccessArgument::Fetch => AccessKind::Fetch,
+        }),
+        after: parse_count(&arguments.after).map_err(|e| Failure::bad(format!("--after: {e}")))?,
+    };
+    let generated = ambulator_workloads::program(&arguments.program).is_some();
+    let program = ProgramArguments {
+        program: Some(arguments.program.clone()),
+        footprint: arguments.footprint.clone().or_else(|| generated.then(|| FOOTPRINT.to_owned())),
+        program_set: arguments.program_set.clone(),
+        seed: arguments.seed,
+        machine: arguments.machine.clone(),
+        ..ProgramArguments::default()
+    };
+    let (jobs, _) = requests::jobs(&program, &requests::design_names(&arguments.design))?;
+    let stop = interrupt::stop_flag();
+    let programs = compare::open_programs(&program, &jobs[0].spec)?;
+    distinct_notes(programs.iter().flat_map(|program| program.notes())).iter().for_each(|note| warn(note));
+    let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
+    let shown = progress::bars(&names, !arguments.no_progress && !arguments.json);
+    let walks = ambulator_simulator::explain_walk(&jobs, programs, &request, &stop, shown.as_ref());
+    drop(shown);
+    let walks = walks.map_err(Failure::bad)?;
+    if arguments.json {
+        print(&serde_json::to_string_pretty(&walks).map_err(Failure::failed)?);
+    } else {
+        show(&walks);
+    }
+    let failures: Vec<String> = walks.iter().filter_map(failure).collect();
+    failures.iter().for_each(|failure| report(&format!("error: {failure}")));
+    Ok(if failures.is_empty() { DONE } else { SOME_FAILED })
+}
+
+/// The address that is asked for; `None` for `next`.
+fn address(text: &str) -> Result<Option<VirtAddr>, Failure> {
+    if text == "next" {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let parsed = digits.and_then(|digits| u64::from_str_radix(&digits.replace('_', ""), 16).ok());
+    parsed.map(|at| Some(VirtAddr(at))).ok_or_else(|| {
+        Failure::bad(format!(
+            "--at: `{text}` is not an address; write it in hexadecimal, such as 0x7f0012345678, or `next`"
+        ))
+    })
+}
+
+/// Why a translation has no address, in a sentence.
+fn failure(walk: &WalkSteps) -> Option<String> {
+    match &walk.end {
+        WalkEnd::Translated if walk.agrees => None,
+        WalkEnd::Translated => Some(format!("{}: {}", walk.design, walk.oracle)),
+        WalkEnd::SegmentationFault(why) => {
+            Some(format!("{}: the kernel would end the program by SIGSEGV: {why}", walk.design))
+        }
+        WalkEnd::Failed(why) => Some(format!("{}: {why}", walk.design)),
+    }
+}
+
+fn show(walks: &[WalkSteps]) {
+    for walk in walks {
+        print_folded(&walk.text(), 2);
+    }
+    if walks.len() > 1 {
+        print(&table(walks));
+    }
+}
+
+/// The designs side by side.
+fn table(walks: &[WalkSteps]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = terminal::width() {
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    }
+    table.set_header(["design", "cycles", "loads", "loads in a chain", "served by", "kernel cycles", "data from"]);
+    for walk in walks {
+        let number = |value: u64| Cell::new(value).set_alignment(CellAlignment::Right);
+        let data = walk.data.as_ref().map_or("-".to_owned(), |data| format!("{}, +{}", data.served, data.cycles));
+        table.add_row([
+            Cell::new(&walk.design),
+            number(walk.cycles),
+            number(walk.loads.count),
+            number(walk.loads.rounds),
+            Cell::new(walk.loads.served()),
+            number(walk.kernel_cycles),
+            Cell::new(data),
+        ]);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hexadecimal_or_the_next() {
+        let parsed = |text| address(text).map_err(|failure| failure.message);
+        assert_eq!(parsed("next"), Ok(None));
+        assert_eq!(parsed("0x7f00_1000"), Ok(Some(VirtAddr(0x7f00_1000))));
+        for wrong in ["", "7f00", "0x", "0xgg", "0x1_0000_0000_0000_0000", "soon"] {
+            let message = parsed(wrong).unwrap_err();
+            assert!(message.contains(&format!("`{wrong}`")) && message.contains("0x7f0012345678"), "{message}");
+        }
+    }
+}
