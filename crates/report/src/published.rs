@@ -458,6 +458,7 @@ mod tests {
             ours: vec![mean],
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
+            half: Vec::new(),
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
         }
@@ -468,6 +469,7 @@ mod tests {
             figure: "paper/fig1".into(),
             title: "shares".into(),
             full_size: true,
+            seeds: 1,
             metrics,
             missing: vec!["bfs: <no memory>".into()],
             notes: Vec::new(),
