@@ -111,7 +111,7 @@ fn run_shard(
     let numbers = shard_of(&study.cells, number, of);
     runner.progress = progress::cells(numbers.len(), !arguments.no_progress);
     let finished = runner.run(numbers.iter().map(|at| study.cells[*at].clone()).collect());
-    let code = store::finish(runner.store.as_ref(), finished.not_stored.as_ref());
+    let code = store::finish(&arguments.store, runner.store.as_ref(), finished.not_stored.as_ref());
     finished.fewer_threads.iter().chain(&finished.notes).for_each(|note| warn(note));
     let ended = || finished.cells.iter().flatten();
     let stored = ended().filter(|ended| ended.stored).count();
@@ -126,7 +126,7 @@ fn run_shard(
             if open > 0 { format!(", {open} have not run; the same command runs them") } else { String::new() },
         ));
     }
-    Ok(if open > 0 { SOME_FAILED } else { code })
+    Ok(if open > 0 || finished.not_stored.is_some() { SOME_FAILED } else { code })
 }
 
 fn is_kept(status: ambulator_simulator::Status) -> bool {
@@ -150,7 +150,7 @@ fn work(arguments: &SweepArguments, study: &Study, runner: &Runner, store: &Arc<
     };
     let worked = worker.work(&study.cells, told);
     drop(worker);
-    let code = store::finish(Some(store), None);
+    let code = store::finish(&arguments.store, Some(store), None);
     let worked = worked.map_err(Failure::failed)?;
     worked.fewer_threads.iter().chain(&worked.notes).for_each(|note| warn(note));
     if !arguments.quiet {

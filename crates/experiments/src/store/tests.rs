@@ -199,8 +199,12 @@ fn merged_stores_have_the_specs_and_the_columns_of_both() {
     }
     let folders = [tempdir().unwrap(), tempdir().unwrap()];
     for (name, folder) in ["one", "two"].iter().zip(&folders) {
-        let meaning =
-            CounterMeaning { unit: ambulator_base::Unit::Events, meaning: format!("Of {name}."), timed: false };
+        let meaning = CounterMeaning {
+            unit: ambulator_base::Unit::Events,
+            meaning: format!("Of {name}."),
+            timed: false,
+            gauge: false,
+        };
         let counters = [(format!("x.{name}"), 1)].into();
         let run = RunResult { counters, spec: serde_json::json!({"a": name}), ..run(1.0) };
         let mut store = Store::open(folder.path()).unwrap();
