@@ -495,8 +495,7 @@ pub struct TableArguments {
 /// A study: a file, or a grid of options.
 #[derive(Args)]
 pub struct SweepArguments {
-    /// The study's TOML file.
-    #[arg(required_unless_present_all = ["designs", "programs"])]
+    /// The study's TOML file; without one, --designs and --programs say what runs.
     pub study: Option<PathBuf>,
     /// Design presets or TOML files, separated by commas; speed-ups are relative to the first.
     #[arg(long, short, value_name = "DESIGN,...", conflicts_with = "study")]

@@ -119,6 +119,12 @@ fn figure(arguments: &SweepArguments) -> Result<Figure, Failure> {
 
 /// The study of a grid on the command line.
 fn of_options(arguments: &SweepArguments) -> Result<Figure, Failure> {
+    if arguments.designs.is_empty() || arguments.programs.is_empty() {
+        return Err(Failure::bad(
+            "nothing to run: name the file of a study, or both --designs and --programs, such as `ambulator sweep --designs \
+             radix,thp --programs gups`",
+        ));
+    }
     let known =
         |name: &str| ambulator_workloads::program(name).is_some() || preset(PresetKind::Workload, name).is_some();
     let programs = arguments.programs.iter().flat_map(|list| split_names(list, ',', known, requests::is_file));

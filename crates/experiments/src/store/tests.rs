@@ -151,6 +151,9 @@ fn two_processes_see_each_others_cells() {
     add(&mut one, "a", &run(1.0));
     assert_eq!(two.refresh(), Ok(1));
     assert!(two.contains("a") && two.warnings().is_empty());
+    // The shard of a living process is not taken over by one that opens the store.
+    assert_eq!(Store::open(scratch.path()).unwrap().len(), 1);
+    assert_eq!(files(scratch.path(), shard::OPEN).len(), 1);
     add(&mut one, "b", &run(2.0));
     add(&mut two, "c", &run(3.0));
     // What another process is about to write is neither read nor damaged.
