@@ -9,7 +9,7 @@ root=$PWD
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 binary=$(realpath "${1:-$target/release/ambulator}")
 venv=${VENV:-$target/engines-venv}
-packages=(snakemake "dask[distributed]" duckdb polars pandas pyarrow)
+packages=(snakemake "dask[distributed]" duckdb polars pandas zstandard)
 if [[ ! -f $venv/packages || $(<"$venv/packages") != "${packages[*]}" ]]; then
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
         apt-get update -qq || true

@@ -95,13 +95,17 @@ fn show(differences: &[Difference], alone: &[String], all: bool, threshold: f64)
     };
     for of in differences.iter().filter(|of| !of.is_none()) {
         print_folded(&format!("A: {}\nB: {}", of.a, of.b), 3);
+        of.speed.iter().for_each(|speed| print_folded(speed, 0));
         if of.settings.is_empty() {
             print("The settings are the same.");
         } else {
             print(&of.settings_grid().terminal(terminal::width()));
         }
         if !of.moved.is_empty() {
-            print(&of.moved_grid(most).terminal(terminal::width()));
+            let whole = of.moved_grid(most, true).terminal(None);
+            let fits = |width| whole.lines().all(|line| line.chars().count() <= width);
+            let with_unit = terminal::width().is_none_or(fits);
+            print(&of.moved_grid(most, with_unit).terminal(terminal::width()));
         }
         let more = match of.moved.len().saturating_sub(most) {
             0 => String::new(),

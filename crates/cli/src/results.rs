@@ -91,7 +91,8 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
         }
         (grid.clone(), grid)
     } else {
-        let grid = list(&cells, &arguments.columns)?;
+        let all = list(&cells, &arguments.columns, true)?;
+        let grid = list(&cells, &arguments.columns, false)?;
         if !is_quiet {
             print(&grid.terminal(terminal::width()));
             let count = cells.len();
@@ -101,7 +102,7 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
                 0,
             );
         }
-        (grid.clone(), grid)
+        (all, grid)
     };
     files.write(&all, &brief)?;
     if let Some(json) = json {
@@ -171,8 +172,13 @@ fn differing(cells: &[Selected], columns: &[&str]) -> Vec<String> {
     keys
 }
 
-/// A row for each cell. Without `columns`, those by which the cells differ, and the main results.
-fn list(cells: &[Selected], columns: &[String]) -> Result<Grid, Failure> {
+/// Columns that a list for people has under another name.
+const CALLED: [(&str, &str); 2] =
+    [("measures.l2_tlb_mpki", "L2 TLB misses per 1000 instr."), ("measures.walk_latency_mean", "cycles a walk")];
+
+/// A row for each cell. Without `columns`, those by which the cells differ, and the main results; for files
+/// under their `exact` names.
+fn list(cells: &[Selected], columns: &[String], exact: bool) -> Result<Grid, Failure> {
     let names: Vec<String> = if columns.is_empty() {
         let differing = differing(cells, &["machine", "seed", "version", "build"]);
         let mut names: Vec<String> = ["cell", "program", "design"].map(str::to_owned).to_vec();
@@ -196,13 +202,16 @@ fn list(cells: &[Selected], columns: &[String]) -> Result<Grid, Failure> {
         }
     }
     let entry = |cell: &Selected, name: &String| match (name.as_str(), cell.value(name)) {
-        ("cell" | "build", Some(_)) if columns.is_empty() => Entry::Text(cell.text(name).chars().take(8).collect()),
+        ("cell" | "build", Some(_)) if columns.is_empty() && !exact => {
+            Entry::Text(cell.text(name).chars().take(8).collect())
+        }
         (_, Some(value)) => entry(value),
         (_, None) => Entry::Missing,
     };
     let head = |name: &String| {
         let is_number = cells.iter().any(|cell| cell.value(name).is_some_and(Value::is_number));
-        let text = name.strip_prefix("measures.").filter(|_| columns.is_empty()).unwrap_or(name);
+        let called = CALLED.iter().find(|(of, _)| of == name && columns.is_empty() && !exact);
+        let text = called.map_or(name.as_str(), |(_, called)| called);
         if is_number { Head::number(text, (name == "ipc").then_some(3)) } else { Head::text(text) }
     };
     let rows = cells.iter().map(|cell| names.iter().map(|name| entry(cell, name)).collect()).collect();
@@ -250,28 +259,33 @@ fn flatten(at: &str, value: &Value, found: &mut Map<String, Value>) {
 
 /// Prints a cell: what ran, its settings, and its numbers that are not 0.
 fn show(cell: &Selected, grid: &Grid, with_spec: bool) {
-    const LISTS: [&str; 3] = ["cores.", "windows.", "series."];
-    let is_list = |name: &str| LISTS.iter().any(|prefix| name.starts_with(prefix)) || name.contains(".buckets.");
+    // Units of what is no quantity.
+    const NAMES: [&str; 6] = ["text", "key", "name", "choice", "seed", ""];
     let zero = Entry::Text("0".to_owned());
     let mut zeros = 0;
-    let mut shown = Grid { head: grid.head.clone(), rows: Vec::new() };
+    let mut numbers = Grid { head: grid.head.clone(), rows: Vec::new() };
     for row in &grid.rows {
-        let [Entry::Text(name), value, unit] = &row[..] else { continue };
-        if is_list(name) || *value == Entry::Missing {
-            continue;
-        }
-        if *value == zero && *unit != Entry::Text(String::new()) {
+        let [Entry::Text(name), value, Entry::Text(unit)] = &row[..] else { continue };
+        let shown = match value {
+            Entry::Missing => continue,
+            Entry::Text(text) if text.starts_with('[') => continue,
+            Entry::Text(text) => text.clone(),
+            Entry::Number(number) => number.mean.to_string(),
+        };
+        if NAMES.contains(&unit.as_str()) {
+            print_folded(&format!("{}  {shown}", name.strip_prefix("set.").unwrap_or(name)), 4);
+        } else if *value == zero {
             zeros += 1;
-            continue;
+        } else {
+            numbers.rows.push(row.clone());
         }
-        shown.rows.push(row.clone());
     }
-    print(&shown.terminal(terminal::width()));
+    print(&numbers.terminal(terminal::width()));
     let with_spec = if with_spec { "" } else { "; --spec shows the settings of the presets" };
     print_folded(
         &format!(
-            "{zeros} columns that are 0, and lists of cores, windows and buckets, are left out: --csv and --json have \
-             them{with_spec}; `ambulator explain COLUMN` says what one means"
+            "{zeros} columns that are 0, and lists, are left out: --csv and --json have them{with_spec}; `ambulator \
+             explain COLUMN` says what one means"
         ),
         0,
     );

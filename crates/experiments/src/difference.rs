@@ -48,9 +48,8 @@ impl Runs {
         for cell in cells {
             let mut spec = leaves(&cell.spec);
             spec.remove(SEED);
-            let names =
-                ["machine", "design", "program", "identity.detail", "version", "build"].map(|name| cell.text(name));
-            let key = format!("{names:?} {spec:?}");
+            let names = ["machine", "design", "program", "version", "build"].map(|name| cell.text(name));
+            let key = format!("{names:?} {:?} {spec:?}", detail(&cell));
             match groups.iter_mut().find(|(of, _)| *of == key) {
                 Some((_, runs)) => runs.cells.push(cell),
                 None => groups.push((key, Runs { cells: vec![cell] })),
@@ -66,8 +65,13 @@ impl Runs {
         &self.cells[0]
     }
 
-    /// Its names and settings without `fixed`, by which it is found on the other side.
+    /// By what it is found on the other side: its names and settings without `fixed`.
     fn place(&self, fixed: &BTreeSet<&str>) -> String {
+        format!("{} {:?}", self.described(fixed), detail(self.first()))
+    }
+
+    /// Its names and settings without `fixed`.
+    fn described(&self, fixed: &BTreeSet<&str>) -> String {
         let names = ["machine", "design", "program"].iter().filter(|name| !fixed.contains(**name));
         let names: Vec<String> = names.map(|name| self.first().text(name)).collect();
         let is_open = |(key, _): &(&str, &Value)| *key != SEED && !fixed.contains(*key);
@@ -102,10 +106,10 @@ pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Ru
     for runs in one {
         match rest.remove(&runs.place(fixed)) {
             Some(other) => pairs.push((runs, other)),
-            None => alone.push(format!("A: {}", runs.place(&BTreeSet::new()))),
+            None => alone.push(format!("A: {}", runs.described(&BTreeSet::new()))),
         }
     }
-    alone.extend(rest.into_values().map(|runs| format!("B: {}", runs.place(&BTreeSet::new()))));
+    alone.extend(rest.into_values().map(|runs| format!("B: {}", runs.described(&BTreeSet::new()))));
     (pairs, alone)
 }
 
@@ -162,6 +166,8 @@ pub struct Difference {
     pub b: String,
     /// Seeds of each.
     pub seeds: [usize; 2],
+    /// How fast the second is, with the interval that says whether that is a difference.
+    pub speed: Option<String>,
     /// Names and settings that differ.
     pub settings: Vec<SettingChange>,
     /// Numbers that moved, the largest relative change first.
@@ -217,6 +223,7 @@ impl Difference {
             a: a.name(),
             b: b.name(),
             seeds: [a.cells.len(), b.cells.len()],
+            speed: speed(a, b),
             settings: settings(a, b),
             moved,
             compared,
@@ -247,20 +254,18 @@ impl Difference {
     }
 
     /// The first `most` numbers that moved, as a table.
-    pub fn moved_grid(&self, most: usize) -> Grid {
+    pub fn moved_grid(&self, most: usize, with_unit: bool) -> Grid {
         let mut head = vec![Head::text("moved")];
         head.extend(["A", "B", "change, %"].map(|name| Head::number(name, None)));
-        head.push(Head::text("unit"));
+        head.extend(with_unit.then(|| Head::text("unit")));
         let row = |of: &Moved| {
             let number = |mean, half| Entry::Number(Spread { mean, half, seeds: self.seeds[0] });
             let change = of.change.map_or(Entry::Missing, |change| number(change, None));
-            vec![
-                Entry::Text(of.column.clone()),
-                number(of.a, of.a_half),
-                number(of.b, of.b_half),
-                change,
-                Entry::Text(of.unit.clone()),
-            ]
+            let numbers = [number(of.a, of.a_half), number(of.b, of.b_half), change];
+            let mut row = vec![Entry::Text(of.column.clone())];
+            row.extend(numbers);
+            row.extend(with_unit.then(|| Entry::Text(of.unit.clone())));
+            row
         };
         Grid { head, rows: self.moved.iter().take(most).map(row).collect() }
     }
@@ -300,6 +305,28 @@ pub fn differences_grid(differences: &[Difference]) -> Grid {
     Grid { head, rows }
 }
 
+/// How fast the second is: by the intervals over seeds, else by that over windows.
+fn speed(a: &Runs, b: &Runs) -> Option<String> {
+    let (one, other) = (a.spread("ipc")?, b.spread("ipc")?);
+    if one.mean <= 0.0 || other.mean <= 0.0 {
+        return None;
+    }
+    let said = |ratio: f64, differs: bool, interval: String| {
+        let none = format!("No difference in speed: {ratio:.3}");
+        let what = if differs { format!("B is {ratio:.3} times as fast as A") } else { none };
+        Some(format!("{what} ({interval})."))
+    };
+    if one.half.is_some() && other.half.is_some() {
+        let interval = format!("intervals over {} and {} seeds", one.seeds, other.seeds);
+        return said(other.mean / one.mean, !one.overlaps(&other), interval);
+    }
+    let of = a.run().zip(b.run()).and_then(|(a, b)| SpeedUp::of(&a, &b))?;
+    let interval = of.interval().map_or("without an interval".to_owned(), |interval| {
+        format!("95% interval {interval} over {} windows", of.windows)
+    });
+    said(of.ratio, of.differs(), interval)
+}
+
 /// The change relative to the larger of two numbers, 0 to 2.
 fn relative(a: f64, b: f64) -> f64 {
     let larger = a.abs().max(b.abs());
@@ -322,20 +349,32 @@ fn settings(a: &Runs, b: &Runs) -> Vec<SettingChange> {
     let (one, other) = (a.first(), b.first());
     let mut changes = Vec::new();
     let mut compare = |key: &str, a: Option<&Value>, b: Option<&Value>| {
-        if a != b && !(over_seeds && [SEED, "seed", "identity.digest"].contains(&key)) {
+        if a != b && !(over_seeds && [SEED, "seed"].contains(&key)) {
             let of = |value: Option<&Value>| value.cloned().unwrap_or_default();
             changes.push(SettingChange { key: key.to_owned(), a: of(a), b: of(b) });
         }
     };
-    let is_setting = |name: &str| name == "seed" && !one.spec.is_null() && !other.spec.is_null();
-    NAMES
-        .iter()
-        .filter(|name| !is_setting(name))
-        .for_each(|name| compare(name, one.row.get(*name), other.row.get(*name)));
+    let has_specs = !one.spec.is_null() && !other.spec.is_null();
+    let same_detail = detail(one) == detail(other);
+    let same_seeds = one.value("seed") == other.value("seed");
+    // The seed is a setting too; and it is part of what a generated program is known by.
+    let is_told = |name: &str| match name {
+        "seed" => has_specs,
+        "identity.detail" => same_detail,
+        "identity.digest" => !same_detail || !same_seeds,
+        _ => false,
+    };
+    NAMES.iter().filter(|name| !is_told(name)).for_each(|name| compare(name, one.row.get(*name), other.row.get(*name)));
     let (of_one, of_other) = (leaves(&one.spec), leaves(&other.spec));
     let keys: BTreeSet<&String> = of_one.keys().chain(of_other.keys()).collect();
     keys.into_iter().for_each(|key| compare(key, of_one.get(key), of_other.get(key)));
     changes
+}
+
+/// The settings of a cell's program, or the header of its trace, without the seed.
+fn detail(cell: &Selected) -> Vec<String> {
+    let text = cell.text("identity.detail");
+    text.split([',', '\n']).map(|part| part.trim().to_owned()).filter(|part| !part.starts_with("seed = ")).collect()
 }
 
 /// The leaves of a tree by dotted key.
@@ -358,13 +397,25 @@ fn leaves(value: &Value) -> BTreeMap<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_base::ProgramIdentity;
     use serde_json::json;
 
     fn run(design: &str, seed: u64, counters: &[(&str, u64)], ipc: f64) -> RunResult {
         let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let identity =
+            ProgramIdentity { detail: format!("seed = {seed}, index = 1"), digest: seed, ..ProgramIdentity::default() };
         let spec =
             json!({"run": {"seed": seed}, "mmu": {"l2_tlb": {"entries": if design == "thp" { 1024 } else { 512 }}}});
-        RunResult { design: design.into(), program: "gups".into(), counters, ipc, seed, spec, ..RunResult::default() }
+        RunResult {
+            design: design.into(),
+            program: "gups".into(),
+            counters,
+            ipc,
+            seed,
+            spec,
+            identity,
+            ..RunResult::default()
+        }
     }
 
     fn over_seeds(design: &str, walks: &[u64]) -> Runs {
@@ -406,6 +457,7 @@ mod tests {
         assert!(apart.settings.is_empty(), "the seed is none: {:?}", apart.settings);
         assert!(difference(&[100, 140, 60], &[110, 150, 70]).moved.is_empty());
         assert!(apart.judged_by(0.01).contains("3 and 3 seeds"));
+        assert!(apart.speed.unwrap().starts_with("No difference in speed: 1.000 (intervals over 3 and 3 seeds"));
     }
 
     #[test]
@@ -424,6 +476,8 @@ mod tests {
         let uneven = Runs::of_run(&with(&|at| if at % 2 == 0 { 1800 } else { 300 }));
         let moved = |other: &Runs| Difference::of(&even, other, &BTreeMap::new(), 0.01).moved;
         assert_eq!(moved(&slower).len(), 2, "less than the threshold, but everywhere");
+        let speed = Difference::of(&even, &slower, &BTreeMap::new(), 0.01).speed.unwrap();
+        assert!(speed.starts_with("B is 0.995 times as fast as A (95% interval 0.995 to 0.995 over 20"), "{speed}");
         assert!(moved(&slower).iter().all(|of| of.judged_by == JudgedBy::Windows));
         assert!(moved(&uneven).is_empty(), "{:?}", moved(&uneven));
     }
@@ -448,7 +502,7 @@ mod tests {
         let a = Runs::of_run(&run("radix", 1, &[("mmu.walks", 1_234_567)], 1.0));
         let b = Runs::of_run(&run("thp", 1, &[("mmu.walks", 2_345_678)], 1.0));
         let difference = Difference::of(&a, &b, &BTreeMap::new(), 0.01);
-        assert!(difference.moved_grid(9).terminal(Some(80)).lines().all(|line| line.chars().count() <= 80));
+        assert!(difference.moved_grid(9, true).terminal(Some(80)).lines().all(|line| line.chars().count() <= 80));
         let csv = differences_grid(&[difference]).csv();
         assert!(csv.contains("setting,mmu.l2_tlb.entries,,512,1024,"), "{csv}");
         assert!(csv.contains("number,mmu.walks,,,,1234567,2345678,") && csv.contains(",threshold\n"), "{csv}");

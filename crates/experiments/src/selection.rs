@@ -110,7 +110,7 @@ fn is_meant(value: &Value, written: &str) -> bool {
 }
 
 impl Store {
-    /// The cells that a selection holds for: by program, design, machine and key.
+    /// The cells that a selection holds for: by program, design, machine, settings and seed.
     ///
     /// # Errors
     /// A study that the store does not have, or a column or setting that none of its cells has.
@@ -153,7 +153,13 @@ impl Store {
             let meant = nearest(key, columns).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             return Err(format!("no cell of the store has a column or a setting `{key}`{meant}"));
         }
-        let order = |of: &Selected| ["program", "design", "machine"].map(|column| of.text(column));
+        // Numbers in their order.
+        let padded = |value: &Value| if value.is_number() { format!("{:>24}", plain(value)) } else { plain(value) };
+        let order = |of: &Selected| {
+            let names = ["program", "design", "machine"].map(|column| of.text(column));
+            let settings = of.settings().map(|(key, value)| (key.to_owned(), padded(value)));
+            (names, settings.collect::<Vec<_>>(), of.row.get("seed").and_then(Value::as_u64))
+        };
         found.sort_by_cached_key(order);
         Ok(found)
     }

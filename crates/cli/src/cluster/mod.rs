@@ -126,7 +126,7 @@ fn run_shard(
             if open > 0 { format!(", {open} have not run; the same command runs them") } else { String::new() },
         ));
     }
-    Ok(if open > 0 { SOME_FAILED } else { code })
+    Ok(if open > 0 || finished.not_stored.is_some() { SOME_FAILED } else { code })
 }
 
 fn is_kept(status: ambulator_simulator::Status) -> bool {
