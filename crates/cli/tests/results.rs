@@ -20,7 +20,8 @@ fn run(folder: &Path, words: &str) -> (i32, String, String) {
 fn done(folder: &Path, words: &str) -> String {
     let (code, out, err) = run(folder, words);
     assert_eq!(code, 0, "{words}: {out}{err}");
-    assert!(out.lines().all(|line| line.chars().count() <= 80), "{words}: {out}");
+    let is_for_people = !words.contains("--csv -") && !words.contains("--json -");
+    assert!(!is_for_people || out.lines().all(|line| line.chars().count() <= 80), "{words}: {out}");
     out
 }
 
@@ -123,7 +124,7 @@ fn what_is_wrong_is_said() {
         ("diff nothing store", "no study of the store, no file, no folder"),
         ("diff study.toml store", "no JSON document of `ambulator compare --json`"),
         ("diff design=lvm store", "no such cell"),
-        ("diff store store --threshold -1", "percent"),
+        ("diff store store --threshold=-1", "percent"),
     ] {
         let (code, _, err) = run(folder, words);
         assert!(code == 2 && err.contains(wrong), "{words}: {code} {err}");

@@ -25,6 +25,8 @@ const NAMES: [&str; 11] = [
 ];
 /// The setting in which runs over seeds differ.
 const SEED: &str = "run.seed";
+/// A ratio that is printed as 1.000 is 1.
+const ROUNDS_TO_ONE: f64 = 0.0005;
 /// Numbers that have windows.
 const OF_WINDOWS: [&str; 2] = ["ipc", "cycles"];
 
@@ -85,8 +87,18 @@ impl Runs {
     }
 
     fn spread(&self, column: &str) -> Option<Spread> {
-        let values: Option<Vec<f64>> = self.cells.iter().map(|cell| number(&cell.row, column)).collect();
-        values.and_then(|values| Spread::of(&values))
+        self.values(column).and_then(|values| Spread::of(&values))
+    }
+
+    /// A number of each run.
+    fn values(&self, column: &str) -> Option<Vec<f64>> {
+        self.cells.iter().map(|cell| number(&cell.row, column)).collect()
+    }
+
+    /// Whether both sides have the same seeds, more than one: then numbers change seed by seed.
+    fn is_paired_with(&self, other: &Runs) -> bool {
+        let seeds = |of: &Runs| of.cells.iter().map(|cell| cell.text("seed")).collect::<Vec<_>>();
+        self.cells.len() > 1 && seeds(self) == seeds(other)
     }
 
     fn run(&self) -> Option<RunResult> {
@@ -117,7 +129,8 @@ pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Ru
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
-    /// The 95% intervals over seeds do not meet.
+    /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of both
+    /// do not meet.
     Seeds,
     /// The 95% interval of the ratio, over windows of the measured region, leaves 1 out.
     Windows,
@@ -166,6 +179,8 @@ pub struct Difference {
     pub b: String,
     /// Seeds of each.
     pub seeds: [usize; 2],
+    /// The seeds are the same, and numbers change seed by seed.
+    pub paired: bool,
     /// How fast the second is, with the interval that says whether that is a difference.
     pub speed: Option<String>,
     /// Names and settings that differ.
@@ -184,6 +199,7 @@ impl Difference {
     pub fn of(a: &Runs, b: &Runs, columns: &BTreeMap<String, Column>, threshold: f64) -> Difference {
         let speed_up = a.run().zip(b.run()).and_then(|(a, b)| SpeedUp::of(&a, &b)).filter(|of| of.half.is_some());
         let names: BTreeSet<&String> = a.first().row.keys().chain(b.first().row.keys()).collect();
+        let paired = a.is_paired_with(b);
         let (mut moved, mut compared, mut one_sided) = (Vec::new(), 0, 0);
         for name in names.into_iter().filter(|name| is_compared(name)) {
             let both = [a.spread(name), b.spread(name)];
@@ -192,10 +208,16 @@ impl Difference {
             }
             compared += 1;
             one_sided += usize::from(both.contains(&None));
-            let [one, other] = both.map(Option::unwrap_or_default);
+            // What one side does not count has not happened there.
+            let seeds = [a.cells.len(), b.cells.len()];
+            let nothing = |seeds: usize| Spread { mean: 0.0, half: (seeds > 1).then_some(0.0), seeds };
+            let [one, other] = [both[0].unwrap_or(nothing(seeds[0])), both[1].unwrap_or(nothing(seeds[1]))];
             let relative = relative(one.mean, other.mean);
             let (has_moved, judged_by) = if one.half.is_some() && other.half.is_some() {
-                (!one.overlaps(&other), JudgedBy::Seeds)
+                let zeros = |of: &Runs| of.values(name).unwrap_or_else(|| vec![0.0; of.cells.len()]);
+                let change = paired.then(|| spread_of_pairs(&zeros(a), &zeros(b), |a, b| b - a)).flatten();
+                let is_apart = change.map(|of| of.mean.abs() > of.half.unwrap_or(0.0));
+                (is_apart.unwrap_or(!one.overlaps(&other)), JudgedBy::Seeds)
             } else if let Some(speed_up) = speed_up.filter(|_| OF_WINDOWS.contains(&name.as_str())) {
                 (speed_up.differs(), JudgedBy::Windows)
             } else {
@@ -223,6 +245,7 @@ impl Difference {
             a: a.name(),
             b: b.name(),
             seeds: [a.cells.len(), b.cells.len()],
+            paired,
             speed: speed(a, b),
             settings: settings(a, b),
             moved,
@@ -235,9 +258,10 @@ impl Difference {
     pub fn judged_by(&self, threshold: f64) -> String {
         let percent = 100.0 * threshold;
         match self.seeds {
-            [a, b] if a > 1 && b > 1 => {
-                format!("Moved: the 95% intervals over {a} and {b} seeds do not meet.")
+            [seeds, _] if self.paired => {
+                format!("Moved: the 95% interval of the change, seed by seed over {seeds} seeds, leaves 0 out.")
             }
+            [a, b] if a > 1 && b > 1 => format!("Moved: the 95% intervals over {a} and {b} seeds do not meet."),
             _ => format!(
                 "Moved: by more than {percent}%; `ipc` and `cycles` beyond the 95% interval over windows, where they \
                  have one. There are no intervals over seeds."
@@ -316,6 +340,12 @@ fn speed(a: &Runs, b: &Runs) -> Option<String> {
         let what = if differs { format!("B is {ratio:.3} times as fast as A") } else { none };
         Some(format!("{what} ({interval})."))
     };
+    if a.is_paired_with(b) {
+        let of = spread_of_pairs(&a.values("ipc")?, &b.values("ipc")?, |a, b| b / a)?;
+        let half = of.half.unwrap_or(0.0);
+        let interval = format!("± {half:.3}, seed by seed over {} seeds", of.seeds);
+        return said(of.mean, (of.mean - 1.0).abs() > half.max(ROUNDS_TO_ONE), interval);
+    }
     if one.half.is_some() && other.half.is_some() {
         let interval = format!("intervals over {} and {} seeds", one.seeds, other.seeds);
         return said(other.mean / one.mean, !one.overlaps(&other), interval);
@@ -325,6 +355,11 @@ fn speed(a: &Runs, b: &Runs) -> Option<String> {
         format!("95% interval {interval} over {} windows", of.windows)
     });
     said(of.ratio, of.differs(), interval)
+}
+
+/// What pairs of numbers give, over the pairs.
+fn spread_of_pairs(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Option<Spread> {
+    Spread::of(&a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect::<Vec<_>>())
 }
 
 /// The change relative to the larger of two numbers, 0 to 2.
@@ -455,9 +490,14 @@ mod tests {
         let apart = difference(&[100, 101, 102], &[110, 111, 112]);
         assert_eq!((names(&apart), apart.moved[0].judged_by), (vec!["mmu.walks"], JudgedBy::Seeds));
         assert!(apart.settings.is_empty(), "the seed is none: {:?}", apart.settings);
-        assert!(difference(&[100, 140, 60], &[110, 150, 70]).moved.is_empty());
-        assert!(apart.judged_by(0.01).contains("3 and 3 seeds"));
-        assert!(apart.speed.unwrap().starts_with("No difference in speed: 1.000 (intervals over 3 and 3 seeds"));
+        assert!(difference(&[100, 140, 60], &[110, 130, 75]).moved.is_empty());
+        assert_eq!(names(&difference(&[100, 140, 60], &[110, 150, 70])), ["mmu.walks"], "the same for each seed");
+        assert!(apart.paired && apart.judged_by(0.01).contains("seed by seed over 3 seeds"));
+        assert!(apart.speed.unwrap().starts_with("No difference in speed: 1.000 (± 0.000, seed by seed over 3 seeds"));
+        let other_seeds = difference(&[100, 140, 60], &[110, 150, 70, 111]);
+        assert!(!other_seeds.paired && other_seeds.moved.is_empty());
+        assert!(other_seeds.judged_by(0.01).contains("3 and 4 seeds do not meet"));
+        assert_eq!(names(&difference(&[100, 101, 102], &[110, 111, 112, 113])), ["mmu.walks"]);
     }
 
     #[test]

@@ -243,7 +243,7 @@ mod tests {
             ("design=radix|thp", 3),
             ("design=radix, mmu.l2_tlb.entries=512", 1),
             ("memory.bytes=256MiB", 3),
-            ("mmu.l2_tlb.entries=1k", 0),
+            ("mmu.l2_tlb.entries=2k", 0),
             ("study=s", 1),
             ("study=s,design=thp", 0),
             ("cell=00000002", 1),
