@@ -18,8 +18,8 @@ use std::path::PathBuf;
 /// Which cells, and how they are shown.
 #[derive(Args)]
 pub struct ResultsArguments {
-    /// Cells by the first digits of their keys: one is shown whole, several are compared. Without any, cells are
-    /// listed.
+    /// Cells by the first digits of their keys: one is shown whole, several are compared. Without any, cells
+    /// are listed.
     #[arg(value_name = "CELL")]
     pub cells: Vec<String>,
     /// Cells of these designs, separated by commas.

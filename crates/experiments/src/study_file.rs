@@ -161,7 +161,7 @@ impl Check<'_> {
             self.part(&["cells", &number.to_string(), "design"], check_presets(machine, Some(&cell.design)));
         }
         if figure.designs_and_variants().is_empty() && figure.cells.is_empty() {
-            let help = "write `designs = [\"radix\", \"thp\"]`; `ambulator list designs` names them".to_owned();
+            let help = "write `designs = [\"NAME\"]`; `ambulator list designs` has the names".to_owned();
             self.problem(&[], "the study has no designs", Some(help));
         }
     }
