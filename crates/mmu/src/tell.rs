@@ -42,7 +42,7 @@ pub(crate) fn tell_answer(answer: &LookasideAnswer, va: VirtAddr) {
     });
 }
 
-/// The data's line, which perfect speculation knows from the miss on.
+/// The data's line, where a speculator always knows it from the miss on.
 #[cold]
 pub(crate) fn tell_known_line(at: PhysAddr, now: Cycle, arrives: Cycle) {
     watch::step(|| {
