@@ -75,8 +75,8 @@ Examples:
   ambulator explain dram
   ambulator explain mmu.walk_cycles")]
     Explain(ExplainArguments),
-    /// Show one address translation step by step: look-ups, loads with their decoded bytes, speculation, faults,
-    /// refills.
+    /// Show one address translation step by step: look-ups, loads with their decoded bytes, speculation,
+    /// faults, refills.
     #[command(after_help = "\
 Examples:
   ambulator explain-walk --design lvm
@@ -499,7 +499,7 @@ pub struct ExplainWalkArguments {
     /// page no TLB of the designs has.
     #[arg(long, default_value = "next", value_name = "ADDRESS")]
     pub at: String,
-    /// The program that runs before: a program (`ambulator list programs`), a workload or a trace file's path.
+    /// What runs before: a program (`ambulator list programs`), a workload or a trace file's path.
     #[arg(long, default_value = "gups", value_name = "PROGRAM|FILE")]
     pub program: String,
     /// Instructions of the program's region of interest to run before the translation, such as 10M.

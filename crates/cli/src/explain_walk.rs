@@ -5,7 +5,7 @@ use crate::output::{print, report, warn};
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, compare, interrupt, progress, requests};
 use ambulator_base::{AccessKind, VirtAddr, distinct_notes};
-use ambulator_simulator::spec::parse_count;
+use ambulator_simulator::spec::{parse_count, program_request, unused_by_program};
 use ambulator_simulator::{WalkEnd, WalkRequest, WalkSteps};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -22,10 +22,9 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
         }),
         after: parse_count(&arguments.after).map_err(|e| Failure::bad(format!("--after: {e}")))?,
     };
-    let generated = ambulator_workloads::program(&arguments.program).is_some();
     let program = ProgramArguments {
         program: Some(arguments.program.clone()),
-        footprint: arguments.footprint.clone().or_else(|| generated.then(|| FOOTPRINT.to_owned())),
+        footprint: arguments.footprint.clone().or_else(|| default_footprint(arguments)),
         program_set: arguments.program_set.clone(),
         seed: arguments.seed,
         machine: arguments.machine.clone(),
@@ -48,6 +47,16 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
     let failures: Vec<String> = walks.iter().filter_map(failure).collect();
     failures.iter().for_each(|failure| report(&format!("error: {failure}")));
     Ok(if failures.is_empty() { DONE } else { SOME_FAILED })
+}
+
+/// The footprint where none is asked for: only of programs on which it has an effect.
+fn default_footprint(arguments: &ExplainWalkArguments) -> Option<String> {
+    let named = |option: &String| option.split('=').next().is_some_and(|key| key.trim().ends_with("footprint"));
+    if ambulator_workloads::program(&arguments.program).is_none() || arguments.program_set.iter().any(named) {
+        return None;
+    }
+    let request = program_request(&arguments.program, &arguments.program_set, None, 0).ok()?;
+    unused_by_program(&request, "footprint").is_none().then(|| FOOTPRINT.to_owned())
 }
 
 /// The address that is asked for; `None` for `next`.

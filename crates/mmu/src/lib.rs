@@ -10,6 +10,7 @@ mod port;
 mod recent;
 mod socket;
 mod spec;
+mod tell;
 mod tlb;
 mod walk_cache_spec;
 mod walkers;

@@ -113,14 +113,14 @@ impl HypervisorStage {
         });
         let translated = self.translate_guest(guest, access, now, port);
         watch::close(|step| {
-            let (found, ready, loads) = &translated;
+            let (found, ready, _) = &translated;
             step.until = ready.0.max(step.from);
             step.says = match found.map(|found| found.physical(VirtAddr(guest.0))) {
                 Some(at) => {
                     step.fields.push(Field { name: "host-physical".into(), value: at.to_string().into() });
-                    format!("is at host-physical {at}, {loads} loads")
+                    format!("is at host-physical {at}")
                 }
-                None => format!("is not mapped by the hypervisor, {loads} loads"),
+                None => "is not mapped by the hypervisor".to_owned(),
             };
         });
         translated

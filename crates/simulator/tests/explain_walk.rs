@@ -214,6 +214,15 @@ fn guesses_are_judged() {
             all(walk).into_iter().filter(|step| step.kind == StepKind::Fetch && step.hit.is_some()).collect();
         assert!(!guesses.is_empty(), "{}", walk.text());
         assert!(guesses.iter().any(|guess| guess.hit == Some(true)), "{}", walk.text());
+        let line = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap() / 64;
+        let data = line(walk.physical.as_deref().unwrap());
+        let loads: Vec<u64> =
+            all(walk).iter().filter_map(|step| step.loaded.as_ref()).map(|loaded| loaded.at / 64).collect();
+        for guess in guesses {
+            let guessed = line(guess.fields[0].value.as_str().unwrap());
+            let right = if guess.name.contains("table") { loads.contains(&guessed) } else { guessed == data };
+            assert_eq!(guess.hit, Some(right), "{guess:?}: {}", walk.text());
+        }
     }
 }
 

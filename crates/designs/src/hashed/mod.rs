@@ -157,11 +157,11 @@ fn meaning(words: &[u64; 8], wanted: u64, size: PageSize) -> Meaning {
             tag => format!("tag {tag:#x}, frame {:#x}", pte.frame().0),
         };
         meaning = meaning.field(format!("slot {slot}"), text);
-        if words[0] == wanted {
-            meaning = meaning.fields(pte.fields());
-        }
     }
-    meaning
+    match search(words, wanted) {
+        LineSearch::Found(slot) => meaning.fields(Pte(words[2 * slot + 1]).fields()),
+        LineSearch::Ends | LineSearch::Continues => meaning.field("found", false),
+    }
 }
 
 // ANCHOR: descriptor

@@ -349,11 +349,11 @@ fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize) -
             (true, false) => format!("page {page:#x} of address space {asid}"),
         };
         meaning = meaning.field(format!("way {way}"), text);
-        if tag == wanted {
-            meaning = meaning.fields(pte.fields());
-        }
     }
-    meaning
+    match PomLookaside::find(std::slice::from_ref(words), wanted) {
+        Some((_, pte)) => meaning.fields(pte.fields()),
+        None => meaning.field("found", false),
+    }
 }
 
 /// The design.

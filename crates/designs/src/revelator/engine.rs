@@ -232,7 +232,7 @@ impl Engine {
         watch::step(|| {
             let until = now.after(u64::from(guess.latency));
             let mut step = Step::compute("speculation engine", now, until)
-                .says(format!("proposes {} lines of tables and {} of the data", guess.table_count, guess.data_count))
+                .says(format!("proposes lines: {} of tables, {} of the data", guess.table_count, guess.data_count))
                 .field("bandwidth in use", (self.in_use * 1000.0).round() / 1000.0)
                 .source("Revelator Sec. 5.3, 5.5")
                 .behind();
