@@ -52,7 +52,7 @@ impl Speed {
     }
 }
 
-/// Instructions of a trial.
+/// Instructions of a trial, after at most as many that warm it up: the first of a run are the slowest.
 const TRIAL: u64 = 100_000;
 
 /// Estimates what `cells` will take with `runner`. Programs of which the store has no cell are tried, with
@@ -129,7 +129,7 @@ fn speeds(store: &Store) -> Vec<(String, String, Speed)> {
 /// Runs a cell for some instructions.
 fn trial(cell: &Cell, runner: &Runner) -> Option<Speed> {
     let mut spec = (**cell.spec.as_ref().ok()?).clone();
-    spec.run.warmup = 0;
+    spec.run.warmup = spec.run.warmup.min(TRIAL);
     spec.run.instructions = spec.run.instructions.min(TRIAL);
     let short = Cell { spec: Ok(Arc::new(spec)), ..cell.clone() };
     let alone = Runner {
