@@ -228,9 +228,9 @@ fn too_few_threads_are_an_error_that_names_the_limit() {
     }
     // Enough for the program, whose opening takes a thread for a moment, but not for all helpers of the comparison: it
     // takes longer.
-    let words = ["compare", "gups", "--designs", "radix,thp,ideal", "--threads", "3", "--json", "-"];
+    let words = ["compare", "gups", "--designs", "radix,thp,ideal,perfect-tlb", "--threads", "4", "--json", "-"];
     let (out, err) = ended(run(4, &[&words[..], &SMALL].concat()), 0);
-    assert!(err.contains("warning: not all 3 threads could be started"), "{err}");
+    assert!(err.contains("warning: not all 4 threads could be started"), "{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     assert!(document["runs"].as_array().unwrap().iter().all(|run| run["status"] == "done"), "{err}");
 }
