@@ -3,8 +3,7 @@
 
 mod table;
 
-use ambulator::base::watch::{self, Meaning};
-use ambulator::base::{AccessKind, Asid, Cycle, PageSize, PhysAddr, VirtAddr, mix64};
+use ambulator::base::{AccessKind, Asid, Cycle, PageSize, PhysAddr, VirtAddr, mix64, watch, watch::Meaning};
 use ambulator::mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator::sockets::{Claims, Descriptor, Parts, Socket, TableParts};
 use ambulator::structures::pte::Pte;
@@ -52,9 +51,10 @@ impl Walker for TwoChoiceWalker {
         let both = lines[0].1.ready.max(lines[1].1.ready);
         let mut walk = Walk { outcome: WalkOutcome::NotMapped, ready: both, accesses: 2 };
         for (line, loaded) in lines {
-            watch::meaning(line, || meaning(&loaded.words, tag(va)));
-            let Some(at) = slot_of(&loaded.words, tag(va)) else { continue };
-            let mut pte = Pte(loaded.words[at + 1]);
+            let slot = slot_of(&loaded.words, tag(va));
+            let mut pte = Pte(slot.map_or(0, |at| loaded.words[at + 1]));
+            watch::meaning(line, || Meaning::new("bucket of four slots", "Azar et al. 1999").fields(pte.fields()));
+            let Some(at) = slot else { continue };
             let bits = pte.missing_bits(access == AccessKind::Store);
             if bits != 0 {
                 port.update(line.offset(at as u64 * 8 + 8), bits, loaded.ready);
@@ -66,15 +66,6 @@ impl Walker for TwoChoiceWalker {
     }
 
     fn invalidate(&mut self, _what: Invalidation) {}
-}
-
-/// What a bucket is to a walk for `wanted`, for `explain-walk`.
-fn meaning(words: &[u64; 8], wanted: u64) -> Meaning {
-    let meaning = Meaning::new("bucket of four slots", "Azar et al., SIAM J. Computing 1999").address("tag", wanted);
-    match slot_of(words, wanted) {
-        Some(at) => meaning.field("slot", at / 2).fields(Pte(words[at + 1]).fields()),
-        None => meaning.field("found", false),
-    }
 }
 
 fn descriptor() -> Descriptor {

@@ -83,10 +83,8 @@ impl PageTable for Table {
 
     fn set_flags(&mut self, page: Page, flags: PteFlags, os: &mut TableContext<'_>) -> bool {
         let found = self.buckets.find(tag(page.start), tag(page.start), os.memory);
-        found
-            .filter(|_| page.size == PageSize::SIZE_4K)
-            .map(|(at, pte)| os.memory.write(at.offset(8), Pte::leaf(pte.frame(), flags, false).0))
-            .is_some()
+        let found = found.filter(|_| page.size == PageSize::SIZE_4K);
+        found.map(|(at, pte)| os.memory.write(at.offset(8), Pte::leaf(pte.frame(), flags, false).0)).is_some()
     }
 
     fn lookup(&self, va: VirtAddr, memory: &PhysicalMemory) -> Option<Entry> {
