@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod abandoned;
 mod address;
 mod counter;
 mod histogram;
@@ -21,6 +22,7 @@ mod source;
 mod text_file;
 pub mod watch;
 
+pub use abandoned::{Abandoned, unless_stopped};
 pub use address::{Asid, CoreId, Cycle, LINE_BYTES, PhysAddr, ProcessId, VirtAddr};
 pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;

@@ -2,17 +2,14 @@
 //! process.
 
 use crate::{Failure, output};
-use ambulator_base::{OutputFile, sim_host_limits};
+use ambulator_base::{Abandoned, OutputFile, sim_host_limits, unless_stopped};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Exit status of an interrupted process, as in shells for Ctrl-C.
 const INTERRUPTED: i32 = 130;
-/// Bytes of stack of a worker thread: as many as the main thread has.
-const STACK: usize = 8 << 20;
 /// Signals that follow the first within this time are the same request: `timeout` sends one to the process
 /// and one to its group.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
@@ -70,27 +67,9 @@ pub fn stop_flag() -> Arc<AtomicBool> {
 pub fn abandoned_when_stopped<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let stop = stop_flag();
-    let (sender, receiver) = channel();
-    let worker = std::thread::Builder::new()
-        .stack_size(STACK)
-        .spawn(move || {
-            // There is no receiver if the work was abandoned.
-            let _ = sender.send(work());
-        })
-        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}; {}", sim_host_limits())))?;
-    loop {
-        match receiver.recv_timeout(Duration::from_millis(20)) {
-            Ok(done) => return done,
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::SeqCst) => {
-                return Err(Failure::failed("interrupted before anything ran: there is no result"));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            // The worker ended without a result: it panicked.
-            Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                Err(panic) => resume_unwind(panic),
-                Ok(()) => return Err(Failure::failed("the work ended without a result")),
-            },
-        }
-    }
+    unless_stopped(&stop_flag(), work).unwrap_or_else(|why| match why {
+        Abandoned::Stopped => Err(Failure::failed("interrupted before anything ran: there is no result")),
+        Abandoned::NoThread(why) => Err(Failure::failed(why)),
+        Abandoned::Panicked(panic) => resume_unwind(panic),
+    })
 }

@@ -4,7 +4,7 @@
 use crate::cell::Cell;
 use crate::memory::{program_bytes, sim_host_bytes};
 use crate::store::{Store, is_final};
-use ambulator_base::{Invalid, RecordSource, distinct_notes, lock, sim_host_limits};
+use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{
     Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, join_schemas, open_mix,
@@ -13,9 +13,7 @@ use ambulator_workloads::ProgramRequest;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Which stored results stand for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,26 +304,13 @@ impl Runner {
     /// Opens the programs of a cell; `None` if the stop came first. Some generate a graph of gigabytes, which
     /// is then abandoned.
     fn open_unless_stopped(&self, cell: &Cell) -> Option<Result<Programs, String>> {
-        /// As much as the main thread has.
-        const STACK: usize = 8 << 20;
-        let (sender, receiver) = channel();
         let own = cell.clone();
-        let work = move || {
-            // There is no receiver if the work was abandoned.
-            let _ = sender.send(open_all(&own));
-        };
-        let started = std::thread::Builder::new().stack_size(STACK).spawn(work);
-        if let Err(error) = started {
-            return Some(Err(format!("cannot start a thread: {error}; {}", sim_host_limits())));
-        }
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(20)) {
-                Ok(opened) => return Some(opened),
-                Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::SeqCst) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Some(Err("the program could not be opened: its generation panicked".to_owned()));
-                }
+        match unless_stopped(&self.stop, move || open_all(&own)) {
+            Ok(opened) => Some(opened),
+            Err(Abandoned::Stopped) => None,
+            Err(Abandoned::NoThread(why)) => Some(Err(why)),
+            Err(Abandoned::Panicked(_)) => {
+                Some(Err("the program could not be opened: its generation panicked".to_owned()))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What reports are made of: stores, and the JSON documents that `run` and `compare` write.
 
-use crate::study::{Cell, Series, Study};
+use crate::study::{Cell, Study};
 use ambulator_base::distinct_notes;
 use ambulator_experiments::row::{CellInfo, run_of};
 use ambulator_experiments::{Document, Store, build};
@@ -107,7 +107,7 @@ impl Place {
 
 impl Gathered {
     fn add_document(&mut self, path: &Path) -> Result<(), InputError> {
-        let (document, series) = document(path)?;
+        let document = document(path)?;
         self.commands.push(shell_words(&document.command));
         self.notes.extend(document.notes);
         self.schemas.push(document.schema);
@@ -116,9 +116,8 @@ impl Gathered {
             [run] => self.source_of(run),
             _ => self.new_source(),
         };
-        let series = series.into_iter().chain(std::iter::repeat(None));
-        for ((run, is_bound), series) in document.runs.into_iter().map(|run| (run, false)).chain(bounds).zip(series) {
-            self.cells.push(Cell { run, source, is_bound, series, ..Cell::default() });
+        for (run, is_bound) in document.runs.into_iter().map(|run| (run, false)).chain(bounds) {
+            self.cells.push(Cell { run, source, is_bound, ..Cell::default() });
         }
         Ok(())
     }
@@ -198,7 +197,6 @@ impl Gathered {
                 used.insert(place.cell.clone());
                 self.schemas.push(store.schema_of(run));
                 self.cells.push(Cell {
-                    series: series_of(run),
                     run: RunResult { design: place.design.clone(), program: place.program.clone(), ..run.clone() },
                     machine: place.machine.clone(),
                     build: if present { String::new() } else { info.build.clone() },
@@ -225,7 +223,7 @@ impl Gathered {
             // Seeds are compared with each other.
             let set = info.set.into_iter().filter(|(key, _)| key != "run.seed").collect();
             let build = if present { String::new() } else { info.build };
-            self.cells.push(Cell { series: series_of(&run), run, machine: info.machine, build, set, source, is_bound });
+            self.cells.push(Cell { run, machine: info.machine, build, set, source, is_bound });
         }
         Ok(())
     }
@@ -253,11 +251,6 @@ fn studies(folder: &Path, only: Option<&str>) -> Result<Vec<Description>, String
     files.iter().map(one).collect()
 }
 
-/// The counters over time of a run of a store.
-fn series_of(run: &RunResult) -> Option<Series> {
-    serde_json::from_value(serde_json::to_value(run).ok()?.get("series")?.clone()).ok()
-}
-
 /// What makes single runs comparable.
 fn conditions_of(run: &RunResult) -> String {
     let machine = |key: &str| run.spec.pointer(key).map(Value::to_string).unwrap_or_default();
@@ -271,8 +264,8 @@ fn conditions_of(run: &RunResult) -> String {
     )
 }
 
-/// A document, and the series of its runs.
-fn document(path: &Path) -> Result<(Document, Vec<Option<Series>>), InputError> {
+/// A document.
+fn document(path: &Path) -> Result<Document, InputError> {
     let fail = |what: String| InputError { path: path.to_owned(), what };
     let text = fs::read(path).map_err(|error| fail(format!("cannot be read ({error}); {RIGHT}")))?;
     let document: Document = serde_json::from_slice(&text).map_err(|error| {
@@ -285,21 +278,7 @@ fn document(path: &Path) -> Result<(Document, Vec<Option<Series>>), InputError> 
     if document.runs.is_empty() {
         return Err(fail(format!("has no runs; {RIGHT}")));
     }
-    Ok((document, series(&text)))
-}
-
-/// The series of the runs of a document that has been read.
-fn series(text: &[u8]) -> Vec<Option<Series>> {
-    #[derive(Deserialize)]
-    struct Run {
-        #[serde(default)]
-        series: Option<Series>,
-    }
-    #[derive(Deserialize)]
-    struct Runs {
-        runs: Vec<Run>,
-    }
-    serde_json::from_slice::<Runs>(text).map_or(Vec::new(), |all| all.runs.into_iter().map(|run| run.series).collect())
+    Ok(document)
 }
 
 /// A command line that a shell reads as these words.

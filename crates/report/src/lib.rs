@@ -16,5 +16,5 @@ pub use input::{InputError, read};
 pub use page::report;
 pub use plot::{Format, PlotError, Plotted, plot};
 pub use published::{published_charts, published_report};
-pub use study::{Cell, Comparison, Design, Series, Study};
+pub use study::{Cell, Comparison, Design, Study};
 pub use theme::{PaperWidth, for_notebook, for_paper, plain_config};

@@ -3,22 +3,8 @@
 use ambulator_experiments::{Candidate, MeasureMeaning, SpeedUp, Verdict, cautions, mean_over_seeds, reasons};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{CounterMeaning, MEASURES, RunResult, Status};
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Counters and states over the measured region of a run that sampled them.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct Series {
-    /// Instructions of all cores since the region began, at the end of each interval.
-    pub instructions: Vec<u64>,
-    /// What counters added in each interval, by name.
-    #[serde(default)]
-    pub counters: BTreeMap<String, Vec<u64>>,
-    /// States at the end of each interval, by name.
-    #[serde(default)]
-    pub gauges: BTreeMap<String, Vec<f64>>,
-}
 
 /// A run, and what is known of it beside its result.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +19,6 @@ pub struct Cell {
     pub set: BTreeMap<String, Value>,
     /// Which input it is from: cells of one file are compared with each other.
     pub source: usize,
-    /// Its counters over time, if it sampled them.
-    pub series: Option<Series>,
     /// It is there only as a bound: a perfect TLB under the paging policy of others.
     pub is_bound: bool,
 }

@@ -2,8 +2,8 @@
 
 use super::speed_up::lines;
 use super::{Chart, Table, ids, rounded, spec};
-use crate::study::{Cell, Comparison, Series, Study};
-use ambulator_simulator::{RunResult, Status};
+use crate::study::{Comparison, Study};
+use ambulator_simulator::{RunResult, Series, Status};
 use serde_json::json;
 
 /// Cycles for each 1000 instructions in each window of the region: at which instruction, and how many.
@@ -62,8 +62,9 @@ fn gauge(series: &Series, name: &str, scale: f64) -> Vec<(f64, f64)> {
 
 /// A figure for each program and quantity, with a line for each design.
 pub fn series(study: &Study) -> Vec<Chart> {
-    let of =
-        |cell: &Cell, points: &dyn Fn(&Series) -> Vec<(f64, f64)>| cell.series.as_ref().map(points).unwrap_or_default();
+    let of = |run: &RunResult, points: &dyn Fn(&Series) -> Vec<(f64, f64)>| {
+        run.series.as_ref().map(points).unwrap_or_default()
+    };
     let misses = Quantity {
         kind: "tlb-misses-over-time",
         title: "L2 TLB misses over time",
@@ -96,26 +97,25 @@ pub fn series(study: &Study) -> Vec<Chart> {
         caption: "Share of the last-level cache's lines that hold translations, over the measured region.",
         unit: "lines with translations, %",
     };
-    let mut all = misses.charts(study, |cell| of(cell, &|series| per_kilo(series, &["mmu.l2_tlb_misses"])));
+    let mut all = misses.charts(study, |run| of(run, &|series| per_kilo(series, &["mmu.l2_tlb_misses"])));
     const LLC: [&str; 2] = ["hierarchy.llc.demand_misses", "hierarchy.llc.table_misses"];
-    all.extend(cache.charts(study, |cell| of(cell, &|series| per_kilo(series, &LLC))));
-    all.extend(cycles.charts(study, |cell| windows(&cell.run)));
+    all.extend(cache.charts(study, |run| of(run, &|series| per_kilo(series, &LLC))));
+    all.extend(cycles.charts(study, windows));
     const MIB: f64 = 1.0 / (1u64 << 20) as f64;
-    all.extend(tables.charts(study, |cell| of(cell, &|series| gauge(series, "measures.table_bytes", MIB))));
-    let share = |cell: &Cell| of(cell, &|series| gauge(series, "measures.llc_translation_share", 100.0));
+    all.extend(tables.charts(study, |run| of(run, &|series| gauge(series, "measures.table_bytes", MIB))));
+    let share = |run: &RunResult| of(run, &|series| gauge(series, "measures.llc_translation_share", 100.0));
     all.extend(lines.charts(study, share));
     all
 }
 
 impl Quantity {
     /// The figures of one quantity.
-    fn charts(&self, study: &Study, points: impl Fn(&Cell) -> Vec<(f64, f64)>) -> Vec<Chart> {
+    fn charts(&self, study: &Study, points: impl Fn(&RunResult) -> Vec<(f64, f64)>) -> Vec<Chart> {
         let Quantity { kind, title, caption, unit } = *self;
         type Line<'a> = (&'a str, Vec<(f64, f64)>);
         let of_program = |comparison: &'_ Comparison| {
-            let cells = comparison.designs.iter().map(|design| study.shown_cell(design));
-            let all = cells.filter(|cell| cell.run.status == Status::Done);
-            let all = all.map(|cell| (cell.run.design.as_str(), points(cell)));
+            let runs = comparison.designs.iter().map(|design| &study.shown_cell(design).run);
+            let all = runs.filter(|run| run.status == Status::Done).map(|run| (run.design.as_str(), points(run)));
             all.filter(|(_, points)| points.len() > 1).collect::<Vec<Line<'_>>>()
         };
         let found: Vec<(&Comparison, Vec<Line<'_>>)> =
@@ -167,14 +167,15 @@ impl Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     #[test]
     fn intervals_are_rates_and_long_series_are_joined() {
         let series = Series {
+            interval: 1000,
             instructions: vec![1000, 3000],
             counters: [("a".to_owned(), vec![5, 20]), ("b".to_owned(), vec![1, 0])].into(),
             gauges: [("g".to_owned(), vec![1.0, 2.0])].into(),
+            ..Series::default()
         };
         assert_eq!(per_kilo(&series, &["a", "b", "none"]), [(1000.0, 6.0), (3000.0, 10.0)]);
         assert_eq!(per_kilo(&series, &["none"]), []);
@@ -182,7 +183,7 @@ mod tests {
         let long = Series {
             instructions: (1..=1050).map(|at| at * 1000).collect(),
             counters: [("a".to_owned(), vec![7; 1050])].into(),
-            gauges: BTreeMap::new(),
+            ..Series::default()
         };
         let points = per_kilo(&long, &["a"]);
         assert!(points.len() <= MOST_POINTS && points.iter().all(|(_, rate)| *rate == 7.0), "{points:?}");
