@@ -2,7 +2,9 @@
 
 mod lanes;
 mod message;
+mod read;
 mod sequence;
 
 pub use lanes::Lanes;
+pub use read::{ReadSlice, ReadTrace, ReadTrack, read};
 pub use sequence::{Event, Sequence, Track, Value};

@@ -47,25 +47,37 @@ fn access_name(access: AccessKind) -> &'static str {
 }
 
 /// What became of a translation, if it is more than a hit in the L1 TLB.
-fn outcome(before: &MmuCounters, after: &MmuCounters, steps: &[Step]) -> Option<&'static str> {
-    let grew = |of: fn(&MmuCounters) -> u64| of(after) > of(before);
-    let missed = grew(|c| c.l1d_tlb_misses) || grew(|c| c.l1i_tlb_misses) || grew(|c| c.l2_tlb_misses);
-    if grew(|c| c.faults) {
-        Some("page fault")
-    } else if grew(|c| c.dirty_assists) {
-        Some("dirty bit")
-    } else if grew(|c| c.walks) {
-        Some("page walk")
-    } else if grew(|c| c.joined) {
-        Some("joins a walk")
-    } else if grew(|c| c.lookaside_hits) {
-        Some("lookaside hit")
-    } else if grew(|c| c.l2_tlb_hits) {
-        Some("L2 TLB hit")
-    } else if missed || steps.iter().any(loads) {
-        Some("other")
-    } else {
-        None
+struct Outcome {
+    name: &'static str,
+    /// Whether the L1 TLB hit; the L2 TLB, if it was looked up.
+    l1_hit: bool,
+    l2_hit: Option<bool>,
+}
+
+impl Outcome {
+    fn of(before: &MmuCounters, after: &MmuCounters, steps: &[Step]) -> Option<Outcome> {
+        let grew = |of: fn(&MmuCounters) -> u64| of(after) > of(before);
+        let l1_hit = !grew(|c| c.l1d_tlb_misses) && !grew(|c| c.l1i_tlb_misses);
+        let l2_hit = grew(|c| c.l2_tlb_hits);
+        let name = if grew(|c| c.faults) {
+            "page fault"
+        } else if grew(|c| c.dirty_assists) {
+            "dirty bit"
+        } else if grew(|c| c.walks) {
+            "page walk"
+        } else if grew(|c| c.joined) {
+            "joins a walk"
+        } else if grew(|c| c.lookaside_hits) {
+            "lookaside hit"
+        } else if l2_hit {
+            "L2 TLB hit"
+        } else if !l1_hit || steps.iter().any(loads) {
+            "other"
+        } else {
+            return None;
+        };
+        let l2_hit = (l2_hit || grew(|c| c.l2_tlb_misses)).then_some(l2_hit);
+        Some(Outcome { name, l1_hit, l2_hit })
     }
 }
 
@@ -184,13 +196,17 @@ impl CoreTracks {
 
     /// A translation has ended.
     pub fn translation(&mut self, sequence: &mut Sequence, clock: Clock, told: Translated, memory: &mut MemoryTracks) {
-        let Some(outcome) = outcome(&told.before, &told.after, &told.steps) else { return };
+        let Some(outcome) = Outcome::of(&told.before, &told.after, &told.steps) else { return };
         let (from, until) = (told.from.0, told.until.0.max(told.from.0));
         let lane = self.misses.take(sequence, clock.cycle(from), clock.cycle(until));
-        let event = Event::new("miss", access_name(told.access))
+        let mut event = Event::new("miss", access_name(told.access))
             .with("address", Value::Address(told.va.0))
             .with("process", Value::Number(u64::from(told.process)))
-            .with("outcome", Value::Name(outcome));
+            .with("outcome", Value::Name(outcome.name))
+            .with("l1_tlb_hit", Value::Flag(outcome.l1_hit));
+        if let Some(hit) = outcome.l2_hit {
+            event = event.with("l2_tlb_hit", Value::Flag(hit));
+        }
         sequence.begin(lane, clock.cycle(from), &event);
         self.place(sequence, clock, told.steps, (from, until), Place { lane, walk: None }, memory);
         sequence.end(lane, clock.cycle(until));
@@ -232,16 +248,17 @@ impl CoreTracks {
             let (begin, end) = (clock.cycle(step.from), clock.cycle(step.until));
             let inner = std::mem::take(&mut step.steps);
             let mut event = event(&step, walk);
+            if step.behind || step.until > until {
+                event = event.with("behind", Value::Flag(true));
+            }
             if let Some(loaded) = step.loaded.as_ref().filter(|loaded| loaded.served == "DRAM") {
                 event.flows.push(memory.awaited(loaded.at, step.from, step.until));
             }
+            let lane = if nests { place.lane } else { self.beside.take(sequence, begin, end) };
             if begin == end && inner.is_empty() {
-                // Between two slices, or inside one: it takes no time.
-                let lane = if nests { place.lane } else { self.beside.take(sequence, begin, end) };
                 sequence.instant(lane, begin, &event);
                 continue;
             }
-            let lane = if nests { place.lane } else { self.beside.take(sequence, begin, end) };
             sequence.begin(lane, begin, &event);
             self.place(sequence, clock, inner, (step.from, step.until), Place { lane, walk }, memory);
             sequence.end(lane, end);
