@@ -21,8 +21,8 @@ pub(super) struct MemoryTracks {
     /// The tick of the window's begin.
     begin: u64,
     channels: BTreeMap<usize, ChannelTracks>,
-    /// Reads and writes that were sent before the window, when it had already begun for the caches: not shown.
-    pub earlier: u64,
+    /// Reads, and writes, that the caches asked for in the window and that were sent before it: not shown.
+    pub earlier: (u64, u64),
     /// By line: when a walk asked for it and when it came, in ticks, and the number of the flow.
     awaited: HashMap<u64, Vec<(u64, u64, u64)>>,
     flows: u64,
@@ -36,7 +36,7 @@ impl MemoryTracks {
             group: sequence.track(process, "main memory", 20_000),
             begin: clock.begin * TICKS_PER_CYCLE,
             channels: BTreeMap::new(),
-            earlier: 0,
+            earlier: (0, 0),
             awaited: HashMap::new(),
             flows: u64::from(number) << 40,
             taken: Vec::new(),
@@ -116,7 +116,9 @@ impl MemoryTracks {
 
     fn access(&mut self, sequence: &mut Sequence, access: &DramAccess) {
         if access.column.0 < self.begin {
-            self.earlier += 1;
+            if access.asked_in_log {
+                *(if access.write { &mut self.earlier.1 } else { &mut self.earlier.0 }) += 1;
+            }
             return;
         }
         let flow = self.arrived(access);

@@ -194,7 +194,8 @@ impl Recording {
             .with("begin_instruction", Value::Number(self.from.0))
             .with("instructions", Value::Number(instructions))
             .with("cycles", Value::Number(cycles))
-            .with("dram_accesses_before", Value::Number(self.memory.earlier));
+            .with("dram_reads_before", Value::Number(self.memory.earlier.0))
+            .with("dram_writes_before", Value::Number(self.memory.earlier.1));
         for (name, value) in counters(hw, os) {
             // Some counts are taken back: of commands that main memory plans again.
             let added = value.saturating_sub(self.before.get(&name).copied().unwrap_or(0));

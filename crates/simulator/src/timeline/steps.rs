@@ -35,6 +35,8 @@ struct Place {
     lane: Track,
     /// The page walk that it belongs to.
     walk: Option<u64>,
+    /// Nobody waits for what it is in.
+    behind: bool,
 }
 
 /// The access in words.
@@ -105,10 +107,11 @@ fn level(served: &str) -> &'static str {
     ["L1", "L2", "LLC", "DRAM"].into_iter().find(|level| *level == served).unwrap_or("elsewhere")
 }
 
-/// A step as an event, without its flow.
-fn event<'s>(step: &'s Step, walk: Option<u64>) -> Event<'s> {
+/// A step as an event, without its flow. `is_inner` says that it is within a page walk.
+fn event<'s>(step: &'s Step, walk: Option<u64>, is_inner: bool) -> Event<'s> {
     let category = match step.kind {
         StepKind::Load => "load",
+        StepKind::Walk if is_inner => "inner walk",
         StepKind::Walk => "walk",
         StepKind::Fetch => "fetch",
         StepKind::Wait => "wait",
@@ -208,7 +211,7 @@ impl CoreTracks {
             event = event.with("l2_tlb_hit", Value::Flag(hit));
         }
         sequence.begin(lane, clock.cycle(from), &event);
-        self.place(sequence, clock, told.steps, (from, until), Place { lane, walk: None }, memory);
+        self.place(sequence, clock, told.steps, (from, until), Place { lane, walk: None, behind: false }, memory);
         sequence.end(lane, clock.cycle(until));
     }
 
@@ -247,8 +250,9 @@ impl CoreTracks {
             }
             let (begin, end) = (clock.cycle(step.from), clock.cycle(step.until));
             let inner = std::mem::take(&mut step.steps);
-            let mut event = event(&step, walk);
-            if step.behind || step.until > until {
+            let mut event = event(&step, walk, place.walk.is_some());
+            let behind = place.behind || step.behind || step.until > until;
+            if behind {
                 event = event.with("behind", Value::Flag(true));
             }
             if let Some(loaded) = step.loaded.as_ref().filter(|loaded| loaded.served == "DRAM") {
@@ -260,7 +264,7 @@ impl CoreTracks {
                 continue;
             }
             sequence.begin(lane, begin, &event);
-            self.place(sequence, clock, inner, (step.from, step.until), Place { lane, walk }, memory);
+            self.place(sequence, clock, inner, (step.from, step.until), Place { lane, walk, behind }, memory);
             sequence.end(lane, end);
         }
     }
@@ -268,7 +272,7 @@ impl CoreTracks {
     /// A line that is fetched on a guess, or ahead of its use.
     fn fetch(&mut self, sequence: &mut Sequence, clock: Clock, step: &Step) {
         let (begin, end) = (clock.cycle(step.from), clock.cycle(step.until));
-        let event = event(step, None);
+        let event = event(step, None, false);
         if begin == end {
             sequence.instant(self.guesses, begin, &event);
             return;
