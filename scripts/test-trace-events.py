@@ -215,13 +215,13 @@ def check(document, path):
         for name in ("read", "write"):
             found[f"{name}s"] = count(f"category = 'dram' AND name = '{name}'")
         assert found == expected, f"{design}: the timeline has {found}, and the run counted {expected}"
-        assert found["walks"] > 0 and found["reads"] > 0, design
+        assert found["reads"] > 0 and (found["walks"] > 0 or design != "radix"), design
         compared += len(found)
         levels = processor.query(f"""
             SELECT MAX(value) FROM counter JOIN process_counter_track ON process_counter_track.id = track_id
             JOIN process USING (upid) WHERE process.name = '{design}'
               AND process_counter_track.name = 'page walks under way'""")[1]
-        assert levels[0][0] and levels[0][0] >= 1, f"{design}: {levels}"
+        assert (levels[0][0] or 0) >= min(found["walks"], 1), f"{design}: {levels}"
     # The queries of the documentation.
     queries = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/src/timeline.md").read_text(), re.S)
     assert queries
@@ -249,7 +249,7 @@ def main():
         trace, results = pathlib.Path(folder) / "timeline.pftrace", pathlib.Path(folder) / "results.json"
         command = [
             ambulator, "compare", "gups", "--footprint", "64MiB", "--designs", ",".join(DESIGNS), "--no-bounds",
-            "--instructions", "20K", "--seed", "1", "--trace-events", trace, "--trace-for", "1G", "--json", results,
+            "--instructions", "10K", "--seed", "1", "--trace-events", trace, "--trace-for", "11K", "--json", results,
             "--no-progress", "--quiet", "--set", "run.warmup=0",
         ]  # fmt: skip
         subprocess.run(command, check=True, env={**os.environ, "AMBULATOR_STORE": "none"})

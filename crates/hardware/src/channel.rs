@@ -184,7 +184,7 @@ pub(crate) struct Channel {
     scan: u64,
     pub tally: Tally,
     /// If somebody wants them: the commands that stay, as far as they have not been taken.
-    log: Option<Box<Vec<Sent>>>,
+    log: Option<Vec<Sent>>,
     /// Takes back all commands after the arrival of a read, without a search.
     #[cfg(test)]
     exhaustive: bool,
@@ -296,7 +296,7 @@ impl Channel {
 
     /// From now on commands are kept until they are taken, or no longer.
     pub fn keep_log(&mut self, keep: bool) {
-        self.log = keep.then(Box::default);
+        self.log = keep.then(Vec::new);
     }
 
     /// Moves the commands that can no longer be taken back to `to`; with `all`, also the others.
