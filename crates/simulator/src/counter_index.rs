@@ -1,5 +1,5 @@
-//! Finds the place of each counter by the order in which counters are reported, which hardly changes from report
-//! to report.
+//! Finds the place of each counter by the order in which counters are reported, which hardly changes from
+//! report to report.
 
 use ambulator_base::CounterDef;
 use std::collections::BTreeMap;

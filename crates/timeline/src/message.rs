@@ -1,5 +1,5 @@
-//! The fields of Perfetto's messages that are written, with the numbers of `perfetto_trace.proto`. The type of
-//! a packet's data, of a name and of a value is a `oneof` there: at most one of its fields is set.
+//! The fields of Perfetto's messages that are written, with the numbers of `perfetto_trace.proto`. The type
+//! of a packet's data, of a name and of a value is a `oneof` there: at most one of its fields is set.
 
 use prost::Message;
 

@@ -1,4 +1,5 @@
-//! Timelines: what the machines of a comparison do in a window of their runs, in one file that Perfetto opens.
+//! Timelines: what the machines of a comparison do in a window of their runs, in one file that Perfetto
+//! opens.
 //!
 //! `window.rs` opens and closes the window, `recording.rs` takes what happens meanwhile, and `steps.rs`,
 //! `system.rs` and `memory.rs` put it onto tracks. Recording changes nothing of the run.
@@ -19,8 +20,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-/// Nanoseconds of Perfetto's that stand for a core cycle: it shows cycles as microseconds, and 1/64 cycle, the
-/// unit of main memory's times, is not rounded to 0.
+/// Nanoseconds of Perfetto's that stand for a core cycle: it shows cycles as microseconds, and 1/64 cycle,
+/// the unit of main memory's times, is not rounded to 0.
 pub(crate) const PER_CYCLE: u64 = 1000;
 
 /// Which part of each run is recorded.

@@ -159,8 +159,8 @@ impl Recording {
         self.system.settled(&mut self.sequence, self.clock, os, now);
     }
 
-    /// Puts what main memory has done onto tracks, and writes what there is. Says why the window has ended, if
-    /// it has.
+    /// Puts what main memory has done onto tracks, and writes what there is. Says why the window has ended,
+    /// if it has.
     pub fn progress(&mut self, hw: &mut Hardware) -> Option<WindowEnd> {
         // Steps of translations that missed nothing.
         drop(watch::take());

@@ -1,7 +1,8 @@
-//! The operating system's tracks: its work on each core, what it counts, shootdowns, and pages that are copied.
+//! The operating system's tracks: its work on each core, what it counts, shootdowns, and pages that are
+//! copied.
 //!
-//! What an action did is what the counters of the kernel, of page tables and of placements have counted in it:
-//! so events of all designs are shown, by the names of their counters.
+//! What an action did is what the counters of the kernel, of page tables and of placements have counted in
+//! it: so events of all designs are shown, by the names of their counters.
 
 use super::recording::Clock;
 use crate::counter_index::CounterIndex;
