@@ -331,8 +331,13 @@ pub fn amend(change: impl FnOnce(&mut [Step])) {
     }
 }
 
-/// Ends the watch of this thread, also when what it watches panics.
-struct Watching;
+/// A watch of this thread, until it is dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct Watching {
+    /// It stays on its thread.
+    _here: std::marker::PhantomData<*const ()>,
+}
 
 impl Drop for Watching {
     fn drop(&mut self) {
@@ -341,19 +346,35 @@ impl Drop for Watching {
     }
 }
 
+/// Begins to watch what hardware does on this thread. A watch inside another one takes over its steps.
+pub fn start() -> Watching {
+    WATCH.set(Some(Watch::default()));
+    WATCHERS.fetch_add(1, Ordering::Relaxed);
+    Watching { _here: std::marker::PhantomData }
+}
+
+/// The steps of this thread's watch since it began or since the last call, without those that are open.
+pub fn take() -> Vec<Step> {
+    let mut steps = Vec::new();
+    if watched() {
+        with(|watch| steps = std::mem::take(&mut watch.steps));
+    }
+    steps
+}
+
 /// Calls `act`, and returns the steps that hardware takes meanwhile on this thread. A watch inside another one
 /// takes over its steps.
 pub fn watch<T>(act: impl FnOnce() -> T) -> (T, Vec<Step>) {
-    WATCH.set(Some(Watch::default()));
-    WATCHERS.fetch_add(1, Ordering::Relaxed);
-    let watching = Watching;
+    let watching = start();
     let done = act();
-    let mut watch = WATCH.take().unwrap_or_default();
-    while !watch.open.is_empty() {
-        watch.close();
-    }
+    with(|watch| {
+        while !watch.open.is_empty() {
+            watch.close();
+        }
+    });
+    let steps = take();
     drop(watching);
-    (done, watch.steps)
+    (done, steps)
 }
 
 /// Words as hexadecimal texts: a JSON reader need not hold 64 bits in a number.
@@ -449,5 +470,21 @@ mod tests {
         let panics = std::panic::catch_unwind(|| watch(|| panic!("on the way")));
         assert!(panics.is_err());
         step(|| unreachable!("the watch ended with the panic"));
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_gives_its_steps_piece_by_piece() {
+        let watching = start();
+        walk();
+        open(|| Step::new(StepKind::Fault, "under way", Cycle(9), Cycle(9)));
+        assert_eq!(take().len(), 1, "the walk, without what is open");
+        load(64, 10);
+        close(|step| step.until = 20);
+        let steps = take();
+        assert_eq!((steps.len(), steps[0].steps.len()), (1, 1));
+        assert!(take().is_empty());
+        drop(watching);
+        step(|| unreachable!("nobody watches any more"));
+        assert!(take().is_empty());
     }
 }

@@ -281,6 +281,8 @@ pub struct ProgramArguments {
     pub machine: MachineArguments,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub timeline: TimelineArguments,
     /// Write everything as JSON; `-` for standard output, which then has nothing else.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -290,6 +292,24 @@ pub struct ProgramArguments {
     /// No table on standard output.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A window of the runs as a timeline.
+#[derive(Args, Clone, Default)]
+pub struct TimelineArguments {
+    /// Write TLB misses, page walks, faults, kernel events and main memory's commands of a window of the
+    /// measured region as a timeline, which Perfetto (ui.perfetto.dev) opens. Nothing is taken from the store.
+    #[arg(long, value_name = "FILE")]
+    pub trace_events: Option<PathBuf>,
+    /// Instructions of the measured region before the window, all cores together; by default 0.
+    #[arg(long, value_name = "COUNT", requires = "trace_events")]
+    pub trace_from: Option<String>,
+    /// Instructions of the window, all cores together; by default 100K.
+    #[arg(long, value_name = "COUNT", requires = "trace_events")]
+    pub trace_for: Option<String>,
+    /// Size of the file at which recording ends; by default 256MiB.
+    #[arg(long, value_name = "SIZE", requires = "trace_events")]
+    pub trace_limit: Option<String>,
 }
 
 #[derive(Args)]

@@ -5,11 +5,12 @@ use crate::finished::FinishedRuns;
 use crate::output::{JsonOutput, print, report, warn};
 use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
+use crate::timeline::TimelineFile;
 use crate::{DONE, Failure, SOME_FAILED, interrupt, progress, requests, store};
 use ambulator_base::{Invalid, RecordSource, distinct_notes};
 use ambulator_experiments::{
-    BOUND, Bounds, Cell, Document, Programs, Runner, Verdict, cautions, comparison_grid, comparison_table, core_table,
-    difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
+    BOUND, Bounds, Cell, Document, Programs, Reuse, Runner, Verdict, cautions, comparison_grid, comparison_table,
+    core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
 };
 use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
@@ -68,12 +69,14 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     let asked = asked.map(|_| spec.run.instructions.saturating_mul(u64::from(spec.machine.cores)));
     let output = JsonOutput::prepare(arguments.json.as_deref(), &inputs)?;
     let files = TableFiles::prepare(extent.tables, &inputs)?;
+    let recorded = TimelineFile::prepare(arguments, spec, &inputs)?;
     let to_stdout = output.as_ref().is_some_and(JsonOutput::takes_standard_output) || files.take_standard_output();
     let names: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     jobs.extend(more);
     let bars: Vec<String> = jobs.iter().map(|job| job.design.clone()).collect();
     let shown = progress::bars(&bars, !arguments.no_progress);
-    let finished = Arc::new(FinishedRuns::new(names, shown));
+    let timeline = recorded.as_ref().map(|file| Arc::clone(&file.timeline));
+    let finished = Arc::new(FinishedRuns::new(names, shown).recorded(timeline));
     let command: Vec<String> = std::env::args().collect();
     let output = output.map(|output| {
         let (finished, command, known) = (Arc::clone(&finished), command.clone(), known.clone());
@@ -95,7 +98,8 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
         Source::Known(programs) => {
             let runner = Runner {
                 store: store::open(&arguments.store)?,
-                reuse: store::reuse(&arguments.store),
+                // What is recorded must run.
+                reuse: if recorded.is_some() { Reuse::Nothing } else { store::reuse(&arguments.store) },
                 threads: extent.threads,
                 memory: memory_available(),
                 stop,
@@ -127,13 +131,14 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
     }
     files.write(&runs_grid(&outcome.runs), &comparison_grid(&outcome.runs))?;
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
+    let all_recorded = recorded.is_none_or(|file| file.finish(arguments.quiet));
     if let Some(output) = output {
         let bounds = bounds.document(&outcome.runs, bound_runs);
         outcome.notes.extend(cautions);
         let document = Document { verdict: verdict.sentences, bounds, stored, ..Document::new(command, outcome) };
         output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
     }
-    let all_well = all_done && !program_failed.load(Ordering::SeqCst);
+    let all_well = all_done && all_recorded && !program_failed.load(Ordering::SeqCst);
     Ok(if all_well { status } else { SOME_FAILED })
 }
 

@@ -2,7 +2,9 @@
 
 use ambulator_base::lock;
 use ambulator_experiments::Document;
-use ambulator_simulator::{Outcome, Phase, Progress, RunResult, Schema, Status, join_schemas, set_speedups};
+use ambulator_simulator::{
+    Outcome, Phase, Progress, RunResult, Schema, Status, Timeline, TimelinePart, join_schemas, set_speedups,
+};
 use std::sync::{Arc, Mutex};
 
 /// Keeps the results of runs as they end, and passes on their progress.
@@ -10,13 +12,20 @@ pub struct FinishedRuns {
     shown: Arc<dyn Progress>,
     names: Vec<String>,
     runs: Mutex<Vec<Option<(RunResult, Schema)>>>,
+    timeline: Option<Arc<Timeline>>,
 }
 
 impl FinishedRuns {
     /// No run of these designs has ended yet.
     pub fn new(names: Vec<String>, shown: Arc<dyn Progress>) -> FinishedRuns {
         let runs = Mutex::new(names.iter().map(|_| None).collect());
-        FinishedRuns { shown, names, runs }
+        FinishedRuns { shown, names, runs, timeline: None }
+    }
+
+    /// Windows of the runs are recorded.
+    #[must_use]
+    pub fn recorded(self, timeline: Option<Arc<Timeline>>) -> FinishedRuns {
+        FinishedRuns { timeline, ..self }
     }
 
     /// The document of the runs that are done, with `notes` on the programs; `None` if there are none. A note
@@ -52,6 +61,11 @@ impl Progress for FinishedRuns {
             *slot = Some((result.clone(), schema.clone()));
         }
         self.shown.finished(job, result, schema);
+    }
+
+    fn timeline(&self, job: usize) -> Option<TimelinePart> {
+        // Those after the designs are bounds, and repetitions with other seeds.
+        self.timeline.as_ref().filter(|_| job < self.names.len()).map(|timeline| timeline.part(job))
     }
 }
 

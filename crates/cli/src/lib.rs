@@ -27,6 +27,7 @@ mod suggest;
 mod sweep;
 mod table_files;
 mod terminal;
+mod timeline;
 mod trace;
 
 use ambulator_base::OutputFile;

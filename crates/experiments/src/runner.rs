@@ -7,7 +7,8 @@ use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
 use ambulator_simulator::spec::Spec;
 use ambulator_simulator::{
-    Comparison, Job, Phase, Progress, RunResult, Schema, Status, colour_warnings, compare, join_schemas, open_mix,
+    Comparison, Job, Phase, Progress, RunResult, Schema, Status, TimelinePart, colour_warnings, compare, join_schemas,
+    open_mix,
 };
 use ambulator_workloads::ProgramRequest;
 use serde_json::Value;
@@ -150,6 +151,10 @@ impl Progress for OfBatch {
         // Speed-ups are relative to other cells.
         let run = RunResult { speedup: 1.0, weighted_speedup: 1.0, ..result.clone() };
         self.shared.keep(self.cells[job], &run, schema);
+    }
+
+    fn timeline(&self, job: usize) -> Option<TimelinePart> {
+        self.shared.progress.timeline(self.cells[job])
     }
 }
 

@@ -9,6 +9,7 @@
 //! Writes gather until a batch is *released*: from then on they are candidates as reads are. Row hits that came
 //! later go before them only where that does not delay them.
 
+use crate::dram_log::{Opened, Sent};
 use crate::plan::{Command, Plan, Step};
 
 /// Timing in ticks, and the controller's limits.
@@ -182,9 +183,8 @@ pub(crate) struct Channel {
     number: u32,
     scan: u64,
     pub tally: Tally,
-    /// Every command that stays.
-    #[cfg(test)]
-    log: Vec<tests::Sent>,
+    /// If somebody wants them: the commands that stay, as far as they have not been taken.
+    log: Option<Vec<Sent>>,
     /// Takes back all commands after the arrival of a read, without a search.
     #[cfg(test)]
     exhaustive: bool,
@@ -224,8 +224,7 @@ impl Channel {
             number: 0,
             scan: 0,
             tally: Tally::default(),
-            #[cfg(test)]
-            log: Vec::new(),
+            log: None,
             #[cfg(test)]
             exhaustive: false,
         }
@@ -295,6 +294,25 @@ impl Channel {
         }
     }
 
+    /// From now on commands are kept until they are taken, or no longer.
+    pub fn keep_log(&mut self, keep: bool) {
+        self.log = keep.then(Vec::new);
+    }
+
+    /// Moves the commands that can no longer be taken back to `to`; with `all`, also the others.
+    pub fn take_log(&mut self, all: bool, to: &mut Vec<Sent>) {
+        let open = if all { 0 } else { self.plan.len() };
+        if let Some(log) = &mut self.log {
+            let taken = log.len().saturating_sub(open);
+            to.extend(log.drain(..taken));
+        }
+    }
+
+    /// The number of the latest request.
+    pub fn latest_request(&self) -> u32 {
+        self.number
+    }
+
     /// Serves all that waits.
     pub fn drain(&mut self) {
         while !self.candidates.is_empty() || !self.writes.is_empty() {
@@ -307,8 +325,10 @@ impl Channel {
 
     /// Takes the last command of the plan back.
     fn take_back(&mut self) {
-        #[cfg(test)]
-        self.log.pop();
+        if let Some(log) = &mut self.log {
+            // Commands from before the log are not in it.
+            log.pop();
+        }
         match self.plan.pop() {
             Some(Step::Command(command)) => {
                 let request = command.request;
@@ -527,8 +547,9 @@ impl Channel {
         }
         rank.due = due + refi;
         rank.refreshed = begin + rfc;
-        #[cfg(test)]
-        self.log.push(tests::Sent::Refresh { rank: number, due, begin });
+        if let Some(log) = &mut self.log {
+            log.push(Sent::Refresh { rank: number, due, begin });
+        }
     }
 
     /// Sends the command of a candidate.
@@ -540,6 +561,7 @@ impl Channel {
         let group = &mut self.groups[request.group as usize];
         let rank = &mut self.ranks[request.rank as usize];
         let held = outcome == Outcome::Miss && request.arrival < rank.refreshed && column >= rank.refreshed;
+        let precharge = (outcome == Outcome::Conflict).then(|| request.arrival.max(bank.precharge));
         let after_refresh = self.plan.ends_with_refresh();
         *self.plan.push(request.arrival) = Command {
             request,
@@ -596,9 +618,12 @@ impl Channel {
             bank.row = NO_ROW;
             bank.activate = bank.precharge + rules.rp;
         }
+        if let Some(log) = &mut self.log {
+            let closed = if rules.closed { Some(bank.precharge) } else { None };
+            let row = (outcome != Outcome::Hit).then_some(Opened { activate, precharge });
+            log.push(Sent::Column { request, column, row, closed });
+        }
         self.count(&request, outcome, held, 1);
-        #[cfg(test)]
-        self.log.push(tests::Sent::Column { request, column, activate: (outcome != Outcome::Hit).then_some(activate) });
     }
 }
 

@@ -4,21 +4,6 @@
 use super::*;
 use ambulator_base::Random;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Sent {
-    Column {
-        request: Request,
-        column: u64,
-        /// Of the row, if it was not open.
-        activate: Option<u64>,
-    },
-    Refresh {
-        rank: usize,
-        due: u64,
-        begin: u64,
-    },
-}
-
 const GROUPS: usize = 4;
 const BANKS: usize = 16;
 
@@ -54,7 +39,16 @@ fn rules() -> Rules {
 }
 
 fn channel(rules: Rules, ranks: usize) -> Channel {
-    Channel::new(rules, ranks, GROUPS, BANKS, |rank| rules.refi - rank as u64 * rules.refi / 2)
+    let mut channel = Channel::new(rules, ranks, GROUPS, BANKS, |rank| rules.refi - rank as u64 * rules.refi / 2);
+    channel.keep_log(true);
+    channel
+}
+
+/// Every command that stays.
+fn sent(mut channel: Channel) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    channel.take_log(true, &mut sent);
+    sent
 }
 
 /// A request for column `column` of a row.
@@ -78,7 +72,7 @@ fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
     let columns: Vec<(Request, u64, Option<u64>)> = sent
         .iter()
         .filter_map(|sent| match *sent {
-            Sent::Column { request, column, activate } => Some((request, column, activate)),
+            Sent::Column { request, column, row, .. } => Some((request, column, row.map(|row| row.activate))),
             Sent::Refresh { .. } => None,
         })
         .collect();
@@ -139,10 +133,14 @@ fn broken(rules: &Rules, sent: &[Sent]) -> Option<String> {
                 }
                 busy.insert(rank, begin + rules.rfc);
             }
-            Sent::Column { request, column, activate } => {
+            Sent::Column { request, column, row, .. } => {
                 let state = banks.entry(request.bank).or_insert((None, 0, 0));
-                match activate {
-                    Some(activate) => {
+                match row {
+                    Some(Opened { activate, precharge }) => {
+                        let closes = precharge.is_some_and(|at| state.2 <= at && at + rules.rp <= activate);
+                        if closes != state.0.is_some() || closes != precharge.is_some() {
+                            return Some(format!("precharge at {precharge:?}, not from {} on: {request:?}", state.2));
+                        }
                         let mut earliest = request.arrival;
                         if state.0.is_some() {
                             earliest = state.2.max(request.arrival) + rules.rp;
@@ -210,7 +208,7 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
         };
         let (gap, late, writes) = (1 + random.below(40), random.below(400), random.below(60));
         let mut channel = channel(rules, ranks);
-        let mut reads = 0;
+        let (mut reads, mut log) = (0, Vec::new());
         let requests = stream(seed, 1500, gap, late, ranks, writes);
         for one in &requests {
             if one.write {
@@ -220,10 +218,12 @@ fn the_commands_obey_the_devices_rules_and_each_request_is_served_once() {
                 let done = channel.read(*one);
                 assert!(done > one.arrival);
             }
+            // What is taken stays.
+            channel.take_log(false, &mut log);
         }
         channel.drain();
-        let log = &channel.log;
-        assert_eq!(broken(&rules, log), None, "seed {seed}: {rules:?}");
+        channel.take_log(true, &mut log);
+        assert_eq!(broken(&rules, &log), None, "seed {seed}: {rules:?}");
         let served = log.iter().filter(|sent| matches!(sent, Sent::Column { .. })).count() as i64;
         let Tally { forwarded, merged, .. } = channel.tally;
         let bursts = channel.tally.bursts();
@@ -253,9 +253,9 @@ fn refreshes_come_once_in_each_interval_while_requests_come() {
             channel.read(one);
         }
     }
+    let log = sent(channel);
     for rank in 0..2 {
-        let dues: Vec<u64> = channel
-            .log
+        let dues: Vec<u64> = log
             .iter()
             .filter_map(|sent| match sent {
                 Sent::Refresh { rank: of, due, .. } if *of == rank => Some(*due),

@@ -101,6 +101,11 @@ impl Copies {
         id.0 < self.oldest
     }
 
+    /// When a copy ended, if it has and that is remembered.
+    pub(crate) fn ended(&self, id: CopyId) -> Option<u64> {
+        self.ended.get(id.0.checked_sub(self.oldest)? as usize).copied()
+    }
+
     /// When a copy ended, or the estimated end at the present rate if it has not ended by `now`.
     pub(crate) fn end(&self, id: CopyId, now: u64) -> u64 {
         let Some(at) = id.0.checked_sub(self.oldest) else { return 0 };

@@ -7,6 +7,7 @@
 //! cache). A time that the caller has learnt does not change when a later call brings an earlier request.
 
 use crate::channel::{Channel, Request, Rules, Tally};
+use crate::dram_log::{DramEvent, event};
 use crate::{AddressMapping, DramModel, DramSpec, PagePolicy};
 use ambulator_base::{CounterSink, Counters, LINE_BYTES, counters};
 
@@ -128,6 +129,9 @@ pub struct Dram {
     banks_of_rank: usize,
     groups_of_rank: usize,
     channels: Box<[Channel]>,
+    rules: Rules,
+    /// While commands are logged: the number of each channel's latest request before that.
+    before_log: Vec<u32>,
     counters: DramCounters,
     /// Ticks of the latest request, and of the one at which the counters were set to zero.
     latest: u64,
@@ -191,6 +195,8 @@ impl Dram {
             banks_of_rank,
             groups_of_rank,
             channels: (0..channels).map(channel).collect(),
+            rules,
+            before_log: Vec::new(),
             counters: DramCounters::default(),
             latest: 0,
             counted_from: 0,
@@ -276,6 +282,22 @@ impl Dram {
         if self.timing && !self.fixed {
             let (channel, request) = self.request(line, table, true, now);
             channel.write(request);
+        }
+    }
+
+    /// From now on keeps what the controllers send until it is taken, or no longer.
+    pub fn keep_log(&mut self, keep: bool) {
+        self.before_log = self.channels.iter().map(Channel::latest_request).collect();
+        self.channels.iter_mut().for_each(|channel| channel.keep_log(keep));
+    }
+
+    /// Moves what the controllers have sent to `to`, channel by channel: what stays for certain, and with `all`
+    /// also the latest, which a request that comes later may still precede.
+    pub fn take_log(&mut self, all: bool, to: &mut Vec<DramEvent>) {
+        let mut sent = Vec::new();
+        for (number, (channel, before)) in self.channels.iter_mut().zip(&self.before_log).enumerate() {
+            channel.take_log(all, &mut sent);
+            to.extend(sent.drain(..).map(|one| event(&one, number, self.banks_of_rank, &self.rules, *before)));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::copies::{Copies, CopyId};
 use crate::intermediate_map::IntermediateMap;
 use crate::prefetch::{Prefetcher, Suggestion};
 use crate::zeroing::{ZeroWrites, ZeroingCounters};
-use crate::{CacheCounters, Dram, DramCounters, HierarchySpec, Served};
+use crate::{CacheCounters, Dram, DramCounters, DramEvent, HierarchySpec, Served};
 use ambulator_base::{AccessKind, CounterSink, Counters, Cycle, FRAME_BYTES, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -476,6 +476,21 @@ impl Hierarchy {
     pub fn copy_end(&mut self, copy: CopyId, now: Cycle) -> Option<Cycle> {
         self.shared.advance(now.0);
         (!self.shared.copies.forgotten(copy)).then(|| Cycle(self.shared.copies.end(copy, now.0)))
+    }
+
+    /// When a copy ended, if it has; unlike [`Hierarchy::copy_end`], this lets no time pass.
+    pub fn copied(&self, copy: CopyId) -> Option<Cycle> {
+        self.shared.copies.ended(copy).map(Cycle)
+    }
+
+    /// From now on keeps what main memory's controllers send until it is taken, or no longer.
+    pub fn keep_dram_log(&mut self, keep: bool) {
+        self.shared.dram.keep_log(keep);
+    }
+
+    /// Moves what main memory's controllers have sent to `to` ([`Dram::take_log`]).
+    pub fn take_dram_log(&mut self, all: bool, to: &mut Vec<DramEvent>) {
+        self.shared.dram.take_log(all, to);
     }
 
     /// Invalidates the lines of `[start, start + bytes)` in every cache without writing them back (a frame

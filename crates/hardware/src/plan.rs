@@ -96,6 +96,11 @@ impl Plan {
         self.end
     }
 
+    /// Commands and refreshes that can be taken back.
+    pub fn len(&self) -> usize {
+        (self.end - self.first) as usize + self.end_refresh - self.first_refresh
+    }
+
     /// The tick of the last command; 0 if none is kept.
     #[inline(always)]
     pub fn last_column(&self) -> u64 {

@@ -174,6 +174,7 @@ impl Machine {
             scheduler: Scheduler::new(&spec.run, placements),
             statistics: Statistics::new(spec.run.interval),
             memory: memory_setup,
+            timeline: None,
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::machine::{Machine, Phase};
 use crate::result::{RunResult, Schema, Status, join_schemas};
 use crate::spec::Spec;
 use crate::stream::SharedStream;
+use crate::timeline::TimelinePart;
 use ambulator_base::{RecordSource, SimHostRefusal, address_space_left, distinct_notes, lock, sim_host_limits};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,10 @@ pub trait Progress: Send + Sync {
     /// A run has ended. The result has no speed-up over other runs yet; `schema` has unit and meaning of its
     /// counters.
     fn finished(&self, job: usize, result: &RunResult, schema: &Schema);
+    /// Where a window of a run is recorded, if it is; asked when its machine has been built.
+    fn timeline(&self, _job: usize) -> Option<TimelinePart> {
+        None
+    }
 }
 
 /// Ignores all progress.
@@ -207,7 +212,7 @@ fn run_slice(
 ) {
     let job = &jobs[queued.job];
     let began = Instant::now();
-    let ended = catch_unwind(AssertUnwindSafe(|| advance(&mut queued, job, streams, stop)));
+    let ended = catch_unwind(AssertUnwindSafe(|| advance(&mut queued, job, streams, stop, progress)));
     let took = began.elapsed();
     queued.busy += took;
     if let Some(machine) = &queued.machine
@@ -238,6 +243,9 @@ fn run_slice(
     };
     for stream in streams {
         stream.leave(queued.job);
+    }
+    if let Some(machine) = &mut queued.machine {
+        machine.end_timeline();
     }
     let (mut result, schema) = match &queued.machine {
         Some(machine) => {
@@ -305,6 +313,7 @@ fn advance(
     job: &Job,
     streams: &[Arc<SharedStream>],
     stop: &AtomicBool,
+    progress: &dyn Progress,
 ) -> Option<Result<(), Stop>> {
     if stop.load(Ordering::Relaxed) {
         return Some(Ok(()));
@@ -316,7 +325,13 @@ fn advance(
             match Machine::new(&job.spec, programs) {
                 Ok(machine) => match too_little_address_space() {
                     Some(sentence) => return Some(Err(Stop::Failed(sentence))),
-                    None => queued.machine.insert(machine),
+                    None => {
+                        let machine = queued.machine.insert(machine);
+                        if let Some(part) = progress.timeline(queued.job) {
+                            machine.record_timeline(part, &job.design);
+                        }
+                        machine
+                    }
                 },
                 Err(error) => return Some(Err(Stop::Failed(error.to_string()))),
             }

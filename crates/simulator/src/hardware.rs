@@ -4,6 +4,7 @@
 use crate::core::{Core, CorePhase};
 use crate::machine::Phase;
 use crate::path::TranslationPath;
+use crate::timeline::{Action, Recording};
 use ambulator_base::{Counters, Cycle, FRAME_BYTES};
 use ambulator_hardware::{EntryLevel, Hierarchy};
 use ambulator_memory::PhysicalMemory;
@@ -14,6 +15,8 @@ use ambulator_os::{Migration, Zeroed};
 pub(crate) struct Hardware {
     pub cores: Vec<Core>,
     pub hierarchy: Hierarchy,
+    /// What happens now, if it is recorded.
+    pub recording: Option<Box<Recording>>,
     path: TranslationPath,
     /// Where walkers' accesses enter the hierarchy.
     entry: EntryLevel,
@@ -49,7 +52,18 @@ impl Hardware {
         timing: bool,
     ) -> Hardware {
         let untimed = Cycle(0);
-        Hardware { cores, hierarchy, path, entry, timing, has_time: timing, untimed, kernel_time: 0, ahead: 0 }
+        Hardware {
+            cores,
+            hierarchy,
+            recording: None,
+            path,
+            entry,
+            timing,
+            has_time: timing,
+            untimed,
+            kernel_time: 0,
+            ahead: 0,
+        }
     }
 
     /// Switches time on or off ([`crate::Machine::set_timed`]). Nothing is in flight.
@@ -189,8 +203,19 @@ impl Hardware {
         core.counters.os_cycles += cycles;
         if self.timing {
             core.window.serialize(cycles);
+            if let Some(recording) = &mut self.recording {
+                recording.system.worked(number, cycles, core.window.retired_cycle());
+            }
         } else {
             core.window.count_serialization();
+        }
+    }
+
+    /// Names the reason of what the operating system does next, for a recording.
+    #[inline]
+    pub fn acts(&mut self, action: impl FnOnce() -> Action) {
+        if let Some(recording) = &mut self.recording {
+            recording.system.begin(action());
         }
     }
 
@@ -207,6 +232,9 @@ impl Hardware {
     pub fn copy_page(&mut self, number: usize, moved: &Migration) {
         let now = self.time_of(number);
         let copy = self.hierarchy.copy(moved.from.start(), moved.to.start(), moved.page.size.bytes(), now);
+        if let Some(recording) = &mut self.recording {
+            recording.system.copy(copy, now, *moved);
+        }
         for core in &mut self.cores {
             core.mmu.hold(moved.asid, moved.page, copy);
         }

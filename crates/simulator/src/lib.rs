@@ -7,6 +7,7 @@ mod census;
 mod colours;
 mod compare;
 mod core;
+mod counter_index;
 mod energy;
 mod error;
 mod execute;
@@ -29,6 +30,7 @@ mod series;
 pub mod spec;
 mod statistics;
 mod stream;
+mod timeline;
 mod walk_steps;
 #[cfg(test)]
 mod warmup_tests;
@@ -47,4 +49,5 @@ pub use result::{
 pub use scheduler::{check_mix, open_mix};
 pub use series::Series;
 pub use stream::SharedStream;
+pub use timeline::{RecordedWindow, Timeline, TimelinePart, TimelineRequest, WindowEnd};
 pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

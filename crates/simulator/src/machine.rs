@@ -8,6 +8,7 @@ use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
+use crate::timeline::TimelineRun;
 use ambulator_base::{Cycle, PhysAddr, Record};
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct Machine {
     pub(crate) scheduler: Scheduler,
     pub(crate) statistics: Statistics,
     pub(crate) memory: MemorySetUp,
+    /// If a window of the run is recorded.
+    pub(crate) timeline: Option<Box<TimelineRun>>,
 }
 
 /// A valid translation: the address of the data, when it is known, and when the access finally issued (after
@@ -62,9 +65,22 @@ impl Machine {
     /// # Errors
     /// An outcome of the machine, or a failure. The counters are those of the part that ran.
     pub fn advance(&mut self, records: usize) -> Result<bool, Stop> {
+        if self.timeline.is_some() {
+            return self.advance_recorded(records);
+        }
+        self.run(records)
+    }
+
+    /// As [`Machine::advance`]; returns early if a recording must begin.
+    pub(crate) fn run(&mut self, records: usize) -> Result<bool, Stop> {
         let mut left = records;
         while left > 0 {
             self.change_phase()?;
+            if let Some(timeline) = &self.timeline
+                && timeline.is_due(self.phase(), self.hw.instructions())
+            {
+                return Ok(true);
+            }
             if self.scheduler.places_threads() {
                 for number in 0..self.hw.cores.len() {
                     if self.hw.cores[number].at >= self.hw.cores[number].end {

@@ -5,10 +5,12 @@ use crate::core::{Core, FRONT_END_LINES};
 use crate::hardware::{Hardware, Memories};
 use crate::locks::Locks;
 use crate::machine::Phase;
+use crate::timeline::Action;
 use ambulator_base::{AccessKind, Advice, CounterSink, MapKind, PageSize, PhysAddr, ProcessId, VirtAddr, VmEvent};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{Invalidation, TableRegisters};
 use ambulator_os::{Kernel, LedgerCause, Migration, OsError, Shootdown, TableLock, Zeroed};
+use ambulator_timeline::Value;
 
 /// The hypervisor of nested paging: a kernel whose only process is the virtual machine.
 pub(crate) struct Hypervisor {
@@ -194,6 +196,7 @@ impl OperatingSystem {
 
     /// Runs the kernel's background daemons up to the core's time.
     pub fn run_daemons(&mut self, hw: &mut Hardware, phase: Phase, number: usize) -> Result<(), Stop> {
+        hw.acts(|| Action::new("daemons"));
         self.kernel.tick(hw.cores[number].process, hw.kernel_time(number)).map_err(|e| stop_of(&e))?;
         self.settle(hw, phase, number);
         Ok(())
@@ -225,10 +228,12 @@ impl OperatingSystem {
         hw.charge(phase, number, cycles);
         self.write_zeroed(hw, number);
         self.kernel.take_shootdowns(&mut self.shootdowns);
+        hw.record_shootdowns(number, &self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             hw.invalidate(invalidation(&shootdown), &self.kernel);
         }
         self.copy_migrated(hw, phase, number);
+        hw.record_action(number, self);
         for core in &mut hw.cores {
             core.mmu.forget_recent();
             self.load_registers(core);
@@ -238,6 +243,7 @@ impl OperatingSystem {
     /// The hardware suggests a page to migrate: the kernel migrates it in the background.
     #[cold]
     pub fn migrate(&mut self, hw: &mut Hardware, phase: Phase, number: usize, va: VirtAddr) -> Result<(), Stop> {
+        hw.acts(|| Action::new("migration hint").with("address", Value::Address(va.0)));
         self.kernel.migration_hint(hw.cores[number].process, va).map_err(|e| stop_of(&e))?;
         // The program does not wait for the kernel's work either.
         self.kernel.ledger.take();
@@ -296,12 +302,14 @@ impl OperatingSystem {
         hw.zero(number, &self.zeroed);
         self.zeroed.clear();
         hypervisor.kernel.take_shootdowns(&mut self.shootdowns);
+        hw.record_shootdowns(number, &self.shootdowns);
         for shootdown in self.shootdowns.drain(..) {
             let what = invalidation(&shootdown);
             for core in &mut hw.cores {
                 core.mmu.invalidate_hypervisor(what);
             }
         }
+        hw.record_action(number, self);
         for core in &mut hw.cores {
             core.mmu.forget_recent();
             self.load_registers(core);
@@ -334,6 +342,7 @@ impl OperatingSystem {
         let unknown = |process: ProcessId| {
             Stop::Failed(format!("the program's stream refers to process {process}, which it has not forked"))
         };
+        hw.acts(|| Action::new(call_name(event)));
         let core = &mut hw.cores[number];
         match event {
             VmEvent::Fork { child } => {
@@ -408,6 +417,22 @@ impl OperatingSystem {
         }
         self.settle_hypervisor(hw, phase, number);
         Ok(())
+    }
+}
+
+/// What a VM event is to the kernel.
+fn call_name(event: &VmEvent) -> &'static str {
+    match event {
+        VmEvent::Map { .. } => "mmap",
+        VmEvent::Unmap { .. } => "munmap",
+        VmEvent::Protect { .. } => "mprotect",
+        VmEvent::Remap { .. } => "mremap",
+        VmEvent::Advise { .. } => "madvise",
+        VmEvent::Brk { .. } => "brk",
+        VmEvent::Fork { .. } => "fork",
+        VmEvent::Exit { .. } => "exit",
+        VmEvent::Switch { .. } => "context switch",
+        _ => "touch",
     }
 }
 

@@ -1,5 +1,6 @@
 //! The counters of the measured region over time: what each interval of `run.interval` instructions added.
 
+use crate::counter_index::CounterIndex;
 use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::report::report_counters;
@@ -47,14 +48,11 @@ struct Column {
     values: Vec<u64>,
 }
 
-/// Columns, found by the order in which counters are reported: it hardly changes from point to point.
+/// Columns, and where each counter's is.
 #[derive(Clone, Debug, Default)]
 struct Columns {
     columns: Vec<Column>,
-    by_name: BTreeMap<String, usize>,
-    /// For each report of a point: prefix, counter, column.
-    order: Vec<(String, &'static CounterDef, usize)>,
-    next: usize,
+    index: CounterIndex,
     /// Times mean nothing: functional mode.
     without_time: bool,
     points: usize,
@@ -63,28 +61,16 @@ struct Columns {
 impl Columns {
     /// The column of the counter that is reported now.
     fn find(&mut self, prefix: &str, def: &'static CounterDef) -> usize {
-        if let Some((known, of, column)) = self.order.get(self.next)
-            && std::ptr::eq(*of, def)
-            && known == prefix
-        {
-            self.next += 1;
-            return *column;
-        }
-        let name = if prefix.is_empty() { def.name.to_owned() } else { format!("{prefix}.{}", def.name) };
-        let new = self.columns.len();
-        let column = *self.by_name.entry(name.clone()).or_insert(new);
-        if column == new {
+        let (column, new) = self.index.find(prefix, def);
+        if let Some(name) = new {
             self.columns.push(Column { name, gauge: def.gauge, now: 0, values: vec![0; self.points] });
         }
-        self.order.truncate(self.next);
-        self.order.push((prefix.to_owned(), def, column));
-        self.next += 1;
         column
     }
 
     /// Takes a point of everything that `report` reports.
     fn take(&mut self, report: impl FnOnce(&mut Columns)) {
-        self.next = 0;
+        self.index.begin();
         report(self);
         for column in &mut self.columns {
             column.values.push(std::mem::take(&mut column.now));

@@ -47,7 +47,12 @@ impl Translator<'_> {
 
     #[cold]
     fn translate_watched(&mut self, number: usize, va: VirtAddr, access: AccessKind, now: Cycle) -> Translated {
-        self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate_watched(va, access, now, port))
+        let before = self.hw.before_recorded(number);
+        let result =
+            self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.translate_watched(va, access, now, port));
+        let (Translated::Physical { ready: until, .. } | Translated::Fault { at: until, .. }) = result;
+        self.hw.record_translation(number, (va, access), (now, until), before);
+        result
     }
 
     /// The rest of [`Translator::translate_conventionally`] when the first result was a fault, or was wrong.

@@ -22,6 +22,20 @@ impl Translator<'_> {
         now: Cycle,
     ) -> Result<Located, Stop> {
         let (_, now) = self.page_state_when_allowed(number, va, access, now, &mut 0)?;
+        let before = self.hw.before_recorded(number);
+        let located = self.translate_on_both_sides(number, va, access, now)?;
+        self.hw.record_translation(number, (va, access), (now, located.ready.max(located.known)), before);
+        Ok(located)
+    }
+
+    /// As [`Translator::translate_by_intermediate`], of a page that needs no fault.
+    fn translate_on_both_sides(
+        &mut self,
+        number: usize,
+        va: VirtAddr,
+        access: AccessKind,
+        now: Cycle,
+    ) -> Result<Located, Stop> {
         let Some((at, ready)) =
             self.hw.with_port(number, self.os.memories_mut(), |mmu, port| mmu.front_side(va, now, port))
         else {

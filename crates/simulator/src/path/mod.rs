@@ -9,11 +9,13 @@ use crate::hardware::Hardware;
 use crate::machine::{Located, Phase};
 use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
+use crate::timeline::Action;
 use crate::{Stop, oracle};
 use ambulator_base::watch::{self, Field, Step, StepKind};
 use ambulator_base::{AccessKind, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{FaultCause, Invalidation};
 use ambulator_os::{Kernel, PageState};
+use ambulator_timeline::Value;
 
 /// If one access faults more often than this, the kernel or a walker violates an invariant.
 const MAX_FAULTS_FOR_ONE_ACCESS: u32 = 64;
@@ -87,6 +89,10 @@ impl Translator<'_> {
         cause: FaultCause,
         times: u32,
     ) -> Result<Cycle, Stop> {
+        self.hw.acts(|| {
+            let action = if matches!(cause, FaultCause::Hypervisor(_)) { "hypervisor fault" } else { "page fault" };
+            Action::new(action).with("address", Value::Address(va.0)).with("cause", Value::Text(cause.text()))
+        });
         let before = self.hw.cores[number].counters.os_cycles;
         watch::open(|| Step::new(StepKind::Fault, cause.text(), Cycle(0), Cycle(0)));
         let served = self.serve_fault(number, va, access, cause, times);
