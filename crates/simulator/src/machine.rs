@@ -249,14 +249,15 @@ impl Machine {
                 return Ok(i + 1 - from);
             }
             if self.scheduler.check_is_due() {
+                // What is in flight stays there: to look must not change what is seen.
                 if self.scheduler.phase() == Phase::Measure {
                     self.statistics.sample(&self.hw);
-                }
-                self.carry_out_everywhere()?;
-                if self.scheduler.phase() == Phase::Measure {
                     self.statistics.take_point(&self.hw, &self.os);
                 }
-                self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
+                if self.os.kernel().daemons_are_due(self.hw.kernel_time(number)) {
+                    self.carry_out_everywhere()?;
+                    self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
+                }
                 if self.scheduler.is_warm(&self.hw.cores[number], self.hw.timing()) {
                     return Ok(i + 1 - from);
                 }

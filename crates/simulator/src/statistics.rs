@@ -81,7 +81,8 @@ impl Statistics {
         }
     }
 
-    /// Takes a point of the measured region, if one is due, and of the series. Nothing is in flight.
+    /// Takes a point of the measured region, if one is due, and of the series. What is in flight counts as far
+    /// as it has come: at most a reorder buffer.
     pub fn take_point(&mut self, hw: &Hardware, os: &OperatingSystem) {
         if self.windows.is_due() {
             self.windows.take(hw.instructions(), hw.measured_cycles());
