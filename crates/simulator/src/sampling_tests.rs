@@ -26,7 +26,7 @@ fn equal_windows_have_no_spread_and_few_have_no_interval() {
         sampler.add_window(measured, counts);
         let half = sampler.halves(&Spec::default());
         assert_eq!(half.is_empty(), windows < 8, "{windows} windows");
-        assert!(half.values().all(|half| half.abs() < 1e-9), "{windows}: {half:?}");
+        assert!(half.values().all(|half| half.abs() < 1e-6), "{windows}: {half:?}");
     }
     assert_eq!(sampler.measured().cycles, 160_000);
 }
