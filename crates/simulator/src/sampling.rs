@@ -157,11 +157,14 @@ impl Sampler {
             windows: self.windows,
             covered: self.covered(hw),
             timed: self.timed,
-            half: if self.groups.len() < LEAST_GROUPS { BTreeMap::new() } else { self.halves(spec) },
+            half: self.halves(spec),
         }
     }
 
     pub(crate) fn halves(&self, spec: &Spec) -> BTreeMap<String, f64> {
+        if self.groups.len() < LEAST_GROUPS {
+            return BTreeMap::new();
+        }
         let instructions = |measured: &Measured| measured.totals.run.instructions.max(1) as f64;
         let whole = instructions(&self.sum.measured);
         let numbers = |left_out: usize| {
