@@ -66,7 +66,11 @@ impl SpeedUp {
 
 /// A number of a sampled run (`run.sampling`), with half of its 95% interval: `of` depends on one counter, one
 /// measure, the instructions per cycle or the speed-up over `base`. `None` without an interval.
-pub(crate) fn half_of(of: impl Fn(&RunResult) -> Option<f64>, run: &RunResult, base: Option<&RunResult>) -> Option<f64> {
+pub(crate) fn half_of(
+    of: impl Fn(&RunResult) -> Option<f64>,
+    run: &RunResult,
+    base: Option<&RunResult>,
+) -> Option<f64> {
     let half = &run.sampled.as_ref().filter(|sampled| !sampled.half.is_empty())?.half;
     // The same run at the upper ends of all intervals.
     let mut upper = RunResult { windows: Vec::new(), series: None, sampled: None, ..run.clone() };

@@ -425,7 +425,10 @@ impl<'r> Reader<'r> {
         let is_known = |name: &str| FIXED.iter().chain(FURTHER).any(|(known, ..)| *known == name);
         let mut counters = BTreeMap::new();
         for (name, value) in self.row {
-            if is_known(name) || [SET, MEASURE, SERIES, SAMPLED].iter().any(|of| name.starts_with(of)) || of_histogram(name) {
+            if is_known(name)
+                || [SET, MEASURE, SERIES, SAMPLED].iter().any(|of| name.starts_with(of))
+                || of_histogram(name)
+            {
                 continue;
             }
             counters.insert(name.clone(), value.as_u64().ok_or_else(|| wrong(name, "a counter: a whole number"))?);

@@ -11,7 +11,7 @@ use crate::hardware::Hardware;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::report::report_counters;
-use crate::result::{Gathered, Sampled};
+use crate::result::{Gathered, MEASURES, Sampled};
 use crate::spec::{RunSpec, Sampling, Spec};
 use crate::windows::Windows;
 use ambulator_base::student_t;
@@ -153,12 +153,7 @@ impl Sampler {
     /// How the region was sampled, with half of the 95% interval of every number: the jackknife over groups of
     /// windows (Efron and Stein, Annals of Statistics 1981), which are ratios of sums.
     pub fn result(&self, hw: &Hardware, spec: &Spec) -> Sampled {
-        Sampled {
-            windows: self.windows,
-            covered: self.covered(hw),
-            timed: self.timed,
-            half: self.halves(spec),
-        }
+        Sampled { windows: self.windows, covered: self.covered(hw), timed: self.timed, half: self.halves(spec) }
     }
 
     pub(crate) fn halves(&self, spec: &Spec) -> BTreeMap<String, f64> {
@@ -171,10 +166,12 @@ impl Sampler {
             let mut rest = Measured::default();
             let others = self.groups.iter().enumerate().filter(|(at, _)| *at != left_out);
             others.for_each(|(_, group)| rest.add(&group.measured));
-            let mut all = BTreeMap::from([("ipc".to_owned(), rest.ipc())]);
-            all.extend(rest.measures(spec, true).into_iter().map(|(name, value)| (format!("measures.{name}"), value)));
             // A sum is what its rate makes of the windows' instructions.
             let scale = whole / instructions(&rest);
+            let mut all = BTreeMap::from([("ipc".to_owned(), rest.ipc())]);
+            for (name, value) in rest.measures(spec, true) {
+                all.insert(format!("measures.{name}"), if is_sum(name) { value * scale } else { value });
+            }
             let group = &self.groups[left_out];
             for (name, sum) in &self.sum.counts {
                 let left = sum - group.counts.get(name).copied().unwrap_or(0);
@@ -192,6 +189,11 @@ impl Sampler {
         };
         replicates[0].keys().map(|name| (name.clone(), half(name))).collect()
     }
+}
+
+/// Whether a measure of [`Measured::measures`] is a sum over the region, and no ratio.
+fn is_sum(name: &str) -> bool {
+    MEASURES.iter().any(|of| of.name == name && ["events", "nJ"].contains(&of.unit))
 }
 
 /// Instructions of all cores since the machine's start.
