@@ -19,6 +19,7 @@ mod same_file;
 mod sim_host;
 mod sim_host_limits;
 mod source;
+mod student_t;
 mod text_file;
 pub mod watch;
 
@@ -39,4 +40,5 @@ pub use same_file::InputFiles;
 pub use sim_host::prefetch_sim_host;
 pub use sim_host_limits::{SimHostRefusal, address_space_left, sim_host_limits};
 pub use source::{Batch, ProgramIdentity, RecordSource, SourceError, distinct_notes};
+pub use student_t::student_t;
 pub use text_file::{excerpt, read_text};

@@ -151,11 +151,20 @@ fn show(outcome: &Outcome, verdict: &Verdict, bounds: &[RunResult], took: f64) {
         [one, .., last] => format!("seeds {} to {}, means ± half of the 95% interval", one.seed, last.seed),
         _ => format!("seed {}", first.seed),
     };
+    let measured = ambulator_experiments::count(first.simulated_instructions as f64);
+    let measured = match &first.sampled {
+        None => format!("{measured} instructions measured"),
+        Some(sampled) => format!(
+            "{} windows with {measured} of {} instructions measured{}",
+            sampled.windows,
+            ambulator_experiments::count(sampled.covered as f64),
+            if sampled.half.is_empty() { ", too few for intervals" } else { " (± half of the 95% interval)" },
+        ),
+    };
     let heading = format!(
-        "{} ({}): {} instructions measured on each machine with {} of memory, {seeds}\n",
+        "{} ({}): {measured} on each machine with {} of memory, {seeds}\n",
         first.program,
         first.identity.detail.replace('\n', ", "),
-        ambulator_experiments::count(first.simulated_instructions as f64),
         ambulator_experiments::bytes(memory as f64),
     );
     print_folded(&heading, 0);

@@ -87,6 +87,11 @@ fn flags(arguments: &ProgramArguments) -> Result<Vec<Asked>, Failure> {
             ask(format!("--{flag} {value}"), format!("run.{flag}={count}"));
         }
     }
+    if let Some(period) = &arguments.sampling {
+        let count = parse_count(period).map_err(|e| Failure::bad(format!("--sampling: {e}")))?;
+        ask("--sampling".into(), "run.sampling=\"windows\"".into());
+        ask(format!("--sampling={period}"), format!("run.sample_period={count}"));
+    }
     if let Some(seed) = arguments.seed {
         // Seeds above the range of TOML's integers are written as text.
         let text = if i64::try_from(seed).is_ok() { seed.to_string() } else { format!("\"{seed}\"") };

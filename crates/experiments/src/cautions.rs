@@ -36,12 +36,13 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
 
 fn small_part(run: &RunResult, programs: &[Option<u64>]) -> Option<String> {
     let all: u64 = programs.iter().copied().collect::<Option<Vec<u64>>>()?.iter().sum();
-    let share = run.simulated_instructions as f64 / all.max(1) as f64;
+    let covered = run.sampled.as_ref().map_or(run.simulated_instructions, |sampled| sampled.covered);
+    let share = covered as f64 / all.max(1) as f64;
     (share < SMALL_PART).then(|| {
         format!(
             "{} of the {} instructions of {} were measured ({:.2}%), and they need not stand for the rest: measure more of \
              them with --instructions, another part with --skip, or windows of all with --sample",
-            count(run.simulated_instructions as f64),
+            count(covered as f64),
             count(all as f64),
             run.program,
             100.0 * share

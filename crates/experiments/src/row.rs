@@ -11,13 +11,14 @@
 //! | `measures.NAME` | derived measures |
 //! | `NAME.mean`, `NAME.p99`, `NAME.buckets.value`, ... | a histogram |
 //! | `cores.NAME`, `windows.NAME` | lists: by core, by point of the measured region |
+//! | `sampled.windows`, `.covered`, `.timed`, `.half.COLUMN` | of a sampled region |
 //! | `series.interval`, `.instructions`, `.cycles`, `.counters.NAME`, `.before.NAME`, `.gauges.NAME` | counters over time: lists by interval |
 //! | any other dotted name | a counter |
 //! | `host.NAME` | the sim host's time: the only columns in which equal cells may differ |
 
 use crate::series_columns::{self, SERIES};
 use ambulator_base::ProgramIdentity;
-use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Schema, Status};
+use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Sampled, Schema, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub type Row = Map<String, Value>;
 pub const HOST: &str = "host.";
 const SET: &str = "set.";
 const MEASURE: &str = "measures.";
+const SAMPLED: &str = "sampled.";
+/// Half of the 95% interval of another column, in a sampled run.
+const HALF: &str = "sampled.half.";
 const BUCKET_VALUES: &str = ".buckets.value";
 const BUCKET_COUNTS: &str = ".buckets.count";
 
@@ -102,6 +106,13 @@ const FURTHER: &[(&str, &str, &str)] = &[
     ("host.setup_seconds", "seconds", "Part of it for first touches and warm-up."),
 ];
 
+/// The columns of a sampled region.
+const OF_SAMPLES: [(&str, &str, &str); 3] = [
+    ("sampled.windows", "windows", "Windows that were measured."),
+    ("sampled.covered", "instructions", "Instructions of the sampled region, measured or not, all cores together."),
+    ("sampled.timed", "instructions", "Of these, instructions for which time was simulated."),
+];
+
 /// The columns of a histogram, after its name.
 const OF_HISTOGRAM: &[(&str, &str)] = &[
     (".count", "Number of samples."),
@@ -142,6 +153,17 @@ pub fn counter_columns(schema: &Schema) -> BTreeMap<String, Column> {
         (name.clone(), Column { timed: of.timed, gauge: of.gauge, ..column })
     };
     schema.iter().map(column).collect()
+}
+
+/// Unit and meaning of the columns of a sampled region; `known` are those of the other columns.
+pub(crate) fn sample_columns(sampled: &Sampled, known: &BTreeMap<String, Column>) -> BTreeMap<String, Column> {
+    let half = |name: &String| {
+        let of = known.get(name)?;
+        let meaning = format!("Half of the width of the 95% interval of `{name}`.");
+        Some((format!("{HALF}{name}"), Column::new(of.unit.clone(), meaning)))
+    };
+    let fixed = OF_SAMPLES.iter().map(|(name, unit, meaning)| ((*name).to_owned(), Column::new(*unit, *meaning)));
+    fixed.chain(sampled.half.keys().filter_map(half)).collect()
 }
 
 /// The name of a spec's file: 32 hexadecimal digits.
@@ -200,6 +222,12 @@ pub fn row_of(info: &CellInfo, run: &RunResult) -> Row {
     put("windows.cycles", list(&run.windows, |point| point.1.into()));
     if let Some(series) = &run.series {
         series_columns::put(&mut row, series);
+    }
+    if let Some(Sampled { windows, covered, timed, half }) = &run.sampled {
+        for ((name, ..), value) in OF_SAMPLES.iter().zip([windows, covered, timed]) {
+            row.insert((*name).to_owned(), (*value).into());
+        }
+        row.extend(half.iter().map(|(name, half)| (format!("{HALF}{name}"), (*half).into())));
     }
     let mut put = |name: &str, value: Value| _ = row.insert(name.to_owned(), value);
     put("host.seconds", run.sim_host_seconds.into());
@@ -274,6 +302,7 @@ pub fn run_of(row: &Row, spec: Value) -> Result<(CellInfo, RunResult), String> {
         version: reader.text("version")?,
         over_seeds: Vec::new(),
         series: series_columns::read(row)?,
+        sampled: reader.sampled()?,
     };
     Ok((info, run))
 }
@@ -353,6 +382,20 @@ impl<'r> Reader<'r> {
         points.into_iter().zip(names.iter().zip(ipc)).map(core).collect()
     }
 
+    fn sampled(&self) -> Result<Option<Sampled>, String> {
+        if !self.row.contains_key(OF_SAMPLES[0].0) {
+            return Ok(None);
+        }
+        let [windows, covered, timed] = OF_SAMPLES.map(|(name, ..)| self.whole(name));
+        let half = self.below(HALF).map(|(name, value)| Ok((name.to_owned(), self.float_of(name, value)?)));
+        Ok(Some(Sampled {
+            windows: windows?,
+            covered: covered?,
+            timed: timed?,
+            half: half.collect::<Result<BTreeMap<_, _>, String>>()?,
+        }))
+    }
+
     /// Histograms are known by their buckets.
     fn histograms(&self) -> Result<BTreeMap<String, HistogramResult>, String> {
         let names = self.row.keys().filter_map(|column| column.strip_suffix(BUCKET_VALUES));
@@ -382,7 +425,10 @@ impl<'r> Reader<'r> {
         let is_known = |name: &str| FIXED.iter().chain(FURTHER).any(|(known, ..)| *known == name);
         let mut counters = BTreeMap::new();
         for (name, value) in self.row {
-            if is_known(name) || [SET, MEASURE, SERIES].iter().any(|of| name.starts_with(of)) || of_histogram(name) {
+            if is_known(name)
+                || [SET, MEASURE, SERIES, SAMPLED].iter().any(|of| name.starts_with(of))
+                || of_histogram(name)
+            {
                 continue;
             }
             counters.insert(name.clone(), value.as_u64().ok_or_else(|| wrong(name, "a counter: a whole number"))?);
@@ -420,6 +466,14 @@ mod tests {
     }
 
     prop_compose! {
+        fn sampled()(numbers in prop::array::uniform3(any::<u64>()),
+                     half in btree_map("(ipc|measures\\.[a-z_]{1,9}|mmu\\.[a-z.]{1,9})", number(), 0..4)) -> Sampled {
+            let [windows, covered, timed] = numbers;
+            Sampled { windows, covered, timed, half }
+        }
+    }
+
+    prop_compose! {
         fn core()(program in ".*", instructions in any::<u64>(), cycles in any::<u64>(), ipc in number()) -> CoreResult {
             CoreResult { program, instructions, cycles, ipc }
         }
@@ -441,11 +495,11 @@ mod tests {
                  measures in btree_map("[a-z_0-9]{1,12}", number(), 0..5),
                  counters in btree_map("(mmu|kernel|core)\\.[a-z_.0-9]{1,12}", any::<u64>(), 0..6),
                  histograms in btree_map("walk_[a-z]{1,6}", histogram(), 0..3), host in number(),
-                 series in prop::option::of(series())) -> RunResult {
+                 series in prop::option::of(series()), sampled in prop::option::of(sampled())) -> RunResult {
             let [simulated_instructions, simulated_accesses, cycles, checked_translations] = numbers;
             RunResult {
                 simulated_instructions, simulated_accesses, cycles, checked_translations, ipc, windows, cores,
-                measures, counters, histograms, series, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
+                measures, counters, histograms, series, sampled, speedup: 1.0, weighted_speedup: 1.0, sim_host_seconds: host,
                 sim_host_setup_seconds: host / 3.0, spec: serde_json::json!({"a": {"b": 1}}), ..named
             }
         }

@@ -1,7 +1,7 @@
 //! The results of a study as a table, and what they say about designs.
 
 use crate::grid::{Entry, Grid, Head};
-use crate::interval::{SpeedUp, Spread};
+use crate::interval::{SpeedUp, Spread, half_of};
 use crate::runner::Finished;
 use crate::study::{Point, Study};
 use ambulator_simulator::{RunResult, Status};
@@ -52,7 +52,11 @@ pub fn runs_grid(runs: &[RunResult]) -> Grid {
         let number = |Number(.., value): &Number| {
             let runs = if run.over_seeds.is_empty() { std::slice::from_ref(run) } else { &run.over_seeds };
             let values: Vec<f64> = runs.iter().filter(|run| run.simulated_instructions > 0).filter_map(value).collect();
-            Spread::of(&values).map(without_trivial).map_or(Entry::Missing, Entry::Number)
+            let mut spread = Spread::of(&values).map(without_trivial);
+            if let Some(spread) = spread.as_mut().filter(|_| run.over_seeds.is_empty()) {
+                spread.half = half_of(value, run, runs.first());
+            }
+            spread.map_or(Entry::Missing, Entry::Number)
         };
         texts.into_iter().map(Entry::Text).chain(NUMBERS.iter().map(number)).collect()
     };
@@ -99,7 +103,11 @@ impl Study {
             let has_base = self.base(point).is_some_and(|base| self.runs(base, finished).iter().all(Option::is_some));
             for Number(name, .., value) in &numbers {
                 let values: Vec<f64> = runs.iter().flatten().filter_map(|run| value(run)).collect();
-                let known = (*name != "speed-up" || has_base).then(|| Spread::of(&values)).flatten();
+                let mut known = (*name != "speed-up" || has_base).then(|| Spread::of(&values)).flatten();
+                if let (Some(spread), [Some(run)]) = (known.as_mut(), &runs[..]) {
+                    let base = self.base(point).and_then(|base| self.runs(base, finished).into_iter().next()?);
+                    spread.half = half_of(value, run, base);
+                }
                 row.push(known.map_or(Entry::Missing, |spread| Entry::Number(without_trivial(spread))));
             }
             row.extend(with_status.then(|| Entry::Text(self.status(point, finished))));

@@ -1,7 +1,7 @@
 //! A comparison as a table in the terminal.
 
 use crate::grid::{Entry, Grid, Head};
-use crate::interval::Spread;
+use crate::interval::{Spread, half_of};
 use crate::number::{bytes, count, short};
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -17,17 +17,22 @@ enum Value {
 }
 
 impl Value {
-    /// As the table has it: over several seeds, the mean with half of its interval.
-    fn shown(self, run: &RunResult) -> String {
+    /// As the table has it: over several seeds, the mean with half of its interval; of a sampled run, the number
+    /// with half of its interval. Speed-ups are over `base`.
+    fn shown(self, run: &RunResult, base: Option<&RunResult>) -> String {
         match self {
             Value::Text(text) => text(run),
             Value::Number(value, shown) => {
                 let of_seeds: Vec<f64> = run.over_seeds.iter().filter_map(value).collect();
-                match Spread::of(&of_seeds) {
-                    Some(Spread { mean, half: Some(half), .. }) if half > 0.0 => {
-                        format!("{} ± {}", shown(mean), shown(half))
-                    }
-                    _ => value(run).map_or("-".into(), shown),
+                let Some((number, half)) = (match Spread::of(&of_seeds) {
+                    Some(Spread { mean, half, .. }) => Some((mean, half)),
+                    None => value(run).map(|number| (number, half_of(value, run, base))),
+                }) else {
+                    return "-".into();
+                };
+                match half.filter(|half| *half > 0.0) {
+                    Some(half) => format!("{} ± {}", shown(number), shown(half)),
+                    None => shown(number),
                 }
             }
         }
@@ -126,7 +131,7 @@ fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Vec<(&'static str, Vec<S
         rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
     }
     for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
-        rows.push((name, shown.iter().map(|run| value.shown(run)).collect()));
+        rows.push((name, shown.iter().map(|run| value.shown(run, runs.first())).collect()));
     }
     (shown.iter().map(|run| run.design.clone()).collect(), rows)
 }

@@ -59,6 +59,19 @@ pub struct HierarchyCounters {
     pub zeroing: ZeroingCounters,
 }
 
+impl HierarchyCounters {
+    /// Adds the counters of another part of a run.
+    pub fn add(&mut self, other: &HierarchyCounters) {
+        let HierarchyCounters { l1i, l1d, l2, llc, dram, zeroing } = other;
+        self.l1i.add(l1i);
+        self.l1d.add(l1d);
+        self.l2.add(l2);
+        self.llc.add(llc);
+        self.dram.add(dram);
+        self.zeroing.add(zeroing);
+    }
+}
+
 /// The caches of all cores and main memory.
 ///
 /// Times ascend from call to call, but for the loads of one page walk, prefetches, write-backs and accesses

@@ -143,10 +143,13 @@ impl Kernel {
     /// A table that violated an invariant.
     #[inline]
     pub fn tick(&mut self, _process: ProcessId, now: Cycle) -> Result<(), OsError> {
-        if !self.promotion_schedule.is_due(now) && !self.reclaim_schedule.is_low(self.frames.free_frames()) {
-            return Ok(());
-        }
-        self.run_daemons(now)
+        if self.daemons_are_due(now) { self.run_daemons(now) } else { Ok(()) }
+    }
+
+    /// Whether [`Kernel::tick`] at `now` does anything.
+    #[inline]
+    pub fn daemons_are_due(&self, now: Cycle) -> bool {
+        self.promotion_schedule.is_due(now) || self.reclaim_schedule.is_low(self.frames.free_frames())
     }
 
     #[cold]

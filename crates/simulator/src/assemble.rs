@@ -10,6 +10,7 @@ use crate::memory_setup::MemorySetUp;
 use crate::oracle::Checker;
 use crate::os_events::{Hypervisor, OperatingSystem, OsSettings};
 use crate::path::TranslationPath;
+use crate::sampling::Sampler;
 use crate::scheduler::{Scheduler, ThreadPlacement};
 use crate::spec::{HypervisorPageSize, RunMode, Spec, VirtualizationMode};
 use crate::statistics::Statistics;
@@ -137,6 +138,7 @@ impl Machine {
                 counters: CoreRunCounters::default(),
                 executed: 0,
                 budget_end: u64::MAX,
+                stop_at: u64::MAX,
                 untimed_from: 0,
                 untimed_misses: 0,
                 measured_from: 0,
@@ -173,6 +175,7 @@ impl Machine {
             checker: Checker::new(spec.run.oracle),
             scheduler: Scheduler::new(&spec.run, placements),
             statistics: Statistics::new(spec.run.interval),
+            sampler: Sampler::new(&spec.run),
             memory: memory_setup,
             timeline: None,
         })

@@ -4,7 +4,7 @@ use crate::colours::colour_warnings;
 use crate::error::{SimError, Stop};
 use crate::machine::{Machine, Phase};
 use crate::result::{RunResult, Schema, Status, join_schemas};
-use crate::spec::Spec;
+use crate::spec::{Sampling, Spec};
 use crate::stream::SharedStream;
 use crate::timeline::TimelinePart;
 use ambulator_base::{RecordSource, SimHostRefusal, address_space_left, distinct_notes, lock, sim_host_limits};
@@ -294,6 +294,14 @@ fn run_slice(
 fn why_nothing_counted(machine: Option<&Machine>, job: &Job) -> String {
     let executed = machine.map_or(0, |machine| machine.hw.cores.iter().map(|core| core.executed).max().unwrap_or(0));
     let (warmup, requested) = (job.spec.run.warmup, job.spec.run.instructions);
+    if job.spec.run.sampling != Sampling::None && executed > warmup {
+        return format!(
+            "the program has {} instructions in its measured region, and half a window of sampling needs {}: nothing \
+             was measured; use a shorter `run.sample_window`, or no `run.sampling`",
+            executed - warmup,
+            job.spec.run.sample_window / 2
+        );
+    }
     if executed == 0 || warmup == 0 {
         return "the program has no instructions in its region of interest: nothing was simulated".into();
     }
@@ -374,6 +382,7 @@ fn empty_result(job: &Job, streams: &[Arc<SharedStream>]) -> RunResult {
         weighted_speedup: 0.0,
         windows: Vec::new(),
         series: None,
+        sampled: None,
         cores: Vec::new(),
         checked_translations: 0,
         sim_host_seconds: 0.0,

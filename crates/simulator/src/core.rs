@@ -96,6 +96,9 @@ pub(crate) struct Core {
     pub executed: u64,
     /// `executed` at which the core is finished.
     pub budget_end: u64,
+    /// `executed` at which the core stops to see what is due: `budget_end`, or in a sampled region, the end of
+    /// its share of the current part if that is earlier.
+    pub stop_at: u64,
     /// `executed` when time was last switched on or off.
     pub untimed_from: u64,
     /// Misses of the first-level TLBs, and what else made the MMU work, before the latest access without time.

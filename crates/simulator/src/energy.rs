@@ -22,7 +22,7 @@
 //! is low draws VDD / (driver + termination) in the pseudo open drain of JESD79-4. Half of the data bits are
 //! low, and one of each pair of strobes.
 
-use crate::report::Totals;
+use crate::measured::Totals;
 use ambulator_base::{Invalid, out_of_range};
 use ambulator_hardware::CacheCounters;
 use schemars::JsonSchema;

@@ -63,6 +63,9 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn record(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
         let timing = self.hw.timing();
+        if !timing && self.hw.skipping() {
+            return self.skip(number, record);
+        }
         if record.kind == RecordKind::Fetch {
             // The gap's instructions precede the fetch.
             let window = &mut self.hw.cores[number].window;
@@ -98,6 +101,27 @@ impl Machine {
             self.dispatch(number, record)?
         } else {
             self.execute_untimed(number, record)?
+        }
+        Ok(record.instructions())
+    }
+
+    /// A record of the part of a sampled region that is skipped: pages are mapped, and nothing else happens.
+    #[inline(never)]
+    fn skip(&mut self, number: usize, record: &Record) -> Result<u64, Stop> {
+        let (at, access) = match record.kind {
+            RecordKind::Load | RecordKind::Store => (record.va, data_access(record)),
+            RecordKind::Fetch => (record.va, AccessKind::Fetch),
+            _ => (record.pc, AccessKind::Fetch),
+        };
+        let faults = !self.is_mapped(number, at, access)
+            || (record.is_data() && splits(record) && !self.is_mapped(number, last_byte(record), access));
+        if !faults {
+            return Ok(record.instructions());
+        }
+        if access != AccessKind::Fetch {
+            self.execute_untimed(number, record)?;
+        } else {
+            self.fetch(number, at)?;
         }
         Ok(record.instructions())
     }

@@ -21,6 +21,8 @@ pub(crate) struct Hardware {
     /// Where walkers' accesses enter the hierarchy.
     entry: EntryLevel,
     timing: bool,
+    /// Without time: pages are mapped, and nothing else happens.
+    skipping: bool,
     /// Whether the machine was built to simulate time: it can do without for a while.
     has_time: bool,
     /// Without time: when the latest access began.
@@ -59,6 +61,7 @@ impl Hardware {
             path,
             entry,
             timing,
+            skipping: false,
             has_time: timing,
             untimed,
             kernel_time: 0,
@@ -123,6 +126,17 @@ impl Hardware {
     #[inline(always)]
     pub fn timing(&self) -> bool {
         self.timing
+    }
+
+    /// Whether accesses of mapped pages do nothing at all.
+    #[inline(always)]
+    pub fn skipping(&self) -> bool {
+        self.skipping
+    }
+
+    /// Accesses of mapped pages do nothing from now on, or all they do without time.
+    pub fn set_skipping(&mut self, skipping: bool) {
+        self.skipping = skipping;
     }
 
     /// A core's time, by which the scheduler selects the next core: the cycle of its last dispatch, or of what

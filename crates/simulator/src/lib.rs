@@ -17,6 +17,7 @@ mod hardware;
 mod locks;
 mod look_ahead;
 mod machine;
+mod measured;
 mod memory_setup;
 mod oracle;
 #[cfg(test)]
@@ -25,6 +26,9 @@ mod os_events;
 mod path;
 mod report;
 mod result;
+mod sampling;
+#[cfg(test)]
+mod sampling_tests;
 mod scheduler;
 mod series;
 pub mod spec;
@@ -44,7 +48,8 @@ pub use explain_walk::{WalkRequest, explain_walk};
 pub use fuzz::{FUZZ_MACHINE_BYTES, FuzzRun, fuzz_designs, fuzz_machine};
 pub use machine::{Machine, Phase};
 pub use result::{
-    CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Schema, Status, join_schemas,
+    CoreResult, CounterMeaning, Gathered, HistogramResult, MEASURES, Measure, RunResult, Sampled, Schema, Status,
+    join_schemas,
 };
 pub use scheduler::{check_mix, open_mix};
 pub use series::Series;

@@ -6,6 +6,7 @@ use crate::hardware::Hardware;
 use crate::memory_setup::MemorySetUp;
 use crate::oracle::Checker;
 use crate::os_events::OperatingSystem;
+use crate::sampling::Sampler;
 use crate::scheduler::Scheduler;
 use crate::statistics::Statistics;
 use crate::timeline::TimelineRun;
@@ -33,6 +34,8 @@ pub struct Machine {
     pub(crate) checker: Checker,
     pub(crate) scheduler: Scheduler,
     pub(crate) statistics: Statistics,
+    /// Of a sampled region.
+    pub(crate) sampler: Option<Sampler>,
     pub(crate) memory: MemorySetUp,
     /// If a window of the run is recorded.
     pub(crate) timeline: Option<Box<TimelineRun>>,
@@ -57,7 +60,11 @@ impl Machine {
 
     /// Instructions executed in the current phase, over all cores, and their total if it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
-        (self.hw.instructions(), self.scheduler.budget().map(|each| each * self.hw.cores.len() as u64))
+        let done = match &self.sampler {
+            Some(sampler) if matches!(self.phase(), Phase::Measure | Phase::Done) => sampler.covered(&self.hw),
+            _ => self.hw.instructions(),
+        };
+        (done, self.scheduler.budget().map(|each| each * self.hw.cores.len() as u64))
     }
 
     /// Runs about `records` more records. `Ok(true)` while the run has not ended.
@@ -95,6 +102,7 @@ impl Machine {
                     left -= 1; // a phase has just begun, and cores have no records of it yet
                     continue;
                 }
+                self.end_sampling()?;
                 self.scheduler.end();
                 self.hw.hierarchy.drain_writes();
                 return Ok(false);
@@ -116,6 +124,10 @@ impl Machine {
     fn change_phase(&mut self) -> Result<(), Stop> {
         if self.scheduler.begin_warmup(&self.hw.cores) {
             self.carry_out_everywhere()?;
+            if self.sampler.is_some() {
+                self.hw.set_skipping(false);
+                self.set_timed(true)?;
+            }
             let faults: u64 = self.hw.cores.iter().map(|core| core.counters.page_faults).sum();
             self.statistics.add_setup_faults(faults + self.os.kernel().faults_served());
             self.os.end_set_up();
@@ -127,10 +139,14 @@ impl Machine {
         if !self.hw.timing() && self.scheduler.begins_time(&self.hw.cores) {
             self.set_timed(true)?;
         }
+        let was_measuring = self.phase() == Phase::Measure;
         if self.scheduler.begin_measuring(&mut self.hw.cores) {
             self.carry_out_everywhere()?;
             self.statistics.add_setup_faults(self.os.kernel().faults_served());
             self.start_counting();
+        }
+        if self.sampler.is_some() && self.phase() == Phase::Measure {
+            if was_measuring { self.go_on_sampling()? } else { self.begin_sampling()? }
         }
         Ok(())
     }
@@ -229,7 +245,7 @@ impl Machine {
         until: u64,
     ) -> Result<usize, Stop> {
         self.os.require_alive(self.hw.cores[number].process)?;
-        let budget_end = self.hw.cores[number].budget_end;
+        let stop_at = self.hw.cores[number].stop_at;
         for (i, record) in records.iter().enumerate().take(to).skip(from) {
             let core = &mut self.hw.cores[number];
             core.look_ahead.prefetch(number, core.process, records, i, self.os.kernel(), &self.hw.hierarchy);
@@ -241,20 +257,23 @@ impl Machine {
             core.at = i + 1;
             core.executed += executed;
             core.counters.instructions += executed;
-            if core.executed >= budget_end {
-                self.carry_out_all(number)?;
-                self.scheduler.finish(number, &mut self.hw.cores);
+            if core.executed >= stop_at {
+                if core.executed >= core.budget_end {
+                    self.carry_out_all(number)?;
+                    self.scheduler.finish(number, &mut self.hw.cores);
+                }
                 return Ok(i + 1 - from);
             }
             if self.scheduler.check_is_due() {
+                // What is in flight stays there: to look must not change what is seen.
                 if self.scheduler.phase() == Phase::Measure {
                     self.statistics.sample(&self.hw);
-                }
-                self.carry_out_everywhere()?;
-                if self.scheduler.phase() == Phase::Measure {
                     self.statistics.take_point(&self.hw, &self.os);
                 }
-                self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
+                if self.os.kernel().daemons_are_due(self.hw.kernel_time(number)) {
+                    self.carry_out_everywhere()?;
+                    self.os.run_daemons(&mut self.hw, self.scheduler.phase(), number)?;
+                }
                 if self.scheduler.is_warm(&self.hw.cores[number], self.hw.timing()) {
                     return Ok(i + 1 - from);
                 }

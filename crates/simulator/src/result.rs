@@ -106,6 +106,20 @@ pub struct CoreResult {
     pub ipc: f64,
 }
 
+/// How a region was sampled (`run.sampling`), and how far its numbers can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Windows that were measured.
+    pub windows: u64,
+    /// Instructions of the region, all cores together: measured or not.
+    pub covered: u64,
+    /// Of these, instructions for which time was simulated: the windows, and what comes before each.
+    pub timed: u64,
+    /// Half of the width of the 95% interval: of `ipc`, of `measures.NAME`, and of counters by their names.
+    /// Empty if there are too few windows for one.
+    pub half: BTreeMap<String, f64>,
+}
+
 /// The result of one program on one machine with one design.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunResult {
@@ -139,6 +153,9 @@ pub struct RunResult {
     /// The counters over time, with `run.interval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
+    /// How the region was sampled, with `run.sampling`. Counters and cycles are then those of the windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
     /// What each core has measured.
     #[serde(default)]
     pub cores: Vec<CoreResult>,

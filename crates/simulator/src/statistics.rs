@@ -59,19 +59,30 @@ impl Statistics {
         self.setup_faults += faults;
     }
 
+    /// A window of a sampled region begins: its samples are its own.
+    pub fn begin_window(&mut self) {
+        self.occupancies = Occupancies::default();
+    }
+
+    /// Samples the caches.
+    pub fn sample_now(&mut self, hw: &Hardware) {
+        let now = occupancies(hw);
+        self.occupancies.samples += 1;
+        self.occupancies.l2 += now.l2;
+        self.occupancies.llc += now.llc;
+    }
+
     /// Samples the caches if an epoch has ended.
     pub fn sample(&mut self, hw: &Hardware) {
         let executed = hw.instructions();
         if executed >= self.epoch_end {
-            let now = occupancies(hw);
             self.epoch_end = executed + EPOCH_INSTRUCTIONS;
-            self.occupancies.samples += 1;
-            self.occupancies.l2 += now.l2;
-            self.occupancies.llc += now.llc;
+            self.sample_now(hw);
         }
     }
 
-    /// Takes a point of the measured region, if one is due, and of the series. Nothing is in flight.
+    /// Takes a point of the measured region, if one is due, and of the series. What is in flight counts as far
+    /// as it has come: at most a reorder buffer.
     pub fn take_point(&mut self, hw: &Hardware, os: &OperatingSystem) {
         if self.windows.is_due() {
             self.windows.take(hw.instructions(), hw.measured_cycles());

@@ -362,6 +362,10 @@ impl Store {
         let mut wanted = if self.columns.contains_key("cell") { BTreeMap::new() } else { row::columns() };
         wanted.extend(row::counter_columns(schema));
         wanted.extend(run.series.iter().flat_map(|series| series_columns::columns(series, schema)));
+        if let Some(sampled) = &run.sampled {
+            let known = row::columns().into_iter().chain(row::counter_columns(schema)).collect();
+            wanted.extend(row::sample_columns(sampled, &known));
+        }
         wanted.retain(|name, column| match self.columns.get(name) {
             None => true,
             Some(known) => !known.meaning.split(" / ").any(|part| part == column.meaning),

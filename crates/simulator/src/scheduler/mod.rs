@@ -126,6 +126,7 @@ impl Scheduler {
         self.phase = Phase::Measure;
         for core in cores {
             core.budget_end = core.executed.saturating_add(self.instructions);
+            core.stop_at = core.budget_end;
         }
         self.warmup > 0
     }
@@ -183,6 +184,7 @@ impl Scheduler {
                 if core.phase == CorePhase::Region && core.executed > 0 {
                     // The records before the region turn out to be set-up: counting begins here.
                     self.phase = Phase::Setup;
+                    core.stop_at = core.budget_end;
                 }
                 core.phase = CorePhase::Region;
             }

@@ -54,8 +54,8 @@ pub use program::{option_program, program_request, program_tree};
 pub use quantity::{parse_count, parse_size};
 pub use schema::{Choice, Kind, Setting};
 pub use settings::{
-    HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Spec, VirtualizationMode, VirtualizationSpec,
-    WarmupMode, tree,
+    HypervisorPageSize, MachineSpec, MemorySpec, RunMode, RunSpec, Sampling, Spec, VirtualizationMode,
+    VirtualizationSpec, WarmupMode, tree,
 };
 pub use show::{designs_markdown, program_reference_markdown, reference_markdown, show_spec};
 pub use unused::unused;

@@ -422,6 +422,17 @@ pub enum WarmupMode {
     Functional,
 }
 
+/// Which parts of the measured region are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// All of it.
+    #[default]
+    None,
+    /// Windows, one each `run.sample_period` instructions. Between them, time is not simulated.
+    Windows,
+}
+
 /// The run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -451,6 +462,26 @@ pub struct RunSpec {
     /// long.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice"))]
     pub interval: u64,
+    /// Which parts of the measured region are measured. Counters are then those of the windows, and every
+    /// number has a 95% interval.
+    #[schemars(extend("x-unit" = "choice", "x-source" = "SMARTS (Wunderlich et al., ISCA 2003), Sec. 3"))]
+    pub sampling: Sampling,
+    /// With `run.sampling`: instructions of each core from the begin of a window to the begin of the next one.
+    #[schemars(range(min = 10_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: 100 windows in 1G instructions"))]
+    pub sample_period: u64,
+    /// With `run.sampling`: measured instructions of each core in a window. A window ends within some hundred
+    /// instructions after it.
+    #[schemars(range(min = 1_000, max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: long beside what is under way at its ends; SMARTS has 1000 without main memory's queues"))]
+    pub sample_window: u64,
+    /// With `run.sampling`: instructions of each core before a window with time, which are not measured. They
+    /// fill the core's window, main memory's queues and banks, and what a design learns from latencies.
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: half of `run.warmup_timing`; SMARTS has 2000 to 4000 without main memory's queues"))]
+    pub sample_timing: u64,
+    /// With `run.sampling`: instructions of each core before these that warm everything without time: TLBs,
+    /// walk caches, caches, prefetchers, branch predictors. What comes before, from the last window's end on,
+    /// is skipped: pages are mapped, and nothing else happens. 0 skips nothing.
+    #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: warming that never ends has no bias (SMARTS Sec. 4.3)"))]
+    pub sample_warming: u64,
     /// Whether pages that a program touches before its region of interest are mapped when the region begins.
     /// Otherwise memory is as after boot, and the region takes the faults itself.
     #[schemars(extend("x-unit" = "flag", "x-source" = "our choice; Utopia's runs begin without (Fig. 19: RestSegs fill up in a few epochs)"))]
@@ -491,6 +522,11 @@ impl Default for RunSpec {
             warmup_mode: WarmupMode::Timing,
             warmup_timing: 100_000,
             interval: 0,
+            sampling: Sampling::None,
+            sample_period: 10_000_000,
+            sample_window: 100_000,
+            sample_timing: 50_000,
+            sample_warming: 0,
             populate: true,
             advise_huge: false,
             mode: RunMode::Timing,
@@ -505,7 +541,37 @@ impl Default for RunSpec {
 impl RunSpec {
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
-        out_of_range(self, at)
+        let mut wrong = out_of_range(self, at);
+        if !wrong.is_empty() || self.sampling == Sampling::None {
+            return wrong;
+        }
+        let RunSpec { sample_period, sample_window, sample_timing, sample_warming, .. } = *self;
+        let parts = sample_window + sample_timing + sample_warming;
+        if parts > sample_period {
+            wrong.push(Invalid::new(
+                format!("{at}.sample_period"),
+                format!(
+                    "is {sample_period}; it must be at least {parts}, the sum of `{at}.sample_window`, \
+                     `{at}.sample_timing` and `{at}.sample_warming`"
+                ),
+            ));
+        }
+        if self.mode == RunMode::Functional {
+            wrong.push(Invalid::new(
+                format!("{at}.sampling"),
+                format!("is \"windows\", and `{at}.mode` \"functional\": windows are what is measured with time"),
+            ));
+        }
+        if self.interval > 0 {
+            wrong.push(Invalid::new(
+                format!("{at}.interval"),
+                format!(
+                    "is {}; it must be 0 with `{at}.sampling`: the time between windows is not known",
+                    self.interval
+                ),
+            ));
+        }
+        wrong
     }
 }
 

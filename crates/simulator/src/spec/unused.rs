@@ -1,6 +1,6 @@
 //! Settings that have no effect: what they belong to is absent from the machine or switched off.
 
-use super::settings::{RunMode, Spec, VirtualizationMode, WarmupMode};
+use super::settings::{RunMode, Sampling, Spec, VirtualizationMode, WarmupMode};
 use crate::catalogue::catalogue;
 use ambulator_hardware::PrefetcherKind;
 use ambulator_mmu::L2TlbOrganization;
@@ -75,6 +75,9 @@ fn switched_off(spec: &Spec, group: &str, rest: &str) -> Option<&'static str> {
         }
         "run" if rest == "warmup_timing" && spec.run.warmup_mode != WarmupMode::Functional => {
             Some("`run.warmup_mode` is not \"functional\"")
+        }
+        "run" if rest.starts_with("sample_") && spec.run.sampling == Sampling::None => {
+            Some("`run.sampling` is \"none\"")
         }
         "run" if rest == "spread_threads" && spec.machine.cores == 1 => Some("`machine.cores` is 1"),
         "l1i" | "l1d" | "l2" | "llc" if rest.starts_with("prefetch_") => {

@@ -1,0 +1,158 @@
+//! What a part of the region has measured, and the measures that are derived from it alone. Parts add up.
+
+use crate::core::CoreRunCounters;
+use crate::machine::Machine;
+use crate::spec::Spec;
+use crate::statistics::Occupancies;
+use ambulator_base::{Counters, Histogram};
+use ambulator_hardware::HierarchyCounters;
+use ambulator_mmu::{MmuCounters, WalkTraffic};
+
+/// The counters from which measures are derived, summed over cores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) run: CoreRunCounters,
+    pub(crate) mmu: MmuCounters,
+    pub(crate) walk_served: WalkTraffic,
+    pub(crate) hierarchy: HierarchyCounters,
+}
+
+/// What a part of the region has measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub totals: Totals,
+    /// Instructions and cycles by core.
+    pub cores: Vec<(u64, u64)>,
+    /// Cycles of the core that takes longest.
+    pub cycles: u64,
+    pub walk_latency: Histogram,
+    pub walk_loads: Histogram,
+    /// Shares of the caches that hold translations.
+    pub epochs: Occupancies,
+}
+
+impl Measured {
+    /// Adds another part.
+    pub fn add(&mut self, other: &Measured) {
+        let Measured { totals, cores, cycles, walk_latency, walk_loads, epochs } = other;
+        self.totals.run.add(&totals.run);
+        self.totals.mmu.add(&totals.mmu);
+        self.totals.walk_served.add(&totals.walk_served);
+        self.totals.hierarchy.add(&totals.hierarchy);
+        self.cores.resize(self.cores.len().max(cores.len()), (0, 0));
+        for (sum, core) in self.cores.iter_mut().zip(cores) {
+            *sum = (sum.0 + core.0, sum.1 + core.1);
+        }
+        self.cycles += cycles;
+        self.walk_latency.merge(walk_latency);
+        self.walk_loads.merge(walk_loads);
+        self.epochs.samples += epochs.samples;
+        self.epochs.l2 += epochs.l2;
+        self.epochs.llc += epochs.llc;
+    }
+
+    /// Instructions per cycle, all cores together; 0 without time.
+    pub fn ipc(&self) -> f64 {
+        share(self.totals.run.instructions, self.cycles)
+    }
+
+    /// The measures, by name: those of [`crate::MEASURES`] that do not depend on the state at the end.
+    pub fn measures(&self, spec: &Spec, timing: bool) -> Vec<(&'static str, f64)> {
+        let Measured { totals, cycles, epochs, .. } = self;
+        let Totals { run, mmu, walk_served, hierarchy } = totals;
+        let cores = self.cores.len() as u64;
+        let instructions = run.instructions;
+        let accesses = run.loads + run.stores;
+        let mpki = |n: u64| 1000.0 * share(n, instructions);
+        let served = [
+            ("walk_served_l1", walk_served.l1),
+            ("walk_served_l2", walk_served.l2),
+            ("walk_served_llc", walk_served.llc),
+            ("walk_served_dram", walk_served.dram),
+        ];
+        let served_sum: u64 = served.iter().map(|(_, n)| n).sum();
+        // The source of the translation and of the data of accesses that walked.
+        let joint = [
+            ("dram_translation_dram_data", run.dram_translation_dram_data),
+            ("dram_translation_cached_data", run.dram_translation_cached_data),
+            ("cached_translation_dram_data", run.cached_translation_dram_data),
+            ("cached_translation_cached_data", run.cached_translation_cached_data),
+        ];
+        let walked: u64 = joint.iter().map(|(_, n)| n).sum();
+        let dram = &hierarchy.dram;
+        let row_hits = dram.data_row_hits + dram.table_row_hits;
+        let row_conflicts = dram.data_row_conflicts + dram.table_row_conflicts;
+        let row_accesses = row_hits + row_conflicts + dram.data_row_misses + dram.table_row_misses;
+        let found = mmu.walks.saturating_sub(mmu.faults);
+        let outside = (cycles * cores).saturating_sub(run.os_cycles) as f64 / cores.max(1) as f64;
+
+        let mut all = vec![
+            ("walk_latency_mean", self.walk_latency.mean()),
+            ("walk_accesses_mean", self.walk_loads.mean()),
+            ("mmu_cycles_per_access", share(mmu.mmu_cycles, accesses + run.fetches)),
+            ("access_latency_mean", share(run.access_cycles, accesses)),
+            ("l1_tlb_mpki", mpki(mmu.l1d_tlb_misses)),
+            ("l2_tlb_mpki", mpki(mmu.l2_tlb_misses)),
+            ("l2_tlb_miss_ratio", share(mmu.l2_tlb_misses, mmu.l2_tlb_hits + mmu.l2_tlb_misses)),
+            ("l2_cache_mpki", mpki(hierarchy.l2.demand_misses + hierarchy.l2.table_misses)),
+            ("llc_mpki", mpki(hierarchy.llc.demand_misses + hierarchy.llc.table_misses)),
+            ("l2_translation_share", ratio(epochs.l2, epochs.samples as f64)),
+            ("llc_translation_share", ratio(epochs.llc, epochs.samples as f64)),
+            ("lookaside_share", share(mmu.lookaside_hits, mmu.lookaside_hits + found)),
+            ("page_faults", run.page_faults as f64),
+            ("os_cycles_share", share(run.os_cycles, cycles * cores)),
+            ("ipc_outside_os", ratio(instructions as f64, outside)),
+            ("dram_row_hit_ratio", share(row_hits, row_accesses)),
+            ("dram_row_conflicts", row_conflicts as f64),
+            ("dram_row_conflicts_per_kilo_instruction", mpki(row_conflicts)),
+        ];
+        all.extend(served.map(|(name, n)| (name, share(n, served_sum))));
+        all.extend(joint.map(|(name, n)| (name, share(n, walked))));
+        if timing {
+            let seconds = *cycles as f64 / (1e6 * spec.machine.clock_mhz as f64);
+            let energy = spec.energy.of(totals, seconds, self.cores.len(), spec.dram.channels * spec.dram.ranks);
+            all.push(("energy_per_instruction", ratio(1e3 * energy[0].1, instructions as f64)));
+            all.extend(energy);
+        }
+        all
+    }
+}
+
+/// `a / b`, or 0.
+pub(crate) fn ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+/// `a / b`, or 0.
+pub(crate) fn share(a: u64, b: u64) -> f64 {
+    ratio(a as f64, b as f64)
+}
+
+impl Machine {
+    /// What has been measured since the counters were set to zero.
+    pub(crate) fn measured_now(&self) -> Measured {
+        let mut totals = Totals { hierarchy: self.hw.hierarchy.counters(), ..Totals::default() };
+        let (mut walk_latency, mut walk_loads) = (Histogram::default(), Histogram::default());
+        for core in &self.hw.cores {
+            totals.run.add(&core.counters);
+            totals.mmu.add(&core.mmu.counters);
+            totals.walk_served.add(&core.traffic);
+            walk_latency.merge(&core.mmu.walk_latency);
+            walk_loads.merge(&core.mmu.walk_loads);
+        }
+        let timing = self.hw.timing();
+        if !timing {
+            totals.mmu.mmu_cycles = 0;
+        }
+        let of_core =
+            |core: &crate::core::Core| (core.counters.instructions, if timing { core.measured_cycles() } else { 0 });
+        Measured {
+            totals,
+            cores: self.hw.cores.iter().map(of_core).collect(),
+            cycles: self.hw.measured_cycles(),
+            walk_latency,
+            walk_loads,
+            epochs: self.statistics.occupancies(&self.hw),
+        }
+    }
+}
