@@ -47,11 +47,11 @@
       bar.title = `${step.name}: cycle ${step.from} to ${step.until}`;
       bar.style.left = `${(100 * step.from) / end}%`;
       bar.style.width = `calc(${100 * share}% - 1px)`;
-      bar.style.top = `${1.1 * lane}em`;
+      bar.style.top = `${1.15 * lane}em`;
       step.marks.push(bar);
       track.append(bar);
     }
-    track.style.height = `${1.1 * Math.max(1, lanes.length)}em`;
+    track.style.height = `${1.15 * Math.max(1, lanes.length)}em`;
     const known = node("span", "known", `${column.cycles} cycles`);
     known.style.left = `max(${(100 * column.cycles) / end}%, 9em)`;
     column.cursor = node("div", "cursor");
@@ -134,6 +134,9 @@
 
   const smooth = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 
+  // What a box is outside of its view by, to the left or to the right.
+  const sideways = (box, view) => (box.left < view.left ? box.left - view.left - 8 : Math.max(0, Math.min(box.right - view.right + 8, box.left - view.left - 8)));
+
   // Lights everything up to a position.
   const go = (step) => {
     state.step = Math.max(0, Math.min(step, state.positions.length - 1));
@@ -163,9 +166,9 @@
         const box = mark.getBoundingClientRect(), view = column.look.getBoundingClientRect();
         if (box.top < view.top + 8 || box.bottom > view.bottom - 8) {
           const top = column.look.scrollTop + box.top - view.top - Math.max(8, (view.height - box.height) / 2);
-          column.look.scrollTo({ top, behavior: smooth() });
-        }
-      } else column.look.scrollTop = 0;
+          column.look.scrollTo({ top, left: column.look.scrollLeft + sideways(box, view), behavior: smooth() });
+        } else if (sideways(box, view)) column.look.scrollBy({ left: sideways(box, view), behavior: smooth() });
+      } else column.look.scrollTo(0, 0);
     }
     by("step").value = String(state.step);
     by("step").setAttribute("aria-valuetext", `step ${state.step + 1} of ${state.positions.length}, cycle ${now}`);

@@ -23,6 +23,8 @@ pub(super) enum Font {
     Mono,
     /// Sources.
     Small,
+    /// What stands on a colour.
+    Bar,
 }
 
 impl Font {
@@ -33,16 +35,17 @@ impl Font {
             Font::Soft => "f",
             Font::Mono => "m",
             Font::Small => "q",
+            Font::Bar => "b",
         }
     }
 
     /// The size, and the width of a character, in units of the drawing.
     fn size(self) -> (f64, f64) {
         match self {
-            Font::Title => (15.0, 8.6),
+            Font::Title => (15.0, 9.6),
             Font::Text | Font::Soft => (13.0, 7.0),
             Font::Mono => (13.0, 7.9),
-            Font::Small => (11.0, 5.9),
+            Font::Small | Font::Bar => (11.0, 6.2),
         }
     }
 }

@@ -13,6 +13,8 @@ mod rows;
 mod shapes;
 mod slide;
 mod style;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 pub use page::{ShownDesign, walk_page};

@@ -51,12 +51,29 @@ fn result(step: &Step) -> String {
     }
 }
 
+/// Where a load came from, and how many cycles a step takes.
+fn badge(flat: &Flat<'_>) -> String {
+    let cycles = flat.until - flat.from;
+    match level(flat.step) {
+        Some(level) => format!("{level} +{cycles}"),
+        None if cycles > 0 => format!("+{cycles}"),
+        None => String::new(),
+    }
+}
+
+/// The width that a badge takes from the title.
+fn badge_room(badge: &str) -> f64 {
+    if badge.is_empty() { 0.0 } else { width_of(badge, Font::Text) + 12.0 }
+}
+
 /// The panel of a step, laid out for a width.
 pub(super) struct Panel<'w> {
     flat: &'w Flat<'w>,
     width: f64,
     /// Its height.
     pub(super) height: f64,
+    /// The lines of its title.
+    title: Vec<String>,
     /// The lines of text below the title.
     says: Vec<String>,
     /// The sentence at its end.
@@ -72,7 +89,7 @@ impl<'w> Panel<'w> {
             let guest = loaded.guest.map_or(String::new(), |guest| format!("guest {guest:#x}, "));
             says.push(format!("{guest}{} bytes at {:#x}", 8 * loaded.words.len(), loaded.at));
         } else if !step.says.is_empty() {
-            says.extend(wrapped(&step.says, width - 2.0 * MARGIN, 2));
+            says.extend(wrapped(&step.says, Font::Soft, width - 2.0 * MARGIN, 2));
         }
         let guess = step.kind == StepKind::Fetch || step.shape.is_none() && step.loaded.is_none();
         if guess && let Some(field) = step.fields.first() {
@@ -80,7 +97,8 @@ impl<'w> Panel<'w> {
             says.push(format!("{} {value}", field.name));
         }
         let result = if step.loaded.is_some() { result(step) } else { String::new() };
-        let mut panel = Panel { flat, width, height: 0.0, says, result };
+        let title = wrapped(&step.name, Font::Title, width - 2.0 * MARGIN - badge_room(&badge(flat)), 3);
+        let mut panel = Panel { flat, width, height: 0.0, title, says, result };
         panel.height = panel.lay_out(&mut Drawing::default());
         panel
     }
@@ -100,16 +118,13 @@ impl<'w> Panel<'w> {
     /// Draws the contents, and returns the height that they need.
     fn lay_out(&self, to: &mut Drawing) -> f64 {
         let (step, room) = (self.flat.step, self.width - 2.0 * MARGIN);
-        let cycles = self.flat.until - self.flat.from;
-        let badge = match level(step) {
-            Some(level) => format!("{level} +{cycles}"),
-            None if cycles > 0 => format!("+{cycles}"),
-            None => String::new(),
-        };
-        let badge_room = if badge.is_empty() { 0.0 } else { width_of(&badge, Font::Text) + 10.0 };
-        let mut y = 20.0;
-        to.text(Font::Title, [MARGIN, y], room - badge_room, &step.name);
-        to.ending(Font::Text, [self.width - MARGIN, y], badge_room + 10.0, &badge);
+        let badge = badge(self.flat);
+        to.ending(Font::Text, [self.width - MARGIN, 20.0], badge_room(&badge) + 10.0, &badge);
+        let mut y = 20.0 - LINE - 1.0;
+        for line in &self.title {
+            y += LINE + 1.0;
+            to.text(Font::Title, [MARGIN, y], room - badge_room(&badge), line);
+        }
         for line in &self.says {
             y += LINE;
             let font = if step.loaded.is_some() { Font::Mono } else { Font::Soft };
@@ -172,14 +187,14 @@ impl<'w> Panel<'w> {
 }
 
 /// A text in lines of a width, at most so many; the last is cut off by who draws it.
-fn wrapped(text: &str, width: f64, lines: usize) -> Vec<String> {
+fn wrapped(text: &str, font: Font, width: f64, lines: usize) -> Vec<String> {
     let mut all: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {
         let full = all.len() >= lines;
         let Some(last) = all.last_mut() else { break };
         if last.is_empty() {
             *last = word.to_owned();
-        } else if full || width_of(last, Font::Soft) + width_of(word, Font::Soft) + 7.0 <= width {
+        } else if full || width_of(last, font) + width_of(word, font) + width_of(" ", font) <= width {
             last.push(' ');
             last.push_str(word);
         } else {

@@ -126,7 +126,7 @@ impl Row<'_> {
             Kind::Heading(flat) => {
                 to.open_at(&format!("class=\"s h\" data-s=\"{}\"", flat.number), [x, y]);
                 to.text(Font::Title, [0.0, 17.0], room, &flat.step.name);
-                let used = width_of(&flat.step.name, Font::Title) + 14.0;
+                let used = width_of(&flat.step.name, Font::Title) + 16.0;
                 if used < room {
                     to.open("class=\"answer\"");
                     to.text(Font::Soft, [used, 17.0], room - used, &flat.step.says);

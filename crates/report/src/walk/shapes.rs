@@ -109,7 +109,7 @@ fn bucket(to: &mut Drawing, [x, y]: [f64; 2], width: f64, numbers: [u64; 4], fou
     to.text(Font::Text, [text, y + 14.0], room, &table);
     to.text(Font::Mono, [text, y + 34.0], room, &format!("slot {}", grouped(bucket)));
     to.text(Font::Soft, [text, y + 50.0], room, &format!("of {}", grouped(buckets)));
-    verdict(to, [text, y + 67.0], room, found, if found { "has it" } else { "does not have it" });
+    verdict(to, [text, y + 67.0], room, found, if found { "has it" } else { "not here" });
 }
 
 /// A mark and a word for whether what is sought is here.
@@ -260,7 +260,7 @@ fn ways(to: &mut Drawing, [x, y]: [f64; 2], width: f64, [ways, first]: [u64; 2],
     let held = used.iter().filter(|used| **used).count();
     let text = match way {
         Some(way) => format!("way {way} of {ways} has the page"),
-        None => format!("{held} of {} ways are in use, none has the page", used.len()),
+        None => format!("{held} of {} ways used, none has it", used.len()),
     };
     to.text(Font::Text, [x, y + 30.0], width, &text);
 }

@@ -54,6 +54,15 @@ fn columns<'r, 'w>(rows: &'r [Row<'w>], [width, tall]: [f64; 2]) -> (Vec<&'r [Ro
             scale *= 0.97;
         }
     }
+    // Columns of about the same height look calmer, at the same scale.
+    let (mut least, mut most, count) = (0.0, tall / best.1, best.0.len());
+    for _ in 0..12 {
+        let room = (least + most) / 2.0;
+        match fill(rows, room, count) {
+            Some(filled) => (best.0, most) = (filled, room),
+            None => least = room,
+        }
+    }
     best
 }
 

@@ -62,9 +62,8 @@ impl<'w> Timeline<'w> {
             let wide = (until - from - 0.5).max(1.5);
             to.rect(&format!("{class}{behind}"), [from, top + 1.0, wide, LANE - 2.0]);
             let label = level(flat.step).map_or(flat.step.name.as_str(), |level| level);
-            let fits =
-                [flat.step.name.as_str(), label].into_iter().find(|text| width_of(text, Font::Small) + 6.0 < wide);
-            to.text(Font::Small, [from + 4.0, top + 12.5], wide, fits.unwrap_or_default());
+            let fits = [flat.step.name.as_str(), label].into_iter().find(|text| width_of(text, Font::Bar) + 6.0 < wide);
+            to.text(Font::Bar, [from + 4.0, top + 12.5], wide, fits.unwrap_or_default());
             to.close();
         }
         to.line("axis", [x, floor + 2.0, x + width, floor + 2.0]);
