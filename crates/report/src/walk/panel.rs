@@ -87,7 +87,9 @@ impl<'w> Panel<'w> {
         let mut says = Vec::new();
         if let Some(loaded) = &step.loaded {
             let guest = loaded.guest.map_or(String::new(), |guest| format!("guest {guest:#x}, "));
-            says.push(format!("{guest}{} bytes at {:#x}", 8 * loaded.words.len(), loaded.at));
+            let bytes = format!("{guest}{} bytes at {:#x}", 8 * loaded.words.len(), loaded.at);
+            let fits = width_of(&bytes, Font::Mono) <= width - 2.0 * MARGIN;
+            says.push(if fits { bytes } else { format!("{guest}at {:#x}", loaded.at) });
         } else if !step.says.is_empty() {
             says.extend(wrapped(&step.says, Font::Soft, width - 2.0 * MARGIN, 2));
         }
@@ -96,7 +98,10 @@ impl<'w> Panel<'w> {
             let value = field.value.as_str().map_or_else(|| field.value.to_string(), str::to_owned);
             says.push(format!("{} {value}", field.name));
         }
-        let result = if step.loaded.is_some() { result(step) } else { String::new() };
+        let mut result = if step.loaded.is_some() { result(step) } else { String::new() };
+        if width_of(&result, Font::Mono) > width - 2.0 * MARGIN {
+            result = result.replace("next table at ", "");
+        }
         let title = wrapped(&step.name, Font::Title, width - 2.0 * MARGIN - badge_room(&badge(flat)), 3);
         let mut panel = Panel { flat, width, height: 0.0, title, says, result };
         panel.height = panel.lay_out(&mut Drawing::default());
@@ -158,7 +163,7 @@ impl<'w> Panel<'w> {
         let mut text = String::new();
         for word in words {
             let hex = format!("{word:#x}");
-            if !text.is_empty() && width_of(&text, Font::Mono) + width_of(&hex, Font::Mono) + 12.0 > room {
+            if width_of(&text, Font::Mono) + width_of(&hex, Font::Mono) > room {
                 break;
             }
             text.push_str(if text.is_empty() { "" } else { " " });

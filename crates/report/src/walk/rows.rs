@@ -11,6 +11,9 @@ pub(super) const GAP: f64 = 8.0;
 const INDENT: f64 = 14.0;
 /// The width that a panel of several in a row should have.
 const NARROW: f64 = 185.0;
+/// The same on a slide of so many loads that those of a chain are side by side, too.
+const NARROWEST: f64 = 125.0;
+const MANY_LOADS: usize = 8;
 const HEADING: f64 = 24.0;
 /// The height of a line that stands for several steps.
 const SUMMARY: f64 = 30.0;
@@ -43,6 +46,9 @@ enum Kind<'w> {
 
 /// The rows of steps, for a width.
 pub(super) fn rows<'w>(flat: &'w [Flat<'w>], width: f64, detail: Detail) -> Vec<Row<'w>> {
+    let loads = flat.iter().filter(|step| step.step.loaded.is_some()).count();
+    let dense = detail == Detail::Slide && loads > MANY_LOADS;
+    let narrow = if dense { NARROWEST } else { NARROW };
     let mut rows = Vec::new();
     let mut at = 0;
     while let Some(step) = flat.get(at) {
@@ -61,10 +67,10 @@ pub(super) fn rows<'w>(flat: &'w [Flat<'w>], width: f64, detail: Detail) -> Vec<
             rows.push(Row { height: SUMMARY, left, kind: Kind::Summary(text, of) });
             continue;
         }
-        let group = together(&flat[at..]);
+        let group = together(&flat[at..], dense);
         // As many panels in a row as are wide enough.
         let room = width - left;
-        let fit = ((room + GAP) / (NARROW + GAP)).floor().max(1.0) as usize;
+        let fit = ((room + GAP) / (narrow + GAP)).floor().max(1.0) as usize;
         let lines = group.div_ceil(fit);
         let per_line = group.div_ceil(lines);
         for line in flat[at..at + group].chunks(per_line) {
@@ -78,8 +84,8 @@ pub(super) fn rows<'w>(flat: &'w [Flat<'w>], width: f64, detail: Detail) -> Vec<
     rows
 }
 
-/// How many of the steps, from the first on, are beside each other.
-fn together(steps: &[Flat<'_>]) -> usize {
+/// How many of the steps, from the first on, are beside each other; with `dense`, loads of a chain are, too.
+fn together(steps: &[Flat<'_>], dense: bool) -> usize {
     let first = &steps[0];
     let beside = |next: &&Flat<'_>| {
         !next.holds
@@ -87,6 +93,7 @@ fn together(steps: &[Flat<'_>]) -> usize {
             && next.fault == first.fault
             && match (next.is_refill(), first.is_refill()) {
                 (true, true) => true,
+                (false, false) if dense && next.step.loaded.is_some() && first.step.loaded.is_some() => true,
                 (false, false) => next.step.parallel || next.from == first.from && short(next) && short(first),
                 _ => false,
             }

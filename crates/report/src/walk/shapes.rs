@@ -78,8 +78,9 @@ fn tree_entry(to: &mut Drawing, [x, y]: [f64; 2], width: f64, [index, entries, l
     let long =
         format!("bits {high} to {low_bit} of the address select entry {} of {}", grouped(index), grouped(entries));
     let short = format!("bits {high} to {low_bit}: {} of {}", grouped(index), grouped(entries));
-    let fits = width_of(&long, Font::Text) <= width;
-    to.text(Font::Text, [x, y + 12.0], width, if fits { &long } else { &short });
+    let shortest = format!("{high}–{low_bit}: {}", grouped(index));
+    let fits = |text: &&String| width_of(text, Font::Text) <= width;
+    to.text(Font::Text, [x, y + 12.0], width, [&long, &short].into_iter().find(fits).unwrap_or(&shortest));
     strip(to, [x, y + 22.0], width, index, entries);
     to.text(Font::Small, [x, y + 49.0], 60.0, "0");
     let last = grouped(entries - 1);
@@ -227,8 +228,8 @@ fn ranges(to: &mut Drawing, [x, y]: [f64; 2], width: f64, all: &[[u64; 2]], rang
     for (number, [base, limit]) in all.iter().enumerate() {
         let left = x + gap + (wide + gap) * number as f64;
         to.rect(if range == Some(number as u64) { "lit" } else { "held" }, [left, y + 2.0, wide, 38.0]);
-        to.centred(Font::Mono, [left + wide / 2.0, y + 17.0], wide, &format!("{base:x}"));
-        to.centred(Font::Mono, [left + wide / 2.0, y + 33.0], wide, &format!("{limit:x}"));
+        to.centred(Font::Mono, [left + wide / 2.0, y + 17.0], wide, &last_digits(*base, wide));
+        to.centred(Font::Mono, [left + wide / 2.0, y + 33.0], wide, &last_digits(*limit, wide));
     }
     if let Some(child) = child {
         let middle = x + gap / 2.0 + (wide + gap) * child as f64;
@@ -241,6 +242,13 @@ fn ranges(to: &mut Drawing, [x, y]: [f64; 2], width: f64, all: &[[u64; 2]], rang
         (None, None) => "no range has it, and this is a leaf".to_owned(),
     };
     to.text(Font::Text, [x, y + 64.0], width, &text);
+}
+
+/// A hexadecimal number, or as many of its last digits as fit.
+fn last_digits(number: u64, width: f64) -> String {
+    let text = format!("{number:x}");
+    let room = (1..=text.len()).rev().find(|count| width_of(&text[..*count], Font::Mono) + 8.0 <= width).unwrap_or(1);
+    if room == text.len() { text } else { format!("…{}", &text[text.len() - room.saturating_sub(1).max(1)..]) }
 }
 
 fn ways(to: &mut Drawing, [x, y]: [f64; 2], width: f64, [ways, first]: [u64; 2], used: &[bool], way: Option<u64>) {
@@ -310,7 +318,7 @@ mod tests {
         assert!(svg.contains("bits 20 to 12 of the address select entry 256 of 512"), "{svg}");
         assert!(svg.contains("<rect class=\"lit\" x=\"256\""), "{svg}");
         let narrow = drawn(&Shape::TreeEntry { index: 511, entries: 512, low_bit: 12 }, 140.0);
-        assert!(narrow.contains("bits 20 to 12: 511 of") && narrow.contains("x=\"136\""), "{narrow}");
+        assert!(narrow.contains("20–12: 511<") && narrow.contains("x=\"136\""), "{narrow}");
     }
 
     #[test]
