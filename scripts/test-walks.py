@@ -171,6 +171,17 @@ def addresses(browser, ambulator):
         type_address(browser, text)
         assert says in message(browser), f"{text}: {message(browser)}"
         assert shown(browser) == before, "a wrong address changes nothing else"
+    absent = browser.run(
+        """(() => {
+            const { places, areas } = JSON.parse(document.getElementById('data').textContent);
+            const have = new Set(places.map((one) => BigInt(one.at) >> 12n));
+            for (const area of areas)
+                for (let at = BigInt(area.start); at < BigInt(area.end); at += 4096n)
+                    if (!have.has(at >> 12n)) return '0x' + at.toString(16);
+        })()"""
+    )
+    type_address(browser, absent)
+    assert "not among those recorded" in message(browser) and shown(browser) == before, message(browser)
     type_address(browser, "0x1000")
     browser.run("document.getElementById('nearest').click()")
     nearest = browser.run("document.getElementById('address').value")

@@ -74,8 +74,8 @@ pub struct WalkCollection {
     pub present: u64,
 }
 
-/// Runs the program to the same point again for each address, and translates it there on each design: what one
-/// translation changes, the next does not see. `open` opens the program anew. `progress` is told how many of
+/// Runs the program to the same point again for each address, and translates it there on each design: what
+/// one translation changes, the next does not see. `open` opens the program anew. `progress` is told how many of
 /// how many are done, from several threads.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Many texts that are nearly the same, without what they share.
 //!
-//! A text is cut into pieces where its elements begin that differ from walk to walk. Of each piece, the numbers
-//! are taken out; what is left is its form, which most walks share. Numbers that are the same wherever a form is
-//! used go back into it.
+//! A text is cut into pieces where its elements begin that differ from walk to walk. Of each piece, the
+//! numbers are taken out; what is left is its form, which most walks share. Numbers that are the same wherever
+//! a form is used go back into it.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -325,7 +325,7 @@ mod tests {
     fn gaps_slots_and_the_prediction_differ() {
         let slots = vec![Some(0x7dd), None, Some(0x7df)];
         let gapped =
-            |predicted, found, beyond| drawn(&Shape::Gapped { slots: slots.clone(), predicted, found, beyond }, 300.0);
+            |predicted, found, beyond| drawn(&Shape::Gapped { slots: slots.clone(), predicted, found, beyond }, 600.0);
         let right = gapped(2, Some(2), 0);
         assert!(
             right.contains("where the model says") && right.contains(">7df<") && right.contains(">gap<"),

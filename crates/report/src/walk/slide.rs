@@ -23,17 +23,17 @@ const LARGEST: f64 = 1.3;
 /// Rows in at most `columns` of at most `room` each, in their order; `None` if they do not fit.
 fn fill<'r, 'w>(rows: &'r [Row<'w>], room: f64, columns: usize) -> Option<Vec<&'r [Row<'w>]>> {
     let (mut all, mut begin, mut used) = (Vec::new(), 0, 0.0);
-    for at in 0..rows.len() {
+    for (at, row) in rows.iter().enumerate() {
         // A heading at a column's end goes to the next one, with its first row.
-        let needed = match rows[at].is_heading() {
+        let needed = match row.is_heading() {
             true => height(&rows[at..(at + 2).min(rows.len())]),
-            false => rows[at].height,
+            false => row.height,
         };
         if at > begin && used + needed > room {
             all.push(&rows[begin..at]);
             (begin, used) = (at, 0.0);
         }
-        used += rows[at].height + GAP;
+        used += row.height + GAP;
     }
     all.push(&rows[begin..]);
     let fits = all.len() <= columns && all.iter().all(|column| height(column) <= room);

@@ -1,4 +1,5 @@
-//! The time of a translation: a bar for each step that takes cycles, those in flight together below each other.
+//! The time of a translation: a bar for each step that takes cycles; those in flight together are below each
+//! other.
 
 use super::draw::{Drawing, Font, width_of};
 use super::flat::Flat;
