@@ -74,6 +74,9 @@ pub struct WalkCollection {
     pub present: u64,
 }
 
+/// A place's translations, or why there are none.
+type Translated = Result<Vec<WalkSteps>, SimError>;
+
 /// Runs the program to the same point again for each address, and translates it there on each design: what
 /// one translation changes, the next does not see. `open` opens the program anew. `progress` is told how many of
 /// how many are done, from several threads.
@@ -100,7 +103,7 @@ pub fn collect_walks(
     let all: Vec<(VirtAddr, AccessKind, Reason)> =
         upcoming.into_iter().map(|(at, access)| (at, access, Reason::Next)).chain(wanted).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Result<Vec<WalkSteps>, SimError>>>> = Mutex::new(all.iter().map(|_| None).collect());
+    let results: Mutex<Vec<Option<Translated>>> = Mutex::new(all.iter().map(|_| None).collect());
     let failed = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
     std::thread::scope(|scope| {
