@@ -29,6 +29,8 @@ mod table_files;
 mod terminal;
 mod timeline;
 mod trace;
+mod walk_files;
+mod walk_page;
 
 use ambulator_base::OutputFile;
 use arguments::{Arguments, Command};

@@ -62,3 +62,54 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
 }
+
+#[test]
+fn a_slide_is_drawn_for_each_design() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walk.svg");
+    let path = path.to_str().unwrap();
+    let (out, _) = expect(0, &["--design", "radix,hashed", "--svg", path]);
+    assert_eq!(out.lines().count(), 2, "{out}");
+    for (design, drawn) in [("radix", "bits 20 to 12 of the address"), ("hashed", "line of 4 slots")] {
+        let svg = std::fs::read_to_string(folder.path().join(format!("walk-{design}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>"), "{design}");
+        assert!(svg.contains(&format!(">{design}</text>")) && svg.contains(drawn), "{design}: {svg}");
+        assert!(!svg.contains("var(") && !svg.contains('@'), "{design}: a file has its own colours");
+        assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count(), "{design}");
+    }
+    let (svg, _) = expect(0, &["--design", "radix", "--svg", "-"]);
+    assert!(svg.starts_with("<svg "), "{svg}");
+    let (_, err) = expect(2, &["--design", "radix,hashed", "--svg", "-"]);
+    assert!(err.contains("one design"), "{err}");
+    let (_, err) = expect(2, &["--svg", "/nowhere/walk.svg"]);
+    assert!(err.contains("/nowhere"), "{err}");
+}
+
+#[test]
+fn a_page_has_the_translations_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walks.html");
+    let path = path.to_str().unwrap();
+    let (out, err) =
+        expect(0, &["--design", "radix,hashed", "--html", path, "--pages", "3", "--walks", "2", "--no-progress"]);
+    assert!(out.contains("translations on 2 designs") && err.is_empty(), "{out}{err}");
+    let html = std::fs::read_to_string(path).unwrap();
+    assert!(
+        html.contains("default-src 'none'") && !html.contains("http:") && !html.contains("https:"),
+        "the page asks for nothing"
+    );
+    let begin = html.find("id=\"data\">").unwrap() + 10;
+    let data = &html[begin..begin + html[begin..].find("</script>").unwrap()];
+    let data: Value = serde_json::from_str(data).unwrap();
+    let places = data["places"].as_array().unwrap();
+    let next = places.iter().filter(|place| place["why"].as_str().unwrap().contains("next access")).count();
+    assert_eq!(next, 2, "{places:?}");
+    assert!(places.iter().any(|place| place["why"].as_str().unwrap().contains("page fault")), "{places:?}");
+    assert_eq!(data["walks"]["texts"].as_array().unwrap().len(), 2 * places.len());
+    let command = data["designs"][1]["command"].as_str().unwrap();
+    assert!(command.starts_with("ambulator explain-walk --design hashed --program gups --footprint 16MiB --after 20K"));
+    for wrong in [["--at", "0x1000"], ["--json", "--walks=2"], ["--svg", "x.svg"]] {
+        expect(2, &[["--html", path], wrong].concat());
+    }
+    expect(2, &["--pages", "3"]);
+}

@@ -35,6 +35,7 @@ pub mod spec;
 mod statistics;
 mod stream;
 mod timeline;
+mod walk_collection;
 mod walk_steps;
 #[cfg(test)]
 mod warmup_tests;
@@ -55,4 +56,5 @@ pub use scheduler::{check_mix, open_mix};
 pub use series::Series;
 pub use stream::SharedStream;
 pub use timeline::{RecordedWindow, Timeline, TimelinePart, TimelineRequest, WindowEnd};
+pub use walk_collection::{Collected, CollectionRequest, MappedArea, Reason, WalkCollection, collect_walks};
 pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

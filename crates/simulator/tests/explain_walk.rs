@@ -5,7 +5,9 @@ mod support;
 use ambulator_base::watch::{Step, StepKind};
 use ambulator_base::{AccessKind, MapKind, Protection, RecordSource, VirtAddr};
 use ambulator_simulator::spec::{PresetKind, SpecRequest, load, presets};
-use ambulator_simulator::{Job, Silent, WalkEnd, WalkRequest, WalkSteps, explain_walk};
+use ambulator_simulator::{
+    CollectionRequest, Job, Reason, Silent, WalkEnd, WalkRequest, WalkSteps, collect_walks, explain_walk,
+};
 use ambulator_workloads::ProgramRequest;
 use std::sync::atomic::AtomicBool;
 use support::{DATA, Scripted};
@@ -68,6 +70,10 @@ fn check(walk: &WalkSteps) {
         assert!(!step.name.is_empty(), "{design}: {step:?}");
         if let Some(loaded) = &step.loaded {
             assert!(!step.fields.is_empty() && !step.source.is_empty(), "{design}: undecoded: {step:?}: {text}");
+            assert!(step.shape.is_some(), "{design}: no shape to draw: {step:?}: {text}");
+            assert!(step.touched.iter().all(|word| *word < loaded.words.len()), "{design}: {step:?}: {text}");
+            let found = step.fields.iter().any(|field| field.name == "frame");
+            assert!(!found || !step.touched.is_empty(), "{design}: an entry that is in no word: {step:?}: {text}");
             assert!(["L1", "L2", "LLC", "DRAM"].contains(&loaded.served.as_str()), "{design}: {step:?}");
         }
     }
@@ -261,4 +267,41 @@ fn a_mapping_without_the_right_to_read_ends_in_a_segmentation_fault() {
     (0..4000_u64).for_each(|i| _ = program.load(DATA + i % 256 * 4096));
     let walk = explain(&[small("radix")], Box::new(program), &at(DATA + (8 << 20), AccessKind::Load)).remove(0);
     assert!(matches!(walk.end, WalkEnd::SegmentationFault(_)), "{:?}", walk.end);
+}
+
+#[test]
+fn collected_walks_are_those_that_are_explained_one_by_one() {
+    let jobs = [small("radix"), small("lvm")];
+    let open = || Ok(vec![half_touched()]);
+    let request = CollectionRequest { after: 100, pages: 9, misses: 3 };
+    let told = std::sync::Mutex::new(Vec::new());
+    let progress = |done, of| told.lock().unwrap().push((done, of));
+    let collection = collect_walks(&jobs, &open, &request, &AtomicBool::new(false), &progress).unwrap();
+    let count = |reason| collection.places.iter().filter(|place| place.reason == reason).count();
+    assert_eq!(count(Reason::Next), 3);
+    assert!(
+        count(Reason::Absent) >= 1 && count(Reason::Page) + count(Reason::First) >= 8,
+        "{:?}",
+        collection.places.len()
+    );
+    assert!(
+        collection.present >= 4096 && collection.areas.iter().any(|area| area.start == DATA && area.rights == "rw-")
+    );
+    let mut told = told.into_inner().unwrap();
+    told.sort_unstable();
+    let all = collection.places.len();
+    assert_eq!(told, (1..=all).map(|done| (done, all)).collect::<Vec<_>>());
+    let pages: std::collections::BTreeSet<u64> = collection.places.iter().map(|place| place.at.0 >> 12).collect();
+    assert_eq!(pages.len(), all, "one translation for each page");
+    for place in &collection.places {
+        let alone = explain(&jobs, half_touched(), &at(place.at.0, place.access));
+        assert_eq!(place.walks, alone, "{:?} of {}", place.reason, place.at);
+        let faults = place.walks.iter().all(|walk| walk.attempts.len() > 1);
+        assert_eq!(faults, place.reason == Reason::Absent, "{}", place.at);
+    }
+    let stopped = collect_walks(&jobs, &open, &request, &AtomicBool::new(true), &|_, _| {}).unwrap_err().to_string();
+    assert!(stopped.contains("interrupted"), "{stopped}");
+    let closed = || Err("the trace is gone".to_owned());
+    let error = collect_walks(&jobs, &closed, &request, &AtomicBool::new(false), &|_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("the trace is gone"), "{error}");
 }
