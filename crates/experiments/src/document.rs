@@ -4,12 +4,13 @@ use ambulator_base::Unit;
 use ambulator_simulator::spec::{CounterInfo, Preset, PresetKind, Spec, SpecRequest, load, presets};
 use ambulator_simulator::{Comparison, CounterMeaning, Job, MEASURES, Outcome, RunResult, Silent, compare};
 use ambulator_workloads::{ProgramRequest, open};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Unit and meaning of a derived measure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureMeaning {
     /// Unit of its value.
     pub unit: String,
@@ -18,7 +19,7 @@ pub struct MeasureMeaning {
 }
 
 /// The bound of designs of a comparison: a perfect TLB under their paging policy.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The designs that it bounds: those of one paging policy.
     pub of: Vec<String>,
@@ -27,7 +28,7 @@ pub struct Bound {
 }
 
 /// A whole comparison.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Version of Ambulator that wrote it.
     pub version: String,
@@ -97,11 +98,21 @@ pub fn counter_catalogue() -> Vec<CounterInfo> {
     all.into_values().collect()
 }
 
+/// The runs of the catalogue of counters, which have measured everything that a run can, in intervals as well:
+/// what explanations of figures are made from.
+///
+/// # Errors
+/// A preset or the program is broken.
+pub fn sample_runs() -> Result<Vec<RunResult>, String> {
+    brief_runs(1).map(|outcome| outcome.runs)
+}
+
 /// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and
 /// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
 fn brief_runs(cores: usize) -> Result<Outcome, String> {
     let cores_of_it = format!("machine.cores={cores}");
-    let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", &cores_of_it].map(str::to_owned);
+    let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", "run.interval=500", &cores_of_it]
+        .map(str::to_owned);
     let with = |preset: &Preset, options: &[String]| {
         let options = [&brief[..], options].concat();
         load(&SpecRequest { design: Some(preset.name.to_owned()), options, ..SpecRequest::default() })

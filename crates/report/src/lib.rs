@@ -9,6 +9,7 @@ mod plot;
 mod published;
 mod study;
 mod theme;
+mod vocabulary;
 
 pub use answer::Answer;
 pub use charts::{Chart, Form, Table, charts};
@@ -18,3 +19,4 @@ pub use plot::{Format, PlotError, Plotted, plot};
 pub use published::{published_charts, published_report};
 pub use study::{Cell, Comparison, Design, Study};
 pub use theme::{PaperWidth, for_notebook, for_paper, plain_config};
+pub use vocabulary::terms;
