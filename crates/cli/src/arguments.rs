@@ -77,7 +77,8 @@ Examples:
   ambulator explain MMU cycles per access
   ambulator explain walk_latency.p99
   ambulator explain utopia/fig11
-  ambulator explain RestSeg --json")]
+  ambulator explain RestSeg --json
+  head -n 1 results.csv | tr ',' '\\n' | ambulator explain -")]
     Explain(ExplainArguments),
     /// Show one address translation step by step: look-ups, loads with their decoded bytes, speculation,
     /// faults, refills.
@@ -490,7 +491,7 @@ pub enum ListOf {
 pub struct ExplainArguments {
     /// Any name: a setting (mmu.l2_tlb.entries), a group (dram), a design (lvm), a preset (thp), a counter
     /// (mmu.walks), a row of a table (cycles a walk), a column, a JSON key, a figure (utopia/fig11), a term of a
-    /// paper (RestSeg). Without one, what can be asked.
+    /// paper (RestSeg). Without one, what can be asked; `-` for names on standard input, one in a line.
     #[arg(value_name = "NAME")]
     pub name: Vec<String>,
     /// Print JSON; without a name, every name and its meaning.

@@ -22,15 +22,48 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
         }
         return Ok(DONE);
     }
+    if name == STANDARD_INPUT {
+        return explain_lines(&vocabulary, arguments.json);
+    }
     let found = vocabulary.explain(&name).map_err(Failure::bad)?;
     if arguments.json {
-        let document = json!({ "asked": name, "found": found.iter().map(Found::json).collect::<Vec<_>>() });
-        print(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        print(&serde_json::to_string_pretty(&answer(&name, &found)).map_err(Failure::failed)?);
     } else {
-        let texts: Vec<String> = found.iter().map(|found| found.to_string().trim_end().to_owned()).collect();
-        print_folded(&texts.join("\n\n"), 11);
+        print_folded(&in_words(&found), 11);
     }
     Ok(DONE)
+}
+
+/// The name that stands for the names on standard input.
+const STANDARD_INPUT: &str = "-";
+
+fn answer(name: &str, found: &[Found]) -> Value {
+    json!({ "asked": name, "found": found.iter().map(Found::json).collect::<Vec<_>>() })
+}
+
+fn in_words(found: &[Found]) -> String {
+    let texts: Vec<String> = found.iter().map(|found| found.to_string().trim_end().to_owned()).collect();
+    texts.join("\n\n")
+}
+
+/// Explains the names on standard input, one in a line.
+fn explain_lines(vocabulary: &Vocabulary, as_json: bool) -> Result<u8, Failure> {
+    let (mut answers, mut unknown) = (Vec::new(), Vec::new());
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(|error| Failure::bad(format!("standard input cannot be read: {error}")))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match vocabulary.explain(&line) {
+            Ok(found) if as_json => answers.push(answer(line.trim(), &found)),
+            Ok(found) => print_folded(&format!("{}\n", in_words(&found)), 11),
+            Err(why) => unknown.push(why),
+        }
+    }
+    if as_json {
+        print(&serde_json::to_string_pretty(&answers).map_err(Failure::failed)?);
+    }
+    if unknown.is_empty() { Ok(DONE) } else { Err(Failure::bad(unknown.join("\n"))) }
 }
 
 /// Everything that has a name in any command's output or input.
