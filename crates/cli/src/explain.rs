@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
-    let vocabulary = vocabulary();
     let name = arguments.name.join(" ");
     if name.trim().is_empty() {
         if arguments.json {
-            print(&serde_json::to_string_pretty(&everything(&vocabulary)).map_err(Failure::failed)?);
+            print(&serde_json::to_string_pretty(&everything(&vocabulary())).map_err(Failure::failed)?);
         } else {
-            print_folded(overview(&vocabulary).trim_end(), 26);
+            print_folded(overview(&vocabulary()).trim_end(), 29);
         }
         return Ok(DONE);
     }
     if name == STANDARD_INPUT {
-        return explain_lines(&vocabulary, arguments.json);
+        return explain_lines(&vocabulary(), arguments.json);
     }
-    let found = vocabulary.explain(&name).map_err(Failure::bad)?;
+    // The figures of reports take a moment.
+    let found = brief_vocabulary().explain(&name).or_else(|_| vocabulary().explain(&name)).map_err(Failure::bad)?;
     if arguments.json {
         print(&serde_json::to_string_pretty(&answer(&name, &found)).map_err(Failure::failed)?);
     } else {
@@ -68,12 +68,20 @@ fn explain_lines(vocabulary: &Vocabulary, as_json: bool) -> Result<u8, Failure> 
 
 /// Everything that has a name in any command's output or input.
 pub fn vocabulary() -> Vocabulary {
+    Vocabulary::with(terms().into_iter().chain(ambulator_report::terms()))
+}
+
+/// The same without the figures of reports.
+fn brief_vocabulary() -> Vocabulary {
+    Vocabulary::with(terms())
+}
+
+fn terms() -> Vec<Term> {
     let mut terms = commands(&Arguments::command(), "ambulator");
     terms.extend(trace::terms());
     terms.extend(layout::terms());
     terms.extend(explain_walk::terms());
-    terms.extend(ambulator_report::terms());
-    Vocabulary::with(terms)
+    terms
 }
 
 /// The commands below one, and their options, whose meanings are their help.

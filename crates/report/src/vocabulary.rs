@@ -4,6 +4,7 @@
 use crate::charts::{Chart, Form, charts};
 use crate::study::{Cell, Study};
 use ambulator_experiments::{Term, TermKind, sample_runs};
+use ambulator_simulator::RunResult;
 use serde_json::Value;
 
 /// The setting that the sample varies.
@@ -13,16 +14,30 @@ const VARIED: &str = "mmu.l2_tlb.entries";
 pub fn terms() -> Vec<Term> {
     let mut cells: Vec<Cell> = Vec::new();
     for entries in [512, 1024] {
-        let mut designs: Vec<String> = Vec::new();
-        for run in sample_runs().unwrap_or_default() {
+        let mut designs: Vec<&str> = Vec::new();
+        for run in sample_runs() {
             // One run of each design: others are in a virtual machine.
-            if !designs.contains(&run.design) {
-                designs.push(run.design.clone());
-                cells.push(Cell { set: [(VARIED.to_owned(), entries.into())].into(), run, ..Cell::default() });
+            if !designs.contains(&run.design.as_str()) {
+                designs.push(&run.design);
+                let set = [(VARIED.to_owned(), entries.into())].into();
+                cells.push(Cell { set, run: longer(run), ..Cell::default() });
             }
         }
     }
     charts(&Study::new(cells), Form::Page).iter().flat_map(of_chart).collect()
+}
+
+/// A run of two intervals: samples are too short for a second one, and only labels matter.
+fn longer(run: &RunResult) -> RunResult {
+    let mut run = run.clone();
+    if let (Some(last), Some(series)) = (run.windows.last().copied(), &mut run.series) {
+        run.windows.push((2 * last.0, 2 * last.1));
+        series.instructions = vec![last.0, 2 * last.0];
+        series.cycles = vec![last.1, 2 * last.1];
+        series.counters.values_mut().for_each(|values| values.resize(2, 0));
+        series.gauges.values_mut().for_each(|values| values.resize(2, 0.0));
+    }
+    run
 }
 
 fn of_chart(chart: &Chart) -> Vec<Term> {

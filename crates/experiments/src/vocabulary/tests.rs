@@ -65,7 +65,7 @@ fn unknown_names_have_the_nearest_ones() {
 
 #[test]
 fn every_column_of_every_preset_is_explained() {
-    let runs = sample_runs().unwrap();
+    let runs = sample_runs();
     let set = [("mmu.l2_tlb.entries".to_owned(), 512.into())].into_iter().collect();
     let info = CellInfo { set, ..CellInfo::default() };
     let columns: BTreeSet<String> =
