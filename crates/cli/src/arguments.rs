@@ -87,7 +87,9 @@ Examples:
   ambulator explain-walk --design lvm
   ambulator explain-walk --design radix,lvm,utopia --program bfs --footprint 256MiB --after 10M
   ambulator explain-walk --design nested --at 0x100000000 --access store
-  ambulator explain-walk --design revelator --program traces/mummer.amb --json")]
+  ambulator explain-walk --design revelator --program traces/mummer.amb --json
+  ambulator explain-walk --design radix,lvm --svg walk.svg     # slides: walk-radix.svg, walk-lvm.svg
+  ambulator explain-walk --design radix,lvm,nested --html walks.html   # a page to step through them")]
     ExplainWalk(ExplainWalkArguments),
     /// Print the complete spec of a run, with units and meanings, as TOML for `--spec`.
     #[command(after_help = "\
@@ -504,22 +506,25 @@ pub struct ExplainArguments {
 pub struct ExplainWalkArguments {
     /// Design presets or TOML files, separated by commas, shown one after another and then side by side. `+`
     /// joins presets that do not contradict each other.
-    #[arg(long, short, alias = "designs", default_value = "radix", value_name = "DESIGN,...")]
+    /// By default radix; with --html radix, ecpt, lvm and utopia.
+    #[arg(long, short, alias = "designs", value_name = "DESIGN,...")]
     pub design: Vec<String>,
     /// The virtual address, such as 0x7f0012345678; `next` for that of the program's next load or store whose
     /// page no TLB of the designs has.
-    #[arg(long, default_value = "next", value_name = "ADDRESS")]
+    #[arg(long, default_value = "next", value_name = "ADDRESS", conflicts_with = "html")]
     pub at: String,
     /// What runs before: a program (`ambulator list programs`), a workload or a trace file's path.
     #[arg(long, default_value = "gups", value_name = "PROGRAM|FILE")]
     pub program: String,
-    /// Instructions of the program's region of interest to run before the translation, such as 10M.
-    #[arg(long, default_value = "100K", value_name = "COUNT")]
-    pub after: String,
+    /// Instructions of the program's region of interest to run before the translation, such as 10M; by default
+    /// 100K, and 2K with --html.
+    #[arg(long, value_name = "COUNT")]
+    pub after: Option<String>,
     /// The kind of access; by default the program's own for `--at next`, and a load for an address.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "html")]
     pub access: Option<AccessArgument>,
-    /// Bytes of data that the program works on; by default 64 MiB, where the program has this setting.
+    /// Bytes of data that the program works on; by default 64 MiB, and 2 MiB with --html, where the program has
+    /// this setting.
     #[arg(long, value_name = "SIZE")]
     pub footprint: Option<String>,
     /// A setting of the program, such as layout=csr; repeatable.
@@ -533,6 +538,20 @@ pub struct ExplainWalkArguments {
     /// Print JSON: a list with one entry for each design.
     #[arg(long)]
     pub json: bool,
+    /// Draw the translation as a slide, 16 to 9, into this SVG file; of several designs, each into a file of its
+    /// own, whose name ends in that of the design.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    pub svg: Option<PathBuf>,
+    /// Make a page for a lecture, one HTML file that works offline: the translations of many addresses, to step
+    /// through one or two designs at a time, each in its structures.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// With --html: present pages that can be looked up by an address, spread over all mappings.
+    #[arg(long, default_value_t = 600, value_name = "COUNT", requires = "html")]
+    pub pages: u32,
+    /// With --html: the program's next accesses whose page a TLB misses, each on another page, to step through.
+    #[arg(long, default_value_t = 50, value_name = "COUNT", requires = "html")]
+    pub walks: u32,
     /// No progress on standard error.
     #[arg(long)]
     pub no_progress: bool,

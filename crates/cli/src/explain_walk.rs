@@ -3,7 +3,8 @@
 use crate::arguments::{AccessArgument, ExplainWalkArguments, ProgramArguments};
 use crate::output::{print, report, warn};
 use crate::terminal::{self, print_folded};
-use crate::{DONE, Failure, SOME_FAILED, compare, interrupt, progress, requests};
+use crate::walk_files::Slides;
+use crate::{DONE, Failure, SOME_FAILED, compare, interrupt, progress, requests, walk_page};
 use ambulator_base::{AccessKind, VirtAddr, distinct_notes};
 use ambulator_experiments::Term;
 use ambulator_simulator::spec::{parse_count, program_request, unused_by_program};
@@ -12,8 +13,39 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// The footprint of a generated program of which none is asked for: small, but larger than any TLB reaches.
 const FOOTPRINT: &str = "64MiB";
+/// Instructions before the translation.
+const AFTER: &str = "100K";
+
+/// The program that is asked for.
+pub fn program(arguments: &ExplainWalkArguments, footprint: &str) -> ProgramArguments {
+    ProgramArguments {
+        program: Some(arguments.program.clone()),
+        footprint: arguments.footprint.clone().or_else(|| default_footprint(arguments, footprint)),
+        program_set: arguments.program_set.clone(),
+        seed: arguments.seed,
+        machine: arguments.machine.clone(),
+        ..ProgramArguments::default()
+    }
+}
+
+/// The designs that are asked for.
+pub fn designs(arguments: &ExplainWalkArguments, otherwise: &str) -> Vec<String> {
+    match arguments.design.is_empty() {
+        true => requests::design_names(&[otherwise.to_owned()]),
+        false => requests::design_names(&arguments.design),
+    }
+}
+
+/// The instructions before the translation.
+pub fn after(arguments: &ExplainWalkArguments, otherwise: &str) -> Result<u64, Failure> {
+    let text = arguments.after.as_deref().unwrap_or(otherwise);
+    parse_count(text).map_err(|e| Failure::bad(format!("--after: {e}")))
+}
 
 pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
+    if let Some(html) = &arguments.html {
+        return walk_page::walk_page(arguments, html);
+    }
     let request = WalkRequest {
         at: address(&arguments.at)?,
         access: arguments.access.map(|access| match access {
@@ -21,17 +53,11 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
             AccessArgument::Store => AccessKind::Store,
             AccessArgument::Fetch => AccessKind::Fetch,
         }),
-        after: parse_count(&arguments.after).map_err(|e| Failure::bad(format!("--after: {e}")))?,
+        after: after(arguments, AFTER)?,
     };
-    let program = ProgramArguments {
-        program: Some(arguments.program.clone()),
-        footprint: arguments.footprint.clone().or_else(|| default_footprint(arguments)),
-        program_set: arguments.program_set.clone(),
-        seed: arguments.seed,
-        machine: arguments.machine.clone(),
-        ..ProgramArguments::default()
-    };
-    let (jobs, _) = requests::jobs(&program, &requests::design_names(&arguments.design))?;
+    let program = program(arguments, FOOTPRINT);
+    let (jobs, _) = requests::jobs(&program, &designs(arguments, "radix"))?;
+    let slides = Slides::prepare(arguments.svg.as_deref(), &jobs)?;
     let stop = interrupt::stop_flag();
     let programs = compare::open_programs(&program, &jobs[0].spec)?;
     distinct_notes(programs.iter().flat_map(|program| program.notes())).iter().for_each(|note| warn(note));
@@ -42,22 +68,23 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
     let walks = walks.map_err(Failure::bad)?;
     if arguments.json {
         print(&serde_json::to_string_pretty(&walks).map_err(Failure::failed)?);
-    } else {
+    } else if slides.is_empty() {
         show(&walks);
     }
+    slides.write(&walks, arguments.json)?;
     let failures: Vec<String> = walks.iter().filter_map(failure).collect();
     failures.iter().for_each(|failure| report(&format!("error: {failure}")));
     Ok(if failures.is_empty() { DONE } else { SOME_FAILED })
 }
 
 /// The footprint where none is asked for: only of programs on which it has an effect.
-fn default_footprint(arguments: &ExplainWalkArguments) -> Option<String> {
+fn default_footprint(arguments: &ExplainWalkArguments, footprint: &str) -> Option<String> {
     let named = |option: &String| option.split('=').next().is_some_and(|key| key.trim().ends_with("footprint"));
     if ambulator_workloads::program(&arguments.program).is_none() || arguments.program_set.iter().any(named) {
         return None;
     }
     let request = program_request(&arguments.program, &arguments.program_set, None, 0).ok()?;
-    unused_by_program(&request, "footprint").is_none().then(|| FOOTPRINT.to_owned())
+    unused_by_program(&request, "footprint").is_none().then(|| footprint.to_owned())
 }
 
 /// The address that is asked for; `None` for `next`.

@@ -30,6 +30,8 @@ mod sweep;
 mod table_files;
 mod terminal;
 mod trace;
+mod walk_files;
+mod walk_page;
 
 use ambulator_base::OutputFile;
 use arguments::{Arguments, Command};

@@ -43,6 +43,34 @@ pub fn cells(count: usize, wanted: bool) -> Arc<dyn Progress> {
     Arc::new(Cells { bar, began, state: Mutex::new(state) })
 }
 
+/// Progress of translations, of which `done` is told: a bar on a terminal, a line now and then elsewhere; silent
+/// unless `wanted`.
+pub fn translations(wanted: bool) -> impl Fn(usize, usize) + Sync {
+    let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
+        let template = "{bar:30} {pos} of {len} translations, {elapsed}, {eta} left";
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        ProgressBar::no_length().with_style(style)
+    });
+    let shown = Mutex::new(Instant::now());
+    move |done, of| match &bar {
+        Some(bar) => {
+            bar.set_length(of as u64);
+            bar.set_position(done as u64);
+            if done == of {
+                bar.finish_and_clear();
+            }
+        }
+        None if wanted => {
+            let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            if shown.elapsed() >= BETWEEN_LINES {
+                *shown = Instant::now();
+                report(&format!("{done} of {of} translations"));
+            }
+        }
+        None => {}
+    }
+}
+
 /// How far a cell is.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {

@@ -31,6 +31,16 @@ fn folded(line: &str, indent: usize, width: usize) -> String {
     textwrap::fill(line, textwrap::Options::new(width).subsequent_indent(&hanging).break_words(false))
 }
 
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! TLB arrays of any associativity, on top of the set-associative array of `ambulator-hardware`.
 
 use crate::{Invalidation, Translation};
-use ambulator_base::watch::Step;
+use ambulator_base::watch::{Shape, Step};
 use ambulator_base::{Asid, Cycle, Page, PageSize, Pfn, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 
@@ -129,7 +129,15 @@ impl Tlb {
             (1, ways) => format!("{answer} among {ways} entries"),
             (sets, ways) => format!("{answer} in set {set} of {sets}, {ways} ways"),
         };
-        let step = Step::look_up(format!("{name}, {size}"), found.is_some(), from, until).says(says);
+        let shape = Shape::Ways {
+            set: set as u64,
+            sets: self.sets,
+            ways: self.array.ways() as u64,
+            first: 0,
+            used: Vec::new(),
+            way: None,
+        };
+        let step = Step::look_up(format!("{name}, {size}"), found.is_some(), from, until).says(says).shape(shape);
         match found {
             Some(entry) => entry.translation().fields_of(step),
             None => step,

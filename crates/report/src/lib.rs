@@ -10,6 +10,7 @@ mod published;
 mod study;
 mod theme;
 mod vocabulary;
+mod walk;
 
 pub use answer::Answer;
 pub use charts::{Chart, Form, Table, charts};
@@ -20,3 +21,4 @@ pub use published::{published_charts, published_report};
 pub use study::{Cell, Comparison, Design, Study};
 pub use theme::{PaperWidth, for_notebook, for_paper, plain_config};
 pub use vocabulary::terms;
+pub use walk::{ShownDesign, walk_page, walk_slide};

@@ -35,8 +35,13 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// JSON that ends no element: in texts, `<`, `>` and `&` are escape sequences.
-fn embedded(value: &Value) -> String {
+pub fn embedded(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// The nonce of a page with these data. A script that is none of ours does not know it.
+pub fn nonce(data: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(data.as_bytes()))
 }
 
 /// A section of a page.
@@ -52,8 +57,7 @@ pub struct Section {
 /// A page of sections, with figures and data for its script. It requests nothing: its policy forbids that.
 pub fn page(title: &str, lead: &str, sections: &[Section], data: &Value) -> String {
     let data = embedded(data);
-    // A script that is none of ours does not know the nonce.
-    let nonce = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(data.as_bytes()));
+    let nonce = nonce(&data);
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; \
          base-uri 'none'; form-action 'none'"

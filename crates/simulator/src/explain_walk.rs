@@ -43,6 +43,41 @@ pub fn explain_walk(
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<Vec<WalkSteps>, SimError> {
+    let (mut machines, program) = start(jobs, programs, request, stop, progress)?;
+    let (va, access) = match request.at {
+        Some(va) => (va, request.access.unwrap_or(AccessKind::Load)),
+        None => {
+            let (va, access) = next_miss(&mut machines, jobs)?;
+            (va, request.access.unwrap_or(access))
+        }
+    };
+    machines
+        .iter_mut()
+        .zip(jobs)
+        .map(|(machine, job)| {
+            if va.0 >> job.spec.mmu.va_bits != 0 {
+                return Err(SimError::Program(format!(
+                    "{va} has more than the {} bits of a virtual address of `{}` (`mmu.va_bits`)",
+                    job.spec.mmu.va_bits, job.design
+                )));
+            }
+            let steps = machine.explain(va, access).map_err(|why| failed(job, &why))?;
+            Ok(WalkSteps { design: job.design.clone(), program: program.clone(), ..steps })
+        })
+        .collect()
+}
+
+/// A machine for each design, which has run to the point of the translation, and the program's name.
+///
+/// # Errors
+/// As [`explain_walk`].
+pub(crate) fn start(
+    jobs: &[Job],
+    programs: Vec<Box<dyn RecordSource>>,
+    request: &WalkRequest,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(Vec<Machine>, String), SimError> {
     let footprint: u64 = programs.iter().map(|program| program.identity().footprint).sum();
     let streams: Vec<_> = programs.into_iter().map(|source| SharedStream::new(source, jobs.len())).collect();
     let mut machines = Vec::with_capacity(jobs.len());
@@ -63,28 +98,8 @@ pub fn explain_walk(
         machines.push(Machine::new(&spec, programs)?);
     }
     advance_all(&mut machines, jobs, request, stop, progress)?;
-    let (va, access) = match request.at {
-        Some(va) => (va, request.access.unwrap_or(AccessKind::Load)),
-        None => {
-            let (va, access) = next_miss(&mut machines, jobs)?;
-            (va, request.access.unwrap_or(access))
-        }
-    };
     let program = streams.first().map_or_else(String::new, |stream| stream.identity().name.clone());
-    machines
-        .iter_mut()
-        .zip(jobs)
-        .map(|(machine, job)| {
-            if va.0 >> job.spec.mmu.va_bits != 0 {
-                return Err(SimError::Program(format!(
-                    "{va} has more than the {} bits of a virtual address of `{}` (`mmu.va_bits`)",
-                    job.spec.mmu.va_bits, job.design
-                )));
-            }
-            let steps = machine.explain(va, access).map_err(|why| failed(job, &why))?;
-            Ok(WalkSteps { design: job.design.clone(), program: program.clone(), ..steps })
-        })
-        .collect()
+    Ok((machines, program))
 }
 
 fn failed(job: &Job, why: &Stop) -> SimError {
@@ -164,7 +179,7 @@ fn next_miss(machines: &mut [Machine], jobs: &[Job]) -> Result<(VirtAddr, Access
 
 impl Machine {
     /// The next data accesses of core 0, as far as they are decoded and no VM event comes before them.
-    fn upcoming(&self) -> Vec<(VirtAddr, AccessKind)> {
+    pub(crate) fn upcoming(&self) -> Vec<(VirtAddr, AccessKind)> {
         let core = &self.hw.cores[0];
         let event = core.batch.events.get(core.event_at).map_or(usize::MAX, |(at, _)| *at as usize);
         let end = core.batch.records.len().min(event).min(core.at + SLICE);
@@ -176,7 +191,7 @@ impl Machine {
 
     /// Whether an access needs more than the TLBs: no L1 or L2 TLB has its page; behind a front side, no cache
     /// has its line.
-    fn misses(&self, va: VirtAddr, access: AccessKind) -> bool {
+    pub(crate) fn misses(&self, va: VirtAddr, access: AccessKind) -> bool {
         let core = &self.hw.cores[0];
         match self.hw.path() {
             TranslationPath::Perfect => true,

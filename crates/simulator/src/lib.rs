@@ -29,6 +29,7 @@ mod series;
 pub mod spec;
 mod statistics;
 mod stream;
+mod walk_collection;
 mod walk_steps;
 #[cfg(test)]
 mod warmup_tests;
@@ -47,4 +48,5 @@ pub use result::{
 pub use scheduler::{check_mix, open_mix};
 pub use series::Series;
 pub use stream::SharedStream;
+pub use walk_collection::{Collected, CollectionRequest, MappedArea, Reason, WalkCollection, collect_walks};
 pub use walk_steps::{Attempt, DataAccess, LoadSummary, WalkEnd, WalkSteps};

@@ -68,6 +68,10 @@ fn check(walk: &WalkSteps) {
         assert!(!step.name.is_empty(), "{design}: {step:?}");
         if let Some(loaded) = &step.loaded {
             assert!(!step.fields.is_empty() && !step.source.is_empty(), "{design}: undecoded: {step:?}: {text}");
+            assert!(step.shape.is_some(), "{design}: no shape to draw: {step:?}: {text}");
+            assert!(step.touched.iter().all(|word| *word < loaded.words.len()), "{design}: {step:?}: {text}");
+            let found = step.fields.iter().any(|field| field.name == "frame");
+            assert!(!found || !step.touched.is_empty(), "{design}: an entry that is in no word: {step:?}: {text}");
             assert!(["L1", "L2", "LLC", "DRAM"].contains(&loaded.served.as_str()), "{design}: {step:?}");
         }
     }

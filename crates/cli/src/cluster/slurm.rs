@@ -2,6 +2,7 @@
 
 use crate::arguments::SweepArguments;
 use crate::output::report;
+use crate::terminal::quoted;
 use crate::{DONE, Failure};
 use ambulator_base::{OutputFile, lock};
 use ambulator_experiments::{Claims, Progression, Store, Study, short_hash};
@@ -155,7 +156,7 @@ struct Script<'s> {
 impl Script<'_> {
     fn text(&self) -> String {
         let quoted = |path: &Path| quoted(&path.display().to_string());
-        let words: Vec<String> = self.words.iter().map(|word| self::quoted(word)).collect();
+        let words: Vec<String> = self.words.iter().map(|word| crate::terminal::quoted(word)).collect();
         let mut command =
             format!("{} {} --store {} --worker", quoted(self.program), words.join(" "), quoted(self.store));
         if !self.has_threads {
@@ -176,16 +177,6 @@ impl Script<'_> {
             self.logs.display(),
             quoted(self.folder),
         )
-    }
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! ASAP's hardware half: an ordinary walk that issues prefetches at its start.
 
 use super::AsapSpec;
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::tree::TreeWalker;
@@ -80,7 +80,8 @@ impl AsapWalker {
                     .address("start", range.start)
                     .address("end", range.end)
                     .address("tables of PTEs from", range.pl1)
-                    .field("tables of PDEs from", range.pl2.map(|at| format!("{at:#x}"))),
+                    .field("tables of PDEs from", range.pl2.map(|at| format!("{at:#x}")))
+                    .shape(Shape::Interval { base: range.start, limit: range.end, at: va.0 }),
                 None => step.says(format!("miss among {}: nothing is prefetched", self.ranges.len())),
             }
         });

@@ -161,6 +161,11 @@ impl Buckets {
         self.at(mix64(block) & self.mask)
     }
 
+    /// The number of a bucket, and how many there are.
+    fn number(self, bucket: PhysAddr) -> [u64; 2] {
+        [bucket.0.wrapping_sub(self.base.0) / WORD, self.len()]
+    }
+
     /// The bucket of that number.
     #[inline(always)]
     fn at(self, number: u64) -> PhysAddr {

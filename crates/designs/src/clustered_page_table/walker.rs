@@ -6,7 +6,7 @@
 //! out together.
 
 use super::{Block, Buckets, ClusteredPageTableSpec, NEXT, SIZES, WORD, follow};
-use ambulator_base::watch::{self, Meaning, Step};
+use ambulator_base::watch::{self, Meaning, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
 use ambulator_structures::pte::Pte;
@@ -65,15 +65,24 @@ impl ClusteredWalker {
             let meaning = Meaning::new(format!("node of a block of {} pages", self.block.pages()), SOURCE)
                 .address("block (tag)", word(node))
                 .address("block wanted", search.block)
-                .field("next node", link.map_or("none".to_owned(), |next| next.to_string()));
-            if same_block && at.line() == node.line() { meaning.fields(Pte(word(at)).fields()) } else { meaning }
+                .field("next node", link.map_or("none".to_owned(), |next| next.to_string()))
+                .shape(Shape::ChainNode { found: same_block, last: link.is_none() })
+                .touches([node, node.offset(NEXT)].map(|at| (at.0 % LINE_BYTES / WORD) as usize));
+            if same_block && at.line() == node.line() {
+                meaning.touches([(at.0 % LINE_BYTES / WORD) as usize]).fields(Pte(word(at)).fields())
+            } else {
+                meaning
+            }
         });
         let (entry, entry_ready, loads) = if at.line() == node.line() {
             (word(at), head.ready, 1)
         } else {
             let loaded = port.load(at, search.now);
             let says = if same_block { "entry of the page" } else { "entry of another block's page" };
-            watch::meaning(at, || Meaning::new(says, SOURCE).fields(Pte(loaded.value).fields()));
+            watch::meaning(at, || {
+                let shape = Shape::ChainNode { found: same_block, last: true };
+                Meaning::new(says, SOURCE).fields(Pte(loaded.value).fields()).shape(shape).touches([0])
+            });
             self.counters.entry_loads += 1;
             self.counters.useless_entry_loads += u64::from(!same_block);
             (loaded.value, loaded.ready, 2)
@@ -152,7 +161,13 @@ impl Walker for ClusteredWalker {
                     let loaded = port.load(at, search.now);
                     watch::meaning(at, || {
                         let first = follow(loaded.value).map_or("none".to_owned(), |node| node.to_string());
-                        Meaning::new(format!("bucket of {} pages", search.size), SOURCE).field("first node", first)
+                        let own = SIZES.iter().position(|size| *size == search.size).unwrap_or(0);
+                        let [bucket, buckets] = self.buckets[own].number(at);
+                        let found = follow(loaded.value).is_some();
+                        Meaning::new(format!("bucket of {} pages", search.size), SOURCE)
+                            .field("first node", first)
+                            .shape(Shape::Bucket { way: 0, ways: 1, bucket, buckets, found })
+                            .touches([0])
                     });
                     Visit { loads: 1, ready: loaded.ready, seen: Seen::Next(follow(loaded.value)) }
                 }

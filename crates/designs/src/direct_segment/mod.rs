@@ -6,7 +6,7 @@
 //! Choices. The kernel maintains ranges as in RMM and loads the largest into registers. A page of it is
 //! translated by two comparisons and an addition.
 
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PageSize, Pfn, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_sockets::{Descriptor, Parts, Settings, Socket};
@@ -133,7 +133,8 @@ impl Lookaside for DirectSegment {
                 Some(segment) => step
                     .address("BASE, page", segment.base.0)
                     .address("LIMIT, page", segment.limit.0)
-                    .address("OFFSET, frames", segment.frame.0.wrapping_sub(segment.base.0)),
+                    .address("OFFSET, frames", segment.frame.0.wrapping_sub(segment.base.0))
+                    .shape(Shape::Interval { base: segment.base.0, limit: segment.limit.0, at: va.vpn().0 }),
                 None => step.says("miss: the registers are off"),
             }
         });

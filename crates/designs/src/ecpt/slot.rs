@@ -1,7 +1,7 @@
 //! The slots of each kind of table.
 
 use super::HEADERS;
-use ambulator_base::watch::Meaning;
+use ambulator_base::watch::{Meaning, Shape};
 use ambulator_base::{PageSize, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_structures::pte::Pte;
@@ -189,13 +189,33 @@ impl Header {
     }
 }
 
+/// A slot that a walk probes, for a watch.
+#[derive(Clone, Copy)]
+pub(crate) struct Probe {
+    /// Which way, of how many.
+    pub(crate) way: usize,
+    pub(crate) ways: usize,
+    /// Which slot of the way, of how many.
+    pub(crate) slot: u64,
+    pub(crate) slots: u64,
+}
+
+impl Probe {
+    fn shape(self, found: bool) -> Shape {
+        let Probe { way, ways, slot, slots } = self;
+        Shape::Bucket { way: way as u64, ways: ways as u64, bucket: slot, buckets: slots, found }
+    }
+}
+
 /// What a slot of a page table is to the search for `wanted`, of which the page has number `page`.
-pub(crate) fn cluster_meaning(words: &[u64; 8], wanted: u64, page: usize, size: PageSize, way: usize) -> Meaning {
+pub(crate) fn cluster_meaning(words: &[u64; 8], wanted: u64, page: usize, size: PageSize, at: Probe) -> Meaning {
+    let way = at.way;
     let meaning = Meaning::new(
         format!("slot of way {way} of the table of {size} pages: entries of eight pages"),
         "ME-HPT Sec. II-B: page-table entry clustering and compaction",
     )
-    .address("key wanted", wanted);
+    .address("key wanted", wanted)
+    .shape(at.shape(Cluster::key(words) == Some(wanted)));
     let meaning = match Cluster::key(words) {
         None => return meaning.field("key", "the slot is empty"),
         Some(key) => meaning.address("key", key),
@@ -203,16 +223,19 @@ pub(crate) fn cluster_meaning(words: &[u64; 8], wanted: u64, page: usize, size: 
     let entries: u64 = words.iter().map(|word| word & Pte::PRESENT).sum();
     let meaning = meaning.field("present entries", entries);
     match Cluster::entry(words, page).filter(|_| Cluster::is_of(words, wanted)) {
-        Some(pte) => meaning.field("entry of the page", page).fields(pte.fields()),
+        Some(pte) => meaning.field("entry of the page", page).fields(pte.fields()).touches([page]),
         None => meaning.field("found", false),
     }
 }
 
 /// What a slot of a cuckoo walk table is to the search for `wanted`.
-pub(crate) fn headers_meaning(words: &[u64; 4], wanted: u64, table: &str, way: usize) -> Meaning {
+pub(crate) fn headers_meaning(words: &[u64; 4], first: usize, wanted: u64, table: &str, at: Probe) -> Meaning {
+    let way = at.way;
     let source = "ME-HPT Sec. II-B; Skarlatos et al., ASPLOS 2020";
     let meaning = Meaning::new(format!("slot of way {way} of the {table} walk table: headers of 64 sections"), source)
-        .address("key wanted", wanted);
+        .address("key wanted", wanted)
+        .shape(at.shape(Headers::key(words) == Some(wanted)))
+        .touches(first..first + 4);
     match Headers::key(words) {
         None => meaning.field("key", "the slot is empty"),
         Some(key) => meaning

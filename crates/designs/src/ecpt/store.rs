@@ -1,6 +1,6 @@
 //! An elastic cuckoo table in simulated memory.
 
-use super::slot::Slot;
+use super::slot::{Probe, Slot};
 use ambulator_base::{CounterSink, FRAME_BYTES, PhysAddr};
 use ambulator_memory::PhysicalMemory;
 use ambulator_os::{Footprint, MapError, TableContext};
@@ -365,6 +365,18 @@ impl View {
     pub(crate) fn address(&self, way: usize, hash: u32, slot_bytes: u64) -> PhysAddr {
         let (side, index) = self.states[way].locate(hash);
         self.spaces[way][side as usize].at(index * slot_bytes)
+    }
+
+    /// For a watch: the slot of `way` that a hash selects.
+    pub(crate) fn probe(&self, way: usize, hash: u32) -> Probe {
+        let Way { slots, resize } = &self.states[way];
+        let (side, slot) = self.states[way].locate(hash);
+        let slots = match resize {
+            Some(resize) if resize.in_place => resize.to.max(*slots),
+            Some(resize) if side == Side::New => resize.to,
+            _ => *slots,
+        };
+        Probe { way, ways: self.ways, slot, slots }
     }
 }
 

@@ -160,7 +160,10 @@ impl CuckooWalker {
             latest = latest.max(line.ready);
             let first = (at.0 % 64 / 8) as usize;
             let words = [0, 1, 2, 3].map(|word| line.words[first + word]);
-            watch::meaning(at, || super::slot::headers_meaning(&words, key, WALK_TABLES[table], way));
+            watch::meaning(at, || {
+                let probe = view.probe(way, hash);
+                super::slot::headers_meaning(&words, first, key, WALK_TABLES[table], probe)
+            });
             if Headers::key(&words) == Some(key) {
                 watch::step(|| Step::fill(format!("{} walk cache (CWC)", WALK_TABLES[table]), line.ready));
                 array.insert(0, key, Cached { words, ready: line.ready });
@@ -244,7 +247,10 @@ impl Walker for CuckooWalker {
                 let line = port.load_line(at, now);
                 accesses += 1;
                 latest = latest.max(line.ready);
-                watch::meaning(at, || super::slot::cluster_meaning(&line.words, key, page, SIZES[size], way));
+                watch::meaning(at, || {
+                    let probe = view.probe(way, hashes[way]);
+                    super::slot::cluster_meaning(&line.words, key, page, SIZES[size], probe)
+                });
                 if Cluster::is_of(&line.words, key)
                     && let Some(pte) = Cluster::entry(&line.words, page)
                 {

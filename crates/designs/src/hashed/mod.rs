@@ -26,7 +26,7 @@ mod walker;
 use table::HashedTable;
 use walker::HashedWalker;
 
-use ambulator_base::watch::Meaning;
+use ambulator_base::watch::{Meaning, Shape};
 use ambulator_base::{Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr, mix64};
 use ambulator_sockets::{Claims, Descriptor, Parts, Settings, Socket, TableParts};
 use ambulator_structures::pte::Pte;
@@ -112,6 +112,11 @@ impl Lines {
         self.base.offset((mix64(tag) & self.mask) * LINE_BYTES)
     }
 
+    /// The number of a line, and how many there are.
+    fn number(self, line: PhysAddr) -> [u64; 2] {
+        [line.0.wrapping_sub(self.base.0) / LINE_BYTES, self.mask + 1]
+    }
+
     /// Where it continues after a full line; the first line follows the last.
     #[inline(always)]
     fn after(self, line: PhysAddr) -> PhysAddr {
@@ -143,8 +148,8 @@ fn search(words: &[u64; 8], tag: u64) -> LineSearch {
 }
 // ANCHOR_END: layout
 
-/// What a line is to the search for `wanted`, the tag of a page of `size`.
-fn meaning(words: &[u64; 8], wanted: u64, size: PageSize) -> Meaning {
+/// What line number `line` of `lines` is to the search for `wanted`, the tag of a page of `size`.
+fn meaning(words: &[u64; 8], wanted: u64, size: PageSize, [line, lines]: [u64; 2]) -> Meaning {
     let source = "Yaniv and Tsafrir, SIGMETRICS 2016; the order of a slot's words is our choice";
     let mut meaning = Meaning::new(format!("line of {LINE_SLOTS} slots, searched for a {size} page"), source)
         .address("tag wanted", wanted);
@@ -158,9 +163,14 @@ fn meaning(words: &[u64; 8], wanted: u64, size: PageSize) -> Meaning {
         };
         meaning = meaning.field(format!("slot {slot}"), text);
     }
-    match search(words, wanted) {
-        LineSearch::Found(slot) => meaning.fields(Pte(words[2 * slot + 1]).fields()),
-        LineSearch::Ends | LineSearch::Continues => meaning.field("found", false),
+    let found = match search(words, wanted) {
+        LineSearch::Found(slot) => Some(slot),
+        LineSearch::Ends | LineSearch::Continues => None,
+    };
+    meaning = meaning.shape(Shape::Bucket { way: 0, ways: 1, bucket: line, buckets: lines, found: found.is_some() });
+    match found {
+        Some(slot) => meaning.fields(Pte(words[2 * slot + 1]).fields()).touches([2 * slot, 2 * slot + 1]),
+        None => meaning.field("found", false),
     }
 }
 

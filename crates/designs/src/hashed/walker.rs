@@ -83,7 +83,7 @@ impl Walker for HashedWalker {
             for active in &mut searches {
                 let Some(Search { size, tag, line, now }) = *active else { continue };
                 let loaded = port.load_line(line, now);
-                watch::meaning(line, || super::meaning(&loaded.words, tag, size));
+                watch::meaning(line, || super::meaning(&loaded.words, tag, size, self.lines.number(line)));
                 accesses += 1;
                 self.counters.overflow_loads += u64::from(round > 0);
                 match search(&loaded.words, tag) {

@@ -175,7 +175,7 @@ impl Walker for IdealWalker {
         let loaded = port.load(end.at, now);
         self.counters.loads += 1;
         let mut pte = Pte(loaded.value);
-        watch::meaning(end.at, || entry_meaning(pte, NODE_BITS, end.shift));
+        watch::meaning(end.at, || entry_meaning(pte, end.at.0 / 8 % (1 << NODE_BITS), NODE_BITS, end.shift));
         let outcome = match leaf_size(pte, end.shift) {
             Some(size) if pte.present() => {
                 let bits = pte.missing_bits(access == AccessKind::Store);

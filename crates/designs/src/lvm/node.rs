@@ -1,7 +1,7 @@
 //! The byte layouts: models of the index, and entries of gapped page tables.
 
 use ambulator_base::PageSize;
-use ambulator_base::watch::{Field, Meaning, Step};
+use ambulator_base::watch::{Field, Meaning, Shape, Step};
 use ambulator_structures::pte::Pte;
 
 /// Fractional bits of a model's parameters: 44.20 fixed point (LVM Sec. 4.5).
@@ -78,14 +78,23 @@ impl Node {
         step.fields.extend(self.fields());
         step
     }
+
+    /// Its line, and what it predicts for a key.
+    pub(crate) fn shape(self, key: u64) -> Shape {
+        let number = |value: i64| value as f64 / f64::from(1 << FRACTION);
+        let (slope, intercept) = (number(self.slope), number(self.intercept));
+        Shape::Model { slope, intercept, key, output: self.predict(key), leaf: self.leaf }
+    }
 }
 
 /// What a line of models is, of which the walker uses number `used`.
-pub(crate) fn models(words: &[u64; 8], used: usize, level: usize) -> Meaning {
+pub(crate) fn models(words: &[u64; 8], used: usize, level: usize, key: u64) -> Meaning {
     let node = Node::of_words([words[2 * used], words[2 * used + 1]]);
     Meaning::new(format!("four models of level {level}"), "LVM Sec. 4.2.1, 4.5: 44.20 fixed point, Fig. 7")
         .field("model used", used)
         .fields(node.fields())
+        .shape(node.shape(key))
+        .touches([2 * used, 2 * used + 1])
 }
 
 /// What a line of a gapped page table is to the search for a page, whose predicted slot is given; `step`
@@ -105,8 +114,16 @@ pub(crate) fn entries(words: &[u64; 8], page: u64, predicted: u64, step: usize) 
         };
         meaning = meaning.field(format!("slot {slot}"), text);
     }
-    match words.iter().find(|&&word| is_of(word, page)) {
-        Some(&word) => meaning.fields(pte_of(word).fields()),
+    let found = words.iter().position(|&word| is_of(word, page));
+    let tag = |&word: &u64| (word & Pte::PRESENT != 0).then(|| tag_of(word));
+    meaning = meaning.touches(found).shape(Shape::Gapped {
+        slots: words.iter().map(tag).collect(),
+        predicted: predicted % 8,
+        found: found.map(|slot| slot as u64),
+        beyond: step as u64,
+    });
+    match found.map(|slot| words[slot]) {
+        Some(word) => meaning.fields(pte_of(word).fields()),
         None => meaning.field("found", false),
     }
 }

@@ -3,7 +3,7 @@
 use super::node::{NODE_BYTES, Node, is_of, pte_of, size_of};
 use super::train::{LINE_SLOTS, search_order};
 use super::{LEVELS, LvmSpec, kernel_base};
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Invalidation, MemoryPort, TableRegisters, Walk, WalkOutcome, Walker};
@@ -100,6 +100,7 @@ impl LvmWalker {
         asid: Asid,
         level: usize,
         number: u64,
+        key: u64,
         now: Cycle,
         port: &mut dyn MemoryPort,
     ) -> (Node, Cycle, u32) {
@@ -126,7 +127,7 @@ impl LvmWalker {
         // The line has four models; the walker keeps the one that it uses (Sec. 4.6.2).
         let word = (at.0 % LINE_BYTES / 8) as usize;
         let node = Node::of_words([line.words[word], line.words[word + 1]]);
-        watch::meaning(at, || super::node::models(&line.words, word / 2, level));
+        watch::meaning(at, || super::node::models(&line.words, word / 2, level, key));
         if let Some(cache) = &mut self.cache {
             watch::step(|| Step::fill("LVM walk cache (LWC)", line.ready).field("level", level).field("node", number));
             cache.insert(0, tag, Cached { node, ready: line.ready });
@@ -148,10 +149,11 @@ impl LvmWalker {
         cached: bool,
     ) {
         if level == 0
-            && let Some((first, _)) = self.registers(asid).segments.get(number as usize).copied()
+            && let Some((first, pages)) = self.registers(asid).segments.get(number as usize).copied()
         {
             watch::step(|| {
-                let step = Step::look_up("segment registers", true, began, began).field("segment", number);
+                let shape = Shape::Interval { base: first, limit: first + pages, at: first + key };
+                let step = Step::look_up("segment registers", true, began, began).field("segment", number).shape(shape);
                 step.address("first page", first).field("page in the segment", key).source("LVM Sec. 5.2")
             });
         }
@@ -169,7 +171,8 @@ impl LvmWalker {
                 (_, true) => format!("slot at {:#x}", node.predict(key).wrapping_mul(8)),
                 (_, false) => format!("child {} of the next level", node.predict(key)),
             };
-            Step::compute("slope times page plus intercept", evaluated, now).says(says).source("LVM Sec. 4.2.1, 4.5")
+            let step = Step::compute("slope times page plus intercept", evaluated, now).says(says);
+            step.source("LVM Sec. 4.2.1, 4.5").shape(node.shape(key))
         });
     }
 
@@ -234,7 +237,7 @@ impl Walker for LvmWalker {
         let key = page - segments[segment].0;
         let mut number = segment as u64;
         for level in 0..LEVELS {
-            let (node, ready, loads) = self.model(asid, level, number, now, port);
+            let (node, ready, loads) = self.model(asid, level, number, key, now, port);
             accesses += loads;
             now = ready.after(self.evaluation);
             if watch::watched() {

@@ -3,7 +3,7 @@
 
 use super::MidgardSpec;
 use super::table::KEY_BITS;
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 use ambulator_mmu::{FrontSide, Invalidation, MemoryPort, TableRegisters, Tlb, Translation};
@@ -97,14 +97,15 @@ fn descend(root: PhysAddr, page: Vpn, mut lines: impl FnMut(PhysAddr) -> ([u64; 
 }
 
 /// For a watch: a look-up of the second-level buffer, and the area that it found.
-fn tell_area(area: Option<Range>, from: Cycle, until: Cycle) {
+fn tell_area(area: Option<Range>, va: VirtAddr, from: Cycle, until: Cycle) {
     watch::step(|| {
         let step = Step::look_up("L2 VLB", area.is_some(), from, until).source("Gupta et al., ISCA 2021");
         match area {
             Some(area) => step
                 .address("area's first page", area.base.0)
                 .address("area's end", area.limit.0)
-                .address("first Midgard page", area.frame.0),
+                .address("first Midgard page", area.frame.0)
+                .shape(Shape::Interval { base: area.base.0, limit: area.limit.0, at: va.vpn().0 }),
             None => step,
         }
     });
@@ -131,12 +132,12 @@ impl FrontSide for AreaLookaside {
         let looked = ready;
         let area = match self.entry(va.vpn()) {
             Some(area) => {
-                tell_area(Some(area), now, looked);
+                tell_area(Some(area), va, now, looked);
                 self.counters.l2_hits += 1;
                 area
             }
             None => {
-                tell_area(None, now, looked);
+                tell_area(None, va, now, looked);
                 self.counters.walks += 1;
                 let (began, mut nodes) = (ready, 0);
                 let area = descend(self.root, va.vpn(), |at| {

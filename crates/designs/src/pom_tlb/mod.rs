@@ -16,7 +16,7 @@
 #[cfg(test)]
 mod tests;
 
-use ambulator_base::watch::{self, Meaning, Step};
+use ambulator_base::watch::{self, Meaning, Shape, Step};
 use ambulator_base::{
     AccessKind, Asid, CounterSink, Counters, Cycle, FRAME_BYTES, Invalid, LINE_BYTES, PageSize, PhysAddr, VirtAddr,
     lock,
@@ -256,7 +256,9 @@ impl Lookaside for PomLookaside {
             let tag = PomTlb::tag(self.asid, va, size);
             for (line, words) in lines.iter().enumerate() {
                 let first = base.offset(set * u64::from(pom.spec.ways) * ENTRY_BYTES);
-                watch::meaning(first.offset(line as u64 * LINE_BYTES), || entries_meaning(words, line, tag, size));
+                watch::meaning(first.offset(line as u64 * LINE_BYTES), || {
+                    entries_meaning(words, line, tag, size, [set, pom.spec.sets(), u64::from(pom.spec.ways)])
+                });
             }
             if let Some((way, pte)) = Self::find(&lines, PomTlb::tag(self.asid, va, size)) {
                 pom.replacement.touch(set as usize, way as usize);
@@ -333,8 +335,8 @@ impl Lookaside for PomLookaside {
     }
 }
 
-/// What a line of a set is to the look-up of a tag.
-fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize) -> Meaning {
+/// What a line of a set is to the look-up of a tag; `place` is the set, the number of sets, and their ways.
+fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize, place: [u64; 3]) -> Meaning {
     let name = format!("line {line} of a set of the POM-TLB, for {size} pages");
     let mut meaning =
         Meaning::new(name, "Ryoo et al., ISCA 2017; the tag's bits are our choice").address("tag wanted", wanted);
@@ -350,6 +352,13 @@ fn entries_meaning(words: &[u64; 8], line: usize, wanted: u64, size: PageSize) -
         };
         meaning = meaning.field(format!("way {way}"), text);
     }
+    let found = PomLookaside::find(std::slice::from_ref(words), wanted).map(|(way, _)| way as usize);
+    let ([set, sets, ways], first) = (place, line * LINE_ENTRIES as usize);
+    let used = words.chunks_exact(2).map(|words| words[0] & VALID != 0).collect();
+    let way = found.map(|way| (first + way) as u64);
+    meaning = meaning
+        .shape(Shape::Ways { set, sets, ways, first: first as u64, used, way })
+        .touches(found.into_iter().flat_map(|way| [2 * way, 2 * way + 1]));
     match PomLookaside::find(std::slice::from_ref(words), wanted) {
         Some((_, pte)) => meaning.fields(pte.fields()),
         None => meaning.field("found", false),

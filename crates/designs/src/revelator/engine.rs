@@ -4,7 +4,7 @@ use super::benefit::Benefit;
 use super::placement::Shared;
 use super::tiers::{Kind, PlacementHints, Space};
 use super::{DegreeFilter, RevelatorSpec};
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr, lock};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
 
@@ -236,14 +236,16 @@ impl Engine {
                 .field("bandwidth in use", (self.in_use * 1000.0).round() / 1000.0)
                 .source("Revelator Sec. 5.3, 5.5")
                 .behind();
+            let mut shares = Vec::new();
             for candidate in self.candidates.iter().flatten() {
                 let tier = match candidate.hypervisor_tier {
                     Some(hypervisor) => format!("{:?}, tier {} and tier {hypervisor}", candidate.kind, candidate.tier),
                     None => format!("{:?}, tier {}", candidate.kind, candidate.tier),
                 };
+                shares.push((tier.clone(), candidate.share));
                 step = step.field(tier, format!("right for {:.1}% of allocations", 100.0 * candidate.share));
             }
-            step
+            step.shape(Shape::Candidates { shares })
         });
     }
 }

@@ -3,7 +3,7 @@
 
 use super::RmmSpec;
 use super::curve::Curve;
-use ambulator_base::watch::{self, Step, StepKind};
+use ambulator_base::watch::{self, Shape, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, PageSize, PhysAddr, VirtAddr, Vpn};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 use ambulator_structures::ranges::{NodeWords, Range};
@@ -198,7 +198,8 @@ impl Lookaside for RangeTlb {
                 Some(range) => step
                     .address("BASE, page", range.base.0)
                     .address("LIMIT, page", range.limit.0)
-                    .address("OFFSET, frames", range.frame.0.wrapping_sub(range.base.0)),
+                    .address("OFFSET, frames", range.frame.0.wrapping_sub(range.base.0))
+                    .shape(Shape::Interval { base: range.base.0, limit: range.limit.0, at: page.0 }),
                 None => step.says(format!("miss among {} ranges", self.entries.len())),
             }
         });

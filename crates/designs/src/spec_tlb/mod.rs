@@ -8,7 +8,7 @@
 //! L2 TLB miss of another page of the region, the predicted frame is at that page's offset in the block. The
 //! walk verifies the prediction, as in Revelator.
 
-use ambulator_base::watch::{self, Step};
+use ambulator_base::watch::{self, Shape, Step};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, Invalid, PageSize, Pfn, PhysAddr, VirtAddr};
 use ambulator_hardware::{Replacement, SetArray};
 use ambulator_mmu::{Bus, Invalidation, Speculation, Speculator, TableRegisters, Translation};
@@ -115,6 +115,14 @@ impl Speculator for SpecTlb {
             let until = now.after(u64::from(self.spec.latency));
             let step =
                 Step::look_up("SpecTLB", guess.data_count > 0, now, until).source("Barr et al., ISCA 2011").behind();
+            let step = step.shape(Shape::Ways {
+                set: set as u64,
+                sets: self.sets,
+                ways: self.blocks.ways() as u64,
+                first: 0,
+                used: Vec::new(),
+                way: None,
+            });
             match guess.data_count {
                 0 => step.says("no reservation is known for this 2 MiB region"),
                 _ => step.address("guessed address", guess.data[0].0),

@@ -4,7 +4,7 @@
 //! of 23 bits that is 62 bytes. A line of a set filter has as many counters as fit; none crosses lines. A
 //! counter counts 0 to `ways`, which takes one bit more than the paper's log2(ways) for a full set.
 
-use ambulator_base::watch::Meaning;
+use ambulator_base::watch::{Meaning, Shape};
 use ambulator_base::{LINE_BYTES, PhysAddr, mul_high};
 use ambulator_hardware::matches;
 use ambulator_os::PteFlags;
@@ -122,8 +122,8 @@ impl Row {
         None
     }
 
-    /// What a row of a tag array is to the search for a tag.
-    pub(crate) fn meaning(self, words: &[u64; 8], wanted: u64) -> Meaning {
+    /// What the row of a set of a tag array is to the search for a tag.
+    pub(crate) fn meaning(self, words: &[u64; 8], wanted: u64, [set, sets]: [u64; 2]) -> Meaning {
         let name = format!("row of the tag array (TAR): {} ways", self.ways);
         let mut meaning = Meaning::new(name, "Utopia Sec. 5.2").address("tag wanted", wanted);
         let valid = (0..self.ways).filter(|way| self.metadata(words, *way) & VALID != 0);
@@ -135,7 +135,18 @@ impl Row {
                 meaning = meaning.field(format!("way {way}"), format!("tag {tag:#x}{one}"));
             }
         }
-        match self.find(words, wanted).map(|way| flags(self.metadata(words, way))) {
+        let found = self.find(words, wanted);
+        let used = (0..self.ways).map(|way| self.metadata(words, way) & VALID != 0).collect();
+        let way = found.map(u64::from);
+        meaning = meaning.shape(Shape::Ways { set, sets, ways: u64::from(self.ways), first: 0, used, way });
+        if let Some(way) = found {
+            // The way's metadata and its tag.
+            let bits = [u64::from(way) * METADATA_BITS, self.tag_at(way)];
+            let mut touched = bits.map(|bit| (bit / 64) as usize).to_vec();
+            touched.dedup();
+            meaning = meaning.touches(touched);
+        }
+        match found.map(|way| flags(self.metadata(words, way))) {
             Some(flags) => meaning
                 .field("writable", flags.writable)
                 .field("executable", flags.executable)
@@ -214,6 +225,8 @@ impl Filter {
         )
         .field("counter", self.place(set).1)
         .field("pages of the set", self.count(words, set))
+        .shape(Shape::Counter { index: self.place(set).1, counters: self.per_line, value: self.count(words, set) })
+        .touches([(self.at(set) / 64) as usize])
     }
 
     /// Sets the counter of a set in its line.

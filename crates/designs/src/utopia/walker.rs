@@ -6,7 +6,7 @@ use super::reuse::WayUses;
 use super::rows::{ACCESSED, DIRTY, flags};
 use super::segments::{Arrays, Shape};
 use super::table::RECENT;
-use ambulator_base::watch::{self, Step, StepKind};
+use ambulator_base::watch::{self, Shape as Picture, Step, StepKind};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, LINE_BYTES, Pfn, PhysAddr, VirtAddr};
 use ambulator_mmu::{FinishedWalk, Invalidation, Lookaside, LookasideAnswer, MemoryPort, TableRegisters, Translation};
 
@@ -216,7 +216,7 @@ impl RestSegWalker {
         if watch::watched() && cached && !row_hit {
             watch::step(|| Step::new(StepKind::Wait, "line in flight", now.after(latency), row.ready));
         }
-        watch::meaning(line, || shape.row.meaning(&row.words, tag));
+        watch::meaning(line, || shape.row.meaning(&row.words, tag, [set, shape.sets]));
         if count == 0 {
             self.counters.filtered += 1;
             // Nobody waits for the tags.
@@ -286,6 +286,14 @@ fn tell_set(shape: &Shape, set: u64, tag: u64, now: Cycle) {
         Step::compute(format!("hash of the page number, RestSeg of {} pages", shape.page), now, now)
             .field("set", set)
             .address("tag", tag)
+            .shape(Picture::Ways {
+                set,
+                sets: shape.sets,
+                ways: u64::from(shape.ways),
+                first: 0,
+                used: Vec::new(),
+                way: None,
+            })
             .source("Utopia Sec. 5.2")
     });
 }

@@ -6,7 +6,7 @@
 //!
 //! The paper gives the sizes but not the order. In this order a single shift finds a key.
 
-use ambulator_base::watch::{self, Meaning};
+use ambulator_base::watch::{self, Meaning, Shape};
 use ambulator_base::{LINE_BYTES, Pfn, PhysAddr, Vpn};
 use ambulator_memory::PhysicalMemory;
 
@@ -132,9 +132,17 @@ impl NodeWords {
     fn tell_watch(&self, of: &str, at: PhysAddr, page: Vpn) {
         const SOURCE: &str = "RMM Sec. 4.2, Fig. 4; the order of the fields is our choice";
         let place = self.place(page);
+        let found = self.range(place).is_some_and(|range| range.contains(page));
+        let shape = Shape::Ranges {
+            ranges: (0..self.count()).filter_map(|at| self.range(at)).map(|own| [own.base.0, own.limit.0]).collect(),
+            range: found.then_some(place as u64),
+            child: (!found && self.child(place).is_some()).then_some(place as u64),
+        };
+        let second = shape.clone();
         watch::meaning(at, || {
             let mut meaning =
                 Meaning::new(format!("{of}, first half: offsets and keys"), SOURCE).field("ranges", self.count());
+            meaning = meaning.shape(shape).touches(found.then_some(place));
             for number in 0..self.count() {
                 if let Some(range) = self.range(number) {
                     let frames = format!(
@@ -149,8 +157,9 @@ impl NodeWords {
             meaning
         });
         watch::meaning(at.offset(LINE_BYTES), || {
-            let meaning = Meaning::new(format!("{of}, second half: keys and children"), SOURCE);
-            let found = self.range(place).is_some_and(|range| range.contains(page));
+            let child = (!found && self.child(place).is_some()).then_some(CHILDREN_AT - WORDS / 2 + place);
+            let meaning =
+                Meaning::new(format!("{of}, second half: keys and children"), SOURCE).shape(second).touches(child);
             match self.child(place) {
                 _ if found => meaning.field("comparators", format!("range {place} has the page")),
                 Some(child) => meaning.field("comparators", format!("child {place}")).address("child", child.0),

@@ -2,7 +2,7 @@
 
 use super::{FLAT, FLAT_BITS, NODE_BITS, WalkCaches, leaf_size};
 use crate::pte::Pte;
-use ambulator_base::watch::{self, Meaning};
+use ambulator_base::watch::{self, Meaning, Shape};
 use ambulator_base::{AccessKind, Asid, CounterSink, Counters, Cycle, PhysAddr, VirtAddr};
 use ambulator_mmu::{Invalidation, MemoryPort, PwcSpec, TableRegisters, Walk, WalkOutcome, Walker};
 
@@ -97,12 +97,13 @@ impl TreeWalker {
         let WalkStart { mut node, mut bits, mut shift, mut now } = start;
         let mut accesses = 0;
         let outcome = loop {
-            let at = node.offset((va.0 >> shift & ((1 << bits) - 1)) * 8);
+            let index = va.0 >> shift & ((1 << bits) - 1);
+            let at = node.offset(index * 8);
             let loaded = port.load(at, now);
             accesses += 1;
             now = loaded.ready;
             let mut pte = Pte(loaded.value);
-            watch::meaning(at, || entry_meaning(pte, bits, shift));
+            watch::meaning(at, || entry_meaning(pte, index, bits, shift));
             if !pte.present() {
                 break WalkOutcome::NotMapped;
             }
@@ -126,8 +127,8 @@ impl TreeWalker {
     }
 }
 
-/// What an entry is, in a node of `2^bits` entries that cover `2^shift` bytes each.
-pub fn entry_meaning(pte: Pte, bits: u32, shift: u32) -> Meaning {
+/// What entry number `index` is, in a node of `2^bits` entries that cover `2^shift` bytes each.
+pub fn entry_meaning(pte: Pte, index: u64, bits: u32, shift: u32) -> Meaning {
     let name = match shift {
         12 => "PTE",
         21 => "PDE",
@@ -140,7 +141,8 @@ pub fn entry_meaning(pte: Pte, bits: u32, shift: u32) -> Meaning {
     } else {
         (name.to_owned(), "Intel SDM volume 3, Sec. 4.5")
     };
-    let meaning = Meaning::new(name, source).fields(pte.fields());
+    let shape = Shape::TreeEntry { index, entries: 1 << bits, low_bit: u64::from(shift) };
+    let meaning = Meaning::new(name, source).fields(pte.fields()).shape(shape).touches([0]);
     match leaf_size(pte, shift) {
         _ if !pte.present() => meaning,
         Some(size) => meaning.field("maps a page of", size.to_string()),

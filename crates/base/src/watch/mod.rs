@@ -5,6 +5,10 @@
 //! Elsewhere each call is one load of a byte and a branch that is not taken. What is said changes nothing of
 //! the model.
 
+mod shape;
+
+pub use shape::Shape;
+
 use crate::{Cycle, PhysAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,6 +110,12 @@ pub struct Step {
     /// The load, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<LoadedBytes>,
+    /// The place in the structure, for a picture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    /// Of a load, the words that the hardware acts on, by their number among those loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<usize>,
     /// What was looked up, computed or loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
@@ -135,6 +145,8 @@ impl Step {
             parallel: false,
             hit: None,
             loaded: None,
+            shape: None,
+            touched: Vec::new(),
             fields: Vec::new(),
             source: String::new(),
             steps: Vec::new(),
@@ -184,6 +196,12 @@ impl Step {
         self
     }
 
+    /// Says which place of a structure it looks at.
+    #[must_use]
+    pub fn shape(self, shape: Shape) -> Step {
+        Step { shape: Some(shape), ..self }
+    }
+
     /// Nobody waits for it.
     #[must_use]
     pub fn behind(self) -> Step {
@@ -197,12 +215,14 @@ pub struct Meaning {
     name: String,
     fields: Vec<Field>,
     source: String,
+    shape: Option<Shape>,
+    touched: Vec<usize>,
 }
 
 impl Meaning {
     /// Bytes with a name, such as "PTE", and the place where their layout is published.
     pub fn new(name: impl Into<String>, source: impl Into<String>) -> Meaning {
-        Meaning { name: name.into(), fields: Vec::new(), source: source.into() }
+        Meaning { name: name.into(), source: source.into(), ..Meaning::default() }
     }
 
     /// Adds a field.
@@ -216,6 +236,20 @@ impl Meaning {
     #[must_use]
     pub fn address(self, name: impl Into<String>, word: u64) -> Meaning {
         self.field(name, hexadecimal(word))
+    }
+
+    /// Says which place of a structure the bytes are.
+    #[must_use]
+    pub fn shape(mut self, shape: Shape) -> Meaning {
+        self.shape = Some(shape);
+        self
+    }
+
+    /// Says which of the loaded words the hardware acts on.
+    #[must_use]
+    pub fn touches(mut self, words: impl IntoIterator<Item = usize>) -> Meaning {
+        self.touched.extend(words);
+        self
     }
 
     /// The fields alone.
@@ -319,8 +353,8 @@ pub fn meaning(at: PhysAddr, make: impl FnOnce() -> Meaning) {
             let is_it =
                 |step: &&mut Step| step.loaded.as_ref().is_some_and(|loaded| loaded.guest.unwrap_or(loaded.at) == at.0);
             if let Some(load) = watch.list().iter_mut().rev().find(is_it) {
-                let Meaning { name, fields, source } = make();
-                (load.name, load.source) = (name, source);
+                let Meaning { name, fields, source, shape, touched } = make();
+                (load.name, load.source, load.shape, load.touched) = (name, source, shape, touched);
                 load.fields.extend(fields);
             }
         });
