@@ -18,6 +18,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
             print(&serde_json::to_string_pretty(&everything(&vocabulary())).map_err(Failure::failed)?);
         } else {
             print_folded(overview(&vocabulary()).trim_end(), 29);
+            print_folded(HOW_TO_ASK, 0);
         }
         return Ok(DONE);
     }
@@ -145,12 +146,14 @@ fn overview(vocabulary: &Vocabulary) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {kind:22} {count:>4}  {}", names.join(", "));
     }
-    text.push_str(
-        "\nA name may have spaces, and case does not matter. `ambulator list` lists designs, machines, programs and \
-         figures; `ambulator list settings` and `ambulator list counters` have a line for each; --json has everything.\n",
-    );
     text
 }
+
+/// What is said below the overview.
+const HOW_TO_ASK: &str = "
+A name may have spaces, and case does not matter. `ambulator list` lists designs, machines, programs and figures; \
+                          `ambulator list settings` and `ambulator list counters` have a line for each; --json has \
+                          everything.";
 
 /// Every name with its kind and meaning.
 fn everything(vocabulary: &Vocabulary) -> Value {

@@ -1,7 +1,7 @@
 //! Whatever a command prints or writes by a name, `explain` knows.
 
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -33,14 +33,26 @@ fn run(arguments: &[&str]) -> String {
     expect(0, arguments, "").0
 }
 
-/// Asks for all of the names at once; none may be unknown.
-fn all_known(what: &str, names: impl IntoIterator<Item = String>, at_least: usize) {
-    let names: BTreeSet<String> = names.into_iter().filter(|name| !name.trim().is_empty()).collect();
-    assert!(names.len() >= at_least, "{what}: {names:?}");
-    let list: Vec<&str> = names.iter().map(String::as_str).collect();
-    let output = ambulator(&["explain", "-"], &list.join("\n"));
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what}: {err}");
+/// Names, each with where it was met.
+#[derive(Default)]
+struct Names(BTreeMap<String, &'static str>);
+
+impl Names {
+    /// Adds the names of an output, of which there must be some.
+    fn add(&mut self, what: &'static str, names: impl IntoIterator<Item = String>, at_least: usize) {
+        let names: BTreeSet<String> = names.into_iter().filter(|name| !name.trim().is_empty()).collect();
+        assert!(names.len() >= at_least, "{what}: {names:?}");
+        self.0.extend(names.into_iter().map(|name| (name, what)));
+    }
+
+    /// Asks for all of them at once; none may be unknown.
+    fn ask(&self) {
+        let list: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        let output = ambulator(&["explain", "-"], &list.join("\n"));
+        let err = String::from_utf8_lossy(&output.stderr);
+        let unknown = self.0.iter().filter(|(name, _)| err.contains(&format!("`{}`", name.trim())));
+        assert!(output.status.success(), "{:?}\n{err}", unknown.collect::<Vec<_>>());
+    }
 }
 
 fn cells(line: &str) -> Vec<String> {
@@ -101,6 +113,7 @@ const SMALL: [&str; 8] =
 
 #[test]
 fn everything_that_a_comparison_says_is_explained() {
+    let mut names = Names::default();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (json, csv, store) = (path("c.json"), path("c.csv"), path("store"));
@@ -124,26 +137,26 @@ fn everything_that_a_comparison_says_is_explained() {
     ]
     .concat();
     let table = run(&compared);
-    all_known("rows", labels(&table).into_iter().chain(heads(&table)), 20);
-    all_known("JSON", keys_of(&std::fs::read_to_string(&json).unwrap()), 500);
+    names.add("rows", labels(&table).into_iter().chain(heads(&table)), 20);
+    names.add("JSON", keys_of(&std::fs::read_to_string(&json).unwrap()), 500);
     let csv = std::fs::read_to_string(csv).unwrap();
-    all_known("CSV", csv.lines().next().unwrap().split(',').map(str::to_owned), 12);
+    names.add("CSV", csv.lines().next().unwrap().split(',').map(str::to_owned), 12);
 
     let cells = run(&["results", "--store", &store, "--json", "-"]);
-    all_known("results --json", keys_of(&cells), 300);
-    all_known("results", heads(&run(&["results", "--store", &store])), 5);
+    names.add("results --json", keys_of(&cells), 300);
+    names.add("results", heads(&run(&["results", "--store", &store])), 5);
     let rows: Value = serde_json::from_str(&cells).unwrap();
     let key = |at: usize| rows["rows"][at]["cell"].as_str().unwrap()[..12].to_owned();
     let whole = run(&["results", &key(0), "--store", &store]);
-    all_known("results CELL", labels(&whole), 100);
+    names.add("results CELL", labels(&whole), 100);
     let difference = ["diff", &key(0), &key(1), "--store", &store];
     let table = run(&difference);
-    all_known("diff", labels(&table).into_iter().chain(heads(&table)), 15);
-    all_known("diff --json", keys_of(&run(&[&difference[..], &["--json", "-"]].concat())), 15);
+    names.add("diff", labels(&table).into_iter().chain(heads(&table)), 15);
+    names.add("diff --json", keys_of(&run(&[&difference[..], &["--json", "-"]].concat())), 15);
 
     let figures = path("figures");
     run(&["plot", &json, "-o", &figures, "--format", "vl"]);
-    let mut names = Vec::new();
+    let mut titles_of_all = Vec::new();
     for file in std::fs::read_dir(figures).unwrap() {
         let file = file.unwrap().path();
         let titles = |text: &str| {
@@ -151,9 +164,10 @@ fn everything_that_a_comparison_says_is_explained() {
             all_titles(&serde_json::from_str(text).unwrap(), &mut titles);
             titles
         };
-        names.extend(titles(&std::fs::read_to_string(&file).unwrap()));
+        titles_of_all.extend(titles(&std::fs::read_to_string(&file).unwrap()));
     }
-    all_known("plot", names, 5);
+    names.add("plot", titles_of_all, 5);
+    names.ask();
 }
 
 fn all_titles(value: &Value, found: &mut Vec<String>) {
@@ -169,45 +183,49 @@ fn all_titles(value: &Value, found: &mut Vec<String>) {
 
 #[test]
 fn everything_that_a_sweep_says_is_explained() {
+    let mut names = Names::default();
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store").to_str().unwrap().to_owned();
     let sweep = ["sweep", "--designs", "radix,thp", "--programs", "gups", "--vary", "mmu.l2_tlb.entries=512,1024"];
     let small =
         ["--footprint", "4MiB", "-n", "20K", "--warmup", "0", "--seeds", "2", "--no-progress", "--store", &store];
     let table = run(&[&sweep[..], &small].concat());
-    all_known("sweep", heads(&table), 6);
+    names.add("sweep", heads(&table), 6);
     let csv = run(&[&sweep[..], &small, &["--csv", "-"]].concat());
-    all_known("sweep --csv", csv.lines().next().unwrap().split(',').map(|name| name.trim_matches('"').to_owned()), 12);
+    names.add("sweep --csv", csv.lines().next().unwrap().split(',').map(|name| name.trim_matches('"').to_owned()), 12);
     let studies = std::fs::read_dir(Path::new(&store).join("studies")).unwrap();
     for study in studies {
-        all_known("study", keys_of(&std::fs::read_to_string(study.unwrap().path()).unwrap()), 12);
+        names.add("study", keys_of(&std::fs::read_to_string(study.unwrap().path()).unwrap()), 12);
     }
     let columns = keys_of(&std::fs::read_to_string(Path::new(&store).join("columns.json")).unwrap());
-    all_known("columns.json", columns, 200);
+    names.add("columns.json", columns, 200);
+    names.ask();
 }
 
 #[test]
 fn everything_that_is_said_of_a_trace_an_address_space_and_a_walk_is_explained() {
+    let mut names = Names::default();
     let folder = tempfile::tempdir().unwrap();
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mummer.amb");
     let trace = trace.to_str().unwrap();
     // Labels begin a line and end before the value.
     let begins = |text: &str, width: usize| -> Vec<String> {
         let lines = text.lines().filter(|line| line.chars().count() > width);
-        lines.map(|line| line.chars().take(width).collect::<String>()).filter(|label| label.ends_with(' ')).collect()
+        lines.map(|line| line.chars().take(width).collect::<String>()).filter(|label| label.ends_with("  ")).collect()
     };
-    all_known("trace info", begins(&run(&["trace", "info", trace]), 27), 15);
-    all_known("trace info --json", keys_of(&run(&["trace", "info", trace, "--json"])), 25);
+    names.add("trace info", begins(&run(&["trace", "info", trace]), 27), 15);
+    names.add("trace info --json", keys_of(&run(&["trace", "info", trace, "--json"])), 25);
     let maps = folder.path().join("maps");
     std::fs::write(&maps, "7f0000000000-7f0000400000 rw-p 00000000 00:00 0\n").unwrap();
     let layout = ["layout", "--maps", maps.to_str().unwrap()];
     let text = run(&layout);
     let quantities = text.split("memory for the resident pages").next().unwrap();
-    all_known("layout", begins(quantities, 35), 4);
-    all_known("layout --json", keys_of(&run(&[&layout[..], &["--json"]].concat())), 10);
+    names.add("layout", begins(quantities, 35), 4);
+    names.add("layout --json", keys_of(&run(&[&layout[..], &["--json"]].concat())), 10);
     let walk = ["explain-walk", "--design", "radix,revelator", "--after", "20K", "--footprint", "32MiB"];
-    all_known("explain-walk", heads(&run(&walk)), 7);
-    all_known("explain-walk --json", keys_of(&run(&[&walk[..], &["--json"]].concat())), 30);
+    names.add("explain-walk", heads(&run(&walk)), 7);
+    names.add("explain-walk --json", keys_of(&run(&[&walk[..], &["--json"]].concat())), 30);
+    names.ask();
 }
 
 #[test]

@@ -24,7 +24,16 @@ pub fn terms() -> Vec<Term> {
             }
         }
     }
-    charts(&Study::new(cells), Form::Page).iter().flat_map(of_chart).collect()
+    let study = Study::new(cells);
+    let base = study.comparisons.first().map_or("", |of| of.designs[0].name.as_str()).to_owned();
+    let mut all: Vec<Term> = charts(&study, Form::Page).iter().flat_map(of_chart).collect();
+    // An axis that names the baseline names that of the user's runs.
+    for term in &mut all {
+        if let Some(begin) = term.name.strip_suffix(&format!(" {base}")) {
+            term.name = format!("{begin} <design>");
+        }
+    }
+    all
 }
 
 /// A run of two intervals: samples are too short for a second one, and only labels matter.
@@ -102,6 +111,7 @@ mod tests {
         }
         let of = |name: &str| terms.iter().find(|term| term.name == name).unwrap_or_else(|| panic!("{name}"));
         assert_eq!(of("99th percentile").unit, "cycles");
+        assert!(of("times as fast as <design>").meaning.starts_with("Axis"));
         assert!(of("loads of walks, %").meaning.contains("Where the loads of page walks hit"));
     }
 }

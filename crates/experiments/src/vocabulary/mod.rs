@@ -227,7 +227,10 @@ impl Vocabulary {
         let term = self.terms[number].clone();
         let shown = |name: &String| {
             let asked = without_elements(&plain(name));
-            let of_term = self.numbers(&asked, &self.exact).map(|at| &self.terms[at]).find(|of| !of.meaning.is_empty());
+            let named =
+                || self.numbers(&asked, &self.exact).map(|at| &self.terms[at]).filter(|of| !of.meaning.is_empty());
+            // `[].cycles` and `cycles` are compared as one name, but here the whole path is known.
+            let of_term = named().find(|of| of.names().any(|own| own == name)).or_else(|| named().next());
             let of_term = of_term.map(|of| (of.unit.clone(), of.meaning.clone()));
             let of_counter = || {
                 let counter = self.counters().iter().find(|counter| counter.name == *name)?;

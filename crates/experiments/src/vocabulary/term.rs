@@ -160,7 +160,9 @@ impl fmt::Display for Term {
         line("meaning", &self.meaning)?;
         line("unit", &self.unit)?;
         line("source", &self.source)?;
-        line("also", &self.also.join(", "))?;
+        // Of a key, these are the paths, which follow; of a figure, its title.
+        let also: Vec<&str> = self.also.iter().map(String::as_str).filter(|name| *name != self.meaning).collect();
+        line("also", &if self.kind == TermKind::Key { String::new() } else { also.join(", ") })?;
         for (at, place) in self.places.iter().take(MOST_PLACES).enumerate() {
             line(if at == 0 { "where" } else { "" }, place)?;
         }
