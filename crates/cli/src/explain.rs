@@ -92,11 +92,12 @@ fn commands(of: &Command, path: &str) -> Vec<Term> {
         let path = format!("{path} {}", command.get_name());
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let name = path.trim_start_matches("ambulator ").to_owned();
-        all.push(Term { places: vec![format!("{path} --help")], ..Term::new(TermKind::Command, name, about) });
+        let places = vec![format!("{path} --help")];
+        all.push(Term { places, ..Term::new(TermKind::Command, name.clone(), about) });
         for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
             let (Some(long), Some(help)) = (option.get_long(), option.get_help()) else { continue };
             all.push(Term {
-                also: vec![format!("{path} --{long}")],
+                also: vec![format!("{name} --{long}"), format!("{path} --{long}")],
                 of: "option".into(),
                 places: vec![path.clone()],
                 ..Term::new(TermKind::Command, format!("--{long}"), help.to_string())
