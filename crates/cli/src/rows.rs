@@ -3,7 +3,8 @@
 use crate::output::print;
 use ambulator_experiments::Term;
 
-/// A row: its label, the keys of `--json` whose values it shows, for `explain`, and its text, if there is one.
+/// A row: its label, the keys of `--json` whose values it shows, for `explain`, and its text, if there is
+/// one.
 pub struct Row<T: 'static>(pub &'static str, pub &'static [&'static str], pub fn(&T) -> Option<String>);
 
 /// A line whose value begins after `width` columns.

@@ -1,5 +1,5 @@
-//! What the figures of reports and their labels mean: taken from figures of sample runs, so that nothing is said
-//! twice.
+//! What the figures of reports and their labels mean: taken from figures of sample runs, so that nothing is
+//! said twice.
 
 use crate::charts::{Chart, Form, charts};
 use crate::study::{Cell, Study};

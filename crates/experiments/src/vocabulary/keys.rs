@@ -1,12 +1,12 @@
-//! The keys of a JSON document and what they mean, from the types that are written: a field's doc comment is its
-//! meaning.
+//! The keys of a JSON document and what they mean, from the types that are written: a field's doc comment is
+//! its meaning.
 
 use super::term::{Term, TermKind};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-/// Every key of the documents of type `T`, with its path and `place`, where users meet them; and the values of
-/// keys that have few.
+/// Every key of the documents of type `T`, with its path and `place`, where users meet them; and the values
+/// of keys that have few.
 pub fn keys<T: JsonSchema>(place: &str) -> Vec<Term> {
     let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
     let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();

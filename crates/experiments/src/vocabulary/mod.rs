@@ -1,9 +1,9 @@
-//! Everything that users see by a name, and what it means: settings, designs, counters, rows of tables, columns,
-//! JSON keys, figures, units, the papers' words.
+//! Everything that users see by a name, and what it means: settings, designs, counters, rows of tables,
+//! columns, JSON keys, figures, units, the papers' words.
 //!
-//! No meaning is written here. Settings and designs explain themselves ([`ambulator_simulator::spec::explain`]), keys
-//! have the doc comments of the types that are written, rows name the counters and measures that they show; what has
-//! no other place is in `presets/terms.toml`.
+//! No meaning is written here. Settings and designs explain themselves
+//! ([`ambulator_simulator::spec::explain`]), keys have the doc comments of the types that are written, rows
+//! name the counters and measures that they show; what has no other place is in `presets/terms.toml`.
 //!
 //! - `term`: a name and its meaning.
 //! - `keys`: the keys of a JSON document, from its type.

@@ -1,4 +1,5 @@
-//! Where meanings come from: the types that are written, the rows that are shown, the presets, the papers' words.
+//! Where meanings come from: the types that are written, the rows that are shown, the presets, the papers'
+//! words.
 
 use super::keys::keys;
 use super::term::{Term, TermKind};
