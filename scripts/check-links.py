@@ -21,7 +21,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 INCLUDE = re.compile(r"\{\{#include\s+([^}:\s]+)(?::([\w-]+))?\s*\}\}")
 QUOTE = re.compile(r'<!-- code: ([^:\s]+)(?::([\w-]+|"[^"]+"))? -->\n```(rust|toml)\n(.*?)```', flags=re.S)
 # `scripts/doc.sh` generates these.
-GENERATED = {f"docs/src/reference-{what}.md" for what in ("designs", "settings", "programs", "counters")}
+GENERATED = {f"docs/src/reference-{what}.md" for what in ("designs", "settings", "programs", "counters", "terms")}
 
 
 def headings(text):

@@ -9,6 +9,7 @@ ambulator=$target/release/ambulator
 "$ambulator" reference settings >docs/src/reference-settings.md
 "$ambulator" reference programs >docs/src/reference-programs.md
 "$ambulator" reference counters >docs/src/reference-counters.md
+"$ambulator" reference terms >docs/src/reference-terms.md
 mdbook=$(command -v mdbook || true)
 if [[ -z $mdbook ]]; then
     mdbook=$target/tools/bin/mdbook

@@ -63,7 +63,8 @@ def counters() -> list[Counter]:
 
 
 def explain(name: str = "") -> str:
-    """What a setting, a group of settings, a design, a program or a counter means; without a name, all settings.
+    """What a name means: a setting, a design, a program, a counter, a column, a row of a table, a figure, a unit, a
+    term of a paper. Without a name, all settings.
 
     >>> explain("mmu.l2_tlb.entries").splitlines()[0]
     'mmu.l2_tlb.entries'

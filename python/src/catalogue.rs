@@ -1,7 +1,7 @@
 //! What there is: presets, programs, counters, and what they mean.
 
 use crate::failure::{Failure, guarded};
-use ambulator_experiments::counter_catalogue;
+use ambulator_experiments::{Vocabulary, counter_catalogue};
 use ambulator_simulator::spec::{self, CounterInfo, PresetKind};
 use pyo3::prelude::*;
 use std::sync::OnceLock;
@@ -50,13 +50,26 @@ pub fn counters(py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
     })
 }
 
-/// What a setting, a group of settings, a design, a program or a counter means; all settings without a name.
+/// Everything else that has a name.
+fn known_names() -> &'static Vocabulary {
+    static NAMES: OnceLock<Vocabulary> = OnceLock::new();
+    NAMES.get_or_init(|| Vocabulary::with(ambulator_report::terms()))
+}
+
+/// What a name means: a setting, a group of settings, a design, a program, a counter, a column, a row of a table, a
+/// figure, a unit, a term of a paper; all settings without a name.
 #[pyfunction]
 #[pyo3(signature = (name=""))]
 pub fn explain(py: Python<'_>, name: &str) -> PyResult<String> {
     guarded(py, || {
         // Counters take longer, so they are asked for only if nothing else has the name.
         let found = spec::explain(name, &[]).or_else(|_| spec::explain(name, py.detach(known_counters)));
-        Ok(found?.to_string().trim_end().to_owned())
+        let error = match found {
+            Ok(found) => return Ok(found.to_string().trim_end().to_owned()),
+            Err(error) => error,
+        };
+        let Ok(found) = py.detach(|| known_names().explain(name)) else { return Err(error.into()) };
+        let texts: Vec<String> = found.iter().map(|found| found.to_string().trim_end().to_owned()).collect();
+        Ok(texts.join("\n\n"))
     })
 }

@@ -107,5 +107,7 @@ def test_what_there_is_is_listed_and_explained() -> None:
     assert any(program.name == "gups" and program.footprint > 0 for program in ambulator.programs())
     assert ambulator.workloads()
     assert ambulator.explain("mmu.l2_tlb.entries").startswith("mmu.l2_tlb.entries\n")
+    assert "Utopia Sec. 5.1" in ambulator.explain("RestSeg")
+    assert "99th percentile" in ambulator.explain("walk_latency.p99")
     with pytest.raises(ambulator.SpecError, match="entries"):
         ambulator.explain("mmu.l2_tlb.entires")

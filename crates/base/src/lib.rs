@@ -29,7 +29,7 @@ pub use counter::{CounterDef, CounterSink, Counters, Unit};
 pub use histogram::Histogram;
 pub use invalid::Invalid;
 pub use lock::lock;
-pub use names::{RegisterError, RegisterReason, edits, nearest, split_names};
+pub use names::{RegisterError, RegisterReason, edits, nearest, nearest_names, split_names};
 pub use output::{OutputError, OutputFile};
 pub use page::{FRAME_BYTES, FRAME_SHIFT, Page, PageSize, Pfn, Vpn};
 pub use random::{Random, falls_within, mix64, mul_high};

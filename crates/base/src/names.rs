@@ -140,6 +140,58 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
 }
 
+/// Candidates like `name`, the most alike first, at most `most` of them: those that differ in at most a third of
+/// their characters, then those with its words, then those with words like its words.
+///
+/// ```
+/// use ambulator_base::nearest_names;
+/// let names = ["page walks", "mmu.walk_cycles", "cycles a walk", "footprint"];
+/// assert_eq!(nearest_names("pagewalks", names, 2), ["page walks"]);
+/// assert_eq!(nearest_names("walk cycles", names, 2), ["cycles a walk", "mmu.walk_cycles"]);
+/// assert_eq!(nearest_names("fotprint", names, 2), ["footprint"]);
+/// ```
+pub fn nearest_names<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    /// No name is longer than this.
+    const LONGEST: usize = 200;
+    if name.trim().is_empty() || name.len() > LONGEST {
+        return Vec::new();
+    }
+    let asked = words(name);
+    let mut found: Vec<(f64, &str)> =
+        candidates.into_iter().filter_map(|candidate| Some((distance(name, &asked, candidate)?, candidate))).collect();
+    found.sort_by(|(one, a), (other, b)| one.total_cmp(other).then(a.len().cmp(&b.len())).then(a.cmp(b)));
+    let mut names: Vec<&str> = Vec::new();
+    for (_, candidate) in found {
+        if names.len() < most && !names.iter().any(|known| known.eq_ignore_ascii_case(candidate)) {
+            names.push(candidate);
+        }
+    }
+    names
+}
+
+/// How far a candidate is from a name of these words: below 1 by its letters, below 2 if it has the words, below 3
+/// if it has words like them, else `None`.
+fn distance(name: &str, asked: &[String], candidate: &str) -> Option<f64> {
+    let length = candidate.chars().count().max(1);
+    if let Some(edits) = edits(name, candidate, (length / 3).max(1)).filter(|edits| *edits < length) {
+        return Some(edits as f64 / length as f64);
+    }
+    let own = words(candidate);
+    let near = |word: &String| {
+        let by_edits = own.iter().filter_map(|of| edits(word, of, of.chars().count() / 4)).min();
+        own.iter().any(|of| of.starts_with(word.as_str())).then_some(0).or(by_edits)
+    };
+    let edits: usize = asked.iter().map(near).sum::<Option<usize>>()?;
+    let others = own.len().saturating_sub(asked.len()) as f64 / (own.len() + 1) as f64;
+    (!asked.is_empty()).then(|| if edits == 0 { 1.0 + others } else { 2.0 + others })
+}
+
+/// The words of a name, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
 /// Maximum number of separators that are tried as parts of one path, so that a long list takes no time.
 const MOST_PARTS: usize = 32;
 

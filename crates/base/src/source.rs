@@ -1,6 +1,7 @@
 //! Sources of records.
 
 use crate::{Record, VmEvent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A chunk of a program's stream: records, and the events between them.
@@ -35,7 +36,7 @@ impl Batch {
 }
 
 /// The identity of a program, as results state it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramIdentity {
     /// Short name, such as `gups` or a trace's file name.
     pub name: String,

@@ -66,14 +66,19 @@ Examples:
     /// List designs, machines, programs, settings, counters or figures.
     #[command(after_help = "Examples:\n  ambulator list\n  ambulator list designs\n  ambulator list counters")]
     List(ListArguments),
-    /// Explain a setting, a group of settings, a design or a counter: unit, default, meaning, source.
+    /// Explain any name that you meet: settings, designs, rows of tables, counters, columns, JSON keys, figures,
+    /// units, and the papers' terms.
     #[command(after_help = "\
 Examples:
-  ambulator explain
+  ambulator explain                       # what can be asked
   ambulator explain lvm
   ambulator explain mmu.l2_tlb.entries
   ambulator explain dram
-  ambulator explain mmu.walk_cycles")]
+  ambulator explain MMU cycles per access
+  ambulator explain walk_latency.p99
+  ambulator explain utopia/fig11
+  ambulator explain RestSeg --json
+  head -n 1 results.csv | tr ',' '\\n' | ambulator explain -")]
     Explain(ExplainArguments),
     /// Show one address translation step by step: look-ups, loads with their decoded bytes, speculation,
     /// faults, refills.
@@ -198,6 +203,7 @@ pub enum ReferenceOf {
     Settings,
     Programs,
     Counters,
+    Terms,
 }
 
 /// The machine and the run.
@@ -509,9 +515,14 @@ pub enum ListOf {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A setting such as mmu.l2_tlb.entries or bfs.layout, a group such as dram or bfs, a design such as lvm,
-    /// or a counter such as mmu.walks; by default all settings.
-    pub key: Option<String>,
+    /// Any name: a setting (mmu.l2_tlb.entries), a group (dram), a design (lvm), a preset (thp), a counter
+    /// (mmu.walks), a row of a table (cycles a walk), a column, a JSON key, a figure (utopia/fig11), a term of a
+    /// paper (RestSeg). Without one, what can be asked; `-` for names on standard input, one in a line.
+    #[arg(value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Print JSON; without a name, every name and its meaning.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The translation to show.

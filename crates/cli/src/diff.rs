@@ -7,9 +7,8 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, store};
 use ambulator_base::InputFiles;
 use ambulator_experiments::row::Column;
-use ambulator_experiments::{Difference, Document, Runs, Selection, Store, differences_grid, pairs};
+use ambulator_experiments::{DiffDocument, Difference, Document, Runs, Selection, Store, differences_grid, pairs};
 use clap::Args;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -74,10 +73,14 @@ pub fn diff(arguments: &DiffArguments) -> Result<u8, Failure> {
     let grid = differences_grid(&differences);
     files.write(&grid, &grid)?;
     if let Some(json) = json {
-        let text = json!({
-            "version": env!("CARGO_PKG_VERSION"), "a": arguments.one, "b": arguments.two,
-            "threshold_percent": arguments.threshold, "differences": differences, "without_partner": alone,
-        });
+        let text = DiffDocument {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            a: arguments.one.clone(),
+            b: arguments.two.clone(),
+            threshold_percent: arguments.threshold,
+            differences,
+            without_partner: alone,
+        };
         json.keep_if_ended(|| None).write(serde_json::to_vec_pretty(&text).map_err(Failure::failed)?)?;
     }
     Ok(DONE)

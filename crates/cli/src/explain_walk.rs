@@ -6,6 +6,7 @@ use crate::terminal::{self, print_folded};
 use crate::walk_files::Slides;
 use crate::{DONE, Failure, SOME_FAILED, compare, interrupt, progress, requests, walk_page};
 use ambulator_base::{AccessKind, VirtAddr, distinct_notes};
+use ambulator_experiments::Term;
 use ambulator_simulator::spec::{parse_count, program_request, unused_by_program};
 use ambulator_simulator::{WalkEnd, WalkRequest, WalkSteps};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -121,6 +122,22 @@ fn show(walks: &[WalkSteps]) {
     }
 }
 
+/// Heads of the table of several designs, and the keys of `--json` whose values are below them.
+const HEADS: [(&str, &[&str]); 7] = [
+    ("design", &["design"]),
+    ("cycles", &["[].cycles"]),
+    ("loads", &["[].loads.count"]),
+    ("loads in a chain", &["[].loads.rounds"]),
+    ("served by", &["[].loads.l1", "[].loads.l2", "[].loads.llc", "[].loads.dram"]),
+    ("kernel cycles", &["[].kernel_cycles"]),
+    ("data from", &["[].data.served", "[].data.cycles"]),
+];
+
+/// What the heads mean.
+pub fn terms() -> Vec<Term> {
+    HEADS.iter().map(|(head, keys)| Term::row(head, keys).at("explain-walk of several designs")).collect()
+}
+
 /// The designs side by side.
 fn table(walks: &[WalkSteps]) -> String {
     let mut table = Table::new();
@@ -128,7 +145,7 @@ fn table(walks: &[WalkSteps]) -> String {
     if let Some(width) = terminal::width() {
         table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
-    table.set_header(["design", "cycles", "loads", "loads in a chain", "served by", "kernel cycles", "data from"]);
+    table.set_header(HEADS.map(|(head, _)| head));
     for walk in walks {
         let number = |value: u64| Cell::new(value).set_alignment(CellAlignment::Right);
         let data = walk.data.as_ref().map_or("-".to_owned(), |data| format!("{}, +{}", data.served, data.cycles));

@@ -1,9 +1,9 @@
-//! `list`, `explain`, `show-spec`, and the reference chapters.
+//! `list`, `show-spec`, and the reference chapters.
 
-use crate::arguments::{ExplainArguments, ListArguments, ListOf, ReferenceOf, SpecArguments};
+use crate::arguments::{ListArguments, ListOf, ReferenceOf, SpecArguments};
 use crate::output::print;
 use crate::terminal::print_folded;
-use crate::{DONE, Failure, requests};
+use crate::{DONE, Failure, explain, requests};
 use ambulator_experiments::{counter_catalogue, figures};
 use ambulator_simulator::spec::{
     self, PresetKind, SpecRequest, designs_markdown, presets, program_reference_markdown, reference_markdown,
@@ -65,17 +65,6 @@ pub fn list(arguments: &ListArguments) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
-    // Only counters need the catalogue of counters, which takes a moment to create.
-    let key = arguments.key.as_deref().unwrap_or_default();
-    let found = match spec::explain(key, &[]) {
-        Ok(found) => found,
-        Err(_) => spec::explain(key, &counter_catalogue()).map_err(Failure::bad)?,
-    };
-    print_folded(found.to_string().trim_end(), 4);
-    Ok(DONE)
-}
-
 pub fn show_spec(arguments: &SpecArguments) -> Result<u8, Failure> {
     requests::check_set(&arguments.machine)?;
     let loaded = spec::load(&SpecRequest {
@@ -104,6 +93,7 @@ pub fn reference(what: ReferenceOf) -> Result<u8, Failure> {
                 print(&format!("| `{}` | {} | {} |", counter.name, counter.unit, counter.meaning));
             }
         }
+        ReferenceOf::Terms => print(explain::glossary().trim_end()),
     }
     Ok(DONE)
 }

@@ -11,6 +11,7 @@ mod cluster;
 mod compare;
 mod conformance;
 mod diff;
+mod explain;
 mod explain_walk;
 mod finished;
 mod inspect;
@@ -22,6 +23,7 @@ mod report;
 mod reproduce;
 mod requests;
 mod results;
+mod rows;
 mod store;
 mod suggest;
 mod sweep;
@@ -108,7 +110,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Layout(arguments) => layout::layout(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::List(arguments) => inspect::list(&arguments),
-        Command::Explain(arguments) => inspect::explain(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::ExplainWalk(arguments) => explain_walk::explain_walk(&arguments),
         Command::ShowSpec(arguments) => inspect::show_spec(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),

@@ -5,13 +5,13 @@ use crate::output::{JsonOutput, print, warn};
 use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, requests, store};
-use ambulator_experiments::row::Column;
+use ambulator_experiments::row::{Column, ResultsDocument};
 use ambulator_experiments::{
     Entry, Grid, Head, Selected, Selection, Spread, Store, comparison_grid, comparison_table, core_table,
 };
 use ambulator_simulator::{RunResult, set_speedups};
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -295,8 +295,11 @@ fn show(cell: &Selected, grid: &Grid, with_spec: bool) {
 }
 
 /// Rows, columns and specs.
-fn document(cells: &[Selected], columns: &BTreeMap<String, Column>) -> Value {
-    let specs: Map<String, Value> = cells.iter().map(|cell| (cell.text("spec"), cell.spec.clone())).collect();
-    let rows: Vec<&Map<String, Value>> = cells.iter().map(|cell| &cell.row).collect();
-    json!({ "version": env!("CARGO_PKG_VERSION"), "columns": columns, "rows": rows, "specs": specs })
+fn document(cells: &[Selected], columns: &BTreeMap<String, Column>) -> ResultsDocument {
+    ResultsDocument {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        columns: columns.clone(),
+        rows: cells.iter().map(|cell| cell.row.clone()).collect(),
+        specs: cells.iter().map(|cell| (cell.text("spec"), cell.spec.clone())).collect(),
+    }
 }

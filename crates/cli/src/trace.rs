@@ -2,9 +2,10 @@
 
 use crate::arguments::{FormatArgument, TraceArguments, TraceCommand, WidthArguments};
 use crate::output::{check_standard_output, print, warn};
+use crate::rows::{Row, labelled, rows_terms, show};
 use crate::{DONE, Failure, SOME_FAILED, interrupt};
 use ambulator_base::InputFiles;
-use ambulator_experiments::{bytes, count};
+use ambulator_experiments::{Term, bytes, count};
 use ambulator_simulator::spec::parse_count;
 use ambulator_trace::{self as trace, Compression, Conversion, TraceFormat, TraceOptions};
 use std::path::Path;
@@ -75,37 +76,19 @@ const READ_WHOLE: u64 = 64 << 20;
 
 /// What the index of a trace says.
 fn index_info(index: &trace::TraceInfo, as_json: bool) -> Result<u8, Failure> {
-    let identity = &index.header.identity;
     let notes: Vec<&String> = index.recovered.iter().chain(&index.cut_short).collect();
     if as_json {
-        let document = serde_json::json!({
-            "format": TraceFormat::Ambulator,
-            "program": identity,
-            "bytes": index.bytes,
-            "records": index.records,
-            "instructions": index.instructions,
-            "events": index.events,
-            "blocks": index.blocks,
-            "from_index": true,
-            "notes": notes,
-        });
+        let document = index.summary();
         print(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(DONE);
     }
-    let row = |name: &str, value: String| print(&format!("{name:<26} {value}"));
-    row("format", "Ambulator".into());
-    row("program", format!("{} {}", identity.name, identity.detail));
-    row("file", bytes(index.bytes as f64));
-    row("records", count(index.records as f64));
-    row("instructions", count(index.instructions as f64));
-    row("events", count(index.events as f64));
-    row("blocks", index.blocks.to_string());
-    row("bytes a record", format!("{:.2}", index.bytes as f64 / index.records.max(1) as f64));
-    notes.iter().for_each(|note| row("note", (*note).clone()));
-    row(
-        "note",
-        "this is what the index says; --full reads the whole trace, for loads, stores, pages and damage".into(),
-    );
+    show(INDEX_ROWS, WIDTH, index);
+    notes.iter().for_each(|note| print(&labelled(NOTE.0, WIDTH, note)));
+    print(&labelled(
+        NOTE.0,
+        WIDTH,
+        "this is what the index says; --full reads the whole trace, for loads, stores, pages and damage",
+    ));
     Ok(DONE)
 }
 
@@ -121,39 +104,91 @@ fn info(file: &Path, options: &TraceOptions, json: bool) -> Result<u8, Failure> 
         print(&serde_json::to_string_pretty(&summary).map_err(Failure::failed)?);
         return Ok(if damaged { SOME_FAILED } else { DONE });
     }
-    let row = |name: &str, value: String| print(&format!("{name:26} {value}"));
-    let packing = summary.compression.map(|c| format!(", {c}")).unwrap_or_default();
-    row("format", format!("{:?}{packing}", summary.format));
-    row("program", summary.program.name.clone());
-    row("file", bytes(summary.bytes as f64));
-    row("records", count(summary.records as f64));
-    row("  loads / stores", format!("{} / {}", count(summary.loads as f64), count(summary.stores as f64)));
-    row("  branches (taken)", format!("{} ({})", count(summary.branches as f64), count(summary.taken as f64)));
-    row("  explicit fetches", count(summary.fetches as f64));
-    row("  with a dependence", count(summary.dependent as f64));
-    row(
-        "instructions (in region)",
-        format!("{} ({})", count(summary.instructions as f64), count(summary.region_instructions as f64)),
-    );
-    row("pages touched", format!("{} ({})", summary.touched_pages, bytes(summary.touched_pages as f64 * 4096.0)));
-    row("  prepared before", format!("{} ({})", summary.prepared_pages, bytes(summary.prepared_pages as f64 * 4096.0)));
-    let events: Vec<_> = summary.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
-    row("threads (processes)", format!("{} ({})", summary.threads, summary.processes));
-    let regular = &summary.regularity;
-    row("largest address space", format!("{} pages mapped and touched", regular.pages));
-    row("  gap-1 coverage", format!("{:.1}%", 100.0 * regular.gap_1_coverage));
-    row("  ranges (for 99%)", format!("{} ({})", regular.ranges, regular.ranges_for_99_percent));
-    row("events", if events.is_empty() { "none".into() } else { events.join(", ") });
-    row("outside its mappings", count(summary.outside_mappings as f64));
-    row("bytes an access", format!("{:.2}", summary.bytes_per_access));
-    if let (Some(good), Some(all)) = (summary.blocks_good, summary.blocks) {
-        row("blocks whole", format!("{good} of {all}"));
-    }
-    for note in &summary.notes {
-        row("note", note.clone());
-    }
-    if let Some(damage) = &summary.damage {
-        row("damage", damage.clone());
-    }
+    show(ROWS, WIDTH, &summary);
+    summary.notes.iter().for_each(|note| print(&labelled(NOTE.0, WIDTH, note)));
     Ok(if damaged { SOME_FAILED } else { DONE })
+}
+
+/// Columns of the labels.
+const WIDTH: usize = 26;
+/// The row of remarks, and its key.
+const NOTE: (&str, &str) = ("note", "notes");
+
+/// A count, and one in brackets behind it.
+fn with(one: u64, other: String) -> Option<String> {
+    Some(format!("{one} ({other})"))
+}
+
+fn number(value: u64) -> Option<String> {
+    Some(count(value as f64))
+}
+
+/// Pages, with their bytes.
+fn of_pages(pages: u64) -> Option<String> {
+    with(pages, bytes(pages as f64 * 4096.0))
+}
+
+const INDEX_ROWS: &[Row<trace::TraceInfo>] = &[
+    Row("format", &["format"], |_| Some("Ambulator".into())),
+    Row("program", &["program.name", "program.detail"], |of| {
+        Some(format!("{} {}", of.header.identity.name, of.header.identity.detail))
+    }),
+    Row("file", &["bytes"], |of| Some(bytes(of.bytes as f64))),
+    Row("records", &["records"], |of| number(of.records)),
+    Row("instructions", &["instructions"], |of| number(of.instructions)),
+    Row("events", &["events"], |of| number(of.events)),
+    Row("blocks", &["blocks"], |of| Some(of.blocks.to_string())),
+    Row("bytes a record", &["bytes", "records"], |of| {
+        Some(format!("{:.2}", of.bytes as f64 / of.records.max(1) as f64))
+    }),
+];
+
+const ROWS: &[Row<trace::TraceSummary>] = &[
+    Row("format", &["format", "compression"], |of| {
+        Some(format!("{:?}{}", of.format, of.compression.map(|c| format!(", {c}")).unwrap_or_default()))
+    }),
+    Row("program", &["program.name"], |of| Some(of.program.name.clone())),
+    Row("file", &["bytes"], |of| Some(bytes(of.bytes as f64))),
+    Row("records", &["records"], |of| number(of.records)),
+    Row("  loads / stores", &["loads", "stores"], |of| {
+        Some(format!("{} / {}", count(of.loads as f64), count(of.stores as f64)))
+    }),
+    Row("  branches (taken)", &["branches", "taken"], |of| {
+        Some(format!("{} ({})", count(of.branches as f64), count(of.taken as f64)))
+    }),
+    Row("  explicit fetches", &["fetches"], |of| number(of.fetches)),
+    Row("  with a dependence", &["dependent"], |of| number(of.dependent)),
+    Row("instructions (in region)", &["instructions", "region_instructions"], |of| {
+        Some(format!("{} ({})", count(of.instructions as f64), count(of.region_instructions as f64)))
+    }),
+    Row("pages touched", &["touched_pages", "footprint"], |of| of_pages(of.touched_pages)),
+    Row("  prepared before", &["prepared_pages"], |of| of_pages(of.prepared_pages)),
+    Row("threads (processes)", &["threads", "processes"], |of| with(of.threads, of.processes.to_string())),
+    Row("largest address space", &["regularity.pages"], |of| {
+        Some(format!("{} pages mapped and touched", of.regularity.pages))
+    }),
+    Row("  gap-1 coverage", &["regularity.gap_1_coverage"], |of| {
+        Some(format!("{:.1}%", 100.0 * of.regularity.gap_1_coverage))
+    }),
+    Row("  ranges (for 99%)", &["regularity.ranges", "regularity.ranges_for_99_percent"], |of| {
+        with(of.regularity.ranges, of.regularity.ranges_for_99_percent.to_string())
+    }),
+    Row("events", &["events"], |of| {
+        let events: Vec<_> = of.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
+        Some(if events.is_empty() { "none".into() } else { events.join(", ") })
+    }),
+    Row("outside its mappings", &["outside_mappings"], |of| number(of.outside_mappings)),
+    Row("bytes an access", &["bytes_per_access"], |of| Some(format!("{:.2}", of.bytes_per_access))),
+    Row("blocks whole", &["blocks_good", "blocks"], |of| Some(format!("{} of {}", of.blocks_good?, of.blocks?))),
+    Row("damage", &["damage"], |of| of.damage.clone()),
+];
+
+/// What the rows and keys of `trace info` mean.
+pub fn terms() -> Vec<Term> {
+    let mut all = rows_terms(ROWS, "trace info");
+    all.extend(rows_terms(INDEX_ROWS, "trace info"));
+    all.push(Term::row(NOTE.0, &[NOTE.1]).at("trace info"));
+    all.extend(ambulator_experiments::keys::<trace::TraceSummary>("trace info --json"));
+    all.extend(ambulator_experiments::keys::<trace::IndexSummary>("trace info --json"));
+    all
 }

@@ -4,7 +4,9 @@ use crate::grid::{Entry, Grid, Head};
 use crate::interval::{SpeedUp, Spread};
 use crate::row::{CellInfo, Column, HOST, Row, row_of, run_of};
 use crate::selection::{Selected, plain};
+use crate::vocabulary::Term;
 use ambulator_simulator::RunResult;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +128,7 @@ pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Ru
 }
 
 /// By what a number is said to have moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
     /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of both
@@ -139,7 +141,7 @@ pub enum JudgedBy {
 }
 
 /// A setting, or a name, in which two runs differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SettingChange {
     /// Its key.
     pub key: String,
@@ -150,7 +152,7 @@ pub struct SettingChange {
 }
 
 /// A number that moved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Moved {
     /// Its column.
     pub column: String,
@@ -170,8 +172,44 @@ pub struct Moved {
     pub judged_by: JudgedBy,
 }
 
+/// What `diff --json` writes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DiffDocument {
+    /// Version of Ambulator that wrote it.
+    pub version: String,
+    /// The first side, as it was asked for.
+    pub a: String,
+    /// The second.
+    pub b: String,
+    /// Without intervals, numbers have moved that change by more than this, in percent.
+    pub threshold_percent: f64,
+    /// What differs, pair by pair.
+    pub differences: Vec<Difference>,
+    /// Runs of one side without a partner in the other.
+    pub without_partner: Vec<String>,
+}
+
+/// What the columns of the tables mean.
+pub(crate) fn terms() -> Vec<Term> {
+    let heads: [(&str, &str); 9] = [
+        (HEADS[0], "differences.settings.key"),
+        (HEADS[1], "differences.moved.column"),
+        (HEADS[2], "differences.moved.change"),
+        (HEADS[3], "differences.moved.unit"),
+        ("A", "differences.moved.a"),
+        ("B", "differences.moved.b"),
+        ("value A", "differences.moved.a"),
+        ("value B", "differences.moved.b"),
+        ("judged by", "differences.moved.judged_by"),
+    ];
+    heads.into_iter().map(|(label, shows)| Term::row(label, &[shows]).at("tables of diff, and their files")).collect()
+}
+
+/// Heads of the tables: a setting that differs, a number that moved, by how much, in which unit.
+const HEADS: [&str; 4] = ["setting", "moved", "change, %", "unit"];
+
 /// What differs between two runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Difference {
     /// The first, in words.
     pub a: String,
@@ -271,7 +309,7 @@ impl Difference {
 
     /// Names and settings that differ, as a table.
     pub fn settings_grid(&self) -> Grid {
-        let head = ["setting", "A", "B"].map(Head::text).to_vec();
+        let head = [HEADS[0], "A", "B"].map(Head::text).to_vec();
         let text = |value: &Value| if value.is_null() { Entry::Missing } else { Entry::Text(plain(value)) };
         let row = |of: &SettingChange| vec![Entry::Text(of.key.clone()), text(&of.a), text(&of.b)];
         Grid { head, rows: self.settings.iter().map(row).collect() }
@@ -279,9 +317,9 @@ impl Difference {
 
     /// The first `most` numbers that moved, as a table.
     pub fn moved_grid(&self, most: usize, with_unit: bool) -> Grid {
-        let mut head = vec![Head::text("moved")];
-        head.extend(["A", "B", "change, %"].map(|name| Head::number(name, None)));
-        head.extend(with_unit.then(|| Head::text("unit")));
+        let mut head = vec![Head::text(HEADS[1])];
+        head.extend(["A", "B", HEADS[2]].map(|name| Head::number(name, None)));
+        head.extend(with_unit.then(|| Head::text(HEADS[3])));
         let row = |of: &Moved| {
             let number = |mean, half| Entry::Number(Spread { mean, half, seeds: self.seeds[0] });
             let change = of.change.map_or(Entry::Missing, |change| number(change, None));

@@ -1,15 +1,17 @@
 //! The JSON document that a comparison writes: the interface for scripts.
 
+use crate::figure::figures;
 use ambulator_base::Unit;
 use ambulator_simulator::spec::{CounterInfo, Preset, PresetKind, Spec, SpecRequest, load, presets};
 use ambulator_simulator::{Comparison, CounterMeaning, Job, MEASURES, Outcome, RunResult, Silent, compare};
 use ambulator_workloads::{ProgramRequest, open};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Unit and meaning of a derived measure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureMeaning {
     /// Unit of its value.
     pub unit: String,
@@ -18,7 +20,7 @@ pub struct MeasureMeaning {
 }
 
 /// The bound of designs of a comparison: a perfect TLB under their paging policy.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The designs that it bounds: those of one paging policy.
     pub of: Vec<String>,
@@ -27,7 +29,7 @@ pub struct Bound {
 }
 
 /// A whole comparison.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Version of Ambulator that wrote it.
     pub version: String,
@@ -79,10 +81,10 @@ impl Document {
 /// the machine itself and in a virtual machine, so that the catalogue cannot differ from the results.
 pub fn counter_catalogue() -> Vec<CounterInfo> {
     let mut all: BTreeMap<String, CounterInfo> = BTreeMap::new();
-    let schema = brief_runs(1).map(|outcome| outcome.schema).unwrap_or_default();
-    for (name, CounterMeaning { unit, meaning, timed, .. }) in schema {
-        let unit: Unit = unit;
-        all.insert(name.clone(), CounterInfo { name, unit: unit.to_string(), meaning, timed });
+    for (name, CounterMeaning { unit, meaning, timed, .. }) in sample().iter().flat_map(|outcome| &outcome.schema) {
+        let unit: &Unit = unit;
+        let info = CounterInfo { name: name.clone(), unit: unit.to_string(), meaning: meaning.clone(), timed: *timed };
+        all.insert(name.clone(), info);
     }
     for measure in MEASURES {
         let name = format!("measures.{}", measure.name);
@@ -97,11 +99,24 @@ pub fn counter_catalogue() -> Vec<CounterInfo> {
     all.into_values().collect()
 }
 
+/// The runs of the catalogue of counters, which have measured everything that a run can, in intervals as well:
+/// what explanations of figures are made from.
+pub fn sample_runs() -> &'static [RunResult] {
+    sample().map(|outcome| outcome.runs.as_slice()).unwrap_or_default()
+}
+
+/// The brief runs, which are made once.
+fn sample() -> Option<&'static Outcome> {
+    static SAMPLE: OnceLock<Option<Outcome>> = OnceLock::new();
+    SAMPLE.get_or_init(|| brief_runs(1).ok()).as_ref()
+}
+
 /// Each preset with a program on each of the cores, on a machine with room for what any preset reserves, and
 /// each that can in a virtual machine, whose hypervisor has the page table of the guest, if it can.
 fn brief_runs(cores: usize) -> Result<Outcome, String> {
     let cores_of_it = format!("machine.cores={cores}");
-    let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", &cores_of_it].map(str::to_owned);
+    let brief = ["memory.bytes=64GiB", "run.instructions=1000", "run.warmup=0", "run.interval=500", &cores_of_it]
+        .map(str::to_owned);
     let with = |preset: &Preset, options: &[String]| {
         let options = [&brief[..], options].concat();
         load(&SpecRequest { design: Some(preset.name.to_owned()), options, ..SpecRequest::default() })
@@ -116,6 +131,15 @@ fn brief_runs(cores: usize) -> Result<Outcome, String> {
         // Some run on the machine itself only.
         if let Ok(loaded) = with(preset, &[nested.clone(), table]).or_else(|_| with(preset, &[nested])) {
             add(preset.name, loaded.spec);
+        }
+    }
+    // Switches that figures turn on may count something, too.
+    for variant in figures().iter().flat_map(|figure| &figure.variants) {
+        let switches: Vec<String> = variant.set.iter().filter(|option| option.ends_with("=true")).cloned().collect();
+        let options = [&brief[..], &switches].concat();
+        let request = SpecRequest { design: Some(variant.design.clone()), options, ..SpecRequest::default() };
+        if let (false, Ok(loaded)) = (switches.is_empty(), load(&request)) {
+            jobs.push(Job { design: variant.name.clone(), spec: loaded.spec });
         }
     }
     let request = ProgramRequest { name: "gups".into(), footprint: Some(1 << 20), ..ProgramRequest::default() };

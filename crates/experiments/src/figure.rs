@@ -3,9 +3,10 @@
 use crate::reproduce::Size;
 use ambulator_base::nearest;
 use ambulator_simulator::spec::{DEFAULT_MACHINE, parse_count};
+use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,7 +85,7 @@ impl FigureProgram {
 }
 
 /// How a metric is computed from runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricKind {
     /// Arithmetic mean over programs.

@@ -11,6 +11,7 @@ use ambulator_base::{
 use ambulator_os::{Mapping, OwnedContext, PteFlags};
 use ambulator_simulator::catalogue;
 use ambulator_sockets::{Choice, Socket};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -103,7 +104,7 @@ impl Resident {
 }
 
 /// The measures of an address space.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LayoutReport {
     /// Accessible areas.
     pub areas: u64,

@@ -28,6 +28,7 @@ mod study_file;
 mod study_table;
 mod table;
 mod verdict;
+mod vocabulary;
 mod why;
 mod worker;
 
@@ -35,8 +36,8 @@ pub use bounds::{BOUND, Bounds};
 pub use cautions::cautions;
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
-pub use difference::{Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
-pub use document::{Bound, Document, MeasureMeaning, counter_catalogue};
+pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
+pub use document::{Bound, Document, MeasureMeaning, counter_catalogue, sample_runs};
 pub use estimate::{Estimate, estimate};
 pub use figure::{
     ChartForm, Figure, FigureCell, FigureProgram, Metric, MetricKind, Published, Seeds, figures, figures_of,
@@ -55,5 +56,6 @@ pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};
 pub use table::{comparison_grid, comparison_table, core_table};
 pub use verdict::{Candidate, Verdict};
+pub use vocabulary::{Found, Term, TermKind, Vocabulary, keys};
 pub use why::reasons;
 pub use worker::{LEAST_BATCH, Progression, Worked, Worker, shard_of};

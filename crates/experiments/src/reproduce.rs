@@ -5,9 +5,11 @@ use crate::interval::Spread;
 use crate::number::short;
 use crate::runner::Runner;
 use crate::study::Study;
+use crate::vocabulary::Term;
 use ambulator_base::distinct_notes;
 use ambulator_simulator::{RunResult, Status, colour_warnings};
 use comfy_table::{ContentArrangement, Table, presets};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ pub enum Size {
 }
 
 /// One number, published and ours.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MetricResult {
     /// Its name.
     pub name: String,
@@ -93,6 +95,29 @@ fn is_one(seeds: &usize) -> bool {
     *seeds == 1
 }
 
+/// Heads of a figure's table, and the key whose value each shows.
+const HEADS: [(&str, &str); 7] = [
+    ("", "metrics.name"),
+    ("unit", "metrics.unit"),
+    ("published", "metrics.published"),
+    ("ours", "metrics.ours"),
+    ("difference", ""),
+    ("by program", "metrics.by_program"),
+    ("said in", "metrics.source"),
+];
+
+/// What the columns of the tables mean.
+pub(crate) fn terms() -> Vec<Term> {
+    let difference =
+        "Ours relative to the published number, in percent; or whether ours is within the published range.";
+    let head = |(head, key): &(&str, &str)| {
+        let shows: &[&str] = if key.is_empty() { &[] } else { &[key] };
+        let meaning = if key.is_empty() { difference.to_owned() } else { String::new() };
+        Term { meaning, ..Term::row(head, shows) }.at("tables of reproduce")
+    };
+    HEADS.iter().filter(|(name, _)| !name.is_empty()).map(head).collect()
+}
+
 /// The mean of a metric over seeds, with its interval.
 fn over_seeds(of_seeds: Vec<MetricResult>) -> Option<MetricResult> {
     let first = of_seeds.first()?.clone();
@@ -116,7 +141,7 @@ fn over_seeds(of_seeds: Vec<MetricResult>) -> Option<MetricResult> {
 }
 
 /// A figure, published and ours.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FigureResult {
     /// Paper and figure.
     pub figure: String,
@@ -184,8 +209,7 @@ impl FigureResult {
         let columns = if whole { 7 } else { 5 };
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-        let header = ["", "unit", "published", "ours", "difference", "by program", "said in"];
-        table.set_header(header.into_iter().take(columns));
+        table.set_header(HEADS.map(|(head, _)| head).into_iter().take(columns));
         for metric in &self.metrics {
             let published = metric.published.as_deref().map_or("-".into(), MetricResult::text);
             let row = [

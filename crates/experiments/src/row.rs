@@ -19,6 +19,7 @@
 use crate::series_columns::{self, SERIES};
 use ambulator_base::ProgramIdentity;
 use ambulator_simulator::{CoreResult, HistogramResult, MEASURES, RunResult, Sampled, Schema, Status};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub type Row = Map<String, Value>;
 /// Columns that begin so are not compared: equal cells may differ in them.
 pub const HOST: &str = "host.";
 const SET: &str = "set.";
-const MEASURE: &str = "measures.";
+pub(crate) const MEASURE: &str = "measures.";
 const SAMPLED: &str = "sampled.";
 /// Half of the 95% interval of another column, in a sampled run.
 const HALF: &str = "sampled.half.";
@@ -51,7 +52,7 @@ pub struct CellInfo {
 }
 
 /// Unit and meaning of a column.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Column {
     /// Unit of its values.
     pub unit: String,
@@ -114,7 +115,7 @@ const OF_SAMPLES: [(&str, &str, &str); 3] = [
 ];
 
 /// The columns of a histogram, after its name.
-const OF_HISTOGRAM: &[(&str, &str)] = &[
+pub(crate) const OF_HISTOGRAM: &[(&str, &str)] = &[
     (".count", "Number of samples."),
     (".mean", "Mean."),
     (".min", "Least sample."),
@@ -127,8 +128,29 @@ const OF_HISTOGRAM: &[(&str, &str)] = &[
 ];
 
 /// The histograms of a result: name, unit, and what they are of.
-const HISTOGRAMS: &[(&str, &str, &str)] =
+pub(crate) const HISTOGRAMS: &[(&str, &str, &str)] =
     &[("walk_latency", "cycles", "latency of page walks"), ("walk_loads", "loads", "loads of a page walk")];
+
+/// Columns whose names end in that of a setting, a counter or a state: how they begin, and what they are.
+pub(crate) const PATTERNS: [(&str, &str); 4] = [
+    (SET, "Settings that differ from the presets of the machine and the design: a column for each."),
+    (series_columns::COUNTERS, "By interval of `run.interval`: what a counter has added; a column for each counter."),
+    (series_columns::BEFORE, "A counter at the begin of the measured region; a column for each that is not 0 there."),
+    (series_columns::GAUGES, "By interval of `run.interval`: a state at its end; a column for each state."),
+];
+
+/// What `results --json` writes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ResultsDocument {
+    /// Version of Ambulator that wrote it.
+    pub version: String,
+    /// Unit and meaning of the columns, by name.
+    pub columns: BTreeMap<String, Column>,
+    /// The cells: values by column.
+    pub rows: Vec<Row>,
+    /// The whole specs of the cells, by the hash in the column `spec`.
+    pub specs: BTreeMap<String, Value>,
+}
 
 /// Unit and meaning of every column but settings and counters, by name.
 pub fn columns() -> BTreeMap<String, Column> {

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 /// Columns that begin so are of the series.
 pub(crate) const SERIES: &str = "series.";
-const COUNTERS: &str = "series.counters.";
-const BEFORE: &str = "series.before.";
-const GAUGES: &str = "series.gauges.";
+pub(crate) const COUNTERS: &str = "series.counters.";
+pub(crate) const BEFORE: &str = "series.before.";
+pub(crate) const GAUGES: &str = "series.gauges.";
 
 /// The columns that every row with a series has: name, unit, meaning.
-const FIXED: [(&str, &str, &str); 3] = [
+pub(crate) const FIXED: [(&str, &str, &str); 3] = [
     ("series.interval", "instructions", "Instructions of an interval."),
     ("series.instructions", "instructions", "By interval: instructions from the region's begin to its end."),
     ("series.cycles", "cycles", "By interval: cycles from the region's begin to its end."),

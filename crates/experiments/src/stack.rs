@@ -1,6 +1,7 @@
 //! Cycle stacks: where the cycles of a run went, and where one run has more than another.
 
 use crate::number::short;
+use crate::vocabulary::Term;
 use ambulator_simulator::RunResult;
 
 /// Parts of a stack: the end of the counter's name, and what it is in a sentence.
@@ -32,6 +33,17 @@ const CAUSES: [(&str, &str); 9] = [
     ("syscall", "system calls"),
     ("switch", "context switches"),
 ];
+
+/// What the parts of a stack mean.
+pub(crate) fn terms() -> Vec<Term> {
+    let parts = PARTS.iter().map(|(part, words)| (*words, format!("core.window.stack_{part}")));
+    let causes = CAUSES.iter().map(|(cause, words)| (*words, format!("kernel.cycles.{cause}")));
+    let os = (Family::OS_WORDS, "core.window.stack_os".to_owned());
+    let all = parts.chain(causes).chain([os]);
+    all.map(|(words, counter)| Term { of: "part of a cycle stack".into(), ..Term::row(words, &[&counter]) })
+        .map(|term| term.at("the line `Why:` of comparisons; the figure `Where the cycles go` of reports"))
+        .collect()
+}
 
 /// What a part of a stack belongs to, in the order in which figures stack them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,9 @@ use crate::runner::{Ended, Finished};
 use ambulator_simulator::RunResult;
 use ambulator_simulator::spec::{SpecRequest, load, parse_size, program_request, unused};
 use ambulator_workloads::ProgramRequest;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Where a cell lies on the axes of its study.
@@ -59,6 +61,46 @@ pub struct Study {
     pub points: Vec<Point>,
     /// Programs that cannot be opened, and why.
     pub missing: Vec<String>,
+}
+
+/// What `studies/NAME.json` of a store says.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StudyDescription {
+    /// The study's name.
+    name: String,
+    /// Its title.
+    title: String,
+    /// The command line that asked for it, word by word.
+    command: Vec<String>,
+    /// Version of Ambulator.
+    version: String,
+    /// Hash of the sources that results depend on.
+    build: String,
+    /// The settings that are varied.
+    axes: Vec<String>,
+    /// The seeds.
+    seeds: Vec<u64>,
+    /// The cells, a place after the other.
+    cells: Vec<DescribedCell>,
+}
+
+/// A cell of a study.
+#[derive(Serialize, JsonSchema)]
+struct DescribedCell {
+    /// Its key, as in the rows of the store.
+    cell: String,
+    /// The machine.
+    machine: String,
+    /// The design.
+    design: String,
+    /// The program.
+    program: String,
+    /// Its values of the study's `axes`.
+    varied: Vec<String>,
+    /// Its own settings beyond them.
+    set: Vec<String>,
+    /// Its seed.
+    seed: u64,
 }
 
 impl Study {
@@ -202,21 +244,31 @@ impl Study {
 
     /// The study as its store describes it: `studies/NAME.json`. `command` is what asked for it.
     pub fn description(&self, command: &[String]) -> Value {
-        let cells: Vec<Value> = self
+        let cells = self
             .points
             .iter()
-            .flat_map(|point| point.cells.iter().zip(&self.seeds).map(move |(at, seed)| (point, at, seed)))
-            .map(|(Point { place, .. }, at, seed)| {
-                json!({
-                    "cell": self.cells[*at].key(), "machine": place.machine, "design": place.design,
-                    "program": place.program, "varied": place.varied, "set": place.own, "seed": seed,
-                })
+            .flat_map(|point| point.cells.iter().zip(&self.seeds).map(move |(at, seed)| (&point.place, *at, *seed)))
+            .map(|(place, at, seed)| DescribedCell {
+                cell: self.cells[at].key().to_owned(),
+                machine: place.machine.clone(),
+                design: place.design.clone(),
+                program: place.program.clone(),
+                varied: place.varied.clone(),
+                set: place.own.clone(),
+                seed,
             })
             .collect();
-        json!({
-            "name": self.name, "title": self.title, "command": command, "version": env!("CARGO_PKG_VERSION"),
-            "build": crate::cell::build(), "axes": self.axes, "seeds": self.seeds, "cells": cells,
-        })
+        let description = StudyDescription {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            command: command.to_vec(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: crate::cell::build().to_string(),
+            axes: self.axes.clone(),
+            seeds: self.seeds.clone(),
+            cells,
+        };
+        serde_json::to_value(description).unwrap_or_default()
     }
 }
 

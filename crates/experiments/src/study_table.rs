@@ -4,12 +4,14 @@ use crate::grid::{Entry, Grid, Head};
 use crate::interval::{SpeedUp, Spread, half_of};
 use crate::runner::Finished;
 use crate::study::{Point, Study};
+use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
 
 type Value = fn(&RunResult) -> Option<f64>;
 
-/// A number of a run: its name, decimals, whether tables on the terminal have it, and how it is found.
-struct Number(&'static str, Option<usize>, bool, Value);
+/// A number of a run: its name, the name of what it shows, for `explain`, decimals, whether tables on the terminal
+/// have it, and how it is found.
+struct Number(&'static str, &'static str, Option<usize>, bool, Value);
 
 fn timed(run: &RunResult, value: f64) -> Option<f64> {
     (run.ipc > 0.0).then_some(value)
@@ -20,19 +22,35 @@ fn of_walks(run: &RunResult, name: &str) -> Option<f64> {
 }
 
 const NUMBERS: &[Number] = &[
-    Number("instructions per cycle", Some(3), true, |run| timed(run, run.ipc)),
-    Number("speed-up", Some(3), true, |run| timed(run, run.speedup)),
-    Number("L2 TLB misses per 1000 instr.", None, true, |run| Some(run.measure("l2_tlb_mpki"))),
-    Number("cycles a walk", None, true, |run| of_walks(run, "walk_latency_mean").filter(|_| run.ipc > 0.0)),
-    Number("loads a walk", None, false, |run| of_walks(run, "walk_accesses_mean")),
-    Number("page walks", None, false, |run| run.counters.get("mmu.walks").map(|walks| *walks as f64)),
-    Number("MMU cycles per access", None, false, |run| timed(run, run.measure("mmu_cycles_per_access"))),
-    Number("L1 TLB misses per 1000 instr.", None, false, |run| Some(run.measure("l1_tlb_mpki"))),
-    Number("LLC misses per 1000 instr.", None, false, |run| Some(run.measure("llc_mpki"))),
-    Number("bytes of page tables", None, false, |run| Some(run.measure("table_bytes"))),
-    Number("page faults", None, false, |run| Some(run.measure("page_faults"))),
-    Number("OS share of cycles", None, false, |run| timed(run, run.measure("os_cycles_share"))),
+    Number("instructions per cycle", "ipc", Some(3), true, |run| timed(run, run.ipc)),
+    Number("speed-up", "speedup", Some(3), true, |run| timed(run, run.speedup)),
+    Number("L2 TLB misses per 1000 instr.", "measures.l2_tlb_mpki", None, true, |run| Some(run.measure("l2_tlb_mpki"))),
+    Number("cycles a walk", "measures.walk_latency_mean", None, true, |run| {
+        of_walks(run, "walk_latency_mean").filter(|_| run.ipc > 0.0)
+    }),
+    Number("loads a walk", "measures.walk_accesses_mean", None, false, |run| of_walks(run, "walk_accesses_mean")),
+    Number("page walks", "mmu.walks", None, false, |run| run.counters.get("mmu.walks").map(|walks| *walks as f64)),
+    Number("MMU cycles per access", "measures.mmu_cycles_per_access", None, false, |run| {
+        timed(run, run.measure("mmu_cycles_per_access"))
+    }),
+    Number("L1 TLB misses per 1000 instr.", "measures.l1_tlb_mpki", None, false, |run| {
+        Some(run.measure("l1_tlb_mpki"))
+    }),
+    Number("LLC misses per 1000 instr.", "measures.llc_mpki", None, false, |run| Some(run.measure("llc_mpki"))),
+    Number("bytes of page tables", "measures.table_bytes", None, false, |run| Some(run.measure("table_bytes"))),
+    Number("page faults", "measures.page_faults", None, false, |run| Some(run.measure("page_faults"))),
+    Number("OS share of cycles", "measures.os_cycles_share", None, false, |run| {
+        timed(run, run.measure("os_cycles_share"))
+    }),
 ];
+
+/// What the columns of the tables mean.
+pub(crate) fn terms() -> Vec<Term> {
+    let texts = ["program", "machine", "design", "status"].map(|name| Term::row(name, &[name]));
+    let settings = Term::row("settings", &["set"]);
+    let numbers = NUMBERS.iter().map(|number| Term::row(number.0, &[number.1]));
+    texts.into_iter().chain([settings]).chain(numbers).map(|term| term.at("tables of sweep, and their files")).collect()
+}
 
 /// How many numbers a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +64,7 @@ pub enum Extent {
 /// A row for each design of a comparison, with every number.
 pub fn runs_grid(runs: &[RunResult]) -> Grid {
     let mut head = vec![Head::text("program"), Head::text("design"), Head::text("status")];
-    head.extend(NUMBERS.iter().map(|number| Head::number(number.0, number.1)));
+    head.extend(NUMBERS.iter().map(|number| Head::number(number.0, number.2)));
     let row = |run: &RunResult| {
         let texts = [run.program.clone(), run.design.clone(), status(run.status).to_owned()];
         let number = |Number(.., value): &Number| {
@@ -88,8 +106,8 @@ impl Study {
         head.extend(self.axes.iter().map(|axis| Head::text(axis)));
         head.extend(with_own.then(|| Head::text("settings")));
         head.push(Head::text("design"));
-        let numbers: Vec<&Number> = NUMBERS.iter().filter(|number| extent == Extent::All || number.2).collect();
-        head.extend(numbers.iter().map(|number| Head::number(number.0, number.1)));
+        let numbers: Vec<&Number> = NUMBERS.iter().filter(|number| extent == Extent::All || number.3).collect();
+        head.extend(numbers.iter().map(|number| Head::number(number.0, number.2)));
         head.extend(with_status.then(|| Head::text("status")));
         let row = |point: &Point| {
             let place = &point.place;

@@ -3,6 +3,7 @@
 use crate::grid::{Entry, Grid, Head};
 use crate::interval::{Spread, half_of};
 use crate::number::{bytes, count, short};
+use crate::vocabulary::Term;
 use ambulator_simulator::{RunResult, Status};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::ops::Range;
@@ -69,30 +70,78 @@ fn of_walks(run: &RunResult, measure: &str) -> Option<f64> {
 
 /// The row that compares with the first design.
 const SPEED_UP: &str = "speed-up";
+/// The row of runs that did not end, and that of the cores together.
+const STATUS: &str = "status";
+const WEIGHTED: &str = "weighted speed-up";
 
-/// Rows of the table: label and value. All are simulated quantities.
-const ROWS: [(&str, Value); 14] = [
-    (SPEED_UP, Value::Number(|run| timed(run, run.speedup), |value| format!("{value:.3}x"))),
-    ("instructions per cycle", Value::Number(|run| timed(run, run.ipc), |value| format!("{value:.3}"))),
-    ("MMU cycles per access", Value::Number(|run| timed(run, run.measure("mmu_cycles_per_access")), short)),
-    ("page walks", Value::Number(|run| Some(counter(run, "mmu.walks")), count)),
-    ("cycles a walk", Value::Number(|run| of_walks(run, "walk_latency_mean").filter(|_| run.ipc > 0.0), short)),
-    ("loads a walk", Value::Number(|run| of_walks(run, "walk_accesses_mean"), short)),
-    ("  from L2/LLC/DRAM, %", Value::Text(served)),
-    ("L1 TLB misses per 1000 instr.", Value::Number(|run| Some(run.measure("l1_tlb_mpki")), short)),
-    ("L2 TLB misses per 1000 instr.", Value::Number(|run| Some(run.measure("l2_tlb_mpki")), short)),
-    ("LLC misses per 1000 instr.", Value::Number(|run| Some(run.measure("llc_mpki")), short)),
-    ("page tables", Value::Number(|run| Some(run.measure("table_bytes")), bytes)),
-    ("largest contiguous allocation", Value::Number(|run| Some(run.measure("table_largest_contiguous")), bytes)),
+/// A row of the table: its label, the names whose values it shows, for `explain`, and the value.
+type Row = (&'static str, &'static [&'static str], Value);
+
+/// Rows of the table. All are simulated quantities.
+const ROWS: [Row; 14] = [
+    (SPEED_UP, &["speedup"], Value::Number(|run| timed(run, run.speedup), |value| format!("{value:.3}x"))),
+    ("instructions per cycle", &["ipc"], Value::Number(|run| timed(run, run.ipc), |value| format!("{value:.3}"))),
+    (
+        "MMU cycles per access",
+        &["measures.mmu_cycles_per_access"],
+        Value::Number(|run| timed(run, run.measure("mmu_cycles_per_access")), short),
+    ),
+    ("page walks", &["mmu.walks"], Value::Number(|run| Some(counter(run, "mmu.walks")), count)),
+    (
+        "cycles a walk",
+        &["measures.walk_latency_mean"],
+        Value::Number(|run| of_walks(run, "walk_latency_mean").filter(|_| run.ipc > 0.0), short),
+    ),
+    ("loads a walk", &["measures.walk_accesses_mean"], Value::Number(|run| of_walks(run, "walk_accesses_mean"), short)),
+    (
+        "  from L2/LLC/DRAM, %",
+        &[
+            "measures.walk_served_l1",
+            "measures.walk_served_l2",
+            "measures.walk_served_llc",
+            "measures.walk_served_dram",
+        ],
+        Value::Text(served),
+    ),
+    (
+        "L1 TLB misses per 1000 instr.",
+        &["measures.l1_tlb_mpki"],
+        Value::Number(|run| Some(run.measure("l1_tlb_mpki")), short),
+    ),
+    (
+        "L2 TLB misses per 1000 instr.",
+        &["measures.l2_tlb_mpki"],
+        Value::Number(|run| Some(run.measure("l2_tlb_mpki")), short),
+    ),
+    ("LLC misses per 1000 instr.", &["measures.llc_mpki"], Value::Number(|run| Some(run.measure("llc_mpki")), short)),
+    ("page tables", &["measures.table_bytes"], Value::Number(|run| Some(run.measure("table_bytes")), bytes)),
+    (
+        "largest contiguous allocation",
+        &["measures.table_largest_contiguous"],
+        Value::Number(|run| Some(run.measure("table_largest_contiguous")), bytes),
+    ),
     (
         "page faults, set-up/measured",
+        &["measures.setup_page_faults", "measures.page_faults"],
         Value::Text(|run| format!("{}/{}", count(run.measure("setup_page_faults")), count(run.measure("page_faults")))),
     ),
     (
         "OS share of cycles",
+        &["measures.os_cycles_share"],
         Value::Number(|run| timed(run, 100.0 * run.measure("os_cycles_share")), |value| format!("{value:.1}%")),
     ),
 ];
+
+/// What the labels of the tables mean.
+pub(crate) fn terms() -> Vec<Term> {
+    let others: [(&str, &[&str]); 3] = [
+        (STATUS, &["status"]),
+        ("core <number>, <program>", &["cores.program", "cores.ipc"]),
+        (WEIGHTED, &["weighted_speedup"]),
+    ];
+    let rows = ROWS.iter().map(|(label, shows, _)| (*label, *shows));
+    rows.chain(others).map(|(label, shows)| Term::row(label, shows).at("tables of run and compare")).collect()
+}
 
 /// Columns of a table besides its cells: two borders, and a space on each side of a cell.
 const BORDERS: usize = 2;
@@ -128,9 +177,9 @@ fn comparison_rows(runs: &[RunResult]) -> (Vec<String>, Vec<(&'static str, Vec<S
     let shown: Vec<&RunResult> = runs.iter().filter(|run| run.simulated_instructions > 0).collect();
     let mut rows: Vec<(&'static str, Vec<String>)> = Vec::new();
     if shown.iter().any(|run| run.status != Status::Done) {
-        rows.push(("status", shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
+        rows.push((STATUS, shown.iter().map(|run| status_word(run.status).to_owned()).collect()));
     }
-    for (name, value) in ROWS.into_iter().filter(|(name, _)| has_base || *name != SPEED_UP) {
+    for (name, _, value) in ROWS.into_iter().filter(|(name, ..)| has_base || *name != SPEED_UP) {
         rows.push((name, shown.iter().map(|run| value.shown(run, runs.first())).collect()));
     }
     (shown.iter().map(|run| run.design.clone()).collect(), rows)
@@ -151,7 +200,7 @@ pub fn core_table(runs: &[RunResult], width: Option<usize>) -> Option<String> {
         .collect();
     if runs.first().is_some_and(|run| run.ipc > 0.0) {
         let weighted = shown.iter().map(|run| format!("{:.3}x", run.weighted_speedup)).collect();
-        rows.push(("weighted speed-up", weighted));
+        rows.push((WEIGHTED, weighted));
     }
     let names: Vec<&str> = shown.iter().map(|run| run.design.as_str()).collect();
     let tables = blocks(&names, &rows, width).into_iter().map(|columns| block(CORES, &names, &rows, columns, width));

@@ -9,6 +9,7 @@ mod plot;
 mod published;
 mod study;
 mod theme;
+mod vocabulary;
 mod walk;
 
 pub use answer::Answer;
@@ -19,4 +20,5 @@ pub use plot::{Format, PlotError, Plotted, plot};
 pub use published::{published_charts, published_report};
 pub use study::{Cell, Comparison, Design, Study};
 pub use theme::{PaperWidth, for_notebook, for_paper, plain_config};
+pub use vocabulary::terms;
 pub use walk::{ShownDesign, walk_page, walk_slide};

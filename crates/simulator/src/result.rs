@@ -2,11 +2,12 @@
 
 use crate::series::Series;
 use ambulator_base::{CounterDef, CounterSink, Histogram, ProgramIdentity, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// It ran to the requested end, or to the end of the program.
@@ -22,7 +23,7 @@ pub enum Status {
 }
 
 /// Unit and meaning of a counter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterMeaning {
     /// Unit of its value.
     pub unit: Unit,
@@ -58,7 +59,7 @@ pub fn join_schemas<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Schema
 }
 
 /// A histogram of a result.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistogramResult {
     /// Number of samples.
     pub count: u64,
@@ -94,7 +95,7 @@ impl From<&Histogram> for HistogramResult {
 }
 
 /// What one core has measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreResult {
     /// Name of its program.
     pub program: String,
@@ -121,7 +122,7 @@ pub struct Sampled {
 }
 
 /// The result of one program on one machine with one design.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Name of the design preset.
     pub design: String,

@@ -5,6 +5,7 @@ use crate::hardware::Hardware;
 use crate::os_events::OperatingSystem;
 use crate::report::report_counters;
 use ambulator_base::{CounterDef, CounterSink, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ const MOST_INTERVALS: usize = 4096;
 
 /// The counters of the measured region over time ([`crate::RunResult::series`]). All lists have one element
 /// an interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Instructions of an interval, all cores together: `run.interval`, doubled whenever there would be more
     /// than 4096 intervals. An interval ends within some thousand accesses after a multiple of it; the last

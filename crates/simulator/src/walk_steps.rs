@@ -2,12 +2,13 @@
 
 use ambulator_base::PhysAddr;
 use ambulator_base::watch::{Field, Step, StepKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A translation on one design, step by step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WalkSteps {
     /// The design's name.
     pub design: String,
@@ -45,7 +46,7 @@ pub struct WalkSteps {
 }
 
 /// How a translation ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "why")]
 pub enum WalkEnd {
     /// The address is translated.
@@ -57,7 +58,7 @@ pub enum WalkEnd {
 }
 
 /// One attempt of a translation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Its cycles.
     pub cycles: u64,
@@ -69,7 +70,7 @@ pub struct Attempt {
 }
 
 /// The loads of a translation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSummary {
     /// All loads.
     pub count: u64,
@@ -88,7 +89,7 @@ pub struct LoadSummary {
 }
 
 /// The access to the data after its translation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DataAccess {
     /// The level that served it: L1, L2, LLC or DRAM.
     pub served: String,

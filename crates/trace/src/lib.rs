@@ -34,7 +34,7 @@ pub use fuzz::{fuzz_block, fuzz_champsim, fuzz_header, fuzz_lackey, fuzz_open, f
 pub use fuzz_wire::fuzz_wire;
 pub use implicit_maps::ImplicitMaps;
 pub use open::{TraceFormat, TraceOptions, open_trace, trace_index};
-pub use reader::{TraceInfo, TraceReader};
+pub use reader::{IndexSummary, TraceInfo, TraceReader};
 pub use summary::{Head, HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec, Truncate};
 

@@ -5,7 +5,10 @@ use crate::format::{
     BLOCK_HEADER_BYTES, BlockEntry, BlockHeader, HEADER_PREFIX_BYTES, MAGIC, MAX_HEADER_BODY, MAX_NOTE, TRAILER_BYTES,
     TRAILER_MAGIC, TraceHeader, VERSION, checksum, decode_footer, decode_note, u32_at, u64_at,
 };
+use crate::open::TraceFormat;
 use ambulator_base::{Batch, ProgramIdentity, RecordSource, SourceError};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::{Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -28,6 +31,46 @@ pub struct TraceInfo {
     pub recovered: Option<String>,
     /// Why the trace ends before its program would have, if its writer said so.
     pub cut_short: Option<String>,
+}
+
+/// What `trace info --json` says of a trace whose index alone was read.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct IndexSummary {
+    /// Its format.
+    pub format: TraceFormat,
+    /// The program.
+    pub program: ProgramIdentity,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Records.
+    pub records: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// VM events.
+    pub events: u64,
+    /// Whole blocks.
+    pub blocks: u64,
+    /// Only the index was read, not the records: true.
+    pub from_index: bool,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+impl TraceInfo {
+    /// As `trace info --json` has it.
+    pub fn summary(&self) -> IndexSummary {
+        IndexSummary {
+            format: TraceFormat::Ambulator,
+            program: self.header.identity.clone(),
+            bytes: self.bytes,
+            records: self.records,
+            instructions: self.instructions,
+            events: self.events,
+            blocks: self.blocks,
+            from_index: true,
+            notes: self.recovered.iter().chain(&self.cut_short).cloned().collect(),
+        }
+    }
 }
 
 /// A trace file of our format as a stream. It can be positioned at any record.

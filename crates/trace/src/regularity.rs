@@ -9,6 +9,7 @@
 //! address space was largest, to within a tenth, because a program frees its memory before it ends.
 
 use ambulator_base::{Advice, Batch, FRAME_SHIFT, PageRuns, Protection, RecordSource, SourceError, VmEvent};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub struct Regularity {
 }
 
 /// The measures of an address space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RegularityReport {
     /// 4 KiB pages that are touched and mapped.
     pub pages: u64,

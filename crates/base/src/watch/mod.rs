@@ -10,6 +10,7 @@ mod shape;
 pub use shape::Shape;
 
 use crate::{Cycle, PhysAddr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -23,7 +24,7 @@ thread_local! {
 }
 
 /// What a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// A structure of the hardware is looked up: a TLB, a walk cache, a filter, registers.
@@ -53,7 +54,7 @@ pub enum StepKind {
 }
 
 /// A name and its value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Field {
     /// The field's name in the field's words.
     pub name: String,
@@ -62,16 +63,19 @@ pub struct Field {
 }
 
 /// A load's bytes, and where they came from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadedBytes {
     /// The address in the machine's memory.
     #[serde(with = "hex")]
+    #[schemars(with = "String")]
     pub at: u64,
     /// With nested paging, of a load of the guest's walker: the guest-physical address.
     #[serde(with = "hex_option", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub guest: Option<u64>,
     /// The words as they were loaded: one, or the eight of a line.
     #[serde(with = "hex_list")]
+    #[schemars(with = "Vec<String>")]
     pub words: Vec<u64>,
     /// The level that served it: L1, L2, LLC or DRAM.
     pub served: String,
@@ -81,7 +85,7 @@ pub struct LoadedBytes {
 }
 
 /// A step, with those inside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// What it is.
     pub kind: StepKind,

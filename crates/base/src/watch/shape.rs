@@ -1,9 +1,10 @@
 //! What the structure of a step looks like: enough for a picture of the place that is touched.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The place in a structure that a step looks at. A picture of it needs to know nothing of the design.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Shape {
     /// An entry of a node of a radix tree.

@@ -10,7 +10,7 @@ use super::settings::tree;
 use crate::catalogue::catalogue;
 use ambulator_base::excerpt;
 use ambulator_sockets::{Descriptor, Socket};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// A counter, for [`explain`].
@@ -312,6 +312,63 @@ impl fmt::Display for DesignInfo {
             writeln!(f, "settings")?;
         }
         list_settings(f, &self.settings)
+    }
+}
+
+fn settings_json(settings: &[&Setting]) -> Value {
+    settings.iter().map(|setting| setting_json(setting)).collect()
+}
+
+fn setting_json(setting: &Setting) -> Value {
+    let mut all = json!({
+        "name": setting.key, "kind": "setting", "meaning": setting.meaning, "unit": setting.unit,
+        "default": setting.default, "type": setting.kind.name(),
+    });
+    if let Some(range) = allowed_range(setting) {
+        all["allowed"] = range.into();
+    }
+    if let Some(source) = &setting.source {
+        all["source"] = source.as_str().into();
+    }
+    all
+}
+
+fn counter_json(counter: &CounterInfo) -> Value {
+    json!({
+        "name": counter.name, "kind": "counter", "meaning": counter.meaning, "unit": counter.unit,
+        "timed": counter.timed,
+    })
+}
+
+impl Explanation {
+    /// As JSON: `name`, `kind`, `meaning` and what else is known.
+    pub fn json(&self) -> Value {
+        match self {
+            Explanation::Design(design) => {
+                let fills: Map<String, Value> =
+                    design.fills.iter().map(|(socket, about)| (format!("design.{socket}"), json!(about))).collect();
+                json!({
+                    "name": design.name, "kind": "design", "meaning": design.about, "source": design.paper,
+                    "fills": fills, "native_only": design.native_only, "presets": design.presets,
+                    "settings": settings_json(&design.settings),
+                })
+            }
+            Explanation::Setting { setting, presets } => {
+                let mut all = setting_json(setting);
+                let of = |value: &PresetValue| (format!("{} {}", value.kind.name(), value.preset), json!(value.value));
+                all["presets"] = presets.iter().map(of).collect::<Map<_, _>>().into();
+                all
+            }
+            Explanation::Group { group, settings } => json!({
+                "name": group.key, "kind": "group of settings", "meaning": group.meaning,
+                "settings": settings_json(settings),
+            }),
+            Explanation::Counter(counter) => counter_json(counter),
+            Explanation::Counters { prefix, counters } => json!({
+                "name": prefix, "kind": "group of counters",
+                "counters": counters.iter().map(counter_json).collect::<Vec<_>>(),
+            }),
+        }
     }
 }
 
