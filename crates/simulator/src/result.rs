@@ -108,7 +108,7 @@ pub struct CoreResult {
 }
 
 /// How a region was sampled (`run.sampling`), and how far its numbers can be trusted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampled {
     /// Windows that were measured.
     pub windows: u64,
