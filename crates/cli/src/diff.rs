@@ -72,14 +72,15 @@ pub fn diff(arguments: &DiffArguments) -> Result<u8, Failure> {
         show(&differences, &alone, arguments.all, threshold);
     }
     let grid = differences_grid(&differences);
-    files.write(&grid, &grid)?;
+    let mut written = vec![files.write(&grid, &grid)];
     if let Some(json) = json {
         let text = json!({
             "version": env!("CARGO_PKG_VERSION"), "a": arguments.one, "b": arguments.two,
             "threshold_percent": arguments.threshold, "differences": differences, "without_partner": alone,
         });
-        json.keep_if_ended(|| None).write(serde_json::to_vec_pretty(&text).map_err(Failure::failed)?)?;
+        written.push(json.keep_if_ended(|| None).write(serde_json::to_vec_pretty(&text).map_err(Failure::failed)?));
     }
+    Failure::of_outputs(written)?;
     Ok(DONE)
 }
 
@@ -117,6 +118,12 @@ fn show(differences: &[Difference], alone: &[String], all: bool, threshold: f64)
         };
         let (moved, compared) = (of.moved.len(), of.compared);
         print_folded(&format!("{moved} of {compared} numbers moved{more}.{one_sided}"), 0);
+        if let Some(over_time) = &of.over_time {
+            if !over_time.parted.is_empty() {
+                print(&over_time.grid(if all { usize::MAX } else { SEVERAL }).terminal(terminal::width()));
+            }
+            print_folded(&over_time.summary(), 0);
+        }
         print_folded(&format!("{}\n", of.judged_by(threshold)), 0);
     }
     let equal = differences.iter().filter(|of| of.is_none()).count();

@@ -30,7 +30,7 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
         machine: arguments.machine.clone(),
         ..ProgramArguments::default()
     };
-    let (jobs, _) = requests::jobs(&program, &requests::design_names(&arguments.design))?;
+    let jobs = requests::jobs(&program, &requests::design_names(&arguments.design))?.jobs;
     let stop = interrupt::stop_flag();
     let programs = compare::open_programs(&program, &jobs[0].spec)?;
     distinct_notes(programs.iter().flat_map(|program| program.notes())).iter().for_each(|note| warn(note));

@@ -164,7 +164,13 @@ impl Cell {
     pub fn of(request: &SpecRequest, design: &str, programs: &Arc<Programs>) -> Cell {
         match load(request) {
             Ok(loaded) => {
-                let set = difference_from_presets(request, &loaded.spec);
+                // A file may name the machine and the design that it is based on.
+                let presets = SpecRequest {
+                    machine: request.machine.clone().or_else(|| Some(loaded.machine.clone())),
+                    design: request.design.clone().or_else(|| Some(loaded.design.clone())),
+                    ..SpecRequest::default()
+                };
+                let set = difference_from_presets(&presets, &loaded.spec);
                 Cell::new(&loaded.machine, design, loaded.spec, set, Arc::clone(programs))
             }
             Err(error) => {

@@ -503,6 +503,12 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
+    /// Of the warm-up, instructions of each core without time; 0 if time is not switched.
+    pub fn untimed_warmup(&self) -> u64 {
+        let switches = self.mode == RunMode::Timing && self.warmup_mode == WarmupMode::Functional;
+        if switches { self.warmup.saturating_sub(self.warmup_timing) } else { 0 }
+    }
+
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         out_of_range(self, at)
