@@ -167,7 +167,10 @@ fn of_store(store: &Store, selection: &Selection, word: &str) -> Result<Side, Fa
     // What did not run to its end has no numbers to compare.
     cells.retain(|cell| cell.text("status") != "failed");
     if cells.is_empty() {
-        return Err(Failure::bad(format!("{word}: {} has no such cell that has run", store.folder().display())));
+        let folder = store.folder().display();
+        let which = if selection.conditions.is_empty() { "cell" } else { "such cell" };
+        let of = if *word == *folder.to_string() { String::new() } else { format!("{word}: ") };
+        return Err(Failure::bad(format!("{of}{folder} has no {which} that has run")));
     }
     let fixed = selection.conditions.iter().map(|(key, _)| key.clone()).collect();
     let inputs = Store::files_in(store.folder());

@@ -103,7 +103,9 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
         let all = list(&cells, &arguments.columns, true)?;
         let grid = list(&cells, &arguments.columns, false)?;
         if !is_quiet {
-            print(&grid.terminal(terminal::width()));
+            if !cells.is_empty() {
+                print(&grid.terminal(terminal::width()));
+            }
             let count = cells.len();
             let folder = store.folder().display();
             print_folded(

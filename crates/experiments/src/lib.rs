@@ -45,7 +45,7 @@ pub use figure::{
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
 pub use interval::{SpeedUp, Spread, mean_over_seeds};
-pub use memory::{memory_available, program_bytes, sim_host_bytes};
+pub use memory::{memory_available, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
 pub use over_time::{OverTime, Parted};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
