@@ -54,9 +54,10 @@ cells() { "$binary" results --store "$1" --columns cell,seed,cycles,mmu.walks --
 small=(--footprint 4MiB --instructions 20k --warmup 0 --set memory.bytes=256MiB --no-progress)
 
 # A study whose store fills up: what fits is kept, the table is whole, and the next run computes the rest.
+few=(sweep --designs radix,thp --programs gups --seeds 2 "${small[@]}")
 sweep=(sweep --designs radix,thp --programs gups --seeds 20 "${small[@]}")
 expect 0 "${sweep[@]}" --store whole --csv whole.csv
-expect 0 "${sweep[@]}" --store "$disk/first" --seeds 2
+expect 0 "${few[@]}" --store "$disk/first"
 fill 150
 expect 1 "${sweep[@]}" --store "$disk/first" --csv table.csv
 says "$disk/first: a result could not be added"
@@ -64,7 +65,7 @@ says "No space left on device"
 says "the others are kept"
 diff <(cut -d, -f1-20 whole.csv) <(cut -d, -f1-20 table.csv) >diff || fail "the table is not whole: $(head -n 5 diff)"
 cells "$disk/first" >kept
-[[ ! -s warnings ]] || fail "the store is damaged: $(cat warnings)"
+! grep -v 'could not be compressed' warnings || fail "the store is damaged"
 count=$(($(wc -l <kept) - 1))
 ((count >= 4 && count < 40)) || fail "$count cells were kept of 4 before and 40"
 ! diff kept <(cells whole) | grep '^<' || fail "cells that were kept are not those of a whole disk"

@@ -143,7 +143,10 @@ impl Store {
             match shard::write_done(&shard::done_name(&path), &lines) {
                 Ok(()) => _ = fs::remove_file(&path),
                 // On a full disk, it can be read where it is.
-                Err(error) => self.warnings.push(error),
+                Err(error) => {
+                    let path = path.display();
+                    self.warnings.push(format!("{path}: it could not be compressed, and is read as it is ({error})"));
+                }
             }
         }
         Ok(())

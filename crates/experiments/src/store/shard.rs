@@ -55,8 +55,12 @@ impl Shard {
             self.file.set_len(self.whole)?;
         }
         self.torn = true;
-        self.file.write_all(line)?;
-        self.file.sync_data()?;
+        let written = self.file.write_all(line).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // A part of a line takes room, and would be told as damage.
+            self.torn = self.file.set_len(self.whole).is_err();
+            return written;
+        }
         self.torn = false;
         self.whole += line.len() as u64;
         Ok(())
