@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 /// The two sides, and what counts as a difference.
 #[derive(Args)]
 pub struct DiffArguments {
-    /// The first: the first digits of a cell's key, conditions such as design=radix,program=gups, the name of a
-    /// study, the folder of another store, or a JSON document of `compare`.
+    /// The first: the first digits of a cell's key, conditions such as design=radix,program=gups, the name of
+    /// a study, the folder of another store, or a JSON document of `compare`.
     #[arg(value_name = "A")]
     pub one: String,
-    /// The second. Where both have several cells, those with the same machine, program, design and settings are
-    /// compared.
+    /// The second. Where both have several cells, those with the same machine, program, design and settings
+    /// are compared.
     #[arg(value_name = "B")]
     pub two: String,
     /// Without intervals, numbers have moved that change by more than this, in percent.

@@ -38,15 +38,15 @@ pub struct ResultsArguments {
     /// Cells of a study, by its name; --studies lists them.
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
-    /// Cells with this value of a setting or column, such as mmu.l2_tlb.entries=1024; repeatable, and all must
-    /// hold.
+    /// Cells with this value of a setting or column, such as mmu.l2_tlb.entries=1024; repeatable, and all
+    /// must hold.
     #[arg(long = "where", value_name = "KEY=VALUE")]
     pub conditions: Vec<String>,
     /// List the studies of the store.
     #[arg(long)]
     pub studies: bool,
-    /// Put all finished files of the store together into one, for whatever reads them; Ambulator does so by itself
-    /// when there are more than 64 small ones.
+    /// Put all finished files of the store together into one, for whatever reads them; Ambulator does so by
+    /// itself when there are more than 64 small ones.
     #[arg(long, conflicts_with_all = ["cells", "compare", "studies"])]
     pub compact: bool,
     /// Compare the selected cells with each other; speed-ups are relative to the first.
@@ -55,8 +55,8 @@ pub struct ResultsArguments {
     /// With one cell: every setting, also those of the presets.
     #[arg(long)]
     pub spec: bool,
-    /// The columns of the list, separated by commas: columns of rows (columns.json in the store has them all),
-    /// or settings.
+    /// The columns of the list, separated by commas: columns of rows (columns.json in the store has them
+    /// all), or settings.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "compare")]
     pub columns: Vec<String>,
     /// The folder of the store; by default that of the environment variable AMBULATOR_STORE, or else

@@ -44,8 +44,8 @@ impl TableFiles {
             .any(|target| matches!(target, Some(Target::StandardOutput)))
     }
 
-    /// Writes them: CSV with every number, the others as the terminal has it. One that cannot be written does not
-    /// stop the others.
+    /// Writes them: CSV with every number, the others as the terminal has it. One that cannot be written does
+    /// not stop the others.
     pub fn write(self, all: &Grid, brief: &Grid) -> Result<(), Failure> {
         let texts = [(self.csv, all.csv()), (self.markdown, brief.markdown()), (self.latex, brief.latex())];
         Failure::of_outputs(texts.into_iter().map(|(target, text)| {

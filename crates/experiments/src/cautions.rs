@@ -133,8 +133,8 @@ fn copies(run: &RunResult) -> Option<String> {
     })
 }
 
-/// A warning on a run whose warm-up left out time, in which the operating system's daemons, which count cycles, then
-/// had fewer rounds than they would have had; `None` for others.
+/// A warning on a run whose warm-up left out time, in which the operating system's daemons, which count
+/// cycles, then had fewer rounds than they would have had; `None` for others.
 pub fn untimed_daemons(run: &RunResult) -> Option<String> {
     // Hardly any run has it: the whole spec need not be read.
     run.spec.pointer("/run/warmup_mode").and_then(Value::as_str).filter(|mode| *mode == "functional")?;

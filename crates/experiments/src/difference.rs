@@ -137,8 +137,8 @@ pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Ru
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
-    /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of both
-    /// do not meet.
+    /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of
+    /// both do not meet.
     Seeds,
     /// The 95% interval of the ratio, over windows of the measured region, leaves 1 out.
     Windows,
@@ -316,8 +316,8 @@ impl Difference {
     }
 }
 
-/// All differences of several pairs, for files: a row for each setting and number, and for each number over time
-/// with the value in the interval in which it moved most.
+/// All differences of several pairs, for files: a row for each setting and number, and for each number over
+/// time with the value in the interval in which it moved most.
 pub fn differences_grid(differences: &[Difference]) -> Grid {
     let mut head = ["a", "b", "kind", "name", "unit"].map(Head::text).to_vec();
     head.extend(["A", "B"].map(Head::text));

@@ -40,8 +40,8 @@ struct Speed {
 }
 
 impl Speed {
-    /// Of a run: its seconds, those of them for first touches and warm-up, and the instructions of all cores in the
-    /// measured region and in the warm-up.
+    /// Of a run: its seconds, those of them for first touches and warm-up, and the instructions of all cores
+    /// in the measured region and in the warm-up.
     fn of(seconds: f64, setup: f64, instructions: f64, warmup: f64) -> Option<Speed> {
         let instruction = (seconds - setup) / instructions;
         let setup = (setup - instruction * warmup).max(0.0);

@@ -4,7 +4,8 @@ use ambulator_base::FRAME_BYTES;
 use ambulator_simulator::spec::{Spec, VirtualizationMode};
 
 /// Bytes of the sim host's memory that a cell declares: what its machine and its pages take, by measured
-/// sizes of their parts. Programs are shared by cells, and count apart ([`crate::Programs::sim_host_bytes_on`]).
+/// sizes of their parts. Programs are shared by cells, and count apart
+/// ([`crate::Programs::sim_host_bytes_on`]).
 pub fn sim_host_bytes(spec: &Spec, footprint: u64) -> u64 {
     /// The last-level cache, main memory; records that wait for a slower cell.
     const BASE: u64 = 5 << 20;
@@ -12,7 +13,8 @@ pub fn sim_host_bytes(spec: &Spec, footprint: u64) -> u64 {
     const PER_CORE: u64 = 4 << 20;
     /// Page state and page-table entries.
     const PER_PAGE: u64 = 32;
-    /// Arrays of the kernel's and a design's uses of frames. They are zero, and take nothing, where no frame is in use.
+    /// Arrays of the kernel's and a design's uses of frames. They are zero, and take nothing, where no frame
+    /// is in use.
     const PER_FRAME: u64 = 12;
     /// Of these arrays, what a page takes that lies alone: a page of the sim host of each.
     const PER_LONE_PAGE: u64 = 8 << 10;
@@ -26,8 +28,8 @@ pub fn sim_host_bytes(spec: &Spec, footprint: u64) -> u64 {
     of_kernels + of_frames + u64::from(spec.machine.cores) * PER_CORE
 }
 
-/// What programs keep in the sim host's memory, measured: a fixed part in MiB, and bytes for each byte of data.
-/// Programs that compute their data when it is read keep hardly any.
+/// What programs keep in the sim host's memory, measured: a fixed part in MiB, and bytes for each byte of
+/// data. Programs that compute their data when it is read keep hardly any.
 const KEPT: [(&str, u64, f64); 25] = [
     ("astar", 1, 0.03),
     ("bc", 40, 0.2),
@@ -56,11 +58,12 @@ const KEPT: [(&str, u64, f64); 25] = [
     ("xsbench", 3, 0.03),
 ];
 
-/// Bytes that a process takes for its programs, whatever they are: its own code, decoders, batches of records.
+/// Bytes that a process takes for its programs, whatever they are: its own code, decoders, batches of
+/// records.
 pub(crate) const OF_PROGRAMS: u64 = 20 << 20;
 
-/// Bytes of the sim host's memory that a program of this name and footprint takes, beyond [`OF_PROGRAMS`]. A third of
-/// the footprint for those of other crates; traces are read as they run.
+/// Bytes of the sim host's memory that a program of this name and footprint takes, beyond [`OF_PROGRAMS`]. A
+/// third of the footprint for those of other crates; traces are read as they run.
 pub(crate) fn program_bytes(name: &str, footprint: u64) -> u64 {
     if ambulator_workloads::program(name).is_none() {
         return 0;
@@ -105,7 +108,8 @@ mod tests {
         assert!(memory_available() > 64 << 20);
     }
 
-    /// What whole processes took at their peak, in MiB: measured with runs of a million instructions and more.
+    /// What whole processes took at their peak, in MiB: measured with runs of a million instructions and
+    /// more.
     #[test]
     fn what_is_declared_is_near_to_what_was_measured() {
         use ambulator_simulator::spec::{SpecRequest, load};

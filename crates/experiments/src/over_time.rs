@@ -1,4 +1,5 @@
-//! Where the series of two runs part (`run.interval`): interval by interval, by the same rules as their numbers.
+//! Where the series of two runs part (`run.interval`): interval by interval, by the same rules as their
+//! numbers.
 
 use crate::grid::{Entry, Grid, Head};
 use crate::interval::Spread;
@@ -110,8 +111,8 @@ impl OverTime {
     }
 }
 
-/// The values of a series in intervals of that length: of counters for each 1000 instructions, of states at the
-/// end. What was not counted is 0.
+/// The values of a series in intervals of that length: of counters for each 1000 instructions, of states at
+/// the end. What was not counted is 0.
 fn rates(series: &Series, interval: u64) -> Rates {
     let together = (interval / series.interval.max(1)).max(1) as usize;
     // Without a begin, the first interval begins at 0.

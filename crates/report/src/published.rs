@@ -29,7 +29,8 @@ fn form(result: &FigureResult, figures: &[&Figure]) -> ChartForm {
     own.map_or(ChartForm::Bars, |figure| figure.chart)
 }
 
-/// The rule of a 95% interval over seeds, from `from` to `to` along a channel of position, in the colour of text.
+/// The rule of a 95% interval over seeds, from `from` to `to` along a channel of position, in the colour of
+/// text.
 fn interval_layer(channel: &str) -> Value {
     let end = format!("{channel}2");
     json!({

@@ -3,12 +3,12 @@
 //! | step | a process that is killed after it leaves |
 //! |---|---|
 //! | 1. note the files that will be replaced, in `cells/.NAME.old` | a note, which is removed later |
-//! | 2. write `cells/NAME.ndjson.zst`, sync it, rename it into place | every cell twice, and a note of which files go |
-//! | 3. remove those files | some cells twice, and the same note |
+//! | 2. write `cells/NAME.ndjson.zst`, synced, and renamed into place | every cell twice, and the note |
+//! | 3. remove those files | some cells twice, and the note |
 //! | 4. remove the note | nothing |
 //!
-//! Whoever opens the store next ends what was begun. A file is removed only by a process that has seen all of its
-//! lines in a synced one, so that no two of them, on any machines, can lose a line together.
+//! Whoever opens the store next ends what was begun. A file is removed only by a process that has seen all of
+//! its lines in a synced one, so that no two of them, on any machines, can lose a line together.
 
 use super::shard::{self, DONE};
 use super::{Store, line, shared_file};
@@ -48,8 +48,8 @@ pub(super) struct Compaction {
 }
 
 impl Compaction {
-    /// Of finished shards. Those that are damaged or cannot be read stay as they are; `None` if fewer than two
-    /// are left.
+    /// Of finished shards. Those that are damaged or cannot be read stay as they are; `None` if fewer than
+    /// two are left.
     pub(super) fn of(folder: &Path, files: Vec<PathBuf>) -> Option<Compaction> {
         // Rows of one key that differ are all kept.
         let (mut rows, mut old) = (BTreeMap::<String, BTreeSet<String>>::new(), Vec::new());
@@ -99,7 +99,8 @@ impl Compaction {
 }
 
 impl Store {
-    /// Puts all finished shards together into one. `None` if there is only one, or if another process does it.
+    /// Puts all finished shards together into one. `None` if there is only one, or if another process does
+    /// it.
     ///
     /// # Errors
     /// The new file cannot be written; then everything is as it was.
@@ -172,8 +173,8 @@ fn is_old(path: &Path) -> bool {
     age.is_some_and(|age| age > CLAIM_TIMEOUT)
 }
 
-/// Puts the new name of a file on disk before the old ones go. Where folders cannot be synced, their order is that
-/// of the file system.
+/// Puts the new name of a file on disk before the old ones go. Where folders cannot be synced, their order is
+/// that of the file system.
 fn sync_folder(path: &Path) {
     if let Some(folder) = path.parent() {
         let _ = File::open(folder).and_then(|folder| folder.sync_all());

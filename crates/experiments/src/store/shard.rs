@@ -1,5 +1,5 @@
-//! Shards: the files of a store's cells. A process appends to its own, a line synced each, and holds a lock on
-//! it meanwhile; a finished one is compressed.
+//! Shards: the files of a store's cells. A process appends to its own, a line synced each, and holds a lock
+//! on it meanwhile; a finished one is compressed.
 
 use super::line;
 use ambulator_base::OutputFile;
@@ -114,9 +114,9 @@ pub(super) fn is_done(path: &Path) -> bool {
     path.to_string_lossy().ends_with(DONE)
 }
 
-/// A shard of a process of this machine that was killed, locked until the returned file is dropped; `None` if a
-/// process still writes it, or if that cannot be known. Locks of shared folders may not reach other machines, so
-/// their shards stay as they are.
+/// A shard of a process of this machine that was killed, locked until the returned file is dropped; `None` if
+/// a process still writes it, or if that cannot be known. Locks of shared folders may not reach other
+/// machines, so their shards stay as they are.
 pub(super) fn abandoned(path: &Path) -> Option<File> {
     if is_of_another_machine(path) {
         return None;

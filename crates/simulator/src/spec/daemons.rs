@@ -6,9 +6,9 @@ use super::unused::unused;
 use crate::catalogue::catalogue;
 use std::sync::OnceLock;
 
-/// Keys of the settings that say after how many cycles a daemon of this machine runs again; empty without one.
-/// They are those of the kernel and of designs that are called a period, have cycles as their unit, and have an
-/// effect here.
+/// Keys of the settings that say after how many cycles a daemon of this machine runs again; empty without
+/// one. They are those of the kernel and of designs that are called a period, have cycles as their unit, and
+/// have an effect here.
 pub fn daemon_periods(spec: &Spec) -> Vec<&'static str> {
     static ALL: OnceLock<Vec<&'static Setting>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
