@@ -211,8 +211,8 @@ mod tests {
         let mut grid = grid();
         grid.head[1] = Head::number("instructions per cycle", Some(3));
         grid.rows[0][0] = Entry::Text("some words and some more of them".into());
-        let narrow = grid.terminal(Some(60));
-        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        let narrow = grid.terminal(Some(46));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 46), "{narrow}");
         for whole in ["mmu.l2_tlb.entries", "instructions", "0.333"] {
             assert!(narrow.contains(whole), "{narrow}");
         }

@@ -454,7 +454,9 @@ mod tests {
         let mean = over_seeds(vec![of_seed(1.0, 4.0), of_seed(3.0, 4.0)]).unwrap();
         assert_eq!((mean.ours, mean.by_program), (vec![3.0], vec![("a".to_owned(), 2.0), ("b".to_owned(), 4.0)]));
         // Student's t of one degree of freedom is 12.706; the standard errors are 0.5, 1 and 0.
-        let near = |values: &[f64], right: &[f64]| values.iter().zip(right).all(|(a, b)| (a - b).abs() < 0.01);
+        let near = |values: &[f64], right: &[f64]| {
+            values.len() == right.len() && values.iter().zip(right).all(|(a, b)| (a - b).abs() < 0.01)
+        };
         assert!(near(&mean.half, &[6.353]) && near(&mean.program_half, &[12.706, 0.0]), "{:?}", mean.program_half);
         assert!(over_seeds(vec![of_seed(1.0, 4.0)]).unwrap().program_half.is_empty(), "one seed has no interval");
     }
