@@ -18,12 +18,29 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree as xml
 
 from browser import Browser, contrast, contrast_parts, luminance
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = ROOT / (os.environ.get("CARGO_TARGET_DIR") or "target")
 HOSTILE = "</script><b>x"
+
+
+def environment():
+    """The folder of the programs of an environment with what draws and reads figures for papers."""
+    folder = pathlib.Path(os.environ.get("REPORT_VENV") or TARGET / "report-venv")
+    packages = ["vl-convert-python", "pypdf"]
+    made = folder / "packages"
+    if not made.exists() or made.read_text().split() != packages:
+        if subprocess.run([sys.executable, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL).returncode:
+            sudo = [] if os.geteuid() == 0 else ["sudo"]
+            subprocess.run([*sudo, "apt-get", "install", "-y", "-qq", "python3-venv"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        install = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, *packages], check=True)
+        made.write_text("\n".join(packages))
+    return folder / "bin"
 
 
 def close_to(a, b):
@@ -282,6 +299,84 @@ def plots(ambulator, results, folder):
         widths.setdefault(spec["width"], set()).add(path.name.rsplit("-", 1)[0])
     assert widths.keys() == {240, 504} and widths[240] == widths[504], widths
     assert {"speed-up", "cycles", "walks-served", "walk-latency-gups", "table-bytes"} <= widths[240], widths[240]
+    return widths[240]
+
+
+def drawings(ambulator, files, results, names, folder):
+    """Each figure as SVG and PDF: of the paper's width, with the results' numbers, and with what it needs to print."""
+    bin = environment()
+    variables = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+    command = [ambulator, "plot", *files, "-o", folder, "--format", "svg", "--format", "pdf"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
+    wanted = {f"{name}-{width}.{end}" for name in names for width in ("column", "page") for end in ("svg", "pdf")}
+    written = {path.name for path in folder.iterdir()}
+    assert written == wanted, written ^ wanted
+    for width, points in (("column", 240), ("page", 504)):
+        for name in names:
+            svg = xml.parse(folder / f"{name}-{width}.svg").getroot()
+            assert svg.get("width") == f"{points}pt" and svg.get("viewBox").split()[2] == str(points), f"{name}: {svg.attrib}"
+            assert not svg.findall(".//{*}image") and not svg.findall(".//{*}script"), f"{name} is no drawing of its own"
+        numbers_of_drawings(folder, width, results)
+    read = subprocess.run([bin / "python3", "-c", PAGES, *sorted(folder.glob("*.pdf"))], check=True, capture_output=True, text=True)
+    for path, pages in json.loads(read.stdout).items():
+        name = pathlib.Path(path).stem
+        points = 240 if name.endswith("-column") else 504
+        assert len(pages) == 1, f"{name} has {len(pages)} pages"
+        page = pages[0]
+        assert abs(page["width"] - points) < 0.5 and 30 < page["height"] < 700, f"{name}: {page}"
+        assert all(page["embedded"]), f"{name}: a font is not embedded"
+        # Text is text, so that papers can be searched; where all is outlined, there are no fonts.
+        if name.startswith("speed-up-"):
+            assert all(program in page["text"] for program in results), f"{name}: {page['text']}"
+    return len(written)
+
+
+# Prints what pypdf reads of each PDF, by path: its pages with their sizes, text, and whether each font is embedded.
+PAGES = """
+import json, sys, pypdf
+
+def fonts(resources):
+    for font in resources.get("/Font", {}).values():
+        font = font.get_object()
+        descendants = font.get("/DescendantFonts")
+        descriptor = (descendants[0].get_object() if descendants else font).get("/FontDescriptor", {})
+        descriptor = descriptor.get_object() if descriptor else {}
+        yield font.get("/Subtype") == "/Type3" or any(key in descriptor for key in ("/FontFile", "/FontFile2", "/FontFile3"))
+    for form in resources.get("/XObject", {}).values():
+        yield from fonts(form.get_object().get("/Resources", {}))
+
+def page(page):
+    box = page.mediabox
+    return {"width": float(box.width), "height": float(box.height), "text": page.extract_text(),
+            "embedded": list(fonts(page["/Resources"]))}
+
+print(json.dumps({path: [page(one) for one in pypdf.PdfReader(path).pages] for path in sys.argv[1:]}))
+"""
+
+
+def numbers_of_drawings(folder, width, results):
+    """Speed-ups and cycles in the drawings are those of the results."""
+    def labels(name):
+        marks = xml.parse(folder / f"{name}-{width}.svg").iter("{http://www.w3.org/2000/svg}path")
+        return [mark.get("aria-label") for mark in marks if mark.get("role") == "graphics-symbol" and mark.get("aria-label")]
+
+    fields = [dict(part.split(": ", 1) for part in label.split("; ") if ": " in part) for label in labels("speed-up")]
+    bars = {(of["program"], of["design"]): float(of["speed-up"]) for of in fields if "speed-up" in of}
+    done = [(program, run) for program, runs in results.items() for run in runs if run["status"] == "done"]
+    compared = [(program, run) for program, run in done if run is not results[program][0]]
+    assert bars.keys() == {(program, run["design"]) for program, run in compared}, bars
+    for program, run in compared:
+        shown = bars[program, run["design"]]
+        assert abs(shown - run["speedup"]) < 6e-4, f"{program}, {run['design']}: {shown}, not {run['speedup']}"
+    sums = {}
+    for label in labels("cycles"):
+        if found := re.match(r"(.+), (.+): ([\d.,]+) cycles per 1000 instructions for ", label):
+            at = found[1], found[2]
+            sums[at] = sums.get(at, 0) + float(found[3].replace(",", ""))
+    for program, run in done:
+        right = 1000 * run["counters"]["core.window.cycles"] / run["simulated_instructions"]
+        shown = sums[program, run["design"]]
+        assert abs(shown / right - 1) < 0.01, f"{program}, {run['design']}: {shown} cycles, not {right}"
 
 
 def main():
@@ -308,9 +403,10 @@ def main():
         subprocess.run([ambulator, "report", *many(folder, files), "-o", hundred], check=True, stdout=subprocess.DEVNULL)
         size = hundred.stat().st_size
         assert size < 5e6, f"a report of a hundred runs has {size / 1e6:.1f} MB"
-        plots(ambulator, files, folder / "figures")
+        names = plots(ambulator, files, folder / "figures")
         runs = [json.loads(file.read_text())["runs"] for file in files]
         results = {of[0]["program"]: of for of in runs}
+        drawn = drawings(ambulator, files, results, names, folder / "drawings")
         browser = Browser(folder / "profile")
         try:
             browser.size(1280, 900)
@@ -340,6 +436,7 @@ def main():
         finally:
             browser.close()
     print(f"{bars} bars, {counters} counters, settings, percentiles and sentences of the report are those of the results")
+    print(f"{drawn} drawings have the widths of a paper, its numbers, and their fonts")
     print(f"no request, light, dark, phone, print and keyboard are well, in {time.monotonic() - began:.0f} s")
 
 

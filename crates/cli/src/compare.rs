@@ -12,7 +12,7 @@ use ambulator_experiments::{
     BOUND, Bounds, Cell, Document, Programs, Reuse, Runner, Verdict, cautions, comparison_grid, comparison_table,
     core_table, difference_from_presets, mean_over_seeds, memory_available, reasons, runs_grid, seconds,
 };
-use ambulator_simulator::spec::{DEFAULT_MACHINE, Spec, SpecRequest, parse_count, parse_size, program_request};
+use ambulator_simulator::spec::{Spec, SpecRequest, parse_count, parse_size, program_request};
 use ambulator_simulator::{
     Comparison, Job, Outcome, RunResult, Status, check_mix, colour_warnings, open_mix, set_speedups,
 };
@@ -43,7 +43,7 @@ struct Extent<'a> {
 
 fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Extent<'_>) -> Result<u8, Failure> {
     requests::check_live(arguments)?;
-    let (mut jobs, mut inputs) = requests::jobs(arguments, designs)?;
+    let requests::Jobs { mut jobs, machine, machine_preset, mut inputs } = requests::jobs(arguments, designs)?;
     inputs.extend(requests::program_names(arguments).into_iter().filter(|name| requests::is_file(name)));
     inputs.extend(arguments.command.first());
     inputs.append(store::inputs(&arguments.store));
@@ -105,7 +105,7 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
                 stop,
                 progress: finished,
             };
-            run_cells(jobs, &programs, arguments, &runner, extent.seeds)?
+            run_cells(jobs, (&machine, &machine_preset), &programs, arguments, &runner, extent.seeds)?
         }
     };
     let took = began.elapsed().as_secs_f64();
@@ -129,15 +129,17 @@ fn compare_designs(arguments: &ProgramArguments, designs: &[String], extent: &Ex
         let outcome = run.outcome.as_deref().unwrap_or("it did not complete");
         report(&format!("{} on {}: {outcome}", run.design, run.program));
     }
-    files.write(&runs_grid(&outcome.runs), &comparison_grid(&outcome.runs))?;
+    let tables = files.write(&runs_grid(&outcome.runs), &comparison_grid(&outcome.runs));
     let all_done = outcome.runs.iter().all(|run| run.status == Status::Done);
     let all_recorded = recorded.is_none_or(|file| file.finish(arguments.quiet));
+    let mut written = vec![tables];
     if let Some(output) = output {
         let bounds = bounds.document(&outcome.runs, bound_runs);
         outcome.notes.extend(cautions);
         let document = Document { verdict: verdict.sentences, bounds, stored, ..Document::new(command, outcome) };
-        output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?)?;
+        written.push(output.write(serde_json::to_vec_pretty(&document).map_err(Failure::failed)?));
     }
+    Failure::of_outputs(written)?;
     let all_well = all_done && all_recorded && !program_failed.load(Ordering::SeqCst);
     Ok(if all_well { status } else { SOME_FAILED })
 }
@@ -286,24 +288,25 @@ struct Ran {
 }
 
 /// Runs jobs as cells, each with as many seeds, from their own on; with several, results are means over them.
+/// `machine` is its name, and the preset or file that has it.
 fn run_cells(
     jobs: Vec<Job>,
+    (machine, machine_preset): (&str, &str),
     programs: &Arc<Programs>,
     arguments: &ProgramArguments,
     runner: &Runner,
     seeds: u32,
 ) -> Result<Ran, Failure> {
-    let machine = arguments.machine.machine.clone().unwrap_or_else(|| DEFAULT_MACHINE.to_owned());
     let cell = |job: &Job, programs: &Arc<Programs>, seed: u64| {
         let mut spec = job.spec.clone();
         spec.run.seed = spec.run.seed.wrapping_add(seed);
         let presets = SpecRequest {
-            machine: Some(machine.clone()),
+            machine: Some(machine_preset.to_owned()),
             design: Some(job.design.strip_prefix(BOUND).unwrap_or(&job.design).to_owned()),
             ..SpecRequest::default()
         };
         let set = difference_from_presets(&presets, &spec);
-        Cell::new(&machine, &job.design, spec, set, Arc::clone(programs))
+        Cell::new(machine, &job.design, spec, set, Arc::clone(programs))
     };
     // The jobs with the first seed come first: their progress is shown.
     let mut cells: Vec<Cell> = jobs.iter().map(|job| cell(job, programs, 0)).collect();

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 /// The two sides, and what counts as a difference.
 #[derive(Args)]
 pub struct DiffArguments {
-    /// The first: the first digits of a cell's key, conditions such as design=radix,program=gups, the name of a
-    /// study, the folder of another store, or a JSON document of `compare`.
+    /// The first: the first digits of a cell's key, conditions such as design=radix,program=gups, the name of
+    /// a study, the folder of another store, or a JSON document of `compare`.
     #[arg(value_name = "A")]
     pub one: String,
-    /// The second. Where both have several cells, those with the same machine, program, design and settings are
-    /// compared.
+    /// The second. Where both have several cells, those with the same machine, program, design and settings
+    /// are compared.
     #[arg(value_name = "B")]
     pub two: String,
     /// Without intervals, numbers have moved that change by more than this, in percent.
@@ -71,7 +71,7 @@ pub fn diff(arguments: &DiffArguments) -> Result<u8, Failure> {
         show(&differences, &alone, arguments.all, threshold);
     }
     let grid = differences_grid(&differences);
-    files.write(&grid, &grid)?;
+    let mut written = vec![files.write(&grid, &grid)];
     if let Some(json) = json {
         let text = DiffDocument {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,8 +81,9 @@ pub fn diff(arguments: &DiffArguments) -> Result<u8, Failure> {
             differences,
             without_partner: alone,
         };
-        json.keep_if_ended(|| None).write(serde_json::to_vec_pretty(&text).map_err(Failure::failed)?)?;
+        written.push(json.keep_if_ended(|| None).write(serde_json::to_vec_pretty(&text).map_err(Failure::failed)?));
     }
+    Failure::of_outputs(written)?;
     Ok(DONE)
 }
 
@@ -120,6 +121,12 @@ fn show(differences: &[Difference], alone: &[String], all: bool, threshold: f64)
         };
         let (moved, compared) = (of.moved.len(), of.compared);
         print_folded(&format!("{moved} of {compared} numbers moved{more}.{one_sided}"), 0);
+        if let Some(over_time) = &of.over_time {
+            if !over_time.parted.is_empty() {
+                print(&over_time.grid(if all { usize::MAX } else { SEVERAL }).terminal(terminal::width()));
+            }
+            print_folded(&over_time.summary(), 0);
+        }
         print_folded(&format!("{}\n", of.judged_by(threshold)), 0);
     }
     let equal = differences.iter().filter(|of| of.is_none()).count();
@@ -163,7 +170,10 @@ fn of_store(store: &Store, selection: &Selection, word: &str) -> Result<Side, Fa
     // What did not run to its end has no numbers to compare.
     cells.retain(|cell| cell.text("status") != "failed");
     if cells.is_empty() {
-        return Err(Failure::bad(format!("{word}: {} has no such cell that has run", store.folder().display())));
+        let folder = store.folder().display();
+        let which = if selection.conditions.is_empty() { "cell" } else { "such cell" };
+        let of = if *word == *folder.to_string() { String::new() } else { format!("{word}: ") };
+        return Err(Failure::bad(format!("{of}{folder} has no {which} that has run")));
     }
     let fixed = selection.conditions.iter().map(|(key, _)| key.clone()).collect();
     let inputs = Store::files_in(store.folder());

@@ -56,7 +56,7 @@ pub fn explain_walk(arguments: &ExplainWalkArguments) -> Result<u8, Failure> {
         after: after(arguments, AFTER)?,
     };
     let program = program(arguments, FOOTPRINT);
-    let (jobs, _) = requests::jobs(&program, &designs(arguments, "radix"))?;
+    let jobs = requests::jobs(&program, &designs(arguments, "radix"))?.jobs;
     let slides = Slides::prepare(arguments.svg.as_deref(), &jobs)?;
     let stop = interrupt::stop_flag();
     let programs = compare::open_programs(&program, &jobs[0].spec)?;

@@ -73,6 +73,14 @@ impl Failure {
     fn failed(message: impl std::fmt::Display) -> Failure {
         Failure { message: message.to_string(), code: SOME_FAILED }
     }
+
+    /// Of several outputs, all of which have been tried: what failed, one after the other.
+    fn of_outputs(tried: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+        let mut failed: Vec<Failure> = tried.into_iter().filter_map(Result::err).collect();
+        let Some(code) = failed.first().map(|failure| failure.code) else { return Ok(()) };
+        let messages: Vec<String> = failed.drain(..).map(|failure| failure.message).collect();
+        Err(Failure { message: messages.join("\nerror: "), code })
+    }
 }
 
 /// Parses the arguments of the process, runs the command, and returns the exit status.

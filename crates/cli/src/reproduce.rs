@@ -71,14 +71,16 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         }
     }
     code = code.max(store::finish(&arguments.store, store.as_ref(), None));
+    let mut written = Vec::new();
     if let Some(output) = output {
         let text = serde_json::to_vec_pretty(&*lock(&results)).map_err(Failure::failed)?;
-        output.write(text)?;
+        written.push(output.write(text));
     }
     if let Some(file) = report_file {
-        file.write(published_report(&lock(&results), &figures.iter().collect::<Vec<_>>()).as_bytes())
-            .map_err(Failure::failed)?;
+        let page = published_report(&lock(&results), &figures.iter().collect::<Vec<_>>());
+        written.push(file.write(page.as_bytes()).map_err(Failure::failed));
     }
+    Failure::of_outputs(written)?;
     Ok(code)
 }
 

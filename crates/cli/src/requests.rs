@@ -140,16 +140,27 @@ pub fn check_set(machine: &MachineArguments) -> Result<(), Failure> {
     contradictions(&set_options(machine).collect::<Vec<_>>())
 }
 
-/// The jobs of `run` and `compare`, one for each design, and the files that describe them; no design given is
-/// the default one.
-pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<(Vec<Job>, InputFiles), Failure> {
+/// The jobs of `run` and `compare`, and what describes them.
+pub struct Jobs {
+    /// One for each design.
+    pub jobs: Vec<Job>,
+    /// The name of their machine.
+    pub machine: String,
+    /// The machine as its preset or file is asked for.
+    pub machine_preset: String,
+    /// The files that were read.
+    pub inputs: InputFiles,
+}
+
+/// The jobs of `run` and `compare`; no design given is the default one.
+pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<Jobs, Failure> {
     let mut asked = flags(arguments)?;
     asked.extend(set_options(&arguments.machine));
     contradictions(&asked)?;
     let programs = program_names(arguments);
     let designs: Vec<Option<&String>> =
         if designs.is_empty() { vec![None] } else { designs.iter().map(Some).collect() };
-    let (mut jobs, mut inputs) = (Vec::<Job>::new(), InputFiles::default());
+    let (mut jobs, mut inputs, mut machine) = (Vec::<Job>::new(), InputFiles::default(), String::new());
     for design in designs {
         let mut request = SpecRequest {
             machine: arguments.machine.machine.clone(),
@@ -166,6 +177,7 @@ pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<(Vec<Job
             loaded = load(&request).map_err(Failure::bad)?;
         }
         inputs.extend(loaded.files);
+        machine = loaded.machine;
         let name = design.cloned().unwrap_or(loaded.design);
         if jobs.iter().any(|job| job.design == name) {
             return Err(Failure::bad(format!("--designs: `{name}` is named twice; name each design once")));
@@ -183,7 +195,8 @@ pub fn jobs(arguments: &ProgramArguments, designs: &[String]) -> Result<(Vec<Job
     if !arguments.live {
         check_program_options(arguments, &programs)?;
     }
-    Ok((jobs, inputs))
+    let machine_preset = arguments.machine.machine.clone().unwrap_or_else(|| machine.clone());
+    Ok(Jobs { jobs, machine, machine_preset, inputs })
 }
 
 /// Why a setting has no effect on any of the jobs, for that number of programs.

@@ -7,7 +7,8 @@ use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, requests, store};
 use ambulator_experiments::row::{Column, ResultsDocument};
 use ambulator_experiments::{
-    Entry, Grid, Head, Selected, Selection, Spread, Store, comparison_grid, comparison_table, core_table,
+    Compacted, Entry, Grid, Head, Selected, Selection, Spread, Store, comparison_grid, comparison_table, core_table,
+    untimed_daemons,
 };
 use ambulator_simulator::{RunResult, set_speedups};
 use clap::Args;
@@ -37,21 +38,25 @@ pub struct ResultsArguments {
     /// Cells of a study, by its name; --studies lists them.
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
-    /// Cells with this value of a setting or column, such as mmu.l2_tlb.entries=1024; repeatable, and all must
-    /// hold.
+    /// Cells with this value of a setting or column, such as mmu.l2_tlb.entries=1024; repeatable, and all
+    /// must hold.
     #[arg(long = "where", value_name = "KEY=VALUE")]
     pub conditions: Vec<String>,
     /// List the studies of the store.
     #[arg(long)]
     pub studies: bool,
+    /// Put all finished files of the store together into one, for whatever reads them; Ambulator does so by
+    /// itself when there are more than 64 small ones.
+    #[arg(long, conflicts_with_all = ["cells", "compare", "studies"])]
+    pub compact: bool,
     /// Compare the selected cells with each other; speed-ups are relative to the first.
     #[arg(long)]
     pub compare: bool,
     /// With one cell: every setting, also those of the presets.
     #[arg(long)]
     pub spec: bool,
-    /// The columns of the list, separated by commas: columns of rows (columns.json in the store has them all),
-    /// or settings.
+    /// The columns of the list, separated by commas: columns of rows (columns.json in the store has them
+    /// all), or settings.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "compare")]
     pub columns: Vec<String>,
     /// The folder of the store; by default that of the environment variable AMBULATOR_STORE, or else
@@ -66,7 +71,11 @@ pub struct ResultsArguments {
 }
 
 pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
-    let store = store::existing(arguments.store.as_ref())?;
+    let mut store = store::existing(arguments.store.as_ref())?;
+    if arguments.compact {
+        print_folded(&compacted(&mut store)?, 0);
+        return Ok(DONE);
+    }
     if arguments.studies {
         store.studies().iter().for_each(|name| print(name));
         return Ok(DONE);
@@ -94,7 +103,9 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
         let all = list(&cells, &arguments.columns, true)?;
         let grid = list(&cells, &arguments.columns, false)?;
         if !is_quiet {
-            print(&grid.terminal(terminal::width()));
+            if !cells.is_empty() {
+                print(&grid.terminal(terminal::width()));
+            }
             let count = cells.len();
             let folder = store.folder().display();
             print_folded(
@@ -104,12 +115,26 @@ pub fn results(arguments: &ResultsArguments) -> Result<u8, Failure> {
         }
         (all, grid)
     };
-    files.write(&all, &brief)?;
+    let mut written = vec![files.write(&all, &brief)];
     if let Some(json) = json {
         let text = serde_json::to_vec_pretty(&document(&cells, store.columns())).map_err(Failure::failed)?;
-        json.keep_if_ended(|| None).write(text)?;
+        written.push(json.keep_if_ended(|| None).write(text));
     }
+    Failure::of_outputs(written)?;
     Ok(DONE)
+}
+
+/// Puts the files of a store together; what came of it, in a sentence.
+fn compacted(store: &mut Store) -> Result<String, Failure> {
+    Ok(match store.compact().map_err(Failure::failed)? {
+        Some(Compacted { into, files, rows }) => {
+            format!("{} has the {rows} rows of {files} files, which it replaces", into.display())
+        }
+        None => {
+            let folder = store.folder().display();
+            format!("{folder}: there is nothing to put together, or another process does it")
+        }
+    })
 }
 
 /// The cells that the arguments name.
@@ -292,6 +317,8 @@ fn show(cell: &Selected, grid: &Grid, with_spec: bool) {
     if cell.spec.is_null() {
         warn("the spec of this cell is not in the store");
     }
+    let run = ambulator_experiments::row::run_of(&cell.row, cell.spec.clone());
+    run.ok().and_then(|(_, run)| untimed_daemons(&run)).iter().for_each(|caution| warn(caution));
 }
 
 /// Rows, columns and specs.

@@ -5,10 +5,10 @@ use crate::output::{report, warn};
 use crate::table_files::TableFiles;
 use crate::terminal::{self, print_folded};
 use crate::{DONE, Failure, SOME_FAILED, cluster, interrupt, progress, requests, store};
-use ambulator_base::{InputFiles, lock, split_names};
+use ambulator_base::{InputFiles, distinct_notes, lock, split_names};
 use ambulator_experiments::{
     Estimate, Extent, Figure, FigureProgram, Reuse, Runner, Seeds, Size, Study, bytes, estimate, memory_available,
-    seconds, short_hash, traces_of,
+    seconds, short_hash, traces_of, untimed_daemons,
 };
 use ambulator_simulator::Silent;
 use ambulator_simulator::spec::{PresetKind, parse_size, preset};
@@ -72,6 +72,9 @@ pub fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
     let mut code = store::finish(&arguments.store, store.as_ref(), finished.not_stored.as_ref());
     finished.fewer_threads.iter().for_each(|why| warn(why));
     finished.notes.iter().for_each(|note| warn(note));
+    let cautions: Vec<String> =
+        finished.cells.iter().flatten().filter_map(|ended| untimed_daemons(&ended.run)).collect();
+    distinct_notes(cautions).iter().for_each(|caution| warn(caution));
     let grid = study.grid(&finished, Extent::Brief);
     if !arguments.quiet && !files.take_standard_output() {
         if !study.title.is_empty() {

@@ -44,16 +44,17 @@ impl TableFiles {
             .any(|target| matches!(target, Some(Target::StandardOutput)))
     }
 
-    /// Writes them: CSV with every number, the others as the terminal has it.
+    /// Writes them: CSV with every number, the others as the terminal has it. One that cannot be written does
+    /// not stop the others.
     pub fn write(self, all: &Grid, brief: &Grid) -> Result<(), Failure> {
         let texts = [(self.csv, all.csv()), (self.markdown, brief.markdown()), (self.latex, brief.latex())];
-        for (target, text) in texts {
+        Failure::of_outputs(texts.into_iter().map(|(target, text)| {
             match target {
                 None => {}
                 Some(Target::StandardOutput) => print_bytes(text.as_bytes()),
                 Some(Target::File(file)) => file.write(text.as_bytes()).map_err(Failure::failed)?,
             }
-        }
-        Ok(())
+            Ok(())
+        }))
     }
 }

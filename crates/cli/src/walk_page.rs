@@ -20,7 +20,7 @@ const LARGE: usize = 5_000_000;
 
 pub fn walk_page(arguments: &ExplainWalkArguments, path: &Path) -> Result<u8, Failure> {
     let program = explain_walk::program(arguments, FOOTPRINT);
-    let (jobs, inputs) = requests::jobs(&program, &explain_walk::designs(arguments, DESIGNS))?;
+    let requests::Jobs { jobs, inputs, .. } = requests::jobs(&program, &explain_walk::designs(arguments, DESIGNS))?;
     let request = CollectionRequest {
         after: explain_walk::after(arguments, AFTER)?,
         pages: arguments.pages as usize,

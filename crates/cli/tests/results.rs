@@ -72,6 +72,27 @@ fn differences_are_told_settings_first() {
     }
     assert!(done(folder, "diff a.json b.json --csv -").contains(",number,mmu.walks,events,"));
     assert!(done(folder, "diff a.json a.json").contains("Nothing differs."));
+    for (design, file) in [("radix", "a.json"), ("thp", "b.json")] {
+        done(folder, &format!("run {small} --interval 5k --design {design} --json {file}"));
+    }
+    let told = done(folder, "diff a.json b.json --json d.json");
+    assert!(told.contains(" over time ") && told.contains("of 2 intervals of 5000 instructions"), "{told}");
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.join("d.json")).unwrap()).unwrap();
+    let over_time = &json["differences"][0]["over_time"];
+    let series = |file: &str| {
+        let text = std::fs::read(folder.join(file)).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["runs"][0]["series"].clone()
+    };
+    let parted = over_time["parted"].as_array().unwrap();
+    let walks = parted.iter().find(|of| of["name"] == "mmu.walks").unwrap();
+    let at = (walks["most_at"].as_u64().unwrap() / 5000) as usize;
+    for (file, side) in [("a.json", "a"), ("b.json", "b")] {
+        let of = series(file);
+        let end = |at: usize| of["instructions"][at].as_u64().unwrap();
+        let instructions = end(at) - if at > 0 { end(at - 1) } else { 0 };
+        let rate = of["counters"]["mmu.walks"][at].as_f64().unwrap_or(0.0) * 1000.0 / instructions as f64;
+        assert!((walks[side].as_f64().unwrap() - rate).abs() < 1e-9, "{side}: {walks}, not {rate}");
+    }
 }
 
 #[test]
@@ -98,6 +119,69 @@ fn workers_and_merged_shards_are_as_one_process() {
         assert!(copied.unwrap().success());
     }
     assert_eq!(rows("merged"), rows("alone"));
+}
+
+#[test]
+fn many_files_are_put_together_and_read_as_before() {
+    let scratch = with_study();
+    let folder = scratch.path();
+    let small = "gups --footprint 4MiB -n 5k --warmup 0 --set memory.bytes=256MiB --quiet --no-progress";
+    for seed in 1..=3 {
+        done(folder, &format!("run {small} --seed {seed}"));
+    }
+    let before = done(folder, "results --csv -");
+    let files = || std::fs::read_dir(folder.join("store/cells")).unwrap().count();
+    assert_eq!(files(), 3);
+    let told = done(folder, "results --compact");
+    assert!(told.contains("has the 3 rows of 3"), "{told}");
+    assert_eq!((files(), done(folder, "results --csv -")), (1, before));
+    assert!(done(folder, "results --compact").contains("nothing to put together"));
+    assert_eq!(run(folder, "results --compact --studies").0, 2);
+}
+
+#[test]
+fn rows_name_the_machine_that_a_file_is_based_on() {
+    let scratch = with_study();
+    let folder = scratch.path();
+    std::fs::write(folder.join("mine.toml"), "base = \"utopia-table1\"\n[mmu.l2_tlb]\nentries = 768\n").unwrap();
+    let small = "--designs radix,thp --footprint 4MiB -n 5k --warmup 0 --set memory.bytes=256MiB --quiet --no-progress";
+    let columns = |words: &str| {
+        done(folder, words);
+        let rows: Value = serde_json::from_str(&done(folder, "results --design radix --json -")).unwrap();
+        std::fs::remove_dir_all(folder.join("store")).unwrap();
+        let row = rows["rows"][0].as_object().unwrap().clone();
+        let set: Vec<String> = row.keys().filter_map(|key| key.strip_prefix("set.").map(str::to_owned)).collect();
+        (row["machine"].as_str().unwrap().to_owned(), set)
+    };
+    let own = ["memory.bytes", "run.instructions", "run.warmup"].map(str::to_owned).to_vec();
+    let of_file = [&["mmu.l2_tlb.entries".to_owned()], &own[..]].concat();
+    assert_eq!(columns(&format!("compare gups --spec mine.toml {small}")), ("utopia-table1".to_owned(), of_file));
+    assert_eq!(columns(&format!("compare gups --machine rmm-table5 {small}")), ("rmm-table5".to_owned(), own.clone()));
+    assert_eq!(columns(&format!("compare gups {small}")), ("lvm-table1".to_owned(), own.clone()));
+    // A machine that is a file is known by its name, as in a study.
+    std::fs::write(folder.join("machine.toml"), "base = \"utopia-table1\"\n[l2]\nlatency = 13\n").unwrap();
+    assert_eq!(columns(&format!("compare gups --machine ./machine.toml {small}")), ("machine".to_owned(), own));
+}
+
+#[test]
+fn a_warm_up_without_time_is_named_for_daemons() {
+    let scratch = with_study();
+    let folder = scratch.path();
+    let daemon = "--set run.warmup_mode=functional --set memory.bytes=256MiB --set kernel.page_size_policy=khugepaged";
+    let small = format!("--footprint 4MiB -n 5k --warmup 200k --no-progress {daemon}");
+    let warning = "was warmed up without time for 100 k instructions";
+    for words in [
+        format!("sweep --designs radix --programs gups {small}"),
+        format!("compare gups --designs radix {small} --json a.json"),
+    ] {
+        let (code, _, err) = run(folder, &words);
+        let found = err.split_whitespace().collect::<Vec<_>>().join(" ").matches(warning).count();
+        assert_eq!((code, found), (0, 1), "{words}: {err}");
+    }
+    let document = std::fs::read_to_string(folder.join("a.json")).unwrap();
+    assert_eq!(document.matches(warning).count(), 1, "results carry it");
+    let key = done(folder, "results --columns cell --csv -").lines().nth(1).unwrap()[..8].to_owned();
+    assert!(run(folder, &format!("results {key}")).2.contains(warning));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use crate::interval::SpeedUp;
 use crate::number::{count, short};
+use ambulator_simulator::spec::{Spec, daemon_periods};
 use ambulator_simulator::{RunResult, Status};
+use serde_json::Value;
 
 /// Below this share of a trace, the part that was measured need not stand for the whole.
 const SMALL_PART: f64 = 0.01;
@@ -29,6 +31,7 @@ pub fn cautions(runs: &[RunResult], program_instructions: &[Option<u64>]) -> Vec
     sentences.extend(idle_cores(first));
     sentences.extend(os_dominates(&shown));
     sentences.extend(difference_of_paging(&shown));
+    sentences.extend(shown.iter().filter_map(|run| untimed_daemons(run)));
     sentences.extend(shown.iter().filter_map(|run| copies(run)));
     sentences.extend(shown[1..].iter().filter_map(|run| drifts(first, run)));
     sentences
@@ -131,6 +134,26 @@ fn copies(run: &RunResult) -> Option<String> {
     })
 }
 
+/// A warning on a run whose warm-up left out time, in which the operating system's daemons, which count
+/// cycles, then had fewer rounds than they would have had; `None` for others.
+pub fn untimed_daemons(run: &RunResult) -> Option<String> {
+    // Hardly any run has it: the whole spec need not be read.
+    run.spec.pointer("/run/warmup_mode").and_then(Value::as_str).filter(|mode| *mode == "functional")?;
+    let spec: Spec = serde_json::from_value(run.spec.clone()).ok()?;
+    let (untimed, periods) = (spec.run.untimed_warmup(), daemon_periods(&spec));
+    let names: Vec<String> = periods.iter().map(|key| format!("`{key}`")).collect();
+    (untimed > 0 && !names.is_empty()).then(|| {
+        format!(
+            "{} was warmed up without time for {} instructions, each of which counts as one cycle in {}: the daemon had fewer \
+             rounds before measuring began than it has in time, and the speed may be far from that of a warm-up with \
+             run.warmup_mode=timing",
+            run.design,
+            count(untimed as f64),
+            names.join(" and ")
+        )
+    })
+}
+
 fn drifts(base: &RunResult, run: &RunResult) -> Option<String> {
     let (first, last) = crate::interval::first_and_last_third(base, run)?;
     let drift = (last / first).max(first / last) - 1.0;
@@ -207,6 +230,33 @@ mod tests {
         assert!(sentences[0].contains("(98% in radix): speed-ups there are about page faults"), "{sentences:?}");
         assert!(sentences[1].contains("most of what thp gains or loses against radix is the operating system's work"));
         assert_eq!(sentences.len(), 2);
+    }
+
+    #[test]
+    fn a_warm_up_without_time_is_named_where_daemons_count_cycles() {
+        use ambulator_simulator::spec::{SpecRequest, load};
+        let of = |options: &str| {
+            let options = options.split(' ').map(str::to_owned).collect();
+            let spec = load(&SpecRequest { options, ..SpecRequest::default() }).unwrap().spec;
+            RunResult { spec: serde_json::to_value(spec).unwrap(), ..run("mine", 0.5, &[]) }
+        };
+        let functional = "run.warmup=1M run.warmup_mode=functional";
+        let daemon = "kernel.page_size_policy=khugepaged";
+        only(
+            cautions(&[of(&format!("{functional} {daemon}"))], &[]),
+            "mine was warmed up without time for 900 k instructions, each of which counts as one cycle in \
+             `kernel.khugepaged_period`",
+        );
+        let others = [
+            functional.to_owned(),
+            format!("run.warmup=1M {daemon}"),
+            format!("run.warmup=90k run.warmup_mode=functional {daemon}"),
+            format!("{functional} {daemon} run.mode=functional"),
+            format!("{functional} kernel.page_size_policy=reservation"),
+        ];
+        for options in others {
+            assert_eq!(untimed_daemons(&of(&options)), None, "{options}");
+        }
     }
 
     #[test]

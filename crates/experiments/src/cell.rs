@@ -1,5 +1,6 @@
 //! Cells: a design on a machine with programs, known by everything that its result depends on.
 
+use crate::memory::{OF_PROGRAMS, program_bytes};
 use crate::row::CellInfo;
 use ambulator_simulator::has_registered_designs;
 use ambulator_simulator::spec::{Spec, SpecRequest, load, option_settings};
@@ -47,6 +48,8 @@ pub struct Programs {
     pub notes: Vec<String>,
     /// Bytes of data, all programs together, as far as they are known.
     pub footprint: u64,
+    /// Bytes of the sim host's memory that they take, all together.
+    sim_host_bytes: u64,
     /// By request: instructions of the whole trace, if they are known.
     instructions: Vec<Option<u64>>,
 }
@@ -58,7 +61,7 @@ impl Programs {
     /// Unknown names or settings, or a trace that cannot be read.
     pub fn identify(label: Option<String>, requests: Vec<ProgramRequest>) -> Result<Programs, String> {
         let (mut names, mut digests, mut notes, mut instructions) = (vec![], vec![], vec![], vec![]);
-        let (mut identity, mut footprint) = (String::new(), 0u64);
+        let (mut identity, mut footprint, mut sim_host_bytes) = (String::new(), 0u64, 0u64);
         for request in &requests {
             let (name, own) = if let Some(descriptor) = ambulator_workloads::program(&request.name) {
                 let program = descriptor.program(&request.settings, request.footprint, request.seed);
@@ -69,7 +72,9 @@ impl Programs {
                 }
                 let settings = program.settings();
                 instructions.push(None);
-                footprint += settings.get("footprint").and_then(Value::as_u64).unwrap_or(0);
+                let own = settings.get("footprint").and_then(Value::as_u64).unwrap_or(0);
+                footprint += own;
+                sim_host_bytes += program_bytes(&request.name, own);
                 digests.push(None);
                 (request.label.clone().unwrap_or_else(|| request.name.clone()), format!("{} {settings}", request.name))
             } else {
@@ -86,7 +91,7 @@ impl Programs {
             names.push(name);
         }
         let label = label.unwrap_or_else(|| names.join("+"));
-        Ok(Programs { label, requests, names, identity, digests, notes, footprint, instructions })
+        Ok(Programs { label, requests, names, identity, digests, notes, footprint, sim_host_bytes, instructions })
     }
 
     /// Whether a request is for something whose contents cannot be known before it runs: a pipe or a device.
@@ -101,10 +106,19 @@ impl Programs {
         if spec.run.spread_threads { self.requests.len() } else { spec.machine.cores as usize }
     }
 
+    /// Copies of each program on a machine.
+    fn copies(&self, spec: &Spec) -> u64 {
+        (self.streams(spec) / self.requests.len().max(1)).max(1) as u64
+    }
+
     /// Bytes of data on a machine, with the copies of a program that runs on several cores.
     pub fn footprint_on(&self, spec: &Spec) -> u64 {
-        let copies = (self.streams(spec) / self.requests.len().max(1)).max(1);
-        self.footprint.saturating_mul(copies as u64)
+        self.footprint.saturating_mul(self.copies(spec))
+    }
+
+    /// Bytes of the sim host's memory that the programs of a machine take, by measured sizes.
+    pub fn sim_host_bytes_on(&self, spec: &Spec) -> u64 {
+        OF_PROGRAMS + self.sim_host_bytes.saturating_mul(self.copies(spec))
     }
 
     /// Instructions of the whole trace of each core's stream, as far as they are known.
@@ -164,7 +178,13 @@ impl Cell {
     pub fn of(request: &SpecRequest, design: &str, programs: &Arc<Programs>) -> Cell {
         match load(request) {
             Ok(loaded) => {
-                let set = difference_from_presets(request, &loaded.spec);
+                // A file may name the machine and the design that it is based on.
+                let presets = SpecRequest {
+                    machine: request.machine.clone().or_else(|| Some(loaded.machine.clone())),
+                    design: request.design.clone().or_else(|| Some(loaded.design.clone())),
+                    ..SpecRequest::default()
+                };
+                let set = difference_from_presets(&presets, &loaded.spec);
                 Cell::new(&loaded.machine, design, loaded.spec, set, Arc::clone(programs))
             }
             Err(error) => {

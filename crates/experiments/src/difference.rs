@@ -2,10 +2,12 @@
 
 use crate::grid::{Entry, Grid, Head};
 use crate::interval::{SpeedUp, Spread};
+use crate::over_time::{OverTime, relative};
 use crate::row::{CellInfo, Column, HOST, Row, row_of, run_of};
 use crate::selection::{Selected, plain};
+use crate::series_columns::SERIES;
 use crate::vocabulary::Term;
-use ambulator_simulator::RunResult;
+use ambulator_simulator::{RunResult, Series};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -103,6 +105,12 @@ impl Runs {
         self.cells.len() > 1 && seeds(self) == seeds(other)
     }
 
+    /// The series of each run; none if one has none.
+    fn series(&self) -> Vec<Series> {
+        let of = |cell: &Selected| run_of(&cell.row, Value::Null).ok()?.1.series;
+        self.cells.iter().map(of).collect::<Option<_>>().unwrap_or_default()
+    }
+
     fn run(&self) -> Option<RunResult> {
         run_of(&self.first().row, Value::Null).ok().map(|(_, run)| run)
     }
@@ -131,8 +139,8 @@ pub fn pairs(one: Vec<Runs>, two: Vec<Runs>, fixed: &BTreeSet<&str>) -> (Vec<(Ru
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
-    /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of both
-    /// do not meet.
+    /// The 95% interval of the change over the same seeds leaves 0 out; with other seeds, the intervals of
+    /// both do not meet.
     Seeds,
     /// The 95% interval of the ratio, over windows of the measured region, leaves 1 out.
     Windows,
@@ -229,6 +237,8 @@ pub struct Difference {
     pub compared: usize,
     /// Those that only one has; they are 0 in the other.
     pub one_sided: usize,
+    /// Where their series part, if both have one.
+    pub over_time: Option<OverTime>,
 }
 
 impl Difference {
@@ -253,9 +263,7 @@ impl Difference {
             let relative = relative(one.mean, other.mean);
             let (has_moved, judged_by) = if one.half.is_some() && other.half.is_some() {
                 let zeros = |of: &Runs| of.values(name).unwrap_or_else(|| vec![0.0; of.cells.len()]);
-                let change = paired.then(|| spread_of_pairs(&zeros(a), &zeros(b), |a, b| b - a)).flatten();
-                let is_apart = change.map(|of| of.mean.abs() > of.half.unwrap_or(0.0));
-                (is_apart.unwrap_or(!one.overlaps(&other)), JudgedBy::Seeds)
+                (are_apart(&zeros(a), &zeros(b), paired), JudgedBy::Seeds)
             } else if let Some(speed_up) = speed_up.filter(|_| OF_WINDOWS.contains(&name.as_str())) {
                 (speed_up.differs(), JudgedBy::Windows)
             } else {
@@ -279,7 +287,14 @@ impl Difference {
             let ((one, one_size), (other, other_size)) = (size(one), size(other));
             other.total_cmp(&one).then(other_size.total_cmp(&one_size))
         });
+        // An interval has few events: over seeds, it must move by more than the threshold too.
+        let in_interval = |one: &[f64], other: &[f64]| {
+            let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
+            let over_seeds = one.len() > 1 && other.len() > 1;
+            relative(mean(one), mean(other)) > threshold && (!over_seeds || are_apart(one, other, paired))
+        };
         Difference {
+            over_time: OverTime::of(&a.series(), &b.series(), columns, in_interval),
             a: a.name(),
             b: b.name(),
             seeds: [a.cells.len(), b.cells.len()],
@@ -334,23 +349,26 @@ impl Difference {
 
     /// Whether nothing differs but the sim host's time.
     pub fn is_none(&self) -> bool {
-        self.settings.is_empty() && self.moved.is_empty()
+        let over_time = self.over_time.as_ref().is_some_and(|of| !of.parted.is_empty());
+        self.settings.is_empty() && self.moved.is_empty() && !over_time
     }
 }
 
-/// All differences of several pairs, for files: a row for each setting and number.
+/// All differences of several pairs, for files: a row for each setting and number, and for each number over
+/// time with the value in the interval in which it moved most.
 pub fn differences_grid(differences: &[Difference]) -> Grid {
     let mut head = ["a", "b", "kind", "name", "unit"].map(Head::text).to_vec();
     head.extend(["A", "B"].map(Head::text));
     head.extend(["value A", "value B", "change, %"].map(|name| Head::number(name, None)));
     head.push(Head::text("judged by"));
+    head.extend(["first at", "most at"].map(|name| Head::number(name, None)));
     let mut rows = Vec::new();
     let text = |text: &str| Entry::Text(text.to_owned());
     for of in differences {
         for SettingChange { key, a, b } in &of.settings {
             let mut row = vec![text(&of.a), text(&of.b), text("setting"), text(key), text("")];
             row.extend([a, b].map(|value| Entry::Text(plain(value))));
-            row.extend([Entry::Missing, Entry::Missing, Entry::Missing, text("")]);
+            row.extend([Entry::Missing, Entry::Missing, Entry::Missing, text(""), Entry::Missing, Entry::Missing]);
             rows.push(row);
         }
         for moved in &of.moved {
@@ -360,7 +378,15 @@ pub fn differences_grid(differences: &[Difference]) -> Grid {
             row.extend([number(moved.a, moved.a_half), number(moved.b, moved.b_half)]);
             row.push(moved.change.map_or(Entry::Missing, |change| number(change, None)));
             let judged_by = serde_json::to_value(moved.judged_by).unwrap_or_default();
-            row.push(Entry::Text(plain(&judged_by)));
+            row.extend([Entry::Text(plain(&judged_by)), Entry::Missing, Entry::Missing]);
+            rows.push(row);
+        }
+        for parted in of.over_time.iter().flat_map(|of| &of.parted) {
+            let number = |mean| Entry::Number(Spread { mean, half: None, seeds: 1 });
+            let mut row = vec![text(&of.a), text(&of.b), text("over time"), text(&parted.name), text(&parted.unit)];
+            row.extend([text(""), text(""), number(parted.a), number(parted.b)]);
+            row.extend([parted.change.map_or(Entry::Missing, number), text("")]);
+            row.extend([parted.first_at, parted.most_at].map(|at| number(at as f64)));
             rows.push(row);
         }
     }
@@ -395,20 +421,22 @@ fn speed(a: &Runs, b: &Runs) -> Option<String> {
     said(of.ratio, of.differs(), interval)
 }
 
+/// Whether the numbers of two sides over seeds differ: seed by seed, where these are the same.
+fn are_apart(a: &[f64], b: &[f64], paired: bool) -> bool {
+    let change = paired.then(|| spread_of_pairs(a, b, |a, b| b - a)).flatten();
+    let is_apart = change.map(|of| of.mean.abs() > of.half.unwrap_or(0.0));
+    let do_not_meet = || Spread::of(a).zip(Spread::of(b)).is_some_and(|(a, b)| !a.overlaps(&b));
+    is_apart.unwrap_or_else(do_not_meet)
+}
+
 /// What pairs of numbers give, over the pairs.
 fn spread_of_pairs(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Option<Spread> {
     Spread::of(&a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect::<Vec<_>>())
 }
 
-/// The change relative to the larger of two numbers, 0 to 2.
-fn relative(a: f64, b: f64) -> f64 {
-    let larger = a.abs().max(b.abs());
-    if larger > 0.0 { (b - a).abs() / larger } else { 0.0 }
-}
-
 /// Whether a column is a number of a run: neither a name nor of the sim host.
 fn is_compared(name: &str) -> bool {
-    let not = ["set.", "cores.", "windows.", "identity.", HOST];
+    let not = ["set.", "cores.", "windows.", "identity.", SERIES, HOST];
     !NAMES.contains(&name) && !not.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -576,6 +604,32 @@ mod tests {
     }
 
     #[test]
+    fn runs_over_time_part_where_an_interval_moved() {
+        let with = |per_interval: [u64; 3]| {
+            let series = Series {
+                interval: 1000,
+                instructions: vec![1000, 2000, 3000],
+                cycles: vec![500, 1000, 1500],
+                counters: [("mmu.walks".to_owned(), per_interval.to_vec())].into(),
+                before: [("mmu.walks".to_owned(), per_interval[0])].into(),
+                ..Series::default()
+            };
+            let sum = per_interval.iter().sum();
+            Runs::of_run(&RunResult { series: Some(series), ..run("radix", 1, &[("mmu.walks", sum)], 1.0) })
+        };
+        let difference = Difference::of(&with([5, 5, 5]), &with([5, 8, 2]), &BTreeMap::new(), 0.01);
+        let over_time = difference.over_time.clone().unwrap();
+        assert!(difference.moved.is_empty() && !difference.is_none(), "the sums are the same: {:?}", difference.moved);
+        let walks = &over_time.parted[0];
+        assert_eq!((walks.first_at, walks.most_at, walks.a, walks.b), (1000, 1000, 5.0, 8.0));
+        let csv = differences_grid(&[difference]).csv();
+        assert!(csv.contains(",over time,mmu.walks,,,,5,8,60,,1000,1000\n"), "{csv}");
+        assert!(Difference::of(&with([5, 5, 5]), &with([5, 5, 5]), &BTreeMap::new(), 0.01).is_none());
+        // What was counted before the region is none of its intervals.
+        assert!(Difference::of(&with([5, 5, 5]), &with([6, 5, 4]), &BTreeMap::new(), 0.01).moved.is_empty());
+    }
+
+    #[test]
     fn tables_have_every_number() {
         let a = Runs::of_run(&run("radix", 1, &[("mmu.walks", 1_234_567)], 1.0));
         let b = Runs::of_run(&run("thp", 1, &[("mmu.walks", 2_345_678)], 1.0));
@@ -583,6 +637,6 @@ mod tests {
         assert!(difference.moved_grid(9, true).terminal(Some(80)).lines().all(|line| line.chars().count() <= 80));
         let csv = differences_grid(&[difference]).csv();
         assert!(csv.contains("setting,mmu.l2_tlb.entries,,512,1024,"), "{csv}");
-        assert!(csv.contains("number,mmu.walks,,,,1234567,2345678,") && csv.contains(",threshold\n"), "{csv}");
+        assert!(csv.contains("number,mmu.walks,,,,1234567,2345678,") && csv.contains(",threshold,,\n"), "{csv}");
     }
 }

@@ -1,7 +1,7 @@
 //! What a study will take: cells, time and memory, before it runs.
 
 use crate::cell::Cell;
-use crate::memory::{program_bytes, sim_host_bytes};
+use crate::memory::sim_host_bytes;
 use crate::runner::{Reuse, Runner};
 use crate::store::Store;
 use ambulator_simulator::{RunResult, Silent, Status};
@@ -40,8 +40,11 @@ struct Speed {
 }
 
 impl Speed {
-    fn of(seconds: f64, setup: f64, instructions: f64) -> Option<Speed> {
+    /// Of a run: its seconds, those of them for first touches and warm-up, and the instructions of all cores
+    /// in the measured region and in the warm-up.
+    fn of(seconds: f64, setup: f64, instructions: f64, warmup: f64) -> Option<Speed> {
         let instruction = (seconds - setup) / instructions;
+        let setup = (setup - instruction * warmup).max(0.0);
         (instructions > 0.0 && seconds > 0.0).then_some(Speed { setup, instruction })
     }
 
@@ -78,7 +81,7 @@ pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Ru
     for cell in &missing {
         let (Ok(spec), Some(stream)) = (&cell.spec, cell.stream()) else { continue };
         let footprint = cell.programs.footprint_on(spec);
-        let (own, of_program) = (sim_host_bytes(spec, footprint), program_bytes(footprint));
+        let (own, of_program) = (sim_host_bytes(spec, footprint), cell.programs.sim_host_bytes_on(spec));
         estimate.largest_cell = estimate.largest_cell.max(own + of_program);
         *streams.entry(stream).or_insert(of_program) += own;
     }
@@ -117,13 +120,20 @@ pub fn estimate(cells: &[Cell], store: Option<&Store>, reuse: Reuse, runner: &Ru
 
 /// The speeds of stored cells: design, program, speed.
 fn speeds(store: &Store) -> Vec<(String, String, Speed)> {
-    let speed = |row: crate::row::Row| {
+    let mut warmups: BTreeMap<String, f64> = BTreeMap::new();
+    let mut speed = |row: crate::row::Row| {
         let number = |name: &str| row.get(name)?.as_f64();
         let text = |name: &str| row.get(name)?.as_str().map(str::to_owned);
-        let speed = Speed::of(number("host.seconds")?, number("host.setup_seconds")?, number("instructions")?)?;
+        let warmup = *warmups.entry(text("spec")?).or_insert_with_key(|hash| {
+            let spec = store.spec(hash).unwrap_or_default();
+            let of = |key: &str| spec.pointer(key).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+            of("/run/warmup") * of("/machine/cores")
+        });
+        let (seconds, setup) = (number("host.seconds")?, number("host.setup_seconds")?);
+        let speed = Speed::of(seconds, setup, number("instructions")?, warmup)?;
         (text("status")? == "done").then_some((text("design")?, text("program")?, speed))
     };
-    store.rows().filter_map(speed).collect()
+    store.rows().filter_map(&mut speed).collect()
 }
 
 /// Runs a cell for some instructions.
@@ -131,6 +141,7 @@ fn trial(cell: &Cell, runner: &Runner) -> Option<Speed> {
     let mut spec = (**cell.spec.as_ref().ok()?).clone();
     spec.run.warmup = spec.run.warmup.min(TRIAL);
     spec.run.instructions = spec.run.instructions.min(TRIAL);
+    let warmup = spec.run.warmup as f64 * f64::from(spec.machine.cores);
     let short = Cell { spec: Ok(Arc::new(spec)), ..cell.clone() };
     let alone = Runner {
         store: None,
@@ -143,7 +154,8 @@ fn trial(cell: &Cell, runner: &Runner) -> Option<Speed> {
     let finished = alone.run(vec![short]);
     let run: &RunResult = &finished.cells[0].as_ref()?.run;
     let done = run.status == Status::Done;
-    Speed::of(run.sim_host_seconds, run.sim_host_setup_seconds, run.simulated_instructions as f64).filter(|_| done)
+    let instructions = run.simulated_instructions as f64;
+    Speed::of(run.sim_host_seconds, run.sim_host_setup_seconds, instructions, warmup).filter(|_| done)
 }
 
 #[cfg(test)]
@@ -153,6 +165,15 @@ mod tests {
     use crate::reproduce::Size;
     use crate::study::Study;
     use std::sync::Mutex;
+
+    #[test]
+    fn a_warm_up_is_not_counted_twice() {
+        // 2 s for set-up, and 1 us for each of 3M instructions of warm-up and 5M of the region.
+        let speed = Speed::of(10.0, 5.0, 5e6, 3e6).unwrap();
+        assert!((speed.setup - 2.0).abs() < 1e-9 && (speed.instruction - 1e-6).abs() < 1e-15, "{speed:?}");
+        assert_eq!(Speed::of(10.0, 1.0, 9e6, 3e6).unwrap().setup, 0.0, "a warm-up without time is faster");
+        assert!(Speed::of(0.0, 0.0, 5e6, 0.0).is_none() && Speed::of(1.0, 0.0, 0.0, 0.0).is_none());
+    }
 
     #[test]
     fn what_is_there_and_what_is_missing_is_counted_and_timed() {
@@ -174,7 +195,7 @@ mod tests {
         let before = of(false);
         assert_eq!((before.cells, before.stored, before.impossible, before.streams), (8, 0, 4, 2));
         assert_eq!((before.seconds, before.known_by), (None, [0; 4]));
-        assert!(before.largest_cell > 32 << 20 && before.largest_stream > before.largest_cell);
+        assert!(before.largest_cell > 24 << 20 && before.largest_stream > before.largest_cell);
         let tried = of(true);
         assert!(tried.seconds.unwrap() > 0.0);
         assert_eq!(tried.known_by, [0, 0, 0, 4]);

@@ -379,7 +379,9 @@ impl Figure {
         let count = |text: &String| parse_count(text);
         let instructions = quick.or(self.instructions.as_ref()).map(count).transpose()?;
         let warmup = self.warmup.as_ref().map(count).transpose()?;
-        let warmup = warmup.map(|warmup| warmup.min(instructions.unwrap_or(u64::MAX)));
+        // A quick run has a quick warm-up, and so have the papers' figures; what a user asks for is done.
+        let most = instructions.filter(|_| quick.is_some() || !self.paper.is_empty()).unwrap_or(u64::MAX);
+        let warmup = warmup.map(|warmup| warmup.min(most));
         let settings = [("instructions", instructions), ("warmup", warmup)];
         Ok(settings.into_iter().filter_map(|(key, of)| Some(format!("run.{key}={}", of?))).collect())
     }

@@ -2,7 +2,7 @@
 
 use crate::interval::Spread;
 use crate::number::short;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use std::fmt::Write as _;
 
 /// What a table has at one place.
@@ -79,9 +79,29 @@ impl Grid {
         }
         if let Some(width) = width.filter(|width| table.lines().any(|line| line.chars().count() > *width)) {
             let width = u16::try_from(width).unwrap_or(u16::MAX);
+            self.keep_words_whole(&mut table, width);
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
         table.to_string()
+    }
+
+    /// Makes columns as wide as their longest words, if all of these fit: a setting's key is one.
+    fn keep_words_whole(&self, table: &mut Table, width: u16) {
+        /// Blanks around a column, and one for a border.
+        const AROUND: u16 = 3;
+        let longest = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+        let mut widths: Vec<usize> = self.head.iter().map(|head| longest(&head.name)).collect();
+        for row in &self.rows {
+            let words = self.shown(row);
+            widths.iter_mut().zip(&words).for_each(|(width, text)| *width = (*width).max(longest(text)));
+        }
+        let widths: Vec<u16> = widths.into_iter().map(|width| u16::try_from(width).unwrap_or(u16::MAX / 64)).collect();
+        if widths.iter().map(|width| u32::from(width + AROUND)).sum::<u32>() > u32::from(width) {
+            return;
+        }
+        for (column, width) in table.column_iter_mut().zip(widths) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 2)));
+        }
     }
 
     /// As CSV with every digit. A column of numbers with intervals is followed by one with half of their
@@ -184,6 +204,20 @@ mod tests {
                 vec![Entry::Text("c_{d}".into()), number(2.0, None), Entry::Missing],
             ],
         }
+    }
+
+    #[test]
+    fn a_narrow_table_breaks_lines_between_words() {
+        let mut grid = grid();
+        grid.head[1] = Head::number("instructions per cycle", Some(3));
+        grid.rows[0][0] = Entry::Text("some words and some more of them".into());
+        let narrow = grid.terminal(Some(46));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 46), "{narrow}");
+        for whole in ["mmu.l2_tlb.entries", "instructions", "0.333"] {
+            assert!(narrow.contains(whole), "{narrow}");
+        }
+        // Where not even words fit, they are broken.
+        assert!(grid.terminal(Some(30)).lines().all(|line| line.chars().count() <= 30), "{}", grid.terminal(Some(30)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod interval;
 pub mod layout;
 mod memory;
 mod number;
+mod over_time;
 mod reproduce;
 #[cfg(test)]
 mod resume_tests;
@@ -33,7 +34,7 @@ mod why;
 mod worker;
 
 pub use bounds::{BOUND, Bounds};
-pub use cautions::cautions;
+pub use cautions::{cautions, untimed_daemons};
 pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
@@ -45,13 +46,14 @@ pub use figure::{
 pub use fuzz::{fuzz_maps, fuzz_store};
 pub use grid::{Entry, Grid, Head};
 pub use interval::{SpeedUp, Spread, mean_over_seeds};
-pub use memory::{memory_available, program_bytes, sim_host_bytes};
+pub use memory::{memory_available, sim_host_bytes};
 pub use number::{bytes, count, seconds, short};
+pub use over_time::{OverTime, Parted};
 pub use reproduce::{FigureResult, MetricResult, Size, reproduce, traces_of};
 pub use runner::{Ended, Finished, Reuse, Runner};
 pub use selection::{Selected, Selection};
 pub use stack::{CycleStack, Family};
-pub use store::{DEFAULT_STORE, Store, is_final};
+pub use store::{Compacted, DEFAULT_STORE, Store, is_final};
 pub use study::{Place, Point, Study};
 pub use study_table::{Extent, runs_grid};
 pub use table::{comparison_grid, comparison_table, core_table};

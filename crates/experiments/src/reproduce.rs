@@ -1,5 +1,6 @@
 //! The papers' numbers next to ours.
 
+use crate::cautions::untimed_daemons;
 use crate::figure::{Figure, Metric, MetricKind, Published, Selection};
 use crate::interval::Spread;
 use crate::number::short;
@@ -39,6 +40,9 @@ pub struct MetricResult {
     pub half: Vec<f64>,
     /// Ours by program.
     pub by_program: Vec<(String, f64)>,
+    /// With several seeds: half of the 95% interval of each of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub program_half: Vec<f64>,
     /// Programs among these that the paper would not have chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<String>,
@@ -55,20 +59,18 @@ impl MetricResult {
 
     /// Ours, as text: with its interval over seeds, if there are several.
     fn ours(&self) -> String {
-        let one = |(at, value): (usize, &f64)| match self.half.get(at) {
-            Some(half) => format!("{} ± {}", short(*value), short(*half)),
-            None => short(*value),
-        };
+        let one = |(at, value): (usize, &f64)| with_interval(*value, self.half.get(at));
         let values: Vec<String> = self.ours.iter().enumerate().map(one).collect();
         if values.is_empty() { "-".into() } else { values.join(" to ") }
     }
 
     /// Ours by program, as text.
     fn programs(&self) -> String {
-        let text = |(name, value): &(String, f64)| {
-            format!("{name} {}{}", short(*value), if self.marked.contains(name) { "*" } else { "" })
+        let text = |(at, (name, value)): (usize, &(String, f64))| {
+            let mark = if self.marked.contains(name) { "*" } else { "" };
+            format!("{name} {}{mark}", with_interval(*value, self.program_half.get(at)))
         };
-        let programs: Vec<_> = self.by_program.iter().map(text).collect();
+        let programs: Vec<_> = self.by_program.iter().enumerate().map(text).collect();
         programs.join(", ")
     }
 
@@ -89,6 +91,11 @@ impl MetricResult {
             _ => "-".into(),
         }
     }
+}
+
+/// A number as text, with half of its interval, if it has one.
+fn with_interval(value: f64, half: Option<&f64>) -> String {
+    half.map_or_else(|| short(value), |half| format!("{} ± {}", short(value), short(*half)))
 }
 
 fn is_one(seeds: &usize) -> bool {
@@ -127,15 +134,19 @@ fn over_seeds(of_seeds: Vec<MetricResult>) -> Option<MetricResult> {
     let count = of_seeds.iter().map(|of| of.ours.len()).min().unwrap_or(0);
     let spreads = (0..count).map(|at| Spread::of(&of_seeds.iter().map(|of| of.ours[at]).collect::<Vec<_>>()));
     let spreads: Vec<Spread> = spreads.flatten().collect();
-    let by_program = |(label, _): &(String, f64)| {
+    let of_program = |(label, _): &(String, f64)| {
         let of = |one: &MetricResult| one.by_program.iter().find(|(other, _)| other == label).map(|(_, value)| *value);
-        let spread = Spread::of(&of_seeds.iter().filter_map(of).collect::<Vec<_>>())?;
-        Some((label.clone(), spread.mean))
+        Some((label.clone(), Spread::of(&of_seeds.iter().filter_map(of).collect::<Vec<_>>())?))
     };
+    let programs: Vec<(String, Spread)> = first.by_program.iter().filter_map(of_program).collect();
+    let of_programs: Vec<Spread> = programs.iter().map(|(_, spread)| *spread).collect();
+    let halves =
+        |spreads: &[Spread]| spreads.iter().map(|spread| spread.half).collect::<Option<Vec<_>>>().unwrap_or_default();
     Some(MetricResult {
         ours: spreads.iter().map(|spread| spread.mean).collect(),
-        half: spreads.iter().map(|spread| spread.half).collect::<Option<Vec<_>>>().unwrap_or_default(),
-        by_program: first.by_program.iter().filter_map(by_program).collect(),
+        half: halves(&spreads),
+        program_half: halves(&of_programs),
+        by_program: programs.into_iter().map(|(label, spread)| (label, spread.mean)).collect(),
         ..first
     })
 }
@@ -278,6 +289,7 @@ pub fn reproduce(figure: &Figure, size: Size, runner: &Runner) -> Result<FigureR
     let mut remarks: Vec<String> = of_program
         .flat_map(|runs| colour_warnings(&runs.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>()))
         .collect();
+    remarks.extend(runs.iter().filter_map(|(_, run)| untimed_daemons(run)));
     let of_metric = |metric: &Metric| over_seeds(of_seeds.iter().map(|runs| measure(metric, runs)).collect());
     let mut metrics: Vec<MetricResult> = figure.metrics.iter().filter_map(of_metric).collect();
     if let Some(selection) = &figure.selection {
@@ -401,6 +413,7 @@ fn measure(metric: &Metric, runs: &[(String, RunResult)]) -> MetricResult {
         ours,
         half: Vec::new(),
         by_program,
+        program_half: Vec::new(),
         marked: Vec::new(),
         source: metric.source.clone(),
         note: metric.note.clone(),
@@ -438,11 +451,38 @@ mod tests {
             ours: vec![1.0],
             half: Vec::new(),
             by_program: values,
+            program_half: Vec::new(),
             marked: vec!["B".into()],
             source: String::new(),
             note: None,
         };
         assert_eq!(metric.programs(), "A 1.00, B 2.00*");
+        let metric = MetricResult { program_half: vec![0.5, 0.25], ..metric };
+        assert_eq!(metric.programs(), "A 1.00 ± 0.50, B 2.00 ± 0.25*");
+    }
+
+    #[test]
+    fn numbers_over_seeds_are_means_with_intervals() {
+        let of_seed = |a: f64, b: f64| MetricResult {
+            name: "m".into(),
+            unit: "x".into(),
+            published: None,
+            ours: vec![(a + b) / 2.0],
+            half: Vec::new(),
+            by_program: vec![("a".to_owned(), a), ("b".to_owned(), b)],
+            program_half: Vec::new(),
+            marked: Vec::new(),
+            source: String::new(),
+            note: None,
+        };
+        let mean = over_seeds(vec![of_seed(1.0, 4.0), of_seed(3.0, 4.0)]).unwrap();
+        assert_eq!((mean.ours, mean.by_program), (vec![3.0], vec![("a".to_owned(), 2.0), ("b".to_owned(), 4.0)]));
+        // Student's t of one degree of freedom is 12.706; the standard errors are 0.5, 1 and 0.
+        let near = |values: &[f64], right: &[f64]| {
+            values.len() == right.len() && values.iter().zip(right).all(|(a, b)| (a - b).abs() < 0.01)
+        };
+        assert!(near(&mean.half, &[6.353]) && near(&mean.program_half, &[12.706, 0.0]), "{:?}", mean.program_half);
+        assert!(over_seeds(vec![of_seed(1.0, 4.0)]).unwrap().program_half.is_empty(), "one seed has no interval");
     }
 
     #[test]
@@ -455,6 +495,7 @@ mod tests {
             half: vec![0.05],
             marked: Vec::new(),
             by_program: (0..12).map(|n| (format!("program-{n}"), 1.0 + f64::from(n))).collect(),
+            program_half: Vec::new(),
             source: "section 8.1, figure 15".into(),
             note: None,
         };

@@ -2,7 +2,7 @@
 //! decoding of a stream for all that share it. Whatever runs cells, runs them through here.
 
 use crate::cell::Cell;
-use crate::memory::{program_bytes, sim_host_bytes};
+use crate::memory::sim_host_bytes;
 use crate::store::{Store, is_final};
 use ambulator_base::{Abandoned, Invalid, RecordSource, distinct_notes, lock, unless_stopped};
 use ambulator_simulator::spec::Spec;
@@ -236,7 +236,9 @@ impl Runner {
                     batch.cells.push(at);
                     batch.memory += memory;
                 }
-                None => batches.push(Batch { cells: vec![at], memory: memory + program_bytes(footprint) }),
+                None => {
+                    batches.push(Batch { cells: vec![at], memory: memory + cells[at].programs.sim_host_bytes_on(spec) })
+                }
             }
         }
         streams.into_iter().flat_map(|(_, batches)| batches).collect()

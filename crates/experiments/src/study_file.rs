@@ -187,10 +187,17 @@ impl Check<'_> {
             if values.is_empty() {
                 self.problem(&path, format!("`{key}` is varied over no values"), Some("give at least one".into()));
             }
+            let mut told = None;
             for (number, value) in values.iter().enumerate() {
                 let number = number.to_string();
                 let path: Vec<&str> = path.iter().copied().chain([number.as_str()]).collect();
-                self.part(&path, check_option(&format!("{key}={value}")));
+                let wrong = check_option(&format!("{key}={value}")).err();
+                // What is wrong with the key is so for each value, and told once.
+                let title = wrong.as_ref().and_then(|error| error.lines().next()).map(str::to_owned);
+                if title != told {
+                    self.part(&path, wrong.map_or(Ok(()), Err));
+                }
+                told = title;
                 if values[..number.parse().unwrap_or(0)].contains(value) {
                     self.problem(&path, format!("`{key}` has the value {value} twice"), None);
                 }
@@ -316,6 +323,12 @@ mmu.l2_tlb.entries = [512, 1024]
 
     fn error(text: &str) -> String {
         Figure::parse("mine.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_once_for_all_of_its_values() {
+        let error = error(&STUDY.replace("l2_tlb.entries", "l2_tlb.entires"));
+        assert_eq!(error.matches("there is no setting").count(), 1, "{error}");
     }
 
     #[test]

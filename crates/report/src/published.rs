@@ -1,9 +1,12 @@
 //! The papers' figures as pictures: published beside ours.
 
+mod lines;
+
 use crate::charts::{Chart, Table, rounded, slug, spec};
 use crate::page::{Section, chart_data, escaped, figures as places, list, page};
 use crate::theme::style;
 use ambulator_experiments::{ChartForm, Figure, FigureResult, MetricResult};
+use lines::lines;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -24,6 +27,36 @@ pub fn published_charts(results: &[FigureResult], figures: &[&Figure]) -> Vec<Ch
 fn form(result: &FigureResult, figures: &[&Figure]) -> ChartForm {
     let own = figures.iter().find(|figure| format!("{}/{}", figure.paper, figure.name) == result.figure);
     own.map_or(ChartForm::Bars, |figure| figure.chart)
+}
+
+/// The rule of a 95% interval over seeds, from `from` to `to` along a channel of position, in the colour of
+/// text.
+fn interval_layer(channel: &str) -> Value {
+    let end = format!("{channel}2");
+    json!({
+        "transform": [{"filter": "isValid(datum.from)"}],
+        "mark": {"type": "rule", "strokeWidth": 1.5, "aria": false},
+        "encoding": {channel: {"field": "from", "type": "quantitative"}, end: {"field": "to"}},
+    })
+}
+
+/// Adds the ends of the interval around one number of ours, if it has one.
+fn with_interval(mut row: Value, ours: f64, half: Option<&f64>) -> Value {
+    if let Some(half) = half {
+        row["from"] = rounded(ours - half);
+        row["to"] = rounded(ours + half);
+    }
+    row
+}
+
+/// What a caption says of intervals; nothing without any.
+fn about_intervals(result: &FigureResult, metrics: &[&MetricResult]) -> String {
+    let any = metrics.iter().any(|metric| !metric.half.is_empty());
+    if any {
+        format!(" A thin black or white line is the 95% interval over {} seeds.", result.seeds)
+    } else {
+        String::new()
+    }
 }
 
 /// Metrics of one unit share their axes.
@@ -59,20 +92,20 @@ fn table(metrics: &[&MetricResult]) -> Table {
         [one] => rounded(*one),
         _ => json!(values.iter().map(|value| rounded(*value).to_string()).collect::<Vec<_>>().join(" to ")),
     };
+    let any_interval = metrics.iter().any(|metric| !metric.half.is_empty());
     let row = |metric: &&MetricResult| {
-        vec![
-            json!(metric.name),
-            metric.published.as_deref().map_or(json!("-"), text),
-            text(&metric.ours),
-            json!(metric.difference()),
-            json!(metric.source),
-        ]
+        let mut row =
+            vec![json!(metric.name), metric.published.as_deref().map_or(json!("-"), text), text(&metric.ours)];
+        row.extend(any_interval.then(|| if metric.half.is_empty() { json!("-") } else { text(&metric.half) }));
+        row.extend([json!(metric.difference()), json!(metric.source)]);
+        row
     };
-    let columns = ["number", "published", "ours", "difference", "said in"];
-    Table {
-        columns: columns.map(|name| (name.to_owned(), String::new())).into(),
-        rows: metrics.iter().map(row).collect(),
+    let mut columns: Vec<(String, String)> =
+        ["number", "published", "ours", "difference", "said in"].map(|name| (name.to_owned(), String::new())).into();
+    if any_interval {
+        columns.insert(3, ("±".to_owned(), "95%".to_owned()));
     }
+    Table { columns, rows: metrics.iter().map(row).collect() }
 }
 
 /// A name in lines that fit beside bars.
@@ -97,11 +130,19 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
         let both = [(OURS.0, Some(&metric.ours)), (PUBLISHED.0, metric.published.as_ref())];
         for (whose, numbers) in both {
             let Some([low, high]) = numbers.and_then(|n| Some([*n.first()?, *n.last()?])) else { continue };
-            values.push(json!({
+            let row = json!({
                 "metric": folded(&metric.name), "whose": whose, "low": rounded(low), "high": rounded(high),
                 "range": low != high, "difference": metric.difference(), "source": metric.source,
-            }));
+            });
+            // The ends of a range each have one.
+            let is_one = whose == OURS.0 && numbers.is_some_and(|numbers| numbers.len() == 1);
+            values.push(with_interval(row, high, metric.half.first().filter(|_| is_one)));
         }
+        let ends = metric.ours.iter().zip(&metric.half).filter(|_| metric.ours.len() > 1);
+        let of_end = |(end, half): (&f64, &f64)| {
+            with_interval(json!({"metric": folded(&metric.name), "whose": OURS.0}), *end, Some(half))
+        };
+        values.extend(ends.map(of_end));
     }
     let whose = json!({
         "field": "whose", "type": "nominal", "title": null,
@@ -114,6 +155,7 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
     ]);
     let say = format!("datum.metric + ', ' + datum.whose + ': ' + format(datum.high, '.4~r') + ' {unit}'");
     let any_range = values.iter().any(|value| value["range"] == true);
+    let any_interval = values.iter().any(|value| value.get("from").is_some());
     let mut body = json!({
         "transform": [{"calculate": say, "as": "say"}],
         "height": {"step": 16, "for": "offset"},
@@ -123,34 +165,42 @@ fn beside(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]
                 "axis": {"labelExpr": "split(datum.value, '\\n')", "ticks": false, "domain": false, "labelLimit": 260, "labelPadding": 6},
             },
             "yOffset": {"field": "whose", "sort": [PUBLISHED.0, OURS.0]},
-            "color": whose,
         },
         "layer": [
             {
-                "transform": [{"filter": "!datum.range"}],
+                "transform": [{"filter": "datum.range === false"}],
                 "mark": {"type": "bar", "height": {"band": 0.9}},
                 "encoding": {
+                    "color": whose,
                     "x": {"field": "high", "type": "quantitative", "title": unit, "axis": {"format": "~s"}},
                     "tooltip": tooltip, "description": {"field": "say"},
                 },
             },
         ],
     });
-    if let Some(layers) = body["layer"].as_array_mut().filter(|_| any_range) {
-        layers.push(json!({
+    let layers = body["layer"].as_array_mut();
+    if let Some(layers) = layers {
+        let ranges = any_range.then(|| {
+            json!({
             "transform": [{"filter": "datum.range"}],
             "mark": {"type": "rule", "strokeWidth": 4},
             "encoding": {
+                "color": whose,
                 "x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"},
                 "tooltip": tooltip, "description": {"field": "say"},
             },
-        }));
+            })
+        });
+        layers.extend(ranges.into_iter().chain(any_interval.then(|| interval_layer("x"))));
     }
     Chart {
         id: format!("{id}-beside"),
         kind: format!("{id}-beside"),
         title: format!("{}: published beside ours, {unit}", result.figure),
-        caption: "The paper's numbers in grey, ours in blue. A line is a range: from the least to the greatest.".into(),
+        caption: format!(
+            "The paper's numbers in grey, ours in blue. A line in these colours is a range: from the least to the greatest.{}",
+            about_intervals(result, metrics)
+        ),
         program: None,
         spec: spec(&format!("{}, {}: published numbers beside ours.", result.figure, result.title), values, body),
         table: table(metrics),
@@ -168,12 +218,13 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
         format!("{program}{}", if is_marked { "*" } else { "" })
     };
     for metric in metrics {
-        for (program, value) in &metric.by_program {
+        for (at, (program, value)) in metric.by_program.iter().enumerate() {
             let program = marked(program);
             if !programs.contains(&program) {
                 programs.push(program.clone());
             }
-            values.push(json!({"group": program, "metric": metric.name, "value": rounded(*value)}));
+            let row = json!({"group": program, "metric": metric.name, "value": rounded(*value)});
+            values.push(with_interval(row, *value, metric.program_half.get(at)));
         }
         let several = metric.by_program.len() > 1;
         let group = if several {
@@ -183,7 +234,8 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
         };
         let [ours] = metric.ours.as_slice() else { continue };
         if several {
-            values.push(json!({"group": ALL, "metric": metric.name, "value": rounded(*ours)}));
+            let row = json!({"group": ALL, "metric": metric.name, "value": rounded(*ours)});
+            values.push(with_interval(row, *ours, metric.half.first()));
         }
         if let Some([published]) = metric.published.as_deref() {
             values.push(json!({"group": group, "metric": metric.name, "published": rounded(*published)}));
@@ -197,7 +249,8 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
         {"field": "published", "title": format!("published, {unit}"), "format": ",.4~r"},
     ]);
     let bars = programs.len() * names.len();
-    let body = json!({
+    let any_interval = values.iter().any(|value| value.get("from").is_some());
+    let mut body = json!({
         "height": 260,
         "usermeta": {"leastWidth": 90 + 9 * bars.max(4 * programs.len())},
         "transform": [{"calculate": format!("datum.group + ', ' + datum.metric + ': ' + format(datum.value, '.4~r') + ' {unit}'"), "as": "say"}],
@@ -232,6 +285,9 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
             },
         ],
     });
+    if let Some(layers) = body["layer"].as_array_mut().filter(|_| any_interval) {
+        layers.push(interval_layer("y"));
+    }
     let mut columns = vec![("program".to_owned(), String::new())];
     columns.extend(names.iter().map(|name| ((*name).to_owned(), unit.to_owned())));
     let value = |program: &str, metric: &MetricResult| match program {
@@ -247,104 +303,15 @@ fn by_program(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricRes
         id: format!("{id}-programs"),
         kind: format!("{id}-programs"),
         title: format!("{}: by program, {unit}", result.figure),
-        caption: "Ours by program, and over all of them as the paper does it. A black or white stroke is the published number."
-            .into(),
+        caption: format!(
+            "Ours by program, and over all of them as the paper does it. A thick black or white stroke is the published \
+             number.{}",
+            about_intervals(result, metrics)
+        ),
         program: None,
         spec: spec(&format!("{}, {}: our numbers by program.", result.figure, result.title), values, body),
         table: Table { columns, rows: programs.iter().map(row).collect() },
     }
-}
-
-/// A name as a series and a place on it: its last number, and what is around that.
-fn place(name: &str) -> Option<(String, f64)> {
-    let mut words: Vec<&str> = name.split(' ').collect();
-    let at = words.iter().rposition(|word| word.trim_end_matches(',').parse::<f64>().is_ok())?;
-    let value = words[at].trim_end_matches(',').parse().ok()?;
-    let is_last = at + 1 == words.len();
-    words[at] = "";
-    // `1 entry` is a point of `2 entries`: what follows a number names its unit.
-    if !is_last {
-        words.truncate(at);
-    }
-    Some((words.join(" ").trim().trim_end_matches(',').to_owned(), value))
-}
-
-/// Lines over what the names of the numbers count; `None` if they count nothing.
-fn lines(result: &FigureResult, id: &str, unit: &str, metrics: &[&MetricResult]) -> Option<Chart> {
-    let mut series: Vec<String> = Vec::new();
-    let mut values = Vec::new();
-    for metric in metrics {
-        let Some((of, at)) = place(&metric.name) else { continue };
-        if !series.contains(&of) {
-            series.push(of.clone());
-        }
-        let [ours] = metric.ours.as_slice() else { continue };
-        values.push(json!({"series": of, "at": at, "value": rounded(*ours), "whose": OURS.0}));
-        if let Some(published) = metric.published.as_deref() {
-            let (low, high) = (published[0], published[published.len() - 1]);
-            values.push(
-                json!({"series": of, "at": at, "low": rounded(low), "high": rounded(high), "whose": PUBLISHED.0}),
-            );
-        }
-    }
-    let points = values.iter().filter(|value| value["whose"] == OURS.0).count();
-    if points < 3 || series.len() * 2 > points {
-        return None;
-    }
-    let (colours, _): (Vec<&str>, Vec<_>) = (0..series.len()).map(style).unzip();
-    let tooltip = json!([
-        {"field": "series"}, {"field": "at"}, {"field": "value", "title": format!("ours, {unit}"), "format": ",.4~r"},
-        {"field": "low", "title": format!("published, {unit}"), "format": ",.4~r"}, {"field": "high", "title": "to", "format": ",.4~r"},
-    ]);
-    let ats: Vec<f64> = values.iter().filter_map(|value| value["at"].as_f64()).collect();
-    let log = ats.iter().all(|at| *at > 0.0) && ats.iter().copied().fold(0.0, f64::max) >= 32.0;
-    let mut marks: Vec<f64> = ats.clone();
-    marks.sort_by(f64::total_cmp);
-    marks.dedup();
-    let body = json!({
-        "height": 260,
-        "encoding": {
-            "x": {
-                "field": "at", "type": "quantitative", "title": null, "axis": {"values": marks, "grid": false},
-                "scale": if log { json!({"type": "log", "base": 2}) } else { json!({}) },
-            },
-            "color": {"field": "series", "type": "nominal", "title": null, "scale": {"domain": series, "range": colours}},
-        },
-        "layer": [
-            {
-                "transform": [{"filter": format!("datum.whose == '{}'", OURS.0)}],
-                "mark": {"type": "line", "point": {"size": 30}},
-                "encoding": {
-                    "y": {"field": "value", "type": "quantitative", "title": unit, "scale": {"zero": false}},
-                    "tooltip": tooltip,
-                },
-            },
-            {
-                "transform": [{"filter": format!("datum.whose == '{}'", PUBLISHED.0)}],
-                "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.35},
-                "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}, "tooltip": tooltip},
-            },
-            {
-                "transform": [{"filter": format!("datum.whose == '{}'", PUBLISHED.0)}],
-                "mark": {"type": "point", "shape": "diamond", "size": 90, "filled": true},
-                "encoding": {"y": {"field": "high", "type": "quantitative"}, "tooltip": tooltip},
-            },
-        ],
-    });
-    Some(Chart {
-        id: format!("{id}-lines"),
-        kind: format!("{id}-lines"),
-        title: format!("{}: {unit}", result.figure),
-        caption: "Lines are ours. A diamond is a published number, with a bar down to the least of a published range."
-            .into(),
-        program: None,
-        spec: spec(
-            &format!("{}, {}: our numbers as lines, published ones as diamonds.", result.figure, result.title),
-            values,
-            body,
-        ),
-        table: table(metrics),
-    })
 }
 
 /// How close numbers are to what is published: within a tenth, within a quarter, further away, and without a
@@ -449,7 +416,7 @@ pub fn published_report(results: &[FigureResult], figures: &[&Figure]) -> String
 mod tests {
     use super::*;
 
-    fn metric(name: &str, published: Option<f64>, by_program: &[(&str, f64)]) -> MetricResult {
+    pub(super) fn metric(name: &str, published: Option<f64>, by_program: &[(&str, f64)]) -> MetricResult {
         let mean = by_program.iter().map(|(_, value)| value).sum::<f64>() / by_program.len().max(1) as f64;
         MetricResult {
             name: name.into(),
@@ -459,12 +426,13 @@ mod tests {
             by_program: by_program.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             marked: Vec::new(),
             half: Vec::new(),
+            program_half: Vec::new(),
             source: "Sec. 1".into(),
             note: Some("a <note>".into()),
         }
     }
 
-    fn figure(metrics: Vec<MetricResult>) -> FigureResult {
+    pub(super) fn figure(metrics: Vec<MetricResult>) -> FigureResult {
         FigureResult {
             figure: "paper/fig1".into(),
             title: "shares".into(),
@@ -511,17 +479,40 @@ mod tests {
     }
 
     #[test]
-    fn names_that_count_become_lines() {
-        assert_eq!(place("misses that find their range, 1 entry"), Some(("misses that find their range".into(), 1.0)));
-        assert_eq!(place("3 tiers over radix, pressure 0.2"), Some(("3 tiers over radix, pressure".into(), 0.2)));
-        assert_eq!(place("no number"), None);
-        let metrics =
-            [1, 2, 4].map(|n| metric(&format!("misses, {n} entries"), None, &[("a", f64::from(n)), ("b", 0.0)]));
-        let result = figure(metrics.into());
-        let all = charts_of(&result, ChartForm::Lines);
-        assert_eq!(all[0].id, "paper-fig1-1-lines");
-        let points = all[0].spec["data"]["values"].as_array().unwrap();
-        assert_eq!(points.iter().map(|point| point["at"].as_f64().unwrap()).collect::<Vec<_>>(), [1.0, 2.0, 4.0]);
-        assert_eq!(charts_of(&figure(vec![metric("x", None, &[("a", 1.0)])]), ChartForm::Lines).len(), 1);
+    fn intervals_over_seeds_are_drawn_around_ours() {
+        let wide = MetricResult {
+            half: vec![2.0],
+            program_half: vec![1.0, 0.5],
+            ..metric("wide", Some(10.0), &[("a", 8.0), ("b", 12.0)])
+        };
+        let range =
+            MetricResult { ours: vec![1.0, 5.0], half: vec![0.25, 0.5], ..metric("range", None, &[("a", 5.0)]) };
+        let all = charts_of(&FigureResult { seeds: 5, ..figure(vec![wide, range]) }, ChartForm::Bars);
+        let drawn = |chart: &Chart, channel: &str| {
+            let layers = chart.spec["layer"].as_array().unwrap();
+            let layer = layers.iter().find(|layer| layer["encoding"][channel]["field"] == "from").expect("a layer");
+            assert_eq!(
+                (&layer["mark"]["type"], &layer["encoding"][format!("{channel}2")]["field"]),
+                (&json!("rule"), &json!("to"))
+            );
+            assert!(chart.caption.ends_with("the 95% interval over 5 seeds."), "{}", chart.caption);
+            let values = chart.spec["data"]["values"].as_array().unwrap().iter();
+            let ends = |value: &Value| {
+                let of = value.get("whose").or(value.get("group")).unwrap();
+                Some(json!([value["metric"], of, value.get("from")?, value["to"]]))
+            };
+            values.filter_map(ends).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            drawn(&all[0], "y"),
+            [json!(["wide", "a", 7, 9]), json!(["wide", "b", 11.5, 12.5]), json!(["wide", "all programs", 8, 12]),]
+        );
+        assert_eq!(
+            drawn(&all[1], "x"),
+            [json!(["wide", "ours", 8, 12]), json!(["range", "ours", 0.75, 1.25]), json!(["range", "ours", 4.5, 5.5])]
+        );
+        assert_eq!((&all[1].table.columns[3].0[..], &all[1].table.rows[0][3]), ("±", &json!(2)));
+        let none = charts_of(&figure(vec![metric("none", None, &[("a", 1.0)])]), ChartForm::Bars);
+        assert!(!none[0].spec.to_string().contains("from") && !none[0].caption.contains("interval"));
     }
 }

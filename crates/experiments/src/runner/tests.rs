@@ -94,8 +94,11 @@ fn cells_that_share_a_stream_are_one_batch_as_far_as_memory_allows() {
     };
     assert_eq!(of(1 << 40), [vec![0, 1, 3], vec![2], vec![4]]);
     assert_eq!(of(0), [[0], [1], [3], [2], [4]]);
-    let one = sim_host_bytes(cells[0].spec.as_ref().unwrap(), 1 << 20);
-    assert_eq!(of(2 * one + program_bytes(1 << 20)), [vec![0, 1], vec![3], vec![2], vec![4]]);
+    let spec = cells[0].spec.as_ref().unwrap();
+    assert_eq!(
+        of(2 * sim_host_bytes(spec, 1 << 20) + gups.sim_host_bytes_on(spec)),
+        [vec![0, 1], vec![3], vec![2], vec![4]]
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | path | what |
 //! |---|---|
 //! | `cells/SHARD.ndjson` | rows that a process has written so far, one line each ([`crate::row`]) |
-//! | `cells/SHARD.ndjson.zst` | those of a process that has ended |
+//! | `cells/SHARD.ndjson.zst` | those of a process that has ended, or of several |
 //! | `specs/HASH.json` | the specs that rows name |
 //! | `columns.json` | unit and meaning of each column |
 //! | `columns/HASH.json` | parts of it, so that none is lost when stores are merged or several processes add some |
@@ -12,6 +12,7 @@
 //! A killed process loses its current cells at most: each line is on disk before its cell counts as finished.
 //! Stores are merged by copying their files into one folder.
 
+mod compaction;
 pub(crate) mod line;
 mod shard;
 mod shared_file;
@@ -20,6 +21,7 @@ use crate::cell::build;
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
+pub use compaction::Compacted;
 use serde_json::Value;
 use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -83,6 +85,7 @@ impl Store {
             let _ = store.write_columns();
         }
         store.take_over()?;
+        store.end_compactions();
         store.refresh()?;
         store.note_on_builds();
         Ok(store)
@@ -140,7 +143,10 @@ impl Store {
             match shard::write_done(&shard::done_name(&path), &lines) {
                 Ok(()) => _ = fs::remove_file(&path),
                 // On a full disk, it can be read where it is.
-                Err(error) => self.warnings.push(error),
+                Err(error) => {
+                    let path = path.display();
+                    self.warnings.push(format!("{path}: it could not be compressed, and is read as it is ({error})"));
+                }
             }
         }
         Ok(())
@@ -156,7 +162,20 @@ impl Store {
     /// # Errors
     /// The folder cannot be read.
     pub fn refresh(&mut self) -> Result<usize, String> {
+        /// Files may be replaced whenever the folder has been listed, but not for ever.
+        const LOOKS: usize = 10;
         let before = self.cells.len();
+        for _ in 0..LOOKS {
+            if self.read_shards()? {
+                break;
+            }
+        }
+        Ok(self.cells.len() - before)
+    }
+
+    /// Reads what is new. False if a file vanished meanwhile: its cells are in another.
+    fn read_shards(&mut self) -> Result<bool, String> {
+        let mut all = true;
         for path in self.shards()? {
             let own = self.shard.as_ref().is_some_and(|shard| shard.path() == path);
             let from = self.read.get(&path).copied();
@@ -165,14 +184,21 @@ impl Store {
             }
             let part = match shard::read(&path, from.unwrap_or(0)) {
                 Ok(part) => part,
-                // Its process has ended since, and it has another name.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                // Its process has ended since, or it has been put together with others.
+                Err(_) if !path.exists() => {
+                    all = false;
+                    continue;
+                }
                 Err(error) => {
                     self.warnings.push(format!("{}: it cannot be read ({error})", path.display()));
                     self.read.insert(path, u64::MAX);
                     continue;
                 }
             };
+            if !part.damaged.is_empty() && !path.exists() {
+                all = false;
+                continue;
+            }
             self.describe(&path, &part, false);
             if shard::is_done(&path) && !part.damaged.is_empty() {
                 let good: Vec<u8> = part.rows.iter().flat_map(|(_, text)| line::summed(text)).collect();
@@ -184,7 +210,7 @@ impl Store {
                 self.take(key, text, &path);
             }
         }
-        Ok(self.cells.len() - before)
+        Ok(all)
     }
 
     /// Keeps a row that was read, unless there is a better one with its key.
@@ -406,7 +432,8 @@ impl Store {
         shard.break_writes();
     }
 
-    /// Compresses what this process has written, sorted by key, so that other programs read it at once.
+    /// Compresses what this process has written, sorted by key, so that other programs read it at once; puts
+    /// small files together, if there are many.
     ///
     /// # Errors
     /// It cannot be written. The cells are there as they were.
@@ -419,6 +446,8 @@ impl Store {
         }
         let done = shard.finish(&lines.into_values().collect::<Vec<_>>().concat())?;
         self.read.insert(done, 0);
+        // What fails here is done by the next process.
+        let _ = self.compact_small();
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Shards: the files of a store's cells. A process appends to its own, a line synced each, and holds a lock on
-//! it meanwhile; a finished one is compressed.
+//! Shards: the files of a store's cells. A process appends to its own, a line synced each, and holds a lock
+//! on it meanwhile; a finished one is compressed.
 
 use super::line;
 use ambulator_base::OutputFile;
@@ -55,8 +55,12 @@ impl Shard {
             self.file.set_len(self.whole)?;
         }
         self.torn = true;
-        self.file.write_all(line)?;
-        self.file.sync_data()?;
+        let written = self.file.write_all(line).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // A part of a line takes room, and would be told as damage.
+            self.torn = self.file.set_len(self.whole).is_err();
+            return written;
+        }
         self.torn = false;
         self.whole += line.len() as u64;
         Ok(())
@@ -110,9 +114,9 @@ pub(super) fn is_done(path: &Path) -> bool {
     path.to_string_lossy().ends_with(DONE)
 }
 
-/// A shard of a process of this machine that was killed, locked until the returned file is dropped; `None` if a
-/// process still writes it, or if that cannot be known. Locks of shared folders may not reach other machines, so
-/// their shards stay as they are.
+/// A shard of a process of this machine that was killed, locked until the returned file is dropped; `None` if
+/// a process still writes it, or if that cannot be known. Locks of shared folders may not reach other
+/// machines, so their shards stay as they are.
 pub(super) fn abandoned(path: &Path) -> Option<File> {
     if is_of_another_machine(path) {
         return None;

@@ -1,3 +1,4 @@
+use super::compaction::{Compaction, MOST_SMALL};
 use super::*;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -320,4 +321,179 @@ fn a_folder_that_is_a_file_is_refused() {
     let file = scratch.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(Store::open(&file).err().unwrap().contains("the store's folder cannot be created"));
+}
+
+/// A store whose folder has so many finished shards, with a cell of its own and one that all of them have.
+fn of_many(folder: &Path, count: usize) {
+    for number in 0..count {
+        let mut store = Store::open(folder).unwrap();
+        add(&mut store, &format!("{number:04}"), &run(number as f64));
+        add(&mut store, "of all", &run(1.0));
+    }
+}
+
+/// A store's rows, which it must have without a warning.
+fn all_of(folder: &Path) -> Vec<Row> {
+    let store = Store::open(folder).unwrap();
+    assert!(store.warnings().is_empty(), "{:?}", store.warnings());
+    store.rows().collect()
+}
+
+#[test]
+fn many_small_shards_become_one() {
+    let scratch = tempdir().unwrap();
+    of_many(scratch.path(), MOST_SMALL);
+    assert_eq!(files(scratch.path(), shard::DONE).len(), MOST_SMALL, "as many as there may be");
+    let before = all_of(scratch.path());
+    assert_eq!(before.len(), MOST_SMALL + 1);
+    let mut store = Store::open(scratch.path()).unwrap();
+    add(&mut store, "last", &run(0.5));
+    store.finish().unwrap();
+    let [one] = &files(scratch.path(), "")[..] else { panic!("{:?}", files(scratch.path(), "")) };
+    let text = zstd::decode_all(&fs::read(one).unwrap()[..]).unwrap();
+    assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), MOST_SMALL + 2, "each row once");
+    assert_eq!(all_of(scratch.path())[..MOST_SMALL], before[..MOST_SMALL]);
+    assert_eq!((store.refresh(), store.len()), (Ok(0), MOST_SMALL + 2));
+    let left: Vec<_> = fs::read_dir(scratch.path().join("cells")).unwrap().collect();
+    assert_eq!(left.len(), 1, "no note stays: {left:?}");
+    assert!(!scratch.path().join("claims/compaction").exists());
+}
+
+#[test]
+fn shards_are_compacted_whole_if_asked() {
+    let scratch = tempdir().unwrap();
+    of_many(scratch.path(), 3);
+    let before = all_of(scratch.path());
+    // One that a living process writes, one with other numbers for a cell, and a damaged one stay apart.
+    let mut living = Store::open(scratch.path()).unwrap();
+    add(&mut living, "living", &run(1.0));
+    let damaged = scratch.path().join("cells/damaged.ndjson.zst");
+    fs::write(&damaged, "nothing of zstd").unwrap();
+    let mut store = Store::open(scratch.path()).unwrap();
+    fs::write(&damaged, "nothing of zstd").unwrap();
+    let compacted = store.compact().unwrap().unwrap();
+    assert_eq!((compacted.files, compacted.rows), (3, 4));
+    assert_eq!(fs::read(&damaged).unwrap(), b"nothing of zstd");
+    fs::remove_file(&damaged).unwrap();
+    assert_eq!(store.compact(), Ok(None), "one is enough");
+    drop(living);
+    assert_eq!(all_of(scratch.path()).len(), before.len() + 1);
+}
+
+#[test]
+fn rows_with_different_numbers_are_all_kept() {
+    let scratch = tempdir().unwrap();
+    for ipc in [1.0, 2.0] {
+        let other = tempdir().unwrap();
+        let mut store = Store::open(other.path()).unwrap();
+        add(&mut store, "same", &run(ipc));
+        drop(store);
+        fs::create_dir_all(scratch.path().join("cells")).unwrap();
+        let file = files(other.path(), shard::DONE).remove(0);
+        fs::copy(&file, scratch.path().join("cells").join(file.file_name().unwrap())).unwrap();
+    }
+    let mut store = Store::open(scratch.path()).unwrap();
+    assert_eq!(store.compact().unwrap().unwrap().rows, 2);
+    let warnings = Store::open(scratch.path()).unwrap().warnings().to_vec();
+    assert!(warnings.len() == 1 && warnings[0].contains("is there twice with different numbers"), "{warnings:?}");
+}
+
+#[test]
+fn a_compaction_that_is_killed_between_its_steps_loses_nothing_and_is_ended() {
+    for steps in 0..=4 {
+        let scratch = tempdir().unwrap();
+        of_many(scratch.path(), 5);
+        let before = all_of(scratch.path());
+        let cells = scratch.path().join("cells");
+        let compaction = Compaction::of(&cells, files(scratch.path(), shard::DONE)).unwrap();
+        let old = files(scratch.path(), shard::DONE);
+        if steps >= 1 {
+            compaction.note().unwrap();
+        }
+        if steps >= 2 {
+            compaction.write().unwrap();
+        }
+        if steps == 3 {
+            old[..2].iter().for_each(|path| fs::remove_file(path).unwrap());
+        }
+        if steps >= 4 {
+            compaction.remove_old();
+        }
+        drop(compaction);
+        assert_eq!(all_of(scratch.path()), before, "killed after {steps} steps");
+        let left = files(scratch.path(), "").len();
+        assert_eq!(left, if steps < 2 { 5 } else { 1 }, "opening the store ends it: {steps} steps");
+        let notes = |cells: &Path| fs::read_dir(cells).unwrap().flatten().count() - left;
+        assert_eq!(notes(&cells), usize::from(steps == 1), "a note of one that may be on its way stays");
+        for entry in fs::read_dir(&cells).unwrap().flatten() {
+            let old = std::time::SystemTime::now() - 2 * crate::CLAIM_TIMEOUT;
+            OpenOptions::new().append(true).open(entry.path()).unwrap().set_modified(old).unwrap();
+        }
+        assert_eq!(all_of(scratch.path()), before);
+        assert_eq!(notes(&cells), 0, "and one of a killed process goes");
+    }
+}
+
+#[test]
+fn a_compacted_file_that_is_damaged_replaces_nothing() {
+    let scratch = tempdir().unwrap();
+    of_many(scratch.path(), 3);
+    let before = all_of(scratch.path());
+    let compaction = Compaction::of(&scratch.path().join("cells"), files(scratch.path(), shard::DONE)).unwrap();
+    compaction.note().unwrap();
+    compaction.write().unwrap();
+    let new = files(scratch.path(), "-compacted.ndjson.zst").remove(0);
+    let whole = fs::read(&new).unwrap();
+    fs::write(&new, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(Store::open(scratch.path()).unwrap().len(), before.len());
+    assert_eq!(all_of(scratch.path()), before);
+}
+
+#[test]
+fn a_note_removes_nothing_outside_of_the_cells() {
+    let scratch = tempdir().unwrap();
+    of_many(scratch.path(), 1);
+    let own = files(scratch.path(), shard::DONE).remove(0);
+    let outside = scratch.path().join("mine.ndjson.zst");
+    fs::write(&outside, "x").unwrap();
+    let name = own.file_name().unwrap().to_str().unwrap();
+    let note = format!("../mine.ndjson.zst\n{}\n{name}\n", outside.display());
+    fs::write(scratch.path().join("cells").join(format!(".{}.old", name.trim_end_matches(shard::DONE))), note).unwrap();
+    assert_eq!(all_of(scratch.path()).len(), 2);
+    assert!(outside.exists() && own.exists());
+}
+
+#[test]
+fn other_processes_read_and_write_while_shards_are_compacted() {
+    let scratch = tempdir().unwrap();
+    of_many(scratch.path(), 2);
+    let folder = scratch.path();
+    std::thread::scope(|scope| {
+        let writers = [0, 1].map(|writer| {
+            scope.spawn(move || {
+                for number in 0..25 {
+                    let mut store = Store::open(folder).unwrap();
+                    add(&mut store, &format!("{writer}-{number:04}"), &run(1.0));
+                    store.finish().unwrap();
+                    store.compact().unwrap();
+                    assert!(store.warnings().is_empty(), "{:?}", store.warnings());
+                }
+            })
+        });
+        let reader = scope.spawn(move || {
+            let mut seen = 0;
+            let mut lasting = Store::open(folder).unwrap();
+            for _ in 0..60 {
+                let store = Store::open(folder).unwrap();
+                assert!(store.warnings().is_empty(), "{:?}", store.warnings());
+                assert!(store.len() >= seen, "{} cells after {seen}", store.len());
+                lasting.refresh().unwrap();
+                assert!(lasting.len() >= store.len(), "{} cells after {}", lasting.len(), store.len());
+                seen = store.len();
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        reader.join().unwrap();
+    });
+    assert_eq!(all_of(folder).len(), 3 + 50);
 }

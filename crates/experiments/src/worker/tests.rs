@@ -58,6 +58,22 @@ fn shards_divide_the_cells_and_cut_few_streams() {
 }
 
 #[test]
+fn cells_of_one_stream_stay_together_though_others_stand_between_them() {
+    let study = study("programs = ['gups']\nvary.core.rob = [128, 224]\nvary.machine.cores = [1, 2]\n");
+    let cores = |at: &usize| study.cells[*at].spec.as_ref().unwrap().machine.cores;
+    let order: Vec<usize> = (0..8).filter(|at| cores(at) == 1).chain((0..8).filter(|at| cores(at) == 2)).collect();
+    assert_ne!(order, (0..8).collect::<Vec<_>>(), "streams alternate in the study");
+    for of in 1..=8 {
+        let shards: Vec<usize> = (1..=of).flat_map(|number| shard_of(&study.cells, number, of)).collect();
+        assert_eq!(shards, order, "{of} shards, one after the other: stream by stream, in the study's order");
+    }
+    assert_eq!(shard_of(&study.cells, 2, 2), order[4..]);
+    // A cell that stands twice in a study is in one shard, at its first place.
+    let twice = [&study.cells[..], &study.cells[..]].concat();
+    assert_eq!([shard_of(&twice, 1, 2), shard_of(&twice, 2, 2)].concat(), order);
+}
+
+#[test]
 fn workers_compute_each_cell_once_and_as_one_machine_does() {
     let study = study("programs = ['gups', 'stream']\nvary.mmu.l2_tlb.entries = [512, 1024]\n");
     let (alone, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -11,7 +11,7 @@ use crate::core::{Core, CorePhase};
 use crate::hardware::Hardware;
 use crate::machine::Phase;
 use crate::os_events::OperatingSystem;
-use crate::spec::{RunMode, RunSpec, WarmupMode};
+use crate::spec::RunSpec;
 use ambulator_base::VmEvent;
 
 /// Records between checks for the kernel's daemons, the end of an epoch and the end of warm-up.
@@ -35,12 +35,11 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// For a run, with the programs whose threads are placed on several cores.
     pub fn new(run: &RunSpec, placements: Vec<ThreadPlacement>) -> Scheduler {
-        let switches = run.mode == RunMode::Timing && run.warmup_mode == WarmupMode::Functional;
         Scheduler {
             phase: Phase::Setup,
             warmup: run.warmup,
             instructions: run.instructions,
-            untimed: if switches { run.warmup.saturating_sub(run.warmup_timing) } else { 0 },
+            untimed: run.untimed_warmup(),
             placements,
             until_check: CHECK_RECORDS,
         }

@@ -16,6 +16,7 @@
 //! - `layer`: checks one text against the tree; combines layers.
 //! - `joined`: presets joined with `+`.
 //! - `unused`: settings without effect.
+//! - `daemons`: what runs in the background by time.
 //! - `settings`: [`Spec`] and the parts that belong to no component.
 //! - `preset`: the presets in the binary.
 //! - `moved`: former keys.
@@ -24,6 +25,7 @@
 //! - `explain`, `show`: output for readers.
 //! - `fuzz`: entry points for fuzzing.
 
+mod daemons;
 mod explain;
 mod fuzz;
 mod joined;
@@ -44,6 +46,7 @@ mod unused;
 mod unused_program;
 mod value;
 
+pub use daemons::daemon_periods;
 pub use explain::{CounterInfo, DesignInfo, Explanation, PresetValue, explain, preset_values};
 pub use fuzz::{fuzz_program, fuzz_spec};
 pub use layer::Origins;

@@ -452,9 +452,9 @@ pub struct RunSpec {
     /// a cycle, so khugepaged has promoted fewer pages when the measured region begins.
     #[schemars(extend("x-unit" = "choice"))]
     pub warmup_mode: WarmupMode,
-    /// With `run.warmup_mode = "functional"`: the last instructions of the warm-up, in which time is simulated
-    /// nevertheless. They fill the core's window, main memory's queues and banks, and what a design learns
-    /// from latencies.
+    /// With `run.warmup_mode = "functional"`: the last instructions of the warm-up, in which time is
+    /// simulated nevertheless. They fill the core's window, main memory's queues and banks, and what a design
+    /// learns from latencies.
     #[schemars(range(max = MOST_INSTRUCTIONS), extend("x-unit" = "instructions", "x-source" = "our choice: several times what main memory's queues and a speculator's running means of 64 walks need"))]
     pub warmup_timing: u64,
     /// Instructions, all cores together, after which the result's `series` has a point of every counter: what
@@ -539,6 +539,12 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
+    /// Of the warm-up, instructions of each core without time; 0 if time is not switched.
+    pub fn untimed_warmup(&self) -> u64 {
+        let switches = self.mode == RunMode::Timing && self.warmup_mode == WarmupMode::Functional;
+        if switches { self.warmup.saturating_sub(self.warmup_timing) } else { 0 }
+    }
+
     /// All problems of the spec, one sentence each; `at` is its key.
     pub fn validate(&self, at: &str) -> Vec<Invalid> {
         let mut wrong = out_of_range(self, at);

@@ -70,3 +70,11 @@ fn errors_name_settings_that_exist() {
     }
     assert!(found > 20, "{found}");
 }
+
+#[test]
+fn daemons_are_known_by_periods_that_have_an_effect() {
+    let of = |options: &[&str]| daemon_periods(&with_options(options).unwrap());
+    assert_eq!(of(&["kernel.page_size_policy=khugepaged"]), ["kernel.khugepaged_period"]);
+    assert_eq!(of(&["kernel.page_size_policy=reservation"]), [""; 0]);
+    assert_eq!(of(&[]), [""; 0]);
+}
