@@ -28,7 +28,7 @@ pub type Row = Map<String, Value>;
 
 /// Columns that begin so are not compared: equal cells may differ in them.
 pub const HOST: &str = "host.";
-const SET: &str = "set.";
+pub(crate) const SET: &str = "set.";
 const MEASURE: &str = "measures.";
 const BUCKET_VALUES: &str = ".buckets.value";
 const BUCKET_COUNTS: &str = ".buckets.count";
