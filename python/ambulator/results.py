@@ -395,7 +395,7 @@ def _short(value: object, half: object = None) -> str:
         return ""
     shown = f"{value:.4g}" if isinstance(value, float) else str(value)
     # A base has no interval around its speed-up of 1.
-    return f"{shown} ± {_short(half)}" if half else shown
+    return f"{shown} ± {half:.2g}" if isinstance(half, float) and half > 0 else shown
 
 
 def _no_column(name: str, known: Sequence[str] | Mapping[str, Any]) -> Error:

@@ -64,10 +64,10 @@ struct OfSeed {
 }
 
 impl Finished {
-    /// An object with `runs` (rows), `by_seed` (rows of each seed), `bounds` and `bounds_by_seed` (rows), `stored`
-    /// (cells that were in the store), `cells` and `done` (how many there are, and have run to their end),
-    /// `columns` (units and meanings), `specs` (JSON texts by hash), `verdict`, `reasons`, `notes`, `table`,
-    /// `documents` (JSON texts, one for each group) and `seconds`.
+    /// An object with `runs` (rows), `by_seed` (rows of each seed), `bounds` and `bounds_by_seed` (rows),
+    /// `stored` (cells that were in the store), `cells` and `done` (how many there are, and have run to their
+    /// end), `columns` (units and meanings), `specs` (JSON texts by hash), `verdict`, `reasons`, `notes`,
+    /// `table`, `documents` (JSON texts, one for each group) and `seconds`.
     pub fn as_json(&self) -> Value {
         let specs: Map<String, Value> =
             self.runs.iter().map(|run| (spec_hash(&run.spec), run.spec.to_string().into())).collect();
@@ -89,7 +89,8 @@ impl Finished {
             bounds_by_seed.extend(group.bound_runs.iter().flatten().map(|at| Value::Object(row(*at, &self.runs[*at]))));
             why.extend(reasons(&runs, told.told.as_deref()));
             notes.extend(cautions(&runs, &group.lengths));
-            tables.extend([about_seeds(&runs), Some(comparison_table(&runs, None)), core_table(&runs, None)]);
+            let about = about_seeds(&runs).map_or_else(String::new, |about| about + "\n");
+            tables.extend([Some(about + &comparison_table(&runs, None)), core_table(&runs, None)]);
             let notes = self.notes.clone();
             let outcome = Outcome { runs: runs.clone(), schema: self.schema.clone(), notes, fewer_threads: None };
             let bounds = group.bounds.document(&runs, of_group);

@@ -196,7 +196,7 @@ def test_intervals_are_shown_wherever_the_number_is() -> None:
     assert repr(thp).endswith(shown)
     assert "speed-up 1.000, 3 seeds>" in repr(radix)
     page = results._repr_html_()
-    assert f"<td>{thp.ipc:.4g} ± {thp['ipc ±']:.4g}</td>" in page and "<th>ipc ±</th>" not in page
+    assert f"<td>{thp.ipc:.4g} ± {thp['ipc ±']:.2g}</td>" in page and "<th>ipc ±</th>" not in page
     text = str(results)
     assert "Means over 3 seeds, ± half of the 95% interval (Student's t):" in text
     assert f"{thp.ipc:.3f} ± {thp['ipc ±']:.3f}" in text and "over 3 seeds" in results.verdict[-2] + results.verdict[1]

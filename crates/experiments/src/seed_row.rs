@@ -1,6 +1,6 @@
 //! Rows of means over seeds: each number beside half of the width of its 95% interval.
 
-use crate::interval::Spread;
+use crate::interval::{Spread, whole_mean};
 use crate::row::{CellInfo, Column, HOST, Row, SET, row_of};
 use ambulator_simulator::RunResult;
 use serde_json::{Number, Value};
@@ -12,9 +12,9 @@ pub const SEEDS: &str = "seeds";
 /// Numbers that are the same with every seed, that name it, or that count all seeds together.
 const WITHOUT: [&str; 3] = ["footprint", "seed", "checked_translations"];
 
-/// The row of a mean over seeds ([`crate::mean_over_seeds`]), in which each number is the mean, and the column
-/// after it, `NAME ±`, has half of its interval ([`Spread`]); `seeds` is how many there are. Lists, and names
-/// of one run such as its key, are those of the first seed. The row of a single run is [`row_of`].
+/// The row of a mean over seeds ([`crate::mean_over_seeds`]), in which each number is the mean. The column
+/// after it, `NAME ±`, has half of its interval ([`Spread`]); `seeds` is how many there are. Lists, and
+/// names of one run such as its key, are those of the first seed. The row of a single run is [`row_of`].
 pub fn row_over_seeds(info: &CellInfo, run: &RunResult) -> Row {
     let row = row_of(info, run);
     if run.over_seeds.is_empty() {
@@ -43,7 +43,7 @@ pub fn row_over_seeds(info: &CellInfo, run: &RunResult) -> Row {
 
 /// A mean as a number like those of single runs: whole numbers stay whole.
 fn like(value: &Value, mean: f64) -> Value {
-    if value.is_u64() { (mean.round() as u64).into() } else { Number::from_f64(mean).into() }
+    if value.is_u64() { whole_mean(mean).into() } else { Number::from_f64(mean).into() }
 }
 
 /// Unit and meaning of [`SEEDS`].
