@@ -69,8 +69,8 @@ class Accesses:
     def instructions(self) -> int:
         """Instructions: the accesses and the gaps before them."""
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for
-        stores."""
+        """Writes a trace of the accesses in Ambulator's format (`.amb`), for the command and for other
+        programs."""
     def __len__(self) -> int: ...
 
 @final

@@ -38,10 +38,14 @@ class Interval(NamedTuple):
 Row: TypeAlias = dict[str, Any]
 """One run: numbers, texts, flags, None and lists of them, by column."""
 
+HALF = " ±"
+"""What the name of a column with half of an interval ends with."""
+
 _SPEEDUP = {
     "speedup": Column("ratio", "Speed-up over the first design of the comparison: ratio of instructions per cycle."),
     "speedup.low": Column("ratio", "Lower end of its 95% interval."),
     "speedup.high": Column("ratio", "Upper end of its 95% interval."),
+    "speedup.differs": Column("flag", "Whether its 95% interval leaves 1 out: otherwise there is no difference."),
     "speedup.weighted": Column("ratio", "Mean over the cores of the ratio of their instructions per cycle."),
 }
 
@@ -99,9 +103,26 @@ class Run:
 
     @property
     def interval(self) -> Interval | None:
-        """The speed-up's 95% interval; None if the region is too short for one."""
+        """The speed-up's 95% interval: over the seeds if there are several, otherwise over windows of the
+        measured region. None if the region is too short for one."""
         low, high = self.row["speedup.low"], self.row["speedup.high"]
         return None if low is None else Interval(low, high)
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether the speed-up is a difference: its 95% interval leaves 1 out. None without time."""
+        differs = self.row["speedup.differs"]
+        return None if differs is None else bool(differs)
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds the numbers are means over."""
+        return int(self.row.get("seeds") or 1)
+
+    def interval_of(self, column: str) -> Interval | None:
+        """The 95% interval of a number over the seeds; None with one seed."""
+        mean, half = self[column], self.row.get(column + HALF)
+        return None if half is None else Interval(mean - half, mean + half)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -120,8 +141,19 @@ class Run:
         raise _no_column(column, self.row)
 
     def __repr__(self) -> str:
-        speedup = "" if self.speedup is None else f", speed-up {self.speedup:.3f}"
-        return f"<Run {self.design} on {self.program}: {self.status}, ipc {self.ipc:.3f}{speedup}>"
+        def shown(column: str) -> str:
+            half = self.row.get(column + HALF)
+            return f"{self.row[column]:.3f}" + ("" if not half else f" ± {half:.3f}")
+
+        text = f"<Run {self.design} on {self.program}: {self.status}"
+        if self.instructions == 0:
+            return f"{text}, {self.outcome}>"
+        text += f", ipc {shown('ipc')}"
+        if self.speedup is not None:
+            text += f", speed-up {shown('speedup')}"
+        if self.seeds > 1:
+            text += f", {self.seeds} seeds"
+        return text + ">"
 
 
 class Table:
@@ -143,7 +175,17 @@ class Table:
     def columns(self) -> dict[str, Column]:
         """Unit and meaning of each column, in their order."""
         names = dict.fromkeys(name for row in self._rows for name in row)
-        return {name: self._known.get(name, _meaning(name)) for name in names}
+        return {name: self._known.get(name) or self._meaning(name) for name in names}
+
+    def _meaning(self, name: str) -> Column:
+        of = name.removesuffix(HALF)
+        if of != name:
+            over = "" if of.startswith("speedup") else " over the seeds"
+            unit = self._known.get(of, Column("", "")).unit
+            return Column(unit, f"Half of the width of the 95% interval of `{of}`{over}.")
+        if name.startswith("set."):
+            return Column("setting", f"The setting `{name[4:]}`, which is varied or differs from the presets.")
+        return Column("", "")
 
     def select(self, *patterns: str) -> Table:
         """The table of the columns of these names or patterns: ``results.select("design", "ipc", "mmu.*")``."""
@@ -184,13 +226,19 @@ class Table:
         return _arrow.stream(values, len(self._rows)).__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        names = list(self.columns)
-        shown = names if len(names) <= 12 else [name for name in _OVERVIEW if name in names]
+        # Half of an interval stands beside its number.
+        names = [name for name in self.columns if name.removesuffix(HALF) not in self.columns or not name.endswith(HALF)]
+        shown = names if len(names) <= 12 else self._overview(names)
         heads = "".join(f"<th>{html.escape(name)}</th>" for name in shown)
-        cells = [[html.escape(_short(row.get(name))) for name in shown] for row in self._rows]
+        cells = [[html.escape(_short(row.get(name), row.get(name + HALF))) for name in shown] for row in self._rows]
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in cells)
-        more = "" if shown == names else f"<p>{len(names)} columns; <code>select</code> chooses</p>"
+        more = "" if shown == names else f"<p>{len(self.columns)} columns; <code>select</code> chooses</p>"
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def _overview(self, names: Sequence[str]) -> list[str]:
+        """The columns that are shown of many: what ran, what was set differently, and the numbers that decide."""
+        differ = [name for name in names if name.startswith("set.") and len({str(row.get(name)) for row in self._rows}) > 1]
+        return [name for name in [*_WHAT, *differ, *_NUMBERS] if name in names]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self._rows)} rows and {len(self.columns)} columns>"
@@ -198,34 +246,32 @@ class Table:
 
 class Results(Table):
     """The runs of a comparison. Iterate over them, take one by number or by design, or hand the table to
-    polars, pandas or DuckDB. Shown in a notebook, it says which design is best, by how much, and why."""
+    polars, pandas or DuckDB. Shown in a notebook, it says which design is best, by how much, and why.
+
+    With several seeds a row has means, and the column `NAME ±` has half of the 95% interval of the column `NAME`;
+    `by_seed` has the row of each seed."""
 
     def __init__(self, finished: Mapping[str, Any]) -> None:
         columns = {name: Column(of["unit"], of["meaning"]) for name, of in finished["columns"].items()}
-        rows = []
-        for row, of in zip(finished["runs"], finished["speedups"], strict=True):
-            speedups = {
-                "speedup": of["speedup"],
-                "speedup.low": of["low"],
-                "speedup.high": of["high"],
-                "speedup.weighted": of["weighted"],
-            }
-            rows.append(_after(row, "ipc", speedups))
-        super().__init__(rows, columns | _SPEEDUP)
+        super().__init__(finished["runs"], columns | _SPEEDUP)
         self._specs: dict[str, str] = dict(finished["specs"])
         self._documents: list[str] = list(finished["documents"])
         self._bounds: list[Row] = list(finished["bounds"])
+        self._by_seed: list[Row] = list(finished["by_seed"])
+        self._bounds_by_seed: list[Row] = list(finished["bounds_by_seed"])
         self.verdict: list[str] = list(finished["verdict"])
         """What translation costs at most, which design is best, and why: a few sentences."""
         self.reasons: list[str] = list(finished["reasons"])
         """Why each design is faster or slower than the first."""
         self.notes: list[str] = list(finished["notes"])
         """Notes about programs and warnings about runs, to be read before any number is believed."""
-        self.stored = sum(finished["stored"])
-        """How many runs were found in the store."""
+        self.stored: int = finished["stored"]
+        """How many runs were found in the store: with several seeds, one for each."""
         self.seconds: float = finished["seconds"]
         """How long this took, in seconds."""
         self._table: str = finished["table"]
+        for row in [*self._rows, *self._by_seed]:
+            _tell_axes(row, json.loads(self._specs[row["spec"]]), finished["axes"])
 
     @property
     def plot(self) -> Plots:
@@ -238,6 +284,12 @@ class Results(Table):
     def runs(self) -> list[Run]:
         """The runs."""
         return [Run(row, self._specs[row["spec"]], self._known) for row in self._rows]
+
+    @property
+    def by_seed(self) -> Table:
+        """The table with a row for each design and seed, of which these results have the means. Speed-ups are
+        relative to the first design with the same seed."""
+        return Table(self._by_seed, self._known)
 
     @property
     def bounds(self) -> list[Row]:
@@ -261,13 +313,11 @@ class Results(Table):
         Path(path).write_text(_ambulator.report(self._cells()))
 
     def _cells(self) -> str:
-        own = set(_SPEEDUP)
-
         def cell(row: Row, bound: bool) -> dict[str, Any]:
-            kept = {name: value for name, value in row.items() if name not in own}
+            kept = {name: value for name, value in row.items() if not name.startswith("speedup")}
             return {"row": kept, "spec": json.loads(self._specs[row["spec"]]), "bound": bound}
 
-        rows = [cell(row, False) for row in self._rows] + [cell(row, True) for row in self._bounds]
+        rows = [cell(row, False) for row in self._by_seed] + [cell(row, True) for row in self._bounds_by_seed]
         return json.dumps(rows)
 
     @overload
@@ -296,6 +346,8 @@ class Results(Table):
         both._specs = self._specs | other._specs
         both._documents = [*self._documents, *other._documents]
         both._bounds = [*self._bounds, *other._bounds]
+        both._by_seed = [*self._by_seed, *other._by_seed]
+        both._bounds_by_seed = [*self._bounds_by_seed, *other._bounds_by_seed]
         both.verdict = [*self.verdict, *other.verdict]
         both.reasons = [*self.reasons, *other.reasons]
         both.notes = list(dict.fromkeys([*self.notes, *other.notes]))
@@ -316,42 +368,34 @@ class Results(Table):
         return sentences + failures + super()._repr_html_()
 
 
-_OVERVIEW = [
-    "program",
-    "design",
+_WHAT = ["program", "design"]
+_NUMBERS = [
     "status",
+    "seeds",
     "ipc",
     "speedup",
-    "speedup.low",
-    "speedup.high",
     "measures.l2_tlb_mpki",
     "measures.walk_latency_mean",
     "measures.table_bytes",
 ]
 
 
-def _meaning(name: str) -> Column:
-    if name.startswith("set."):
-        return Column("setting", f"The setting `{name[4:]}`, which differs from the presets.")
-    return Column("", "")
+def _tell_axes(row: Row, spec: Any, axes: Sequence[str]) -> None:
+    """Sets the columns of the settings that vary, also where they are those of the presets."""
+    for key in axes:
+        value = spec
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None and not isinstance(value, dict):
+            row.setdefault(f"set.{key}", value)
 
 
-def _after(row: Row, name: str, more: Row) -> Row:
-    """The row with further columns after the one of this name."""
-    ordered: Row = {}
-    for known, value in row.items():
-        ordered[known] = value
-        if known == name:
-            ordered.update(more)
-    return ordered
-
-
-def _short(value: object) -> str:
+def _short(value: object, half: object = None) -> str:
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value)
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    # A base has no interval around its speed-up of 1.
+    return f"{shown} ± {half:.2g}" if isinstance(half, float) and half > 0 else shown
 
 
 def _no_column(name: str, known: Sequence[str] | Mapping[str, Any]) -> Error:

@@ -13,7 +13,7 @@ from ambulator import _ambulator
 from ambulator._ambulator import Accesses
 from ambulator._groups import Value, option_of
 from ambulator._progress import Progress, progress_of
-from ambulator.errors import Interrupted, ProgramError, SpecError
+from ambulator.errors import DesignError, Interrupted, ProgramError, SpecError
 from ambulator.machine import Machine, machine_of
 from ambulator.results import Results, Run
 from ambulator.table import PageTable, name_of, request_of
@@ -36,6 +36,7 @@ Store: TypeAlias = bool | Path_ | None
 By default the folder that the environment variable AMBULATOR_STORE names, if it names one."""
 
 DESIGNS = ("radix", "thp", "ideal", "perfect-tlb")
+MOST_SEEDS = 1000
 WARMUP = 2_000_000
 """Instructions of warm-up by default; of arrays, a quarter if that is less."""
 
@@ -54,6 +55,7 @@ def compare(
     oracle: bool = True,
     settings: Mapping[str, Value] | None = None,
     program_settings: Mapping[str, Value] | None = None,
+    seeds: int = 1,
     bounds: bool = True,
     threads: int = 0,
     store: Store = None,
@@ -68,8 +70,11 @@ def compare(
     paging policy among the designs, by which the verdict says what translation costs at most. `threads` are
     the simulator's; 0 is one for each core.
 
-    With a `store`, results are kept, and found again by this and by the command; `fresh` computes them anew.
-    Arrays and designs in Python are not kept.
+    With several `seeds`, from `seed` on, each number is the mean over them, with half of its 95% interval in the
+    column `NAME ±`; speed-ups, the verdict and the figures are judged by these intervals.
+
+    With a `store`, results are kept, and found again by this and by the command; `fresh` computes them anew. An
+    array is known by its contents, a design in Python by its code.
 
     A design that fails is a row with its reason, and the others go on; `Results.check` raises it. Ctrl-C
     raises `Interrupted`, which has the results so far.
@@ -80,7 +85,7 @@ def compare(
     overriding = _joined(settings, asked) | _defaults(programs, machine, dict(settings or {}) | asked)
     cells = [_cell(design, machine, overriding, 0, 0) for design in _designs(designs)]
     mix = {"programs": programs, "footprint": _text(footprint), "program_set": _options(program_settings)}
-    return _run([mix], cells, bounds, True, threads, store, fresh, progress)
+    return _run([mix], cells, _request(bounds, True, threads, seeds, store, fresh), progress)
 
 
 def run(
@@ -97,11 +102,13 @@ def run(
     oracle: bool = True,
     settings: Mapping[str, Value] | None = None,
     program_settings: Mapping[str, Value] | None = None,
+    seeds: int = 1,
     store: Store = None,
     fresh: bool = False,
     progress: bool | Progress | None = None,
 ) -> Run:
-    """Runs one design on a program. The arguments are those of `compare`. Raises `RunError` if the run fails."""
+    """Runs one design on a program. The arguments are those of `compare`. Raises `RunError` if the run fails.
+    With several `seeds`, its numbers are means: ``run.interval_of("ipc")``."""
     results = compare(
         program,
         [design],
@@ -115,8 +122,9 @@ def run(
         oracle=oracle,
         settings=settings,
         program_settings=program_settings,
+        seeds=seeds,
         bounds=False,
-        threads=1,
+        threads=1 if seeds == 1 else 0,
         store=store,
         fresh=fresh,
         progress=progress,
@@ -134,6 +142,8 @@ def sweep(
     footprint: int | str | None = None,
     instructions: int | str | None = None,
     warmup: int | str | None = None,
+    seed: int | None = None,
+    cores: int | None = None,
     functional: bool = False,
     oracle: bool = True,
     settings: Mapping[str, Value] | None = None,
@@ -143,21 +153,21 @@ def sweep(
     fresh: bool = False,
     progress: bool | Progress | None = None,
 ) -> Results:
-    """Runs every design on every program and machine, with every combination of the settings that `vary`, and
-    with as many seeds as `seeds`: ``vary={"mmu.l2_tlb.entries": [768, 1536, 3072]}`` gives three cells for
-    each design.
+    """Runs every design on every program and machine, with every combination of the settings that `vary`:
+    ``vary={"mmu.l2_tlb.entries": [768, 1536, 3072]}`` gives three rows for each design.
 
-    Each combination is a comparison of its own, with speed-ups relative to its first design; the settings are
-    the columns `set.KEY`. Cells that share a program are run from one decoding. A combination that cannot be
-    is a row that has failed, with its reason. A mix of programs is a tuple.
+    Each combination is a comparison of its own, with speed-ups relative to its first design; the settings that
+    vary are the columns `set.KEY`. With several `seeds`, each row has the means over them. Cells that share a
+    program are run from one decoding. A combination that cannot be is a row that has failed, with its reason. A
+    mix of programs is a tuple. Other arguments are those of `compare`.
     """
-    asked = _asked(instructions, warmup, None, None, functional, oracle)
+    asked = _asked(instructions, warmup, seed, cores, functional, oracle)
+    for name, given in (("settings", settings), ("vary", vary)):
+        _check_settings(name, given)
     keys = list(vary or {})
     for key in keys:
         if key in (settings or {}) or key in asked:
             raise SpecError(f"`{key}` is set and varied: give one of them")
-    if seeds < 1:
-        raise SpecError(f"`seeds` is {seeds}: at least one seed is run")
     if seeds > 1 and "run.seed" in keys:
         raise SpecError("`seeds` and `vary` both set `run.seed`: give one of them")
     values = [_listed(key, value) for key, value in (vary or {}).items()]
@@ -175,16 +185,14 @@ def sweep(
         for machine in map(machine_of, several):
             joined = _joined(settings, asked)
             joined |= _defaults(of_mix, machine, joined)
-            first = int(machine.copy().set(settings or {}).get("run.seed"))
             for combination in itertools.product(*values):
-                for seed in range(seeds):
-                    varied = dict(zip(keys, combination, strict=True))
-                    if seeds > 1:
-                        varied["run.seed"] = first + seed
-                    for design in _designs(designs):
-                        cells.append(_cell(design, machine, joined | varied, len(mixes) - 1, group))
-                    group += 1
-    return _run(mixes, cells, False, False, threads, store, fresh, progress)
+                varied = dict(zip(keys, combination, strict=True))
+                for design in _designs(designs):
+                    cells.append(_cell(design, machine, joined | varied, len(mixes) - 1, group))
+                group += 1
+    if not mixes:
+        raise ProgramError("nothing to run: name at least one program")
+    return _run(mixes, cells, _request(False, False, threads, seeds, store, fresh), progress, keys)
 
 
 def study(
@@ -198,29 +206,36 @@ def study(
 ) -> Results:
     """Runs a study: the file that `ambulator sweep` reads. `quick` takes its small sizes. The rows are those
     of `sweep`."""
-    request = _request(False, False, threads, store, fresh)
+    request = _request(False, False, threads, 1, store, fresh)
     return _results(_ambulator.run_study(Path(path), quick, request, progress_of(progress)))
 
 
 def _run(
     mixes: list[dict[str, Any]],
     cells: list[dict[str, Any]],
-    bounds: bool,
-    strict: bool,
-    threads: int,
-    store: Store,
-    fresh: bool,
+    request: dict[str, Any],
     progress: bool | Progress | None,
+    varied: Sequence[str] = (),
 ) -> Results:
-    request = _request(bounds, strict, threads, store, fresh)
-    return _results(_ambulator.run_cells(mixes, cells, request, progress_of(progress)))
+    finished = _ambulator.run_cells(mixes, cells, request, progress_of(progress))
+    finished["axes"] = varied
+    if request["store"] is not None:
+        tables = {cell["name"]: cell["page_table"] for cell in cells if cell["page_table"]}
+        unknown = {name: table["unknown"] for name, table in tables.items() if table["code"] is None}
+        finished["notes"] += [f"runs of `{name}` are not kept in the store: {why}" for name, why in unknown.items()]
+    return _results(finished)
 
 
-def _request(bounds: bool, strict: bool, threads: int, store: Store, fresh: bool) -> dict[str, Any]:
+def _request(bounds: bool, strict: bool, threads: int, seeds: int, store: Store, fresh: bool) -> dict[str, Any]:
+    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
+        raise SpecError(f"`seeds` is {seeds!r}: give a whole number from 1 to {MOST_SEEDS}")
+    if not isinstance(threads, int) or threads < 0:
+        raise SpecError(f"`threads` is {threads!r}: give a whole number, 0 for one thread for each core")
     return {
         "bounds": bounds,
         "strict": strict,
         "threads": threads,
+        "seeds": seeds,
         "store": _folder(store),
         "fresh": fresh,
         "command": ["python"],
@@ -231,8 +246,8 @@ def _results(finished: dict[str, Any]) -> Results:
     results = Results(finished)
     interrupt = finished["interrupt"]
     if isinstance(interrupt, KeyboardInterrupt):
-        done = sum(run.status == "done" for run in results)
-        message = f"{done} of {len(results)} runs had finished: see `results` of this exception"
+        done, cells = finished["done"], finished["cells"]
+        message = f"{done} of {cells} runs had finished: see `results` of this exception"
         raise Interrupted(message, results) from None
     if interrupt is not None:
         raise interrupt
@@ -259,6 +274,7 @@ def _asked(
 
 
 def _joined(settings: Mapping[str, Value] | None, asked: Mapping[str, Value]) -> dict[str, Value]:
+    _check_settings("settings", settings)
     for key in asked.keys() & (settings or {}).keys():
         raise SpecError(f"`settings` and an argument both set `{key}`: give one of them")
     return dict(settings or {}) | dict(asked)
@@ -278,7 +294,11 @@ def _defaults(programs: Sequence[str | Accesses], machine: Machine, given: Mappi
 
 
 def _designs(designs: Iterable[Design]) -> list[Design]:
-    return [designs] if isinstance(designs, (str, os.PathLike, type)) else list(designs)
+    if isinstance(designs, (str, os.PathLike, type)):
+        return [designs]
+    if not isinstance(designs, Iterable):
+        raise DesignError(f"{designs!r} is no list of designs: give names, such as `[\"radix\", \"thp\"]`")
+    return list(designs)
 
 
 def _swept(programs: Program | Iterable[Program]) -> Iterator[Any]:
@@ -318,6 +338,9 @@ def _cell(design: Design, machine: Machine, settings: Mapping[str, Value], mix: 
     cell: dict[str, Any] = {"mix": mix, "group": group, "page_table": None}
     if isinstance(design, (str, os.PathLike)):
         name = os.fspath(design)
+        if "," in name and not Path(name).exists():
+            several = ", ".join(f'"{part.strip()}"' for part in name.split(","))
+            raise SpecError(f"`{name}` is not one design: give a list, `[{several}]`")
         return cell | {"name": name, "machine": machine._request(name, settings)}
     table = request_of(design)
     return cell | {"name": name_of(design), "machine": machine._request(design.preset, settings), "page_table": table}
@@ -332,7 +355,13 @@ def _listed(key: str, values: object) -> list[Value]:
     return listed
 
 
+def _check_settings(name: str, settings: object) -> None:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise SpecError(f"`{name}` is {settings!r}: give a dict of values by key, such as `{{\"run.seed\": 2}}`")
+
+
 def _options(settings: Mapping[str, Value] | None) -> list[str]:
+    _check_settings("program_settings", settings)
     return [option_of(key, value) for key, value in (settings or {}).items()]
 
 
@@ -346,4 +375,6 @@ def _folder(store: Store) -> Path | None:
         return Path(named) if named not in ("", "none") else None
     if isinstance(store, bool):
         return Path("out/results") if store else None
+    if not isinstance(store, (str, os.PathLike)):
+        raise SpecError(f"`store` is {store!r}: give a folder, True for `out/results`, or False for none")
     return Path(store)

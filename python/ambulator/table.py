@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ambulator import _ambulator
 from ambulator._ambulator import Frames, Memory, Port
+from ambulator._identity import Unknown, identity_of
 from ambulator.errors import DesignError, RunError
 
 
@@ -93,10 +94,17 @@ def name_of(table: type[PageTable]) -> str:
 def request_of(table: type[PageTable]) -> dict[str, Any]:
     """What the compiled half asks of a class."""
     if not (isinstance(table, type) and issubclass(table, PageTable)):
-        raise DesignError(f"{table!r} is no page table: give a class that derives from `ambulator.PageTable`")
+        raise DesignError(
+            f"{table!r} is no design: give the name of a preset, a TOML file, or a class that derives from `ambulator.PageTable`"
+        )
     missing = sorted(getattr(table, "__abstractmethods__", ()))
     if missing:
         raise DesignError(f"`{table.__name__}` lacks {', '.join(f'`{name}`' for name in missing)}")
+    code, unknown = None, None
+    try:
+        code = identity_of(table)
+    except Unknown as error:
+        unknown = str(error)
     about = (table.__doc__ or "a page table in Python").strip().splitlines()[0].rstrip(".")
     return {
         "name": name_of(table),
@@ -104,6 +112,8 @@ def request_of(table: type[PageTable]) -> dict[str, Any]:
         "class": table,
         "sizes": list(table.sizes),
         "max_loads": table.max_loads,
+        "code": code,
+        "unknown": unknown,
     }
 
 

@@ -159,8 +159,8 @@ impl Accesses {
         accesses + gaps
     }
 
-    /// Writes a trace of the accesses in Ambulator's format (`.amb`), for the command, for sweeps and for
-    /// stores.
+    /// Writes a trace of the accesses in Ambulator's format (`.amb`), for the command and for other
+    /// programs.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.write(&path)).map_err(|error| {
             Failure::Program(format!("{}: the trace cannot be written: {error}", path.display())).raise(py)

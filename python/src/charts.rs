@@ -13,7 +13,8 @@ fn study(cells: &str) -> Result<Study, Failure> {
     let cell = |cell: Value| {
         let row = cell["row"].as_object().ok_or_else(|| wrong("one is no object".into()))?;
         let (info, run) = run_of(row, cell["spec"].clone()).map_err(wrong)?;
-        let set = info.set.into_iter().collect();
+        // Seeds are compared with each other.
+        let set = info.set.into_iter().filter(|(key, _)| key != "run.seed").collect();
         Ok(Cell { run, machine: info.machine, set, is_bound: cell["bound"] == true, ..Cell::default() })
     };
     let mut cells = cells.into_iter().map(cell).collect::<Result<Vec<_>, Failure>>()?;

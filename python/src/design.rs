@@ -13,6 +13,7 @@ use ambulator_sockets::{Claims, Descriptor, Parts, Socket, TableParts};
 use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A page table in Python: a class, and what it says of itself.
 #[derive(Debug, FromPyObject)]
@@ -32,7 +33,13 @@ pub struct PageTableRequest {
     /// The most loads of a walk.
     #[pyo3(item)]
     max_loads: u32,
+    /// What identifies its code, if that is possible.
+    #[pyo3(item)]
+    code: Option<String>,
 }
+
+/// What calls the class: its results depend on this too.
+const CALLERS: [&str; 3] = [include_str!("table.rs"), include_str!("walker.rs"), include_str!("borrowed.rs")];
 
 /// The classes that are registered, by name.
 static KNOWN: Mutex<Vec<Arc<PythonClass>>> = Mutex::new(Vec::new());
@@ -40,10 +47,14 @@ static KNOWN: Mutex<Vec<Arc<PythonClass>>> = Mutex::new(Vec::new());
 impl PageTableRequest {
     /// Registers the class as a design, unless it is; returns the design's name.
     pub fn register(&self, py: Python<'_>) -> Result<String, Failure> {
-        let PageTableRequest { name, about, class, sizes, max_loads } = self;
+        let PageTableRequest { name, about, class, sizes, max_loads, code } = self;
         let mut known = lock(&KNOWN);
         let same = |other: &Arc<PythonClass>| {
-            *other.name == **name && other.class.is(class) && other.sizes == *sizes && other.max_loads == *max_loads
+            *other.name == **name
+                && other.class.is(class)
+                && other.sizes == *sizes
+                && other.max_loads == *max_loads
+                && other.code == *code
         };
         if known.iter().any(same) {
             return Ok(name.clone());
@@ -54,6 +65,7 @@ impl PageTableRequest {
             class: class.clone_ref(py),
             sizes: sizes.clone(),
             max_loads: *max_loads,
+            code: code.clone(),
         });
         // A descriptor lives as long as the process, and so do its texts.
         let leaked = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
@@ -67,6 +79,15 @@ impl PageTableRequest {
         known.push(of);
         Ok(name.clone())
     }
+}
+
+/// What identifies a page table in Python of this name: `None` if there is none, `Some(None)` if its results
+/// depend on what cannot be known.
+pub fn code_of(name: &str) -> Option<Option<String>> {
+    let known = lock(&KNOWN);
+    let class = known.iter().find(|class| *class.name == *name)?;
+    let callers = xxh3_64(CALLERS.concat().as_bytes());
+    Some(class.code.as_ref().map(|code| format!("{code} {callers:016x} {:?} {}", class.sizes, class.max_loads)))
 }
 
 /// The sizes of pages.

@@ -8,8 +8,11 @@ mod conversion;
 mod design;
 mod failure;
 mod polled;
+mod programs;
 mod run;
 mod settings;
+mod streams;
+mod study;
 mod summary;
 mod table;
 mod threads;
@@ -31,9 +34,11 @@ mod _ambulator {
     #[pymodule_export]
     use crate::design::{conformance, page_tables};
     #[pymodule_export]
-    use crate::run::{run_cells, run_study};
+    use crate::run::run_cells;
     #[pymodule_export]
     use crate::settings::{check_option, settings_tree, show_spec, spec_of};
+    #[pymodule_export]
+    use crate::study::run_study;
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

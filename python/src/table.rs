@@ -91,6 +91,8 @@ pub struct PythonClass {
     pub sizes: Vec<u64>,
     /// The most loads of a walk.
     pub max_loads: u32,
+    /// What identifies its code, if that is possible.
+    pub code: Option<String>,
 }
 
 /// A process's page table.

@@ -1,6 +1,7 @@
 """Page tables in Python: checked like all others."""
 
 import importlib.util
+import random
 import sys
 from pathlib import Path
 
@@ -304,6 +305,99 @@ def test_a_class_must_be_a_page_table_with_a_name_of_its_own() -> None:
 
     with pytest.raises(ambulator.SpecError, match="`sizes` has 5000"):
         ambulator.compare("gups", [Odd], **TINY)
+
+
+PROBE = 3
+
+
+class Constant(List):
+    """Reaches a constant of its module."""
+
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        return super().walk(va, port) if PROBE else None
+
+
+def test_a_design_is_kept_by_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(table: type[ambulator.PageTable], **more: object) -> int:
+        results = ambulator.compare("gups", [table], bounds=False, store=tmp_path / "results", **TINY, **more)
+        assert results.check().notes == []
+        return results.stored
+
+    assert [again(Constant), again(Constant), again(List)] == [0, 1, 0]
+    assert again(Constant, settings={"mmu.l2_tlb.entries": 768}) == 0
+    monkeypatch.setattr(sys.modules[__name__], "PROBE", 4)
+    assert [again(Constant), again(Constant)] == [0, 1], "a constant of the module is part of it"
+    monkeypatch.setattr(List, "slots", lambda self: range(self.base, self.base + self.count * 16, 16))
+    assert again(Constant) == 0, "so is a method of a base class"
+    monkeypatch.undo()
+    assert again(Constant) == 1
+    monkeypatch.setattr(Constant, "max_loads", 500)
+    assert again(Constant) == 0
+    monkeypatch.undo()
+    mixed = ambulator.compare("gups", ["radix", Constant], store=tmp_path / "results", **TINY)
+    assert mixed.stored == 1 and mixed.check()[1]["cell"] and mixed[1]["build"] != mixed[0]["build"]
+    again(Constant, settings={"virtualization.mode": "nested"})
+    assert again(Constant, settings={"virtualization.mode": "nested"}) == 1
+
+
+COUNTS: list[int] = []
+
+
+class Counts(List):
+    """Its results depend on what went before."""
+
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        COUNTS.append(va)
+        return super().walk(va, port)
+
+
+class Random(List):
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        return super().walk(va + random.randrange(1), port)
+
+
+class Imports(List):
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        import time
+
+        return super().walk(va + int(time.time() < 0), port)
+
+
+class Hashes(List):
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        return super().walk(va + 0 * hash("a"), port)
+
+
+class Declares(List):
+    def walk(self, va: int, port: ambulator.Port) -> int | None:
+        global PROBE
+        PROBE = 3
+        return super().walk(va, port)
+
+
+class Holds(List):
+    seen: dict[int, int] = {}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (Counts, "`COUNTS`, which `Counts.walk` uses, is a list, which may change"),
+        (Random, "`random`, which `Random.walk` uses, is the module `random`"),
+        (Imports, "`Imports.walk` imports `time`"),
+        (Hashes, "`Hashes.walk` uses `hash`"),
+        (Declares, "`Declares.walk` changes the global `PROBE`"),
+        (Holds, "`Holds.seen` is a dict, which may change"),
+    ],
+)
+def test_a_design_that_cannot_be_known_is_not_kept(table: type[ambulator.PageTable], why: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        given = TINY | {"bounds": False, "store": tmp_path / "results"}
+        results = ambulator.compare("gups", ["radix", table], **given).check()
+        assert results[1]["cell"] == "" and results[0]["cell"] != ""
+        assert f"runs of `{results[1].design}` are not kept in the store: {why}" in results.notes
+    assert results.stored == 1, "radix alone"
+    assert ambulator.compare("gups", [table], **TINY).notes == [note for note in results.notes if why not in note]
 
 
 def test_large_pages_are_the_classes_choice() -> None:

@@ -63,6 +63,19 @@ except ambulator.Interrupted as interrupt:
     assert took < 20
 
 
+def test_an_interrupt_keeps_the_seeds_that_have_finished(tmp_path: Path) -> None:
+    body = """
+try:
+    ambulator.compare("gups", ["radix"], seeds=200, bounds=False, footprint="16MiB", instructions="500K", warmup=0, threads=1,
+                      progress=lambda runs: told([r for r in runs if any(o[1] == "done" for o in runs)]))
+except ambulator.Interrupted as interrupt:
+    [run] = interrupt.results
+    print("kept:", run.status, 0 < run.seeds < 200, run.ipc > 0.1, str(interrupt))
+"""
+    out, _ = interrupted(tmp_path, ("run",), body)
+    assert "kept: done True True" in out and " of 200 runs had finished" in out
+
+
 def test_an_interrupt_ends_even_a_walk_that_does_not(tmp_path: Path) -> None:
     body = """
 try:

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import polars
 import pytest
 from conftest import SMALL
 
@@ -51,6 +52,13 @@ def test_equal_runs_give_equal_rows() -> None:
         ({"program": []}, ambulator.ProgramError, "no program"),
         ({"designs": ["radx"]}, ambulator.SpecError, "did you mean `radix`?"),
         ({"designs": []}, ambulator.SpecError, "name at least one design"),
+        ({"designs": None}, ambulator.DesignError, "None is no list of designs"),
+        ({"designs": "radix,thp"}, ambulator.SpecError, 'give a list, `["radix", "thp"]`'),
+        ({"designs": [["radix", "thp"]]}, ambulator.DesignError, "is no design: give the name of a preset"),
+        ({"settings": ["a=b"]}, ambulator.SpecError, "`settings` is ['a=b']: give a dict"),
+        ({"program_settings": 3}, ambulator.SpecError, "`program_settings` is 3: give a dict"),
+        ({"threads": -1}, ambulator.SpecError, "`threads` is -1"),
+        ({"store": 3}, ambulator.SpecError, "`store` is 3: give a folder"),
         ({"designs": ["thp", "thp"]}, ambulator.SpecError, "`thp` is named twice"),
         ({"machine": "lvm-table"}, ambulator.SpecError, "did you mean `lvm-table1`?"),
         ({"instructions": "20X"}, ambulator.SpecError, "`X` is not a suffix of counts"),
@@ -69,14 +77,23 @@ def test_what_is_wrong_is_said_before_anything_runs(arguments: dict, error: type
 
 
 def test_a_design_that_fails_is_a_row_and_the_others_go_on() -> None:
-    # Memory for the data, and none for page tables.
-    tight = {"memory.bytes": "64MiB", "kernel.swap_bytes": 0}
-    results = ambulator.compare("gups", ["radix", "perfect-tlb"], settings=tight, **(SMALL | {"footprint": "62MiB"}))
-    failed = [run for run in results if run.status != "done"]
-    if failed:
-        assert failed[0].outcome
-        with pytest.raises(ambulator.RunError, match=failed[0].design):
-            results.check()
+    # Utopia reserves contiguous memory at boot, which a machine this fragmented has not.
+    tight = {"memory.bytes": "256MiB", "memory.fragmentation.fmfi": 0.99}
+    results = ambulator.compare("gups", ["radix", "utopia", "thp"], settings=tight, **SMALL)
+    assert [run.status for run in results] == ["done", "failed", "done"]
+    failed = results["utopia"]
+    assert "the design reserves contiguous memory at boot" in failed.outcome
+    assert failed.speedup is None and failed.differs is None and failed.interval is None
+    assert repr(failed) == f"<Run utopia on gups: failed, {failed.outcome}>"
+    assert f"<b>utopia</b>: {failed.outcome}" in results._repr_html_()
+    assert results["thp"].speedup > 1 and polars.DataFrame(results)["status"].to_list() == ["done", "failed", "done"]
+    assert "thp" in str(results.plot.speedup().rows) and "utopia" not in str(results.plot.speedup().rows)
+    with pytest.raises(ambulator.RunError, match="utopia on gups: the design reserves"):
+        results.check()
+    over_seeds = ambulator.compare("gups", ["radix", "utopia"], seeds=2, settings=tight, **SMALL)
+    assert [run.status for run in over_seeds] == ["done", "failed"] and over_seeds["radix"].seeds == 2
+    with pytest.raises(ambulator.RunError, match="utopia on gups: the design reserves"):
+        ambulator.run("gups", "utopia", settings=tight, **SMALL)
 
 
 def test_a_store_keeps_results_for_the_next_time(tmp_path: Path) -> None:
@@ -106,13 +123,14 @@ def test_a_sweep_is_a_row_for_each_combination(tmp_path: Path) -> None:
 
     results = swept()
     assert len(results) == 2 * 3 * 2
-    of = {(run.program, run.design, run.row.get("set.mmu.l2_tlb.entries")): run for run in results}
-    small, large = of["gups", "radix", 768], of["gups", "radix", None]
-    assert small["mmu.walks"] > large["mmu.walks"] > 0, "fewer entries, more walks; 1536 is the preset's"
+    of = {(run.program, run.design, run["set.mmu.l2_tlb.entries"]): run for run in results}
+    small, large = of["gups", "radix", 768], of["gups", "radix", 1536]
+    assert small["mmu.walks"] > large["mmu.walks"] > 0, "fewer entries, more walks"
     failed = of["gups", "thp", 1537]
     assert failed.status == "failed" and "do not divide into sets" in failed.outcome
     assert small.speedup == 1.0 and of["gups", "thp", 768].speedup != 1.0
-    assert swept().stored >= 8
+    assert "<th>set.mmu.l2_tlb.entries</th>" in results._repr_html_()
+    assert swept().stored == 8, "what has failed is tried again"
 
 
 STUDY = """
@@ -147,12 +165,101 @@ def test_a_study_and_a_sweep_share_their_cells(tmp_path: Path) -> None:
         ambulator.study(tmp_path / "nowhere.toml", progress=False)
 
 
-def test_seeds_are_cells_of_a_sweep() -> None:
-    results = ambulator.sweep("gups", ["radix"], seeds=3, **SMALL)
-    assert sorted(row["seed"] for row in results.rows) == [1, 2, 3]
-    for wrong in [{"seeds": 0}, {"vary": {"mmu.l2_tlb.entries": 5}}, {"vary": {"mmu.l2_tlb.entires": [5]}}]:
+def test_seeds_give_means_with_intervals() -> None:
+    results = ambulator.compare("gups", ["radix", "thp"], seeds=3, **SMALL)
+    assert [run.design for run in results] == ["radix", "thp"] and results[0].seeds == 3
+    singles = [ambulator.compare("gups", ["radix", "thp"], seed=seed, bounds=False, **SMALL) for seed in (1, 2, 3)]
+    assert [row["seed"] for row in results.by_seed.rows] == [1, 2, 3, 1, 2, 3]
+    of_seeds = {(row["design"], row["seed"]): row for row in results.by_seed.rows}
+    for seed, single in enumerate(singles, start=1):
+        for run in single:
+            of_seed = timeless(of_seeds[run.design, seed])
+            assert {name: of_seed[name] for name in timeless(run.row)} == timeless(run.row)
+    # Student's t with two degrees of freedom.
+    for column in ("ipc", "measures.l2_tlb_mpki", "walk_latency.mean"):
+        values = np.array([single["radix"][column] for single in singles])
+        low, high = results["radix"].interval_of(column)
+        assert results["radix"][column] == pytest.approx(values.mean())
+        assert (high - low) / 2 == pytest.approx(4.303 * values.std(ddof=1) / np.sqrt(3)) and high > low, column
+    ratios = np.array([single["thp"].speedup for single in singles])
+    assert results["thp"].speedup == pytest.approx(ratios.mean())
+    assert results["thp"]["speedup ±"] == pytest.approx(4.303 * ratios.std(ddof=1) / np.sqrt(3))
+    assert results["radix"]["speedup ±"] == 0 and results["radix"].differs is False
+    assert isinstance(results["thp"]["mmu.walks"], int), "counts stay whole"
+    assert "ipc ±" not in singles[0].columns and singles[0][0].interval_of("ipc") is None
+
+
+def test_intervals_are_shown_wherever_the_number_is() -> None:
+    results = ambulator.compare("gups", ["radix", "thp"], seeds=3, **SMALL)
+    radix, thp = results
+    shown = f"ipc {thp.ipc:.3f} ± {thp['ipc ±']:.3f}, speed-up {thp.speedup:.3f} ± {thp['speedup ±']:.3f}, 3 seeds>"
+    assert repr(thp).endswith(shown)
+    assert "speed-up 1.000, 3 seeds>" in repr(radix)
+    page = results._repr_html_()
+    assert f"<td>{thp.ipc:.4g} ± {thp['ipc ±']:.2g}</td>" in page and "<th>ipc ±</th>" not in page
+    text = str(results)
+    assert "Means over 3 seeds, ± half of the 95% interval (Student's t):" in text
+    assert f"{thp.ipc:.3f} ± {thp['ipc ±']:.3f}" in text and "over 3 seeds" in results.verdict[-2] + results.verdict[1]
+    assert results.columns["ipc ±"].unit == results.columns["ipc"].unit
+    assert all(column.unit and column.meaning for column in results.columns.values())
+    [drawn] = [row for row in results.plot.speedup().rows if "thp" in row]
+    assert f"{thp['speedup.low']:.3f} to {thp['speedup.high']:.3f}" in drawn
+
+
+def test_differences_within_their_intervals_are_none() -> None:
+    results = ambulator.compare("gups", ["radix", "thp", "rmm"], seeds=3, settings={"mmu.l2_tlb.latency": 8}, **SMALL)
+    thp, rmm = results["thp"], results["rmm"]
+    assert thp.interval.low > 1 and thp.differs is True
+    assert rmm.speedup > 1.05 and rmm.interval.low < 1 and rmm.differs is False, "more by the mean, within the interval"
+    assert any(said.startswith("thp is ") for said in results.reasons)
+    assert f"No difference from radix beyond the 95% interval: rmm ({rmm.speedup:.3f};" in results.reasons[-1]
+    assert not any(said.startswith("rmm is ") for said in results.reasons)
+    readings = {row[1]: row[-1] for row in results.plot.speedup().rows}
+    assert "faster" in readings["thp"] and "no difference" in readings["rmm"], readings
+
+
+def test_wrong_seeds_are_refused() -> None:
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ambulator.SpecError, match="`seeds` is"):
+            ambulator.compare("gups", ["radix"], **SMALL, seeds=wrong)
+    for arguments in [
+        {"seeds": 0},
+        {"seeds": 2, "vary": {"run.seed": [1, 2]}},
+        {"vary": {"mmu.l2_tlb.entries": 5}},
+        {"vary": {"mmu.l2_tlb.entries": []}},
+        {"vary": {"mmu.l2_tlb.entires": [5]}},
+        {"vary": {"lvm.gap_permille": [1500]}},
+        {"vary": ["mmu.l2_tlb.entries=5"]},
+    ]:
         with pytest.raises(ambulator.SpecError):
-            ambulator.sweep("gups", ["radix"], **SMALL, **wrong)
+            ambulator.sweep("gups", ["radix"], **SMALL, **arguments)
+
+
+def test_a_sweep_over_seeds_is_a_row_for_each_combination(tmp_path: Path) -> None:
+    def swept(seeds: int) -> ambulator.Results:
+        vary = {"mmu.l2_tlb.entries": [768, 1536, 1537]}
+        return ambulator.sweep("gups", ["radix", "thp"], vary=vary, seeds=seeds, store=tmp_path / "results", **SMALL)
+
+    results = swept(2)
+    assert len(results) == 3 * 2 and len(results.by_seed.rows) == 2 * 2 * 2 + 2, "one row for what cannot be"
+    for run in results:
+        if run["set.mmu.l2_tlb.entries"] == 1537:
+            assert run.status == "failed" and "do not divide into sets" in run.outcome and "seed" not in run.outcome
+        else:
+            assert run.status == "done" and run.seeds == 2 and run["ipc ±"] > 0
+    assert swept(3).stored == 8, "a further seed is the only one that runs"
+    bars = results.plot.speedup().rows
+    assert len(bars) == 2 and all("to" in str(row) for row in bars), "seeds of a combination are one bar"
+
+
+def test_a_sweep_without_programs_is_refused() -> None:
+    with pytest.raises(ambulator.ProgramError, match="name at least one program"):
+        ambulator.sweep([], ["radix"], **SMALL)
+
+
+def test_one_run_has_seeds_too() -> None:
+    run = ambulator.run("gups", "radix", seeds=2, **SMALL)
+    assert run.seeds == 2 and run.interval_of("mmu.walks").low < run["mmu.walks"] < run.interval_of("mmu.walks").high
 
 
 def test_an_array_of_addresses_is_a_program() -> None:
@@ -186,6 +293,27 @@ def test_arrays_have_stores_gaps_sizes_and_dependences() -> None:
     assert two[0]["cores.program"] == ["array", "array"]
 
 
+def test_an_array_is_kept_by_its_contents(tmp_path: Path) -> None:
+    address = np.random.default_rng(5).integers(1 << 32, (1 << 32) + (4 << 20), 5_000)
+    given = {"designs": ["radix", "thp"], "store": tmp_path / "results", "progress": False, "bounds": False}
+    first = ambulator.compare(ambulator.Accesses(address, name="one"), **given)
+    again = ambulator.compare(ambulator.Accesses(address.copy(), name="other"), **given)
+    assert (first.stored, again.stored) == (0, 2) and [run.program for run in again] == ["other", "other"]
+    assert timeless(first[0].row) | {"program": "other"} == timeless(again[0].row) | {
+        name: first[0][name] for name in ("identity.name", "cores.program")
+    }
+    assert ambulator.compare(address, **given).stored == 2, "an array is accesses with what they have by default"
+    changed = address.copy()
+    changed[1] += 64
+    for other in (changed, ambulator.Accesses(address, default_gap=4), ambulator.Accesses(address, touched=False)):
+        assert ambulator.compare(other, **given).stored == 0
+    assert ambulator.compare(address, **given, instructions="5K").stored == 0
+    mix = {**given, "designs": ["radix"], "instructions": "10K"}
+    assert ambulator.compare([address, "gups"], **mix).stored == 0
+    assert ambulator.compare([address, "gups"], **mix).stored == 1
+    assert ambulator.compare([changed, "gups"], **mix).stored == 0
+
+
 def test_an_array_and_its_trace_are_the_same_program(tmp_path: Path) -> None:
     address = np.random.default_rng(3).integers(1 << 32, (1 << 32) + (64 << 20), 40_000)
     accesses = ambulator.Accesses(address, store=np.arange(40_000) % 3 == 0, name="mine")
@@ -194,6 +322,7 @@ def test_an_array_and_its_trace_are_the_same_program(tmp_path: Path) -> None:
     given = {"warmup": 1000, "progress": False}
     of_array, of_trace = ambulator.run(accesses, **given).row, ambulator.run(path, **given).row
     same = [name for name in of_array if not name.startswith(("host.", "identity.")) and name not in ("cell", "footprint", "build")]
+    assert {"mmu.walks", "ipc", "program", "windows.cycles"} <= set(same)
     assert {name: of_array[name] for name in same} == {name: of_trace[name] for name in same}
     with pytest.raises(ambulator.ProgramError, match="nowhere"):
         accesses.save(tmp_path / "nowhere" / "x.amb")

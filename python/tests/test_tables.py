@@ -25,12 +25,14 @@ def test_polars_takes_the_table(compared: ambulator.Results) -> None:
 def test_duckdb_and_pandas_take_it(compared: ambulator.Results) -> None:
     taken = compared.select("design", "ipc", "mmu.*")
     assert duckdb.sql("select design from taken order by ipc desc limit 1").fetchall() == [("perfect-tlb",)]
+    assert taken.to_polars().equals(polars.DataFrame(taken)) and taken.to_polars().height == 3
     frame = taken.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and list(frame["design"]) == ["radix", "thp", "perfect-tlb"]
     assert polars.DataFrame(taken).columns == list(taken.columns)
 
 
 def test_columns_have_units_and_meanings(compared: ambulator.Results) -> None:
+    assert len(compared.columns) > 150
     for name, column in compared.columns.items():
         assert column.unit and column.meaning, name
     with pytest.raises(ambulator.Error, match="no column `mmu.walkz`: the nearest is `mmu.walks`"):

@@ -2,11 +2,13 @@
 
 use crate::memory::{OF_PROGRAMS, program_bytes};
 use crate::row::CellInfo;
+use ambulator_base::RecordSource;
 use ambulator_simulator::has_registered_designs;
 use ambulator_simulator::spec::{Spec, SpecRequest, load, option_settings};
 use ambulator_workloads::{OpenError, ProgramRequest, has_registered_programs};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -26,9 +28,47 @@ pub fn build() -> &'static str {
     })
 }
 
+/// Whether a cell with this build is of this program: with designs that have code of their own
+/// ([`Cell::with_code`]), or without.
+pub fn is_of_this_build(of: &str) -> bool {
+    of.strip_prefix(build()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// A number for a text: equal for equal texts, and hardly ever for others.
 pub fn short_hash(text: &str) -> u32 {
     xxh3_64(text.as_bytes()) as u32
+}
+
+/// A program that its caller has in memory: it has no name by which it could be opened, and is known by the
+/// digest of its identity.
+#[derive(Clone)]
+pub struct GivenProgram(Arc<dyn Fn() -> Box<dyn RecordSource> + Send + Sync>);
+
+impl GivenProgram {
+    /// A program of which each call of `open` gives the same stream from its beginning.
+    pub fn new(open: impl Fn() -> Box<dyn RecordSource> + Send + Sync + 'static) -> GivenProgram {
+        GivenProgram(Arc::new(open))
+    }
+
+    /// The program's stream, from its beginning.
+    pub fn open(&self) -> Box<dyn RecordSource> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for GivenProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GivenProgram").field(&self.open().identity().name).finish()
+    }
+}
+
+/// A program of a mix.
+#[derive(Clone, Debug)]
+pub enum ProgramSource {
+    /// One that is opened by its name.
+    Named(ProgramRequest),
+    /// One that the caller has.
+    Given(GivenProgram),
 }
 
 /// The programs of a cell: one, or a mix.
@@ -36,8 +76,10 @@ pub fn short_hash(text: &str) -> u32 {
 pub struct Programs {
     /// What they are called together.
     pub label: String,
-    /// The requests for them, in the order of the mix.
+    /// The requests for them, in the order of the mix; a given program's has its name alone.
     pub requests: Vec<ProgramRequest>,
+    /// By request: the program, if it is given.
+    pub(crate) given: Vec<Option<GivenProgram>>,
     /// Their names in results, in the same order.
     names: Vec<String>,
     /// Their settings, or the contents of their traces.
@@ -60,9 +102,34 @@ impl Programs {
     /// # Errors
     /// Unknown names or settings, or a trace that cannot be read.
     pub fn identify(label: Option<String>, requests: Vec<ProgramRequest>) -> Result<Programs, String> {
+        Programs::identify_sources(label, requests.into_iter().map(ProgramSource::Named).collect())
+    }
+
+    /// Identifies programs of which some may be given: those are known by the digests of their contents.
+    ///
+    /// # Errors
+    /// Unknown names or settings, or a trace that cannot be read.
+    pub fn identify_sources(label: Option<String>, sources: Vec<ProgramSource>) -> Result<Programs, String> {
         let (mut names, mut digests, mut notes, mut instructions) = (vec![], vec![], vec![], vec![]);
+        let (mut requests, mut given) = (Vec::new(), Vec::new());
         let (mut identity, mut footprint, mut sim_host_bytes) = (String::new(), 0u64, 0u64);
-        for request in &requests {
+        for source in sources {
+            let request = match source {
+                ProgramSource::Named(request) => request,
+                ProgramSource::Given(program) => {
+                    let source = program.open();
+                    let of = source.identity();
+                    notes.extend(source.notes());
+                    footprint += of.footprint;
+                    digests.push(Some(of.digest));
+                    instructions.push(source.instructions());
+                    identity.push_str(&format!("given {:016x}\n", of.digest));
+                    names.push(of.name.clone());
+                    requests.push(ProgramRequest { name: of.name, ..ProgramRequest::default() });
+                    given.push(Some(program));
+                    continue;
+                }
+            };
             let (name, own) = if let Some(descriptor) = ambulator_workloads::program(&request.name) {
                 let program = descriptor.program(&request.settings, request.footprint, request.seed);
                 let program = program.map_err(|error| error.to_string())?;
@@ -78,7 +145,7 @@ impl Programs {
                 digests.push(None);
                 (request.label.clone().unwrap_or_else(|| request.name.clone()), format!("{} {settings}", request.name))
             } else {
-                let source = ambulator_workloads::open(request).map_err(|error| error.to_string())?;
+                let source = ambulator_workloads::open(&request).map_err(|error| error.to_string())?;
                 let of = source.identity();
                 notes.extend(source.notes());
                 footprint += of.footprint;
@@ -89,9 +156,22 @@ impl Programs {
             };
             identity.push_str(&format!("{own} seed {}\n", request.seed));
             names.push(name);
+            requests.push(request);
+            given.push(None);
         }
         let label = label.unwrap_or_else(|| names.join("+"));
-        Ok(Programs { label, requests, names, identity, digests, notes, footprint, sim_host_bytes, instructions })
+        Ok(Programs {
+            label,
+            requests,
+            given,
+            names,
+            identity,
+            digests,
+            notes,
+            footprint,
+            sim_host_bytes,
+            instructions,
+        })
     }
 
     /// Whether a request is for something whose contents cannot be known before it runs: a pipe or a device.
@@ -194,9 +274,28 @@ impl Cell {
         }
     }
 
-    /// The cell's key.
+    /// The same cell with a design whose code is not part of the build: `code` identifies it.
+    pub fn with_code(mut self, code: &str) -> Cell {
+        let text = format!("{}\n{code}", self.info.cell);
+        self.info.cell = format!("{:032x}", xxh3_128(text.as_bytes()));
+        self.info.build = format!("{}-{:016x}", self.info.build, xxh3_64(code.as_bytes()));
+        self
+    }
+
+    /// The same cell without a key: its result depends on what cannot be known, and no store keeps it.
+    pub fn without_key(mut self) -> Cell {
+        self.info.cell.clear();
+        self
+    }
+
+    /// The cell's key; empty if no store keeps it.
     pub fn key(&self) -> &str {
         &self.info.cell
+    }
+
+    /// Whether its result stands for other runs of the same cell.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.info.cell.is_empty()
     }
 
     /// What the cells that one decoding of their programs can serve have in common; `None` without a spec.
@@ -271,6 +370,7 @@ fn differing(at: &str, one: &Value, other: &Value, found: &mut Map<String, Value
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_base::{Batch, ProgramIdentity, SourceError};
     use ambulator_simulator::RunResult;
 
     fn programs(name: &str, footprint: Option<u64>, settings: &[(&str, u64)]) -> Arc<Programs> {
@@ -316,6 +416,40 @@ mod tests {
         assert!(failed.spec.as_ref().unwrap_err().contains("l2_tlb"), "{failed:?}");
         assert_ne!(failed.key(), cell("radix", &["mmu.l2_tlb.entries=515"], &gups).key());
         assert_eq!(failed.info.set["mmu.l2_tlb.entries"], 513);
+    }
+
+    #[test]
+    fn a_given_program_is_known_by_its_digest() {
+        struct Nothing(u64);
+        impl RecordSource for Nothing {
+            fn identity(&self) -> ProgramIdentity {
+                ProgramIdentity { name: "mine".into(), footprint: 1 << 20, digest: self.0, ..Default::default() }
+            }
+            fn fill(&mut self, _: &mut Batch) -> Result<bool, SourceError> {
+                Ok(false)
+            }
+        }
+        let given = |digest: u64| {
+            let program = GivenProgram::new(move || Box::new(Nothing(digest)));
+            Arc::new(Programs::identify_sources(None, vec![ProgramSource::Given(program)]).unwrap())
+        };
+        let key = |of: &Arc<Programs>| cell("radix", &[], of).key().to_owned();
+        assert_eq!((given(1).label.as_str(), given(1).footprint), ("mine", 1 << 20));
+        assert_eq!(key(&given(1)), key(&given(1)));
+        assert_ne!(key(&given(1)), key(&given(2)));
+        assert_ne!(cell("radix", &[], &given(1)).stream(), cell("radix", &[], &given(2)).stream());
+    }
+
+    #[test]
+    fn the_code_of_a_design_is_part_of_its_key_and_build() {
+        let gups = programs("gups", Some(1 << 20), &[]);
+        let with = |code: &str| cell("radix", &[], &gups).with_code(code);
+        assert_eq!(with("a").info, with("a").info);
+        assert_ne!(with("a").key(), with("b").key());
+        assert_ne!(with("a").key(), cell("radix", &[], &gups).key());
+        assert!(is_of_this_build(&with("a").info.build) && with("a").info.build != with("b").info.build);
+        assert!(is_of_this_build(build()) && !is_of_this_build("") && !is_of_this_build(&format!("{}0", build())));
+        assert!(!with("a").without_key().is_known() && with("a").is_known());
     }
 
     #[test]

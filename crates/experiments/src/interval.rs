@@ -91,7 +91,7 @@ pub fn mean_over_seeds(mut runs: Vec<RunResult>) -> Option<RunResult> {
     }
     let n = runs.len() as f64;
     let of = |value: &dyn Fn(&RunResult) -> f64| runs.iter().map(value).sum::<f64>() / n;
-    let whole = |value: &dyn Fn(&RunResult) -> u64| of(&|run| value(run) as f64).round() as u64;
+    let whole = |value: &dyn Fn(&RunResult) -> u64| whole_mean(of(&|run| value(run) as f64));
     mean.simulated_instructions = whole(&|run| run.simulated_instructions);
     mean.simulated_accesses = whole(&|run| run.simulated_accesses);
     mean.cycles = whole(&|run| run.cycles);
@@ -113,6 +113,11 @@ pub fn mean_over_seeds(mut runs: Vec<RunResult>) -> Option<RunResult> {
     }
     mean.over_seeds = runs;
     Some(mean)
+}
+
+/// A mean of counts as a count: what happened with some seed is not rounded to nothing.
+pub(crate) fn whole_mean(mean: f64) -> u64 {
+    (mean.round() as u64).max(u64::from(mean > 0.0))
 }
 
 /// A number over several seeds.
@@ -229,6 +234,8 @@ mod tests {
         let base = mean_over_seeds(vec![of(1.0, 10), of(2.0, 20), of(3.0, 31)]).unwrap();
         let run = mean_over_seeds(vec![of(1.1, 1), of(2.4, 2), of(3.9, 3)]).unwrap();
         assert_eq!((base.ipc, base.counters["mmu.walks"], base.over_seeds.len()), (2.0, 20, 3));
+        let seldom = mean_over_seeds(vec![of(1.0, 0), of(2.0, 0), of(3.0, 1)]).unwrap();
+        assert_eq!(seldom.counters["mmu.walks"], 1, "there were walks");
         let speed_up = SpeedUp::of(&base, &run).unwrap();
         // 1.1, 1.2 and 1.3: 4.303 * 0.1 / sqrt(3).
         assert!((speed_up.ratio - 1.2).abs() < 1e-9 && (speed_up.half.unwrap() - 0.2484).abs() < 0.001, "{speed_up:?}");

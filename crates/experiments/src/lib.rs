@@ -20,6 +20,7 @@ mod reproduce;
 mod resume_tests;
 pub mod row;
 mod runner;
+pub mod seed_row;
 mod selection;
 mod series_columns;
 mod stack;
@@ -35,7 +36,9 @@ mod worker;
 
 pub use bounds::{BOUND, Bounds};
 pub use cautions::{cautions, untimed_daemons};
-pub use cell::{Cell, Programs, build, difference_from_presets, short_hash};
+pub use cell::{
+    Cell, GivenProgram, ProgramSource, Programs, build, difference_from_presets, is_of_this_build, short_hash,
+};
 pub use claims::{CLAIM_TIMEOUT, Claim, Claims, Holder};
 pub use difference::{DiffDocument, Difference, JudgedBy, Moved, Runs, SettingChange, differences_grid, pairs};
 pub use document::{Bound, Document, MeasureMeaning, counter_catalogue, sample_runs};

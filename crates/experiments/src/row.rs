@@ -30,7 +30,7 @@ pub type Row = Map<String, Value>;
 
 /// Columns that begin so are not compared: equal cells may differ in them.
 pub const HOST: &str = "host.";
-const SET: &str = "set.";
+pub(crate) const SET: &str = "set.";
 pub(crate) const MEASURE: &str = "measures.";
 const SAMPLED: &str = "sampled.";
 /// Half of the 95% interval of another column, in a sampled run.

@@ -98,6 +98,7 @@ impl Shared {
     /// Keeps a result that a run has given: in the store, if it stands for other runs.
     fn keep(&self, at: usize, run: &RunResult, schema: &Schema) {
         if run.status != Status::Interrupted
+            && self.cells[at].is_known()
             && let Some(store) = &self.store
             && let Err(error) = lock(store).add(&self.cells[at].info, run, schema)
         {
@@ -169,7 +170,7 @@ impl Runner {
         let mut first: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut wanted, mut repeated) = (Vec::new(), Vec::new());
         for (at, cell) in shared.cells.iter().enumerate() {
-            match first.get(cell.key()) {
+            match first.get(cell.key()).filter(|_| cell.is_known()) {
                 Some(other) => repeated.push((at, *other)),
                 None => {
                     first.insert(cell.key(), at);
@@ -201,7 +202,7 @@ impl Runner {
     /// Uses a stored result, if there is one that may be used.
     fn take_stored(&self, shared: &Shared, at: usize) -> bool {
         let (Some(store), cell) = (&shared.store, &shared.cells[at]) else { return false };
-        if self.reuse == Reuse::Nothing {
+        if self.reuse == Reuse::Nothing || !cell.is_known() {
             return false;
         }
         let store = lock(store);
@@ -365,6 +366,9 @@ fn open_all(cell: &Cell) -> Result<Programs, String> {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
     let open = |_: &str, number: usize| {
         let at = number % requests.len();
+        if let Some(given) = &programs.given[at] {
+            return Ok(given.open());
+        }
         let seed = requests[at].seed.wrapping_add((number - at) as u64);
         let request = ProgramRequest { seed, ..requests[at].clone() };
         let source = ambulator_workloads::open(&request).map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 use crate::study::{Cell, Study};
 use ambulator_base::distinct_notes;
 use ambulator_experiments::row::{CellInfo, run_of};
-use ambulator_experiments::{Document, Store, build};
+use ambulator_experiments::{Document, Store, is_of_this_build};
 use ambulator_simulator::spec::{PresetKind, Spec, presets};
 use ambulator_simulator::{RunResult, Schema};
 use serde::Deserialize;
@@ -150,7 +150,7 @@ impl Gathered {
         self.notes.extend(store.warnings().iter().cloned());
         let mut cells: BTreeMap<String, (CellInfo, RunResult)> = BTreeMap::new();
         let mut others = 0;
-        let present = store.rows().any(|row| row.get("build").and_then(Value::as_str) == Some(build()));
+        let present = store.rows().any(|row| row.get("build").and_then(Value::as_str).is_some_and(is_of_this_build));
         let studies = studies(folder, only).map_err(fail)?;
         let wanted =
             |key: &str| only.is_none() || studies.iter().any(|study| study.cells.iter().any(|of| of.cell == key));
@@ -160,7 +160,7 @@ impl Gathered {
             if !is_bound && !wanted(text("cell")) {
                 continue;
             }
-            if present && text("build") != build() {
+            if present && !is_of_this_build(text("build")) {
                 others += 1;
                 continue;
             }
@@ -297,6 +297,7 @@ fn shell_words(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ambulator_experiments::build;
 
     fn failure(text: &str) -> String {
         let scratch = tempfile::tempdir().unwrap();
@@ -334,8 +335,8 @@ mod tests {
     #[test]
     fn the_cells_of_a_store_are_compared_by_their_settings() {
         let folder = tempfile::tempdir().unwrap();
-        let build = build();
-        let cells = [("a", build, Some(1)), ("b", build, Some(1)), ("a", build, Some(2)), ("b", "older", Some(2))];
+        let (build, with_code) = (build(), format!("{}-0123", build()));
+        let cells = [("a", build, Some(1)), ("b", &with_code, Some(1)), ("a", build, Some(2)), ("b", "older", Some(2))];
         store(folder.path(), &cells);
         let study = read(&[folder.path().to_owned()], None).unwrap();
         let all: Vec<(&str, usize)> =

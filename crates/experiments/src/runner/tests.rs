@@ -138,3 +138,20 @@ fn a_stop_keeps_what_is_finished_and_starts_nothing() {
     let finished = stopped.run(vec![cell("radix", "", &gups), cell("thp", "", &gups)]);
     assert!(finished.cells[0].as_ref().unwrap().stored && finished.cells[1].is_none());
 }
+
+#[test]
+fn a_cell_without_a_key_runs_each_time_and_is_not_kept() {
+    let folder = tempdir().unwrap();
+    let gups = programs("gups");
+    let cells = || vec![cell("radix", "", &gups).without_key(), cell("thp", "", &gups).without_key()];
+    for _ in 0..2 {
+        let runner = runner(Some(folder.path()), Reuse::Final);
+        let finished = runner.run(cells());
+        assert!(finished.cells.iter().flatten().all(|ended| !ended.stored && ended.run.status == Status::Done));
+        assert_eq!(
+            finished.cells.iter().flatten().map(|ended| ended.run.design.as_str()).collect::<Vec<_>>(),
+            ["radix", "thp"]
+        );
+        assert!(lock(runner.store.as_ref().unwrap()).is_empty());
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) mod line;
 mod shard;
 mod shared_file;
 
-use crate::cell::build;
+use crate::cell::{build, is_of_this_build};
 use crate::row::{self, CellInfo, Column, Row, first_difference, row_of, run_of, spec_hash};
 use crate::series_columns;
 use ambulator_simulator::{CounterMeaning, RunResult, Schema, Status};
@@ -93,11 +93,15 @@ impl Store {
 
     /// Says so if all cells are of other builds: they are not damaged, but not of use either.
     fn note_on_builds(&mut self) {
-        let own = format!("\"build\":\"{}\"", build());
-        if self.cells.is_empty() || self.cells.values().any(|text| text.contains(&own)) {
+        let start = format!("\"build\":\"{}", build());
+        let is_own = |text: &String| {
+            text.contains(&start)
+                && row_in(text).and_then(|row| Some(is_of_this_build(row.get("build")?.as_str()?))).unwrap_or_default()
+        };
+        if self.cells.is_empty() || self.cells.values().any(is_own) {
             return;
         }
-        let rows = self.cells.values().filter_map(|text| serde_json::from_str::<Row>(text).ok());
+        let rows = self.cells.values().filter_map(|text| row_in(text));
         let versions: BTreeSet<String> =
             rows.filter_map(|row| row.get("version")?.as_str().map(str::to_owned)).collect();
         self.warnings.push(format!(
@@ -457,6 +461,11 @@ impl Drop for Store {
         // What fails here is done when the store is opened again.
         let _ = self.finish();
     }
+}
+
+/// The row of a text, if it is one.
+fn row_in(text: &str) -> Option<Row> {
+    serde_json::from_str(text).ok()
 }
 
 /// The columns of a file; none if it cannot be read.
