@@ -18,32 +18,23 @@
 //! - An instruction with several accesses gives several records; later gaps are shorter by the surplus, so
 //!   that the instruction count stays right.
 //!
-//! In written traces a record is one instruction, preceded by as many instructions without operands as its
-//! gap says. Explicit fetches and VM events are omitted, because the format has none. Each load writes the
-//! next of a ring of registers, so a dependence survives if fewer than [`RING`] loads lie between.
+//! [`super::champsim_writer`] writes the format.
 
-use crate::RecordSink;
-use crate::compressed::{Compression, Finish, Unpacked, packing};
+use crate::compressed::Unpacked;
 use crate::implicit_maps::ImplicitMaps;
 use crate::width::Width;
-use crate::writer::cannot_write;
-use ambulator_base::{
-    Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr, VmEvent,
-};
-use std::io::Write;
+use ambulator_base::{Batch, LINE_BYTES, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VirtAddr};
 
 /// Bytes of an instruction in the file.
 pub const INSTRUCTION_BYTES: usize = 64;
 /// Assumed bytes of an access.
 pub const ACCESS_BYTES: u64 = 8;
 /// ChampSim's number of the stack pointer.
-const STACK_POINTER: u8 = 6;
+pub(crate) const STACK_POINTER: u8 = 6;
 /// ChampSim's number of the flags.
-const FLAGS: u8 = 25;
+pub(crate) const FLAGS: u8 = 25;
 /// ChampSim's number of the instruction pointer.
-const INSTRUCTION_POINTER: u8 = 26;
-/// Registers that written loads use round-robin: all but 0 (none) and ChampSim's three special ones.
-pub const RING: usize = 252;
+pub(crate) const INSTRUCTION_POINTER: u8 = 26;
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     super::format::u64_at(bytes, at)
@@ -228,100 +219,5 @@ impl RecordSource for ChampSimReader {
 
     fn notes(&self) -> Vec<String> {
         self.width.notes(self.input.name())
-    }
-}
-
-/// Writes a ChampSim trace.
-pub struct ChampSimWriter {
-    out: Box<dyn Finish>,
-    /// Which of the ring's registers each of the last records wrote, by record number modulo the length.
-    written: Vec<u8>,
-    ring: [u8; RING],
-    /// The record (numbered from 1) whose value each register of the ring holds.
-    owners: [u64; RING],
-    records: u64,
-    loads: usize,
-    /// Instructions still to be written for explicit fetches, which the format does not have.
-    gap: u64,
-    /// VM events and explicit fetches that were omitted.
-    pub left_out: u64,
-}
-
-impl ChampSimWriter {
-    /// Starts a trace.
-    ///
-    /// # Errors
-    /// The compressor cannot be set up.
-    pub fn new<W: Write + 'static>(out: W, compression: Compression) -> Result<ChampSimWriter, SourceError> {
-        let mut ring = [0; RING];
-        let usable = (1..=255u8).filter(|r| !matches!(*r, STACK_POINTER | FLAGS | INSTRUCTION_POINTER));
-        ring.iter_mut().zip(usable).for_each(|(slot, register)| *slot = register);
-        Ok(ChampSimWriter {
-            out: packing(out, compression).map_err(cannot_write)?,
-            written: vec![0; 1 << 16],
-            ring,
-            owners: [0; RING],
-            records: 0,
-            loads: 0,
-            gap: 0,
-            left_out: 0,
-        })
-    }
-
-    /// The register that the load `distance` records back wrote, if it still holds that load's value.
-    fn source(&self, distance: u16) -> u8 {
-        let Some(producer) = self.records.checked_sub(u64::from(distance)).filter(|_| distance > 0) else {
-            return 0;
-        };
-        let place = usize::from(self.written[producer as usize % self.written.len()]);
-        if self.owners[place] == producer + 1 { self.ring[place] } else { 0 }
-    }
-}
-
-impl RecordSink for ChampSimWriter {
-    fn push(&mut self, record: &Record) -> Result<(), SourceError> {
-        let mut instruction = [0; INSTRUCTION_BYTES];
-        self.gap += u64::from(record.gap);
-        if record.kind == RecordKind::Fetch {
-            self.records += 1;
-            self.left_out += 1;
-            return Ok(());
-        }
-        for left in (1..=std::mem::take(&mut self.gap)).rev() {
-            let mut filler = [0; INSTRUCTION_BYTES];
-            let ip = record.pc.0.saturating_sub(4 * left.min(16)).max(1);
-            filler[..8].copy_from_slice(&ip.to_le_bytes());
-            self.out.write_all(&filler).map_err(cannot_write)?;
-        }
-        instruction[..8].copy_from_slice(&record.pc.0.max(1).to_le_bytes());
-        instruction[12] = self.source(record.dep1);
-        instruction[13] = self.source(record.dep2);
-        match record.kind {
-            RecordKind::Load => {
-                let (slot, place) = (self.records as usize % self.written.len(), self.loads % RING);
-                self.loads += 1;
-                self.written[slot] = place as u8;
-                self.owners[place] = self.records + 1;
-                instruction[10] = self.ring[place];
-                instruction[32..40].copy_from_slice(&record.va.0.to_le_bytes());
-            }
-            RecordKind::Store => instruction[16..24].copy_from_slice(&record.va.0.to_le_bytes()),
-            _ => {
-                instruction[8] = 1;
-                instruction[9] = u8::from(record.kind == RecordKind::BranchTaken);
-                instruction[11] = INSTRUCTION_POINTER;
-            }
-        }
-        self.records += 1;
-        self.out.write_all(&instruction).map_err(cannot_write)
-    }
-
-    fn event(&mut self, _event: VmEvent) -> Result<(), SourceError> {
-        self.left_out += 1;
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SourceError> {
-        self.out.finish().map_err(cannot_write)
     }
 }

@@ -1,7 +1,7 @@
 //! Converts a trace file to another format, compression or range.
 
 use crate::RecordSink;
-use crate::champsim::ChampSimWriter;
+use crate::champsim_writer::ChampSimWriter;
 use crate::compressed::Compression;
 use crate::first_touch::FirstTouches;
 use crate::format::TraceHeader;

@@ -2,6 +2,7 @@
 
 mod block;
 mod champsim;
+mod champsim_writer;
 mod compressed;
 mod convert;
 mod decode;
@@ -25,7 +26,7 @@ mod width;
 pub mod wire;
 mod writer;
 
-pub use champsim::ChampSimWriter;
+pub use champsim_writer::ChampSimWriter;
 pub use compressed::Compression;
 pub use convert::{Conversion, ConversionReport, convert};
 pub use first_touch::FirstTouches;
