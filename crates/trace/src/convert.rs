@@ -118,8 +118,11 @@ impl Counted {
 /// ([`Compression::of_name`]), both are the same file, the output format is read-only here, or the conversion
 /// was stopped.
 pub fn convert(from: &Path, to: &Path, conversion: &Conversion) -> Result<ConversionReport, SourceError> {
-    if conversion.format == TraceFormat::Lackey {
-        return Err(SourceError::new("traces are written as ambulator or champsim; lackey's text is only read"));
+    if !matches!(conversion.format, TraceFormat::Ambulator | TraceFormat::ChampSim) {
+        return Err(SourceError::new(format!(
+            "traces are written as ambulator or champsim; {} is only read",
+            conversion.format
+        )));
     }
     if conversion.range.is_empty() {
         return Err(SourceError::new(format!(

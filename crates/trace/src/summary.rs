@@ -2,11 +2,10 @@
 
 use crate::compressed::Compression;
 use crate::mappings::Mappings;
-use crate::open::{Opened, TraceFormat, TraceOptions, open};
+use crate::open::{ForeignSource, Opened, TraceFormat, TraceOptions, open};
+use crate::physical::PhysicalReport;
 use crate::regularity::{Regularity, RegularityReport};
-use ambulator_base::{
-    AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, RecordSource, SourceError, VmEvent,
-};
+use ambulator_base::{AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, SourceError, VmEvent};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::fmt;
@@ -53,6 +52,8 @@ pub struct TraceSummary {
     pub regularity: RegularityReport,
     /// 4 KiB pages that `Touch` events touch.
     pub prepared_pages: u64,
+    /// Where pages were in physical memory, if the trace records it.
+    pub physical: Option<PhysicalReport>,
     /// VM events by kind, with those synthesised for formats without mappings.
     pub events: Vec<(&'static str, u64)>,
     /// Instructions, loads, stores and `Touch` events outside what the trace's own events map and permit: 0
@@ -121,23 +122,21 @@ impl Pages {
 /// The trace cannot be opened.
 pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceError> {
     let opened = open(path, options)?;
-    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
     let cut_short = match &opened {
         Opened::Ours(reader) => reader.info().cut_short.clone(),
         Opened::Foreign { .. } => None,
     };
-    let (format, compression, blocks, mut source): (_, _, _, Box<dyn RecordSource>) = match opened {
-        Opened::Ours(reader) => (TraceFormat::Ambulator, Compression::None, Some(reader.info().blocks), reader),
-        Opened::Foreign { format, compression, source } => (format, compression, None, source),
+    let foreign = matches!(opened, Opened::Foreign { .. });
+    let (format, compression, blocks, bytes, mut source): (_, _, _, _, Box<dyn ForeignSource>) = match opened {
+        Opened::Ours(reader) => {
+            let (blocks, bytes) = (reader.info().blocks, reader.info().bytes);
+            (TraceFormat::Ambulator, Compression::None, Some(blocks), bytes, reader)
+        }
+        Opened::Foreign { format, compression, bytes, source } => (format, compression, None, bytes, source),
     };
     let mut all = TraceSummary {
         format,
-        compression: match compression {
-            Compression::None => None,
-            Compression::Gzip => Some("gzip"),
-            Compression::Xz => Some("xz"),
-            Compression::Zstd => Some("zstd"),
-        },
+        compression: compression.name(),
         program: source.identity(),
         bytes,
         records: 0,
@@ -155,6 +154,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         processes: 1,
         regularity: RegularityReport::default(),
         prepared_pages: 0,
+        physical: None,
         events: Vec::new(),
         outside_mappings: 0,
         bytes_per_access: 0.0,
@@ -234,6 +234,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     }
     all.warnings = source.notes();
     all.notes.clone_from(&all.warnings);
+    all.notes.extend(source.remarks());
+    all.physical = source.physical();
     all.regularity = regularity.report();
     all.threads = threads.len() as u64;
     all.processes = threads.iter().map(|(process, _)| process).collect::<std::collections::BTreeSet<_>>().len() as u64;
@@ -242,6 +244,13 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     }
     if !mapped {
         all.notes.push("the trace maps nothing: the operating-system model will refuse its accesses".into());
+    }
+    if foreign && mapped {
+        all.notes.push(format!(
+            "the format has no mappings: regions of {} bytes are mapped just before their first touch, and page faults are \
+             the simulated kernel's",
+            options.map_granularity
+        ));
     }
     if all.dependent == 0 && all.records > 0 {
         all.notes.push("the trace has no dependences: a timing model overlaps all of its misses".into());
