@@ -136,6 +136,10 @@ fn info(file: &Path, options: &TraceOptions, json: bool) -> Result<u8, Failure> 
         format!("{} ({})", count(summary.instructions as f64), count(summary.region_instructions as f64)),
     );
     row("pages touched", format!("{} ({})", summary.touched_pages, bytes(summary.touched_pages as f64 * 4096.0)));
+    row("  as 2 MiB / 1 GiB pages", format!("{} / {}", summary.touched_2m, summary.touched_1g));
+    let shares: Vec<_> = summary.reuse.within.iter().map(|(_, share)| format!("{:.1}%", 100.0 * share)).collect();
+    let limits: Vec<_> = summary.reuse.within.iter().map(|(pages, _)| pages.to_string()).collect();
+    row("  reused within pages", format!("{} ({})", shares.join(" / "), limits.join(" / ")));
     row("  prepared before", format!("{} ({})", summary.prepared_pages, bytes(summary.prepared_pages as f64 * 4096.0)));
     let events: Vec<_> = summary.events.iter().map(|(name, n)| format!("{n} {name}")).collect();
     row("threads (processes)", format!("{} ({})", summary.threads, summary.processes));
@@ -143,6 +147,17 @@ fn info(file: &Path, options: &TraceOptions, json: bool) -> Result<u8, Failure> 
     row("largest address space", format!("{} pages mapped and touched", regular.pages));
     row("  gap-1 coverage", format!("{:.1}%", 100.0 * regular.gap_1_coverage));
     row("  ranges (for 99%)", format!("{} ({})", regular.ranges, regular.ranges_for_99_percent));
+    if let Some(physical) = &summary.physical {
+        row("physical addresses", format!("{} pages, {} moved", physical.pages, physical.moved));
+        row(
+            "  contiguous in both",
+            format!(
+                "{} runs ({} for 99%), the longest of {} pages",
+                physical.runs, physical.runs_for_99_percent, physical.longest_run
+            ),
+        );
+        row("  as huge pages lie", format!("{} of {} regions of 2 MiB", physical.huge_regions, physical.regions));
+    }
     row("events", if events.is_empty() { "none".into() } else { events.join(", ") });
     row("outside its mappings", count(summary.outside_mappings as f64));
     row("bytes an access", format!("{:.2}", summary.bytes_per_access));

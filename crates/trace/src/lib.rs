@@ -24,6 +24,7 @@ mod processes;
 mod reader;
 mod registers;
 pub mod regularity;
+mod reuse;
 mod selection;
 mod summary;
 mod unchanged;
@@ -48,6 +49,7 @@ pub use implicit_maps::ImplicitMaps;
 pub use open::{TraceFormat, TraceOptions, open_trace, trace_index};
 pub use physical::PhysicalReport;
 pub use reader::{TraceInfo, TraceReader};
+pub use reuse::ReuseReport;
 pub use summary::{Head, HeadLine, TraceSummary, head, info};
 pub use writer::{TraceWriter, TraceWriterSpec, Truncate};
 

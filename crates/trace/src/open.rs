@@ -59,8 +59,8 @@ impl std::fmt::Display for TraceFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceOptions {
-    /// Synthesise mappings for formats that have none (ChampSim, lackey): the aligned region around an access
-    /// is mapped just before its first touch.
+    /// Synthesise mappings for formats that have none (all but our own): the aligned region around an access is
+    /// mapped just before its first touch.
     #[schemars(extend("x-unit" = "flag"))]
     pub implicit_maps: bool,
     /// Bytes of that region, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and so decides where
@@ -242,7 +242,7 @@ pub(crate) fn open(path: &Path, options: &TraceOptions) -> Result<Opened, Source
         if !foreign.is_empty() {
             return Err(fail(format!(
                 "is an Ambulator trace, which has its own mappings and addresses of up to 57 bits: omit {}, which is for \
-                 ChampSim's and lackey's traces",
+                 the traces of other tools",
                 foreign.join(" and ")
             )));
         }

@@ -53,7 +53,8 @@ fn parse(line: &[u8]) -> Option<Line> {
     if line.trim().is_empty() || line.starts_with('#') {
         return Some(Line::Skipped);
     }
-    if let Some((_, mapping)) = line.split_once("PERF_RECORD_MMAP") {
+    if let Some((_, mapping)) = line.split_once("PERF_RECORD_MMAP").filter(|(_, mapping)| !mapping.contains("[kernel"))
+    {
         // [0xSTART(0xLENGTH) @ ...
         let (_, length) = mapping.split_once('(')?;
         return hexadecimal(length.split_once(')')?.0).map(Line::Mapping);
@@ -244,6 +245,7 @@ mod tests {
     use crate::{TraceFormat, info, open_trace};
 
     const TEXT: &str = "# a comment
+     swapper     0/0             0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1209988) @ 0xffff0]: x [kernel.kallsyms]_text
          app  1234/1234  [000]    10.000001: PERF_RECORD_MMAP2 1234/1234: [0x400000(0x3000) @ 0 fe:00 1 2]: r-xp /bin/app
          app  1234/1234  [000]    10.000002: cpu/mem-loads,ldlat=30/P:     7f0000001000      68100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A  401000
          app  1234/1235  [001]    10.000003: cpu/mem-stores/P:     7f0000001040      68100142 |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK N/A  401004 main+0x4 (/bin/app)  123456000
@@ -277,7 +279,7 @@ mod tests {
         let path = folder.path().join("samples.txt");
         std::fs::write(&path, TEXT.replace("mem-stores:     7f0000009000", "mem-stores: what")).unwrap();
         let damage = info(&path, &TraceOptions::default()).unwrap().damage.unwrap();
-        assert!(damage.contains("samples.txt: line 7 (byte "), "{damage}");
+        assert!(damage.contains("samples.txt: line 8 (byte "), "{damage}");
         std::fs::write(&path, b"PERFILE2 and so on, in binary").unwrap();
         let message = open_trace(&path, &TraceOptions::default()).err().unwrap().message;
         assert!(message.contains("`perf script -F comm,pid,tid,time,event,addr,data_src,ip -i "), "{message}");

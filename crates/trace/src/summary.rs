@@ -5,8 +5,9 @@ use crate::mappings::Mappings;
 use crate::open::{ForeignSource, Opened, TraceFormat, TraceOptions, open};
 use crate::physical::PhysicalReport;
 use crate::regularity::{Regularity, RegularityReport};
+use crate::reuse::{Reuse, ReuseReport};
 use ambulator_base::{AccessKind, Batch, FRAME_SHIFT, ProgramIdentity, Record, RecordKind, SourceError, VmEvent};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -44,6 +45,12 @@ pub struct TraceSummary {
     pub touched_pages: u64,
     /// Bytes of those pages.
     pub footprint: u64,
+    /// Aligned 2 MiB regions that they lie in: the pages that huge pages alone would need.
+    pub touched_2m: u64,
+    /// Aligned 1 GiB regions that they lie in.
+    pub touched_1g: u64,
+    /// How soon pages are used again.
+    pub reuse: ReuseReport,
     /// Threads that records belong to, over all processes.
     pub threads: u64,
     /// Processes.
@@ -114,6 +121,12 @@ impl Pages {
     fn count(&self) -> u64 {
         self.words.values().map(|word| u64::from(word.count_ones())).sum()
     }
+
+    /// Aligned regions of 2^`shift` bytes (at least 256 KiB) with a touched page.
+    fn regions(&self, shift: u32) -> u64 {
+        let above = shift - FRAME_SHIFT - 6;
+        self.words.keys().map(|word| word >> above).collect::<FxHashSet<_>>().len() as u64
+    }
 }
 
 /// Reads a whole trace and summarises it. Damage in the middle is reported in the summary, not as an error.
@@ -150,6 +163,9 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
         region_instructions: 0,
         touched_pages: 0,
         footprint: 0,
+        touched_2m: 0,
+        touched_1g: 0,
+        reuse: ReuseReport::default(),
         threads: 1,
         processes: 1,
         regularity: RegularityReport::default(),
@@ -167,7 +183,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     };
     let (mut pages, mut mappings, mut batch) = (Pages::default(), Mappings::default(), Batch::default());
     let (mut mapped, mut region, mut regions) = (false, false, false);
-    let mut regularity = Regularity::default();
+    let (mut regularity, mut reuse) = (Regularity::default(), Reuse::default());
     let mut threads = std::collections::BTreeSet::from([(0, 0)]);
     loop {
         match source.fill(&mut batch) {
@@ -221,6 +237,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
             }
             if record.is_data() {
                 pages.touch(record.va.0, u64::from(record.size));
+                reuse.access(record.va.0 >> FRAME_SHIFT);
                 let kind = match record.kind {
                     RecordKind::Store => AccessKind::Store,
                     _ => AccessKind::Load,
@@ -257,6 +274,8 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     }
     all.touched_pages = pages.count();
     all.footprint = all.touched_pages << FRAME_SHIFT;
+    (all.touched_2m, all.touched_1g) = (pages.regions(21), pages.regions(30));
+    all.reuse = reuse.report();
     all.bytes_per_access = bytes as f64 / (all.loads + all.stores).max(1) as f64;
     Ok(all)
 }

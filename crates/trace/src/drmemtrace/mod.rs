@@ -34,6 +34,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use thread::{Out, Thread};
 use xxhash_rust::xxh3::Xxh3;
@@ -435,6 +436,13 @@ pub(crate) fn open_directory(
     }
     identity.digest = all.digest();
     let compression = inputs.first().map_or(Compression::None, |input| input.compression);
-    let trace = DrMemTrace::new(directory.display().to_string(), identity, inputs, options)?;
+    let mut trace = DrMemTrace::new(directory.display().to_string(), identity, inputs, options)?;
+    let own = if directory.ends_with("trace") { directory.parent().unwrap_or(directory) } else { directory };
+    let places = [directory.to_path_buf(), own.to_path_buf(), own.join("aux"), own.join("raw")];
+    if let Some(path) = places.iter().map(|place| place.join("v2p.textproto")).find(|path| path.is_file()) {
+        let wrong = |what: &dyn std::fmt::Display| SourceError::new(format!("{}: {what}", path.display()));
+        let file = File::open(&path).map_err(|e| wrong(&format!("cannot be opened: {e}")))?;
+        trace.physical.add_textproto(BufReader::new(file)).map_err(|what| wrong(&what))?;
+    }
     Ok((trace, compression, bytes))
 }

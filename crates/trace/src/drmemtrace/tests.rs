@@ -226,6 +226,9 @@ fn threads_run_in_the_order_of_their_timestamps() {
     let summary = info(&folder, &TraceOptions::default()).unwrap();
     assert_eq!((summary.threads, summary.processes, summary.program.name.as_str()), (3, 2, "app"));
     assert_eq!(summary.outside_mappings, 0);
+    let mapping = "page_size: 4096\nvirtual_address: 0x10000\nphysical_address: 0x7000\n";
+    std::fs::write(folder.join("v2p.textproto"), mapping).unwrap();
+    assert_eq!(info(&folder, &TraceOptions::default()).unwrap().physical.unwrap().pages, 1);
     // A file that is damaged is named, with the place.
     std::fs::write(folder.join("trace/b.trace.lz4"), &two[..two.len() - 5]).unwrap();
     let message = error(&folder);
