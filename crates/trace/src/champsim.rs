@@ -78,8 +78,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Layout {
-    /// Whether these bytes may be an instruction: flags are 0 or 1, only branches are taken, the ip is set, and
-    /// addresses are canonical.
+    /// Whether these bytes may be an instruction: flags are 0 or 1, only branches are taken, the ip is set,
+    /// and addresses are canonical.
     fn is_instruction(&self, bytes: &[u8]) -> bool {
         let canonical = |at: &usize| matches!(word(bytes, *at) >> 56, 0 | 1 | 0xff);
         bytes[8] <= 1
@@ -90,8 +90,8 @@ impl Layout {
     }
 
     /// Whether a file that begins with `bytes` may be of this kind: the first instruction is one, and so are
-    /// three quarters of all. (One alone says little: the header of an ELF file passes for an instruction. But
-    /// a damaged one among many is to be reported with its place.)
+    /// three quarters of all. (One alone says little: the header of an ELF file passes for an instruction.
+    /// But a damaged one among many is to be reported with its place.)
     fn plausible(&self, bytes: &[u8]) -> bool {
         let are: Vec<bool> = bytes.chunks_exact(self.bytes).map(|bytes| self.is_instruction(bytes)).collect();
         are.first() == Some(&true) && are.iter().filter(|is| **is).count() * 4 >= are.len() * 3

@@ -6,8 +6,9 @@
 //! A load that a later record depends on writes a register, which that record reads. ChampSim renames the
 //! registers of a trace: each that was ever written keeps one of its physical registers (128 by default, not
 //! enough for all 252 numbers that the format offers), and a trace that uses too many stops it. So the writer
-//! allocates [`REGISTERS`] of them, as a compiler does: a load's register is free again after its last use. If
-//! all are live, the value with the farthest last use loses its register, and its dependence is not written.
+//! allocates [`REGISTERS`] of them, as a compiler does: a load's register is free again after its last use.
+//! If all are live, the value with the farthest last use loses its register, and its dependence is not
+//! written.
 //!
 //! ChampSim tells the kind of a branch from its registers. One that writes the instruction pointer and reads
 //! it and another register is conditional, and only a conditional branch can be not taken.
@@ -84,7 +85,8 @@ impl ChampSimWriter {
         (held.record.kind == RecordKind::Load).then_some(held)
     }
 
-    /// The register that still holds the value of the load `distance` records before this one; 0 if none does.
+    /// The register that still holds the value of the load `distance` records before this one; 0 if none
+    /// does.
     fn source(&mut self, number: u64, distance: u16) -> u8 {
         let Some(producer) = number.checked_sub(u64::from(distance)).filter(|p| distance > 0 && *p > 0) else {
             return 0;
@@ -216,12 +218,12 @@ mod tests {
 
     #[test]
     fn a_trace_uses_few_registers_however_many_loads_it_has() {
-        // Chains of 40 loads each, interleaved, so that 40 values are live; then 1000 with loads that nobody uses.
+        // 40 chains of loads, interleaved, so that 40 values are live.
         let chains: Vec<Record> = (0..4000).map(|i| load(if i < 40 { 0 } else { 40 })).collect();
         let instructions = written(&chains);
         assert!(instructions[40..].iter().all(|i| i[12] != 0), "every dependence is there");
         let used: std::collections::BTreeSet<u8> = instructions.iter().map(|i| i[10]).filter(|r| *r != 0).collect();
-        assert!(used.len() <= REGISTERS, "{used:?}");
+        assert!(used.len() <= 64, "ChampSim has 128 physical registers: {used:?}");
         assert!(written(&[load(0), load(0), load(1)])[0][10] == 0, "a value without a use needs no register");
         // More live values than registers: those with the nearest uses are kept.
         let wide: Vec<Record> = (0..2000).map(|i| load(if i < 100 { 0 } else { 100 })).collect();

@@ -1,19 +1,19 @@
-//! gem5's protobuf traces, plain or in gzip: packets of a memory port (`packet.proto`) and the data file of an
-//! elastic trace (`inst_dep_record.proto`).
+//! gem5's protobuf traces, plain or in gzip: packets of a memory port (`packet.proto`) and the data file of
+//! an elastic trace (`inst_dep_record.proto`).
 //!
 //! ```text
-//! "gem5"   then messages, each after its length as a varint: a header, and one for each packet or instruction
+//! "gem5"   then messages, each after its length (a varint): a header, then packets or instructions
 //! ```
 //!
 //! Source: `src/proto` of gem5. What becomes of it:
 //!
-//! - **Packets**: requests become loads, stores and fetches; responses and all else are left out. Addresses are
-//!   those of the port, so physical ones unless the port is above the TLB. There are no dependences, and no
-//!   instructions but one for each access.
+//! - **Packets**: requests become loads, stores and fetches; responses and all else are left out. Addresses
+//!   are those of the port, so physical ones unless the port is above the TLB. There are no dependences, and
+//!   no instructions but one for each access.
 //! - **Elastic**: loads and stores become records; computations, and the instructions that gem5 left out (the
 //!   `weight`), become gaps. Register dependences are followed through computations to the loads they come
-//!   from; order dependences are the core's and not kept. An access has its virtual address where the file has
-//!   one; physical addresses are gathered for `trace info`.
+//!   from; order dependences are the core's and not kept. An access has its virtual address where the file
+//!   has one; physical addresses are gathered for `trace info`.
 
 use crate::compressed::Unpacked;
 use crate::open::{ForeignSource, TraceOptions};

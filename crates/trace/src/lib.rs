@@ -46,7 +46,7 @@ pub use fuzz::{
 };
 pub use fuzz_wire::fuzz_wire;
 pub use implicit_maps::ImplicitMaps;
-pub use open::{TraceFormat, TraceOptions, open_trace, trace_index};
+pub use open::{TraceFormat, TraceOptions, open_trace, trace_files, trace_index};
 pub use physical::PhysicalReport;
 pub use reader::{TraceInfo, TraceReader};
 pub use reuse::ReuseReport;

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A trace file's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,8 +59,8 @@ impl std::fmt::Display for TraceFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceOptions {
-    /// Synthesise mappings for formats that have none (all but our own): the aligned region around an access is
-    /// mapped just before its first touch.
+    /// Synthesise mappings for formats that have none (all but our own): the aligned region around an access
+    /// is mapped just before its first touch.
     #[schemars(extend("x-unit" = "flag"))]
     pub implicit_maps: bool,
     /// Bytes of that region, a power of two from 4 KiB to 1 GiB. It shapes the VMAs, and so decides where
@@ -196,6 +196,12 @@ pub fn open_trace(path: &Path, options: &TraceOptions) -> Result<Box<dyn RecordS
         true => source,
         false => Box::new(Selected::new(source, path.display().to_string(), selection)),
     })
+}
+
+/// The files that are read of a trace: itself, or the files of a directory.
+pub fn trace_files(path: &Path) -> Vec<PathBuf> {
+    let inner = if path.is_dir() { drmemtrace::files_of(path).unwrap_or_default() } else { Vec::new() };
+    std::iter::once(path.to_path_buf()).chain(inner).collect()
 }
 
 /// What the header and the index of an Ambulator trace say, without reading its records; `None` for other

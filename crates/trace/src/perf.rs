@@ -1,14 +1,14 @@
-//! Samples of memory accesses, as `perf script` prints them: for the layout and the hot pages of a program, not
-//! for a simulation, as samples are no stream.
+//! Samples of memory accesses, as `perf script` prints them: for the layout and the hot pages of a program,
+//! not for a simulation, as samples are no stream.
 //!
 //! ```text
-//! app  1234/1235 [003] 12.345678: cpu/mem-loads,ldlat=30/P:  7f12345678 68100142 |OP LOAD|LVL L1 hit|... 55d0c0ffee00
+//! app  1234/1235 12.345678: cpu/mem-loads/P:  7f12345678 68100142 |OP LOAD|LVL L1 hit|... 55d0c0ffee00
 //! ```
 //!
 //! A line has the time and the event, each with a colon; the first hexadecimal number after the event is the
-//! address, the first one after the data source (`|OP ...|`), if there is one, the instruction's, and another at
-//! the end of the line the physical address. `PERF_RECORD_MMAP` lines (`--show-mmap-events`) are counted, other
-//! records, call chains and comments are skipped.
+//! address, the first one after the data source (`|OP ...|`), if there is one, the instruction's, and another
+//! at the end of the line the physical address. `PERF_RECORD_MMAP` lines (`--show-mmap-events`) are counted,
+//! other records, call chains and comments are skipped.
 
 use crate::compressed::Unpacked;
 use crate::open::{ForeignSource, TraceOptions};

@@ -1,8 +1,8 @@
 //! Processes and threads of formats that only name them, as events of a stream.
 //!
 //! The first process is process 0 of the stream. Another one is a fork of the process that runs when it first
-//! appears, without that one's memory: what it has mapped is unmapped in the child at once. Processes that are
-//! known before the first record are forked before anything is mapped.
+//! appears, without that one's memory: what it has mapped is unmapped in the child at once. Processes that
+//! are known before the first record are forked before anything is mapped.
 
 use crate::implicit_maps::ImplicitMaps;
 use ambulator_base::{Batch, ProcessId, Record, VmEvent};

@@ -1,7 +1,7 @@
 //! Reuse of pages: how many other pages lie between two accesses to the same one.
 //!
-//! The share of accesses with fewer than N pages between is the hit rate of a fully associative LRU TLB with N
-//! entries, for every N at once.
+//! The share of accesses with fewer than N pages between is the hit rate of a fully associative LRU TLB with
+//! N entries, for every N at once.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -12,7 +12,8 @@ const LIMITS: [u64; 3] = [64, 1536, 32_768];
 /// How soon pages are used again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReuseReport {
-    /// For numbers of 4 KiB pages: the share of loads and stores whose page is among so many most recent ones.
+    /// For numbers of 4 KiB pages: the share of loads and stores whose page is among so many most recent
+    /// ones.
     pub within: Vec<(u64, f64)>,
     /// Share of loads and stores that are the first to their page.
     pub first: f64,

@@ -72,7 +72,8 @@ pub struct TraceSummary {
     pub blocks: Option<u64>,
     /// Blocks that were read with matching checksums, for our format.
     pub blocks_good: Option<u64>,
-    /// Why the trace ends before its program would have (a crash, an interrupt, a full disk), if its writer said so.
+    /// Why the trace ends before its program would have (a crash, an interrupt, a full disk), if its writer
+    /// said so.
     pub cut_short: Option<String>,
     /// Why reading ended early, if it did; all other numbers then cover what came before.
     pub damage: Option<String>,

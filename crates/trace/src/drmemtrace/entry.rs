@@ -1,7 +1,7 @@
 //! The entries of a drmemtrace file.
 //!
 //! ```text
-//! u16 type   u16 size   u64 value          (little-endian, 12 bytes; a 32-bit tracer has a u32 value, 8 bytes)
+//! u16 type   u16 size   u64 value          (little-endian, 12 bytes; 8 with a u32 value from a 32-bit tracer)
 //! ```
 //!
 //! Source: `clients/drcachesim/common/trace_entry.h` of DynamoRIO. What `size` and `value` are depends on the

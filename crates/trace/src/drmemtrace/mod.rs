@@ -1,15 +1,16 @@
-//! Traces of DynamoRIO's drmemtrace (drcachesim), as its post-processing leaves them: one file for each thread,
-//! or for each core, plain or in gzip, zip, lz4 or snappy; a file alone, or a directory of them.
+//! Traces of DynamoRIO's drmemtrace (drcachesim), as its post-processing leaves them: one file for each
+//! thread, or for each core, plain or in gzip, zip, lz4 or snappy; a file alone, or a directory of them.
 //!
 //! [`entry`] says where the format comes from. What becomes of it:
 //!
 //! - Loads and stores become records, in pieces of 64 bytes. Prefetches and cache flushes are left out.
-//! - Conditional and indirect branches become records; calls, returns and direct jumps do not, as in a capture.
+//! - Conditional and indirect branches become records; calls, returns and direct jumps do not, as in a
+//!   capture.
 //! - Instructions after a thread's last access come as the gap of a fetch at its end. The iterations of one
-//!   string instruction are one instruction; a record each, they shorten later gaps by the surplus. So counts are
-//!   exact but for a surplus that no gap remains for, of which `trace info` tells.
-//! - Where a trace has encodings (x86-64, or `regdeps`), dependences come from registers: a record names the two
-//!   latest loads that its address, or a branch's outcome, was computed from.
+//!   string instruction are one instruction; a record each, they shorten later gaps by the surplus. So counts
+//!   are exact but for a surplus that no gap remains for, of which `trace info` tells.
+//! - Where a trace has encodings (x86-64, or `regdeps`), dependences come from registers: a record names the
+//!   two latest loads that its address, or a branch's outcome, was computed from.
 //! - Threads run in the order of their timestamps: the thread with the smallest one runs until its next
 //!   timestamp is larger than another thread's.
 //! - What the trace has of the kernel's own execution is left out: the kernel is the simulated one.

@@ -1,5 +1,5 @@
-//! The registers of instructions whose encodings a trace has: x86-64 code, or DynamoRIO's own encoding that has
-//! nothing but registers (`regdeps`), which published traces of fleets use.
+//! The registers of instructions whose encodings a trace has: x86-64 code, or DynamoRIO's own encoding that
+//! has nothing but registers (`regdeps`), which published traces of fleets use.
 
 use crate::x86::{self, Branch, FLAGS, InstructionInfoFactory};
 use rustc_hash::FxHashMap;

@@ -1,5 +1,5 @@
-//! Traces as DynamoRIO wrote them, with the counts of its own tools; and traces written here from the documented
-//! format, for what those do not have.
+//! Traces as DynamoRIO wrote them, with the counts of its own tools; and traces written here from the
+//! documented format, for what those do not have.
 
 use super::entry::{kind, marker};
 use crate::zip_stream::tests::archive;
@@ -87,8 +87,8 @@ fn real(name: &str) -> TraceSummary {
     summary
 }
 
-/// `reuse_offline.expect` of DynamoRIO says 229 accesses of the first, 173 of them of instructions. The second
-/// is a zip archive of chunks of 20 instructions, with encodings.
+/// `reuse_offline.expect` of DynamoRIO says 229 accesses of the first, 173 of them of instructions. The
+/// second is a zip archive of chunks of 20 instructions, with encodings.
 #[test]
 fn what_dynamorio_wrote_has_the_counts_of_its_tools() {
     let small = real("drmemtrace.small.x64.trace");
@@ -229,6 +229,10 @@ fn threads_run_in_the_order_of_their_timestamps() {
     let mapping = "page_size: 4096\nvirtual_address: 0x10000\nphysical_address: 0x7000\n";
     std::fs::write(folder.join("v2p.textproto"), mapping).unwrap();
     assert_eq!(info(&folder, &TraceOptions::default()).unwrap().physical.unwrap().pages, 1);
+    let input = folder.join("trace/a.trace.zip");
+    let message = convert(&folder, &input, &Conversion { format: TraceFormat::ChampSim, ..Conversion::default() });
+    assert!(message.unwrap_err().message.contains("a.trace.zip"), "no file of the trace is overwritten");
+    assert_eq!(read(&folder).unwrap().records.len(), 7);
     // A file that is damaged is named, with the place.
     std::fs::write(folder.join("trace/b.trace.lz4"), &two[..two.len() - 5]).unwrap();
     let message = error(&folder);
