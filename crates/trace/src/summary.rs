@@ -263,7 +263,7 @@ pub fn info(path: &Path, options: &TraceOptions) -> Result<TraceSummary, SourceE
     if !mapped {
         all.notes.push("the trace maps nothing: the operating-system model will refuse its accesses".into());
     }
-    if foreign && mapped {
+    if foreign && mapped && format != TraceFormat::PerfScript {
         all.notes.push(format!(
             "the format has no mappings: regions of {} bytes are mapped just before their first touch, and page faults are \
              the simulated kernel's",
